@@ -40,7 +40,8 @@ def test_the_defaults_are_those_of_the_contract() -> None:
         "background_check_interval_seconds": 30,
         "prompt_template_path": None,
         "budget_per_review": None,
-        "budget_per_day": None,
+        "budget_per_day": 20,
+        "token_budget_per_day": 20_000_000,
         "quiet_hours": (),
     }
     assert {name: getattr(settings, name) for name in expected} == expected

@@ -73,8 +73,9 @@ class Desk:
 
     def times(self) -> dict[str, int]:
         paths = [*self.root.rglob("*"), *self.home.rglob("*")]
-        # The broker looks at the repository with git, which refreshes its index.
-        return {str(path): path.lstat().st_mtime_ns for path in paths if path.name not in {"index", ".git"}}
+        # Git looks at the repository, which refreshes its index, and the times of objects that it would have written.
+        kept = (path for path in paths if path.name not in {"index", ".git"} and "/objects/" not in path.as_posix())
+        return {str(path): path.lstat().st_mtime_ns for path in kept}
 
     def write(self, files: dict[str, bytes]) -> None:
         for name, content in files.items():

@@ -118,7 +118,7 @@ def test_what_a_person_and_the_clients_write_meanwhile_stays(desk: Desk) -> None
 
 def test_finds_clients_by_their_programs_and_their_folders(desk: Desk, tmp_path: Path) -> None:
     ended = desk.init()
-    assert (ended.status, "--client claude|codex" in ended.stderr) == (1, True)
+    assert (ended.status, "--client claude|codex" in ended.stderr) == (0, True)
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "codex").write_text("#!/bin/sh\n", "utf-8")
@@ -135,6 +135,35 @@ def test_finds_clients_by_their_programs_and_their_folders(desk: Desk, tmp_path:
     more = desk.init("--client", "cursor", "--json").data["clients"]
     assert [one["client"] for one in more] == ["codex", "gemini", "cursor"]
     assert desk.init("--client", "emacs").status == 1
+
+
+def test_what_init_wrote_passes_the_gate_and_an_edit_of_it_does_not(desk: Desk) -> None:
+    desk.write({"AGENTS.md": b"# Ours\n", ".mcp.json": b'{"mcpServers": {}}'})
+    git(desk.root, "add", "--all")
+    git(desk.root, "commit", "--quiet", "--message", "ours")
+    desk.write({".mcp.json": b'{"mcpServers": {"mine": {"command": "x"}}}'})
+    ended = desk.init("--client", "claude", "--client", "codex", "--gate", "--broker", desk.inside.url)
+    assert "approved what init wrote" in ended.stdout
+    [line] = [line for line in ended.stderr.splitlines() if "next: git add" in line]
+    command = line.partition("next: ")[2]
+    # A person had changed that one before: only init's own bytes are approved.
+    assert ".mcp.json" not in command
+    (desk.root / "AGENTS.md").write_bytes((desk.root / "AGENTS.md").read_bytes() + b"One more line.\n")
+    edited = subprocess.run(["sh", "-c", command], cwd=desk.root, check=False, capture_output=True, text=True)
+    assert "AGENTS.md: no approved round has this content" in edited.stderr
+    text = (desk.root / "AGENTS.md").read_bytes().removesuffix(b"One more line.\n")
+    (desk.root / "AGENTS.md").write_bytes(text)
+    done = subprocess.run(["sh", "-c", command], cwd=desk.root, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert git(desk.root, "status", "--short").split() == ["M", ".mcp.json"]
+    again = desk.init("--client", "claude", "--client", "codex", "--gate", "--json").data
+    assert (again["approved_as"], again["files"]) == (None, [])
+
+
+def test_an_agent_that_runs_init_approves_nothing(desk: Desk) -> None:
+    ended = desk.init("--client", "claude", "--gate", CLAUDECODE="1")
+    assert "What init wrote is not approved: an agent ran this command" in ended.stderr
+    assert "tandem submit --staged" in ended.stderr.splitlines()[-1]
 
 
 def test_with_the_gate_commits_are_refused_until_uninit_and_no_agent_undoes_it(desk: Desk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.text import Text
 
+from tandem.cli import identity
 from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.terminal import Exit, NoWrap, progress, say, show, show_data
@@ -85,6 +87,7 @@ class SetupReport:
                 for one in self.plan.clients
             ],
             "files": [{"file": change.name, "change": _kind(change)} for change in self.plan.changes],
+            "approved_as": done.own.review_id if done is not None else None,
             "remarks": self.remarks(),
             "notes": self.notes(),
         }
@@ -106,7 +109,30 @@ class SetupReport:
 
     def notes(self) -> list[str]:
         """What a person has to do now."""
-        return self.plan.notes if self.command == "init" else []
+        if self.command == "uninit":
+            return []
+        plan, notes = self.plan, list(self.plan.notes)
+        if not plan.clients:
+            notes.append(
+                "No agent's client is installed here (no program on PATH, no configuration folder): the git gate and"
+                f" the pages work without one. To set one up: tandem init --client {'|'.join(NAMES)}"
+            )
+        if self.done is not None:
+            notes.append(self._last())
+        return notes
+
+    def _last(self) -> str:
+        """The command that comes next."""
+        done, plan = self.done, self.plan
+        manifest, changes = plan.trees[0]
+        own = done.own.paths if done is not None and done.gate else ()
+        written = own or tuple(change.key for change in changes if change.alters and change.after is not None)
+        if written and not (done is not None and done.own.remark):
+            root = "" if Path.cwd().samefile(manifest.tree) else f"-C {shlex.quote(str(manifest.tree))} "
+            return f"git {root}add {shlex.join(written)} && git {root}commit -m 'Set up Tandem'"
+        if written:
+            return f"git add {shlex.join(written)} && tandem submit --staged --wait -m 'Set up Tandem'"
+        return "tandem doctor"
 
 
 def show_diff(report: SetupReport, name: str | None, *, as_json: bool) -> Exit:
@@ -133,10 +159,6 @@ def show_report(report: SetupReport, *, as_json: bool) -> Exit:
         say(f"note: {remark}")
     for note in report.notes():
         say(f"next: {note}")
-    manifest, changes = report.plan.trees[0]
-    if report.command == "init" and any(change.alters for change in changes):
-        name = manifest.tree.name
-        say(f"next: Commit what is new in {name}, if other people or linked working trees are to have it too.")
     return Exit.DONE
 
 
@@ -152,9 +174,16 @@ def _lines(report: SetupReport) -> list[str]:
     lines.append(
         f"project  {done.project}{', registered' if done.registered else ''} (broker {report.broker}{started})"
     )
-    lines.append(f"clients  {', '.join(one.client.title for one in plan.clients)}")
+    lines.append(f"clients  {', '.join(one.client.title for one in plan.clients) or 'none'}")
     lines.append(f"gate     {'on' if done.gate else 'off'}")
+    if done.own.review_id is not None:
+        lines.append(f"approved what init wrote, as {done.own.review_id}: {len(done.own.paths)} files, to the byte")
     return lines
+
+
+def _person() -> str:
+    """In whose name init approves what it wrote."""
+    return identity.caller().name or identity.suggested() or "person"
 
 
 def _would(report: SetupReport, name: str | None) -> list[str]:
@@ -227,7 +256,7 @@ async def init(
     async with progress("looking for the broker"):
         reached = await reach_broker(stated)
     async with TandemClient(reached.url) as broker_client, progress("setting up"):
-        report.done = await set_up(broker_client.data, plan, wish)
+        report.done = await set_up(broker_client.data, plan, wish, _person())
     report.broker, report.started, report.project = reached.url, reached.started, report.done.project
     return show_report(report, as_json=as_json)
 

@@ -74,9 +74,9 @@ class PoolRules(BaseModel):
     spawn_cooldown_seconds: Annotated[Seconds, _SETTING] = 10
     retry_delay_seconds: Annotated[Seconds, _SETTING] = 30
     budget_per_review: Annotated[Money | None, _SETTING] = None
-    budget_per_day: Annotated[Money | None, _SETTING] = None
+    budget_per_day: Annotated[Money | None, _SETTING] = 20
     token_budget_per_review: Annotated[Tokens | None, _SETTING] = None
-    token_budget_per_day: Annotated[Tokens | None, _SETTING] = None
+    token_budget_per_day: Annotated[Tokens | None, _SETTING] = 20_000_000
 
 
 class ListReviewers(ProjectRequest):

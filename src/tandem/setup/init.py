@@ -17,13 +17,12 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from tandem.bridge.broker import find_data_dir
-from tandem.errors import ConfigInvalid, InvalidInput, TandemError
+from tandem.errors import ConfigInvalid, TandemError
 from tandem.hooks import pending, state
 from tandem.hooks.commit import RECORDING
 from tandem.hooks.state import GateFile, HookRepository
-from tandem.setup import gate_switch, githooks, registration
+from tandem.setup import gate_switch, githooks, own_files, registration
 from tandem.setup.clients import (
-    NAMES,
     ClientSetup,
     FoundClient,
     Site,
@@ -35,6 +34,7 @@ from tandem.setup.clients import (
 from tandem.setup.edits.changes import FileChange, Manifest, changes, removals
 from tandem.setup.edits.edit import Edit, content_of
 from tandem.setup.edits.installing import install, sweep
+from tandem.setup.own_files import OwnFiles
 from tandem.setup.registration import Call
 
 OWNER: Final = "init"
@@ -135,6 +135,7 @@ class SetupPlan:
         trees: The changes by tree, the project's first.
         remarks: What a person should know about the files.
         notes: What a person has to do in the clients.
+        needed: What the clients need.
     """
 
     place: HookRepository
@@ -146,6 +147,7 @@ class SetupPlan:
     trees: list[tuple[Manifest, list[FileChange]]] = field(default_factory=list[tuple[Manifest, list[FileChange]]])
     remarks: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
+    needed: ClientSetup = field(default_factory=ClientSetup)
 
     @property
     def changes(self) -> list[FileChange]:
@@ -189,7 +191,7 @@ def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: In
     """What `tandem init` has to change for the repository that a folder is in.
 
     Raises:
-        InvalidInput: The folder is in no repository, there is no such client, or none is installed.
+        InvalidInput: The folder is in no repository, or there is no such client.
         ConfigInvalid: A file cannot be read as what it should be; names the file and the place.
     """
     place = gate_switch.place_at(folder)
@@ -200,7 +202,7 @@ def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: In
     chosen = _chosen(site, wish, before)
     gate = wish.gate or (before is not None and before.gate)
     needed = setup_for([one.client for one in chosen], site, gate=gate)
-    plan = SetupPlan(place, root, own, chosen, before, gate)
+    plan = SetupPlan(place, root, own, chosen, before, gate, needed=needed)
     for manifest, edits, owner in _trees(plan, site, needed):
         former = needed.former if owner == OWNER else ()
         _add(plan, manifest, changes(edits, manifest, owner=owner, former=former))
@@ -249,20 +251,13 @@ def _chosen(site: Site, wish: InitOptions, before: InitRecord | None) -> list[Fo
     """The clients that were named, or are installed, and those that were set up before.
 
     Raises:
-        InvalidInput: There is none.
+        InvalidInput: There is no client of a name.
     """
     refuse_unknown(wish.clients)
     named, kept = set(wish.clients), set(before.clients) if before else set[str]()
     found = find_clients(site)
     chosen = [one for one in found if one.client.name in named or (not named and one.is_installed)]
     chosen += [one for one in found if one.client.name in kept and one not in chosen]
-    if not chosen:
-        raise InvalidInput(
-            "No client is installed here: no program of one on PATH, and no configuration folder. Say which to set up"
-            f" all the same: --client {'|'.join(NAMES)}.",
-            field="client",
-            allowed=list(NAMES),
-        )
     return sorted(chosen, key=found.index)
 
 
@@ -300,6 +295,7 @@ class Done:
         registered: Whether it was registered, or forgotten, just now.
         gate: Whether the gate is on.
         switched: Whether it was switched just now.
+        own: What init wrote and is not committed yet, where the gate is on.
         remarks: What a person should know.
     """
 
@@ -307,11 +303,14 @@ class Done:
     registered: bool
     gate: bool
     switched: bool = False
+    own: OwnFiles = field(default_factory=OwnFiles)
     remarks: list[str] = field(default_factory=list[str])
 
 
-async def set_up(call: Call, plan: SetupPlan, wish: InitOptions) -> Done:
+async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) -> Done:
     """Register the project, change the files, switch the gate on if it is wanted: all of it or nothing.
+
+    Where the gate is on, what was written is then approved in the name of the person.
 
     Raises:
         TandemError: The broker refuses or is away, a file cannot be written, or the gate cannot be switched on.
@@ -343,7 +342,12 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions) -> Done:
         switched = plan.gate and await _switch_on(call, plan, project, record.broker)
         undo.pop_all()
     gate = gate_switch.switch(plan.place)
-    return Done(project, is_new, gate is not None and gate.enabled, switched)
+    done = Done(project, is_new, gate is not None and gate.enabled, switched)
+    if done.gate:
+        needed = plan.needed
+        done.own = await own_files.approve(call, plan.place, project, person, needed.project, needed.former)
+        done.remarks += [done.own.remark] if done.own.remark else []
+    return done
 
 
 async def take_back(call: Call, plan: SetupPlan) -> Done:
