@@ -78,8 +78,8 @@ PAUSES: Final[dict[PauseKind, tuple[str, str]]] = {
 
 PROGRAMS: Final[dict[str, tuple[str, str, str, str, str]]] = {
     "codex": ("the program's default", "yes", "held to the schema", "tokens", "yes"),
-    "claude": ("the program's default", "yes", "held to the schema", "tokens, cost", "no; as an agent yes"),
-    "gemini": ("the program's default", "cannot be told", "told in the prompt", "tokens", "no"),
+    "claude": ("the program's default", "yes", "held to the schema", "tokens, cost", "yes"),
+    "gemini": ("the program's default", "cannot be told", "told in the prompt", "tokens", "yes"),
     "opencode": ("needed, as SERVICE/MODEL", "yes", "told in the prompt", "tokens; cost where it is known", "yes"),
     "custom": (
         "in `TANDEM_REVIEW_MODEL`",

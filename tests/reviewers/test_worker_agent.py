@@ -38,7 +38,7 @@ def test_the_program_is_told_where_and_for_what(peer: Peer, start: StartReviewer
 def test_its_failure_is_told(start: StartReviewer) -> None:
     reviewer = start(deeds("fill-stderr", "0", "leave", "3"), mode="agent")
     assert reviewer.wait() == WorkerExit.PROGRAM_FAILED
-    assert "the program ended with status 3. last complaint" in reviewer.complaint()
+    assert "The program ended with status 3: last complaint" in reviewer.complaint()
 
 
 def test_a_program_that_is_not_there_is_told(start: StartReviewer) -> None:

@@ -15,9 +15,9 @@ from tandem.cli.connection_options import ConnectionOptions, ensure_known, find_
 from tandem.cli.terminal import Exit, progress, say, show, show_envelope
 from tandem.client import TandemClient
 from tandem.client.described import Described
-from tandem.client.session import Condition, has_changed, is_proposers_turn, read_envelope
+from tandem.client.session import Condition, has_changed, is_proposers_turn, lacks_reviewer, read_envelope
 from tandem.client.table import OPERATIONS
-from tandem.hooks.person import wait_seconds
+from tandem.hooks.person import agent_mark, wait_seconds
 from tandem.settings.workflows import COMPLETE
 
 _VERDICTS = {
@@ -55,8 +55,8 @@ def wait_condition(operation: str, arguments: dict[str, Any]) -> WaitCondition:
             return WaitCondition(lambda data: data.get("status") == "closed", has_changed, verdict_status)
         case "get_review_status":
             return WaitCondition(
-                lambda data: is_proposers_turn(data) and not awaits_checks(data),
-                lambda data: has_changed(data) and not awaits_checks(data),
+                lambda data: is_proposers_turn(data) and not goes_on(data),
+                lambda data: has_changed(data) and not goes_on(data),
                 verdict_status,
             )
         case "list_checks" if arguments.get("review_id") is not None:
@@ -72,9 +72,18 @@ def wait_condition(operation: str, arguments: dict[str, Any]) -> WaitCondition:
             return WaitCondition(lambda _data: False, has_changed, _status_if(has_changed))
 
 
+def goes_on(data: dict[str, Any]) -> bool:
+    """Whether a wait goes on although there is news.
+
+    A person who waits may themselves have a reviewer come, or review it; an agent stops and says so.
+    """
+    is_stuck = lacks_reviewer(data) and data.get("attention") is None
+    return awaits_checks(data) or (is_stuck and agent_mark() is None)
+
+
 def verdict_status(data: dict[str, Any]) -> Exit:
     """The exit status of a wait for a verdict; an approval counts once the required checks have passed."""
-    if data.get("attention") is not None:
+    if data.get("attention") is not None or lacks_reviewer(data):
         return Exit.PERSON
     if _is_approved(data):
         return _CHECKED[data.get("checks")]
@@ -102,21 +111,29 @@ class _Turn:
         self._was_under_way = False
 
     def ends(self, data: dict[str, Any]) -> bool:
-        """Whether it is the role's turn, or the cycle is over."""
+        """Whether it is the role's turn, or the cycle is over, or waits for a person."""
         under_way = data.get("cycle_id") is not None and data.get("phase") != COMPLETE
         self._was_under_way = self._was_under_way or under_way
-        return self._is_turn(data) or (self._was_under_way and not under_way)
+        stuck = _waits_for_person(data) and not goes_on(data["review"])
+        return self._is_turn(data) or stuck or (self._was_under_way and not under_way)
 
     def status(self, data: dict[str, Any]) -> Exit:
         """Done when it is the role's turn; closed when there will be none in this cycle."""
         if self._is_turn(data):
             return Exit.DONE
+        if _waits_for_person(data):
+            return Exit.PERSON
         return Exit.CLOSED if self.ends(data) else Exit.WAITING
 
     def _is_turn(self, data: dict[str, Any]) -> bool:
         review = data.get("review")
         waits_for_review = bool(review) and review["status"] in _UNDECIDED
         return data.get("active_role") == self._role and not waits_for_review
+
+
+def _waits_for_person(data: dict[str, Any]) -> bool:
+    review: dict[str, Any] = data.get("review") or {}
+    return review.get("attention") is not None or lacks_reviewer(review)
 
 
 def _status_if(done: Condition) -> Callable[[dict[str, Any]], Exit]:

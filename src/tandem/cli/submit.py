@@ -13,7 +13,7 @@ import orjson
 import typer
 
 from tandem.cli import persons, sources
-from tandem.cli.calls import WaitPolicy, awaits_checks, given, present, say_go_on, verdict_status
+from tandem.cli.calls import WaitPolicy, awaits_checks, given, goes_on, present, say_go_on, verdict_status
 from tandem.cli.commands import Answer, add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import (
@@ -26,7 +26,7 @@ from tandem.cli.connection_options import (
 from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress, say
 from tandem.client import TandemClient
-from tandem.client.session import has_changed, is_decided
+from tandem.client.session import has_changed, is_decided, lacks_reviewer
 from tandem.errors import TandemError
 from tandem.hooks import liveness
 from tandem.hooks.person import agent_mark
@@ -173,8 +173,9 @@ async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: flo
     """The status envelope once there is a verdict and what it needs to count, or the time is up."""
     remarks, checks = _Remarks(), _CheckRemarks(client, created["review_id"])
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    # One that was there may have its verdict: what is so now counts, not only what comes.
-    cursor = None if created["existed"] else created["cursor"]
+    # One that was there may have its verdict, and one that nobody takes waits in vain: what is so now counts, not only
+    # what comes.
+    cursor = None if created["existed"] or created["no_reviewer"] else created["cursor"]
     arguments = {"review_id": created["review_id"], "cursor": cursor, "wake_on": "any"}
     async with progress("still waiting for the verdict") as doing:
         await checks.follow()
@@ -190,7 +191,8 @@ async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: flo
                 await checks.follow()
             if awaits_checks(data):
                 doing("still waiting for the checks")
-            if (is_decided(data) and not awaits_checks(data)) or not has_changed(data):
+            is_over = is_decided(data) or lacks_reviewer(data)
+            if (is_over and not goes_on(data)) or not has_changed(data):
                 break
             arguments["cursor"] = data["cursor"]
     if data["status"] in {"approved", "changes_requested"} or not is_decided(data):
@@ -198,11 +200,8 @@ async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: flo
     return envelope
 
 
-def _asked_for(review_id: str) -> str:
-    """What whoever waits is to do when a person has to look: an agent must not take their place."""
-    if agent_mark() is not None:
-        return "Stop here and tell the person you work for. It is theirs to decide; do not review it."
-    return f"review it yourself, or have it tried again: tandem review retry {review_id}"
+_STOP = "Stop here and tell the person you work for. It is theirs to decide; do not review it."
+"""An agent must not take a person's place."""
 
 
 class _CheckRemarks:
@@ -251,13 +250,20 @@ class _Remarks:
 
     def __init__(self) -> None:
         self._said = ("", "")
+        self._why_none: dict[str, Any] | None = None
 
     def follow(self, data: dict[str, Any]) -> None:
         """Say what is new: who reviews, and what the proposer has to do for the verdict to come."""
         step = (data["status"], data["next_action"])
+        none, self._why_none = self._why_none, data["no_reviewer"]
         if data["attention"] is not None:
             say(f"A person has to look: {data['attention']}")
-            say(_asked_for(data["review_id"]))
+        if self._why_none is not None and self._why_none != none:
+            if data["attention"] is None:
+                say(f"No reviewer comes: {self._why_none['message']}")
+            say(self._why_none["next_action"])
+            if self._why_none["needs_person"] and agent_mark() is not None:
+                say(_STOP)
         if step == self._said or is_decided(data):
             return
         self._said = step

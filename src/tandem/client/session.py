@@ -56,8 +56,14 @@ def is_decided(data: dict[str, Any]) -> bool:
 
 
 def is_proposers_turn(data: dict[str, Any]) -> bool:
-    """Whether a review's proposer has something to do, or the review is over."""
-    return data.get("turn") == "proposer" or data.get("status") == "closed"
+    """Whether a review's proposer has something to do, or the review is over, or no reviewer comes without a person."""
+    return data.get("turn") == "proposer" or data.get("status") == "closed" or lacks_reviewer(data)
+
+
+def lacks_reviewer(data: dict[str, Any]) -> bool:
+    """Whether no reviewer takes a review before a person has done something."""
+    none: dict[str, Any] = data.get("no_reviewer") or {}
+    return bool(none.get("needs_person"))
 
 
 def has_changed(data: dict[str, Any]) -> bool:

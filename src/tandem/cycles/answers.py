@@ -9,6 +9,7 @@ from pydantic import Field
 
 from tandem.contract.fields import (
     AlwaysTrue,
+    Attention,
     Changed,
     CreatedAt,
     Cursor,
@@ -20,6 +21,7 @@ from tandem.contract.fields import (
     UpdatedAt,
     VerdictName,
 )
+from tandem.reviews.answers import NO_REVIEWER, NoReviewer
 
 CycleId = Annotated[str, Field(description="The cycle.")]
 WorkflowName = Annotated[str, Field(description="The workflow.")]
@@ -99,6 +101,8 @@ class HandoffReview:
     verdict: VerdictName | None
     reason: Annotated[str | None, Field(description="The reason that came with the latest verdict.")]
     written_at: Annotated[str, Field(description="When it was written.")]
+    attention: Attention | None = None
+    no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
 
 
 @dataclass(frozen=True, slots=True)

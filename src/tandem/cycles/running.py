@@ -24,6 +24,7 @@ from tandem.cycles.scope import CycleScope
 from tandem.cycles.session_rules import Session
 from tandem.errors import CycleAlreadyActive, InvalidPhase
 from tandem.reviews import queries as reviews
+from tandem.reviews.answers import NoReviewer
 from tandem.reviews.reading import close_in
 from tandem.reviews.rules import Review, State
 from tandem.settings.workflows import COMPLETE, Workflow
@@ -93,7 +94,8 @@ async def cycle_status(services: Services, caller: Caller, request: CycleStatus)
         place = _place(standing.cycle, review)
         if after is not None and after > place:
             hub.check_place(after, events.head(unit)[1])
-        answer = _status(standing, handoffs, review, hub.cursor(place))
+        none = services.pool.why_none(unit, services, review) if review else None
+        answer = _status(standing, handoffs, review, hub.cursor(place), none)
         return answer, place, role is not None and _is_due(cycle, review, role)
 
     async def look() -> tuple[answers.CycleStatus, bool]:
@@ -105,8 +107,11 @@ async def cycle_status(services: Services, caller: Caller, request: CycleStatus)
             is_new = not request.wait
         else:
             is_new = place > after
-        # Whose turn it is has something to do, whatever it has seen; and the end of a cycle is news for everybody.
-        is_over = answer.phase in (None, COMPLETE)
+        # Whose turn it is has something to do, whatever it has seen. News for everybody: the end of a cycle, and that
+        # a person has to look.
+        is_over = answer.phase in (None, COMPLETE) or (
+            answer.review is not None and answer.review.attention is not None
+        )
         moved = is_due or (is_new and (role is None or not request.wait or is_over))
         if not moved and request.wait:
             # While it is not the waiter's turn the cursor stays, so that a later wait misses nothing.
@@ -235,10 +240,16 @@ def check_token(services: Services, cycle: Cycle, session: Session, token: str) 
         raise rules.refuse_token(cycle, session.role, of_another_key=services.tokens.made_by_another_key(token))
 
 
-def _status(standing: CycleScope, handoffs: list[Handoff], review: Review | None, cursor: str) -> answers.CycleStatus:
+def _status(
+    standing: CycleScope,
+    handoffs: list[Handoff],
+    review: Review | None,
+    cursor: str,
+    no_reviewer: NoReviewer | None,
+) -> answers.CycleStatus:
     """Where a cycle is, or that none is under way."""
     cycle, workflow = standing.active, standing.workflow
-    gated = _gated(handoffs, review) if cycle and review else None
+    gated = _gated(handoffs, review, no_reviewer) if cycle and review else None
     return answers.CycleStatus(
         project=standing.project,
         workflow=workflow.name,
@@ -288,7 +299,7 @@ def _state(role: str, handoffs: list[Handoff]) -> HandoffState:
     return HandoffState("present", isoformat(times[-1]))
 
 
-def _gated(handoffs: list[Handoff], review: Review) -> HandoffReview | None:
+def _gated(handoffs: list[Handoff], review: Review, no_reviewer: NoReviewer | None) -> HandoffReview | None:
     about = next((handoff for handoff in reversed(handoffs) if handoff.review_id == review.id), None)
     if about is None:
         return None
@@ -300,4 +311,5 @@ def _gated(handoffs: list[Handoff], review: Review) -> HandoffReview | None:
         status=review.state,
         reason=review.verdict_reason,
         written_at=isoformat(about.written_at),
+        no_reviewer=no_reviewer,
     )

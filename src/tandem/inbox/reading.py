@@ -85,7 +85,7 @@ async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> In
 
 
 def _fill(unit: Unit, services: Services, person: str, project: str | None, trays: _Lists, now_us: int) -> _Lists:
-    pools = [pool for pool in reviewers.list_pools(unit) if project is None or rules.serves(pool, project)]
+    pools = [pool for pool in reviewers.list_pools(unit) if project is None or pool.serves(project)]
     for pool in pools:
         found = rules.pool_place(pool, now_us)
         if found is not None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import orjson
-
 from tandem.core.clock import MICROSECONDS
 from tandem.pool.rules import Pool, circuit_seconds
 from tandem.reviews.rules import Review, State, next_action
@@ -156,12 +154,7 @@ def pool_place(pool: Pool, now_us: int) -> Placement | None:
     return None
 
 
-def serves(pool: Pool, project: str) -> bool:
-    """Whether a pool is for a project, if that is registered."""
-    return pool.projects is None or project in orjson.loads(pool.projects)
-
-
 def takes(pool: Pool, project: str, now_us: int) -> bool:
     """Whether a pool runs now and is for a project, if that is registered."""
     is_running = pool.is_live(now_us) and pool.paused is None and pool.circuit_until is None
-    return is_running and serves(pool, project)
+    return is_running and pool.serves(project)

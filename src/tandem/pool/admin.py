@@ -223,7 +223,7 @@ def _pool_for(unit: Unit, services: Services, project: str, now_us: int) -> Pool
             allowed=services.projects.names(),
         )
     live = [pool for pool in reviewers.list_pools(unit) if pool.is_live(now_us)]
-    serving = [pool for pool in live if pool.projects is None or project in orjson.loads(pool.projects)]
+    serving = [pool for pool in live if pool.serves(project)]
     if not serving:
         why = f"no pool serves '{project}'" if live else "no pool is running"
         raise PoolDisabled(f"Nobody can be started: {why}. {_HOW_TO_ENABLE}", why=why)

@@ -9,7 +9,9 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
+
+import orjson
 
 from tandem.core.clock import MICROSECONDS
 from tandem.pool.contract import PoolRules
@@ -25,6 +27,11 @@ AT_ONCE_SECONDS = 15
 
 CIRCUIT_FAILURES = 4
 """So many quick exits in a row open the circuit."""
+
+NOT_LOGGED_IN: Final = "The program is not logged in"
+CANNOT_START: Final = "cannot be started ("
+END_OF_LOG: Final = "The end of its log: "
+"""Words of why a run or a reviewer ended, by which whoever waits for a verdict is told what helps."""
 
 _ID_DIGITS = 24
 """Of the hash of a supervisor's secret: more than anybody finds another secret for."""
@@ -106,6 +113,10 @@ class Pool(NamedTuple):
     def is_live(self, now_us: int) -> bool:
         """Whether its supervisor is there to do anything."""
         return self.ended_at is None and now_us - self.last_seen_at < LIVE_SECONDS * MICROSECONDS
+
+    def serves(self, project: str) -> bool:
+        """Whether it is for a project, if that is registered."""
+        return self.projects is None or project in orjson.loads(self.projects)
 
 
 class Reviewer(NamedTuple):

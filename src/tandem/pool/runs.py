@@ -11,6 +11,7 @@ from tandem.errors import Forbidden, UnknownReviewer
 from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool.contract import OutcomeReported, ReportOutcome, RunOutcome
+from tandem.pool.no_reviewer import why_none as why_none  # noqa: PLC0414 - claims and answers ask this module
 from tandem.pool.rules import DrainReason, Pool, Reviewer, ReviewerState, over_budget, spent
 from tandem.reviews import attention
 from tandem.reviews import queries as reviews

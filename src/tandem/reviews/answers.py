@@ -52,6 +52,29 @@ ClaimGeneration = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
+class NoReviewer:
+    """Why no reviewer takes a review, and what helps."""
+
+    reason: Annotated[
+        str,
+        Field(
+            description=(
+                "`paused`, `budget`, `circuit_open`, `pool_lost`, `not_logged_in`, `program_missing`, `no_pool` (a "
+                "person or another agent reviews it), `quiet_hours`, or `failed` (the last run gave no verdict)."
+            )
+        ),
+    ]
+    needs_person: Annotated[
+        bool, Field(description="Whether none comes before a person has done something: then agents stop and say so.")
+    ]
+    message: Annotated[str, Field(description="The reason in words, with the program's own error where there is one.")]
+    next_action: Annotated[str, Field(description="What helps, and who does it.")]
+
+
+NO_REVIEWER = Field(description="Why no reviewer takes it; null if one may come, or somebody has it.")
+
+
+@dataclass(frozen=True, slots=True)
 class ReviewCreated:
     """A change was proposed, or a proposal revised."""
 
@@ -67,6 +90,7 @@ class ReviewCreated:
     cursor: Cursor
     parent_id: ParentId | None = None
     existed: Annotated[bool, Field(description="Whether the review was there already: nothing was written.")] = False
+    no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +136,7 @@ class ReviewStatus:
             )
         ),
     ] = None
+    no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
 
 
 @dataclass(frozen=True, slots=True)

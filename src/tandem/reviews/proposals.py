@@ -69,9 +69,9 @@ async def _create(services: Services, caller: Caller, request: CreateReview) -> 
         if request.parent_id is not None:
             _check_parent(unit, request.parent_id, project)
         if request.reuse and (known := _find_same(unit, services, caller, project, request, content)) is not None:
-            return _created(services, known, content, existed=True)
+            return _created(unit, services, known, content, existed=True)
         written = open_in(unit, services, caller, review_id, project, request, content)
-        return _created(services, written, content)
+        return _created(unit, services, written, content)
 
     return await transact(services, caller, work)
 
@@ -91,7 +91,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
     def work(unit: Unit) -> ReviewCreated:
         before = reviews.get(unit, review_id, lock=True)
         written = revise_in(unit, services, caller, before, request, content)
-        return _created(services, written, content)
+        return _created(unit, services, written, content)
 
     return await transact(services, caller, work)
 
@@ -260,7 +260,9 @@ def _facts(review: Review, content: contents.Content) -> dict[str, Any]:
     return facts
 
 
-def _created(services: Services, review: Review, content: contents.Content, *, existed: bool = False) -> ReviewCreated:
+def _created(
+    unit: Unit, services: Services, review: Review, content: contents.Content, *, existed: bool = False
+) -> ReviewCreated:
     return views.answer(
         ReviewCreated,
         services.waits,
@@ -269,4 +271,5 @@ def _created(services: Services, review: Review, content: contents.Content, *, e
         priority=PRIORITIES[review.priority],
         affected_files=content.affected_files,
         existed=existed,
+        no_reviewer=services.pool.why_none(unit, services, review),
     )

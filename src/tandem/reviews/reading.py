@@ -32,6 +32,8 @@ from tandem.store.waits import topic
 async def get_review_status(services: Services, caller: Caller, request: GetReviewStatus) -> ReviewStatus:
     """Where a review stands; with a wait, once there is news: that it is the caller's turn, or any event.
 
+    What ends a wait as well is that no reviewer comes any more before a person has done something.
+
     Raises:
         NotFound: There is no such review (in that project).
     """
@@ -39,15 +41,19 @@ async def get_review_status(services: Services, caller: Caller, request: GetRevi
     hub = services.waits
     after = hub.place(request.cursor)
 
-    def find(unit: Unit) -> Review:
+    was_stuck: bool | None = None
+
+    def find(unit: Unit) -> tuple[Review, ReviewStatus]:
         review = reviews.get(unit, request.review_id, request.project)
         if after is not None and after > review.event_seq:
             hub.check_place(after, events.head(unit)[1])
-        return review
+        return review, views.status(unit, services, review, hub.cursor(review.event_seq), changed=False)
 
     async def look() -> tuple[ReviewStatus, bool]:
-        nonlocal after
-        review = await services.store.read(find)
+        nonlocal after, was_stuck
+        review, status = await services.store.read(find)
+        is_stuck = status.no_reviewer is not None and status.no_reviewer.needs_person and side != "reviewer"
+        gets_stuck, was_stuck = is_stuck and was_stuck is False, is_stuck
         is_due = side is None or review.turn in (side, None)
         if after is None and side is None:
             # Without a cursor, "any" means any event from now on.
@@ -58,9 +64,14 @@ async def get_review_status(services: Services, caller: Caller, request: GetRevi
         moved = is_new and (is_due or not request.wait)
         # While it is not the waiter's turn the cursor stays, so that a later wait misses nothing.
         place = review.event_seq if moved or not request.wait or after is None else after
-        return views.status(review, hub.cursor(place), changed=moved), moved
+        moved = moved or (request.wait and gets_stuck)
+        return replace(status, cursor=hub.cursor(place), changed=moved), moved
 
-    return await look_or_wait(services, request.review_id, look, request)
+    return await look_or_wait(services, request.review_id, look, request, *_OF_POOLS)
+
+
+_OF_POOLS = tuple(topic(state=state) for state in ("running", "paused", "terminated"))
+"""Events of pools and their reviewers after which it may be that none comes."""
 
 
 async def get_proposal(services: Services, _caller: Caller, request: GetProposal) -> Proposal:
@@ -93,7 +104,7 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
         listed = rows.list_verdicts(unit, review.id)
         verdicts, decisions = dict(listed), dict(one for one in listed if one[1] != "comment")
         full = FullReview(
-            status=views.status(review, services.waits.cursor(review.event_seq), changed=True),
+            status=views.status(unit, services, review, services.waits.cursor(review.event_seq), changed=True),
             proposal=shown,
             rounds=tuple(
                 answer.shown(RoundRow, one, verdict=verdicts.get(one.round), decision=decisions.get(one.round))

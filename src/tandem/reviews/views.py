@@ -15,6 +15,7 @@ from tandem.reviews.answers import CounterPatchView, EventView, Proposal, Review
 from tandem.reviews.rounds import CounterPatch, Round
 from tandem.reviews.rules import PRIORITIES, Review, next_action
 from tandem.store.base import Unit
+from tandem.store.context import Services
 from tandem.store.event import Event
 from tandem.store.waits import WaitHub
 
@@ -37,17 +38,19 @@ def replacement(unit: Unit, record: CounterPatch) -> dict[str, str | None]:
     return {"description" if record.is_text else "diff": reviews.find_content(unit, record.content_id)}
 
 
-def status(review: Review, cursor: str, *, changed: bool) -> ReviewStatus:
-    """Where a review stands."""
+def status(unit: Unit, services: Services, review: Review, cursor: str, *, changed: bool) -> ReviewStatus:
+    """Where a review stands, and why nobody takes it."""
+    none = services.pool.why_none(unit, services, review)
     return shown(
         ReviewStatus,
         review,
         review_id=review.id,
         status=review.state,
         reviewer_id=review.reviewer_id or review.verdict_by,
-        next_action=next_action(review),
+        next_action="escalate" if none and none.needs_person else next_action(review),
         changed=changed,
         cursor=cursor,
+        no_reviewer=none,
     )
 
 

@@ -144,7 +144,9 @@ class PoolSettings(BaseModel):
         default=900, ge=0, le=86_400, description="How long a reviewer waits for the checks of its review to end."
     )
     start_seconds: Seconds = Field(default=180, description="The longest until the program's first output.")
-    silence_seconds: Seconds = Field(default=900, description="The longest between two outputs of the program.")
+    silence_seconds: Seconds = Field(
+        default=300, description="The longest between two outputs of the program; then it hangs, and is ended."
+    )
     grace_seconds: float = Field(default=10, gt=0, le=600, description="From the request to end to the kill.")
     drain_seconds: float = Field(
         default=10, ge=0, le=86_400, description="How long the broker's stop waits for reviews that are under way."

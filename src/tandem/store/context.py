@@ -23,13 +23,15 @@ from tandem.store.waits import WaitHub, wait_until
 if TYPE_CHECKING:
     from tandem.access.admission import Authenticator
     from tandem.projects.registry import Projects
+    from tandem.reviews.answers import NoReviewer
     from tandem.reviews.participants import Participant
+    from tandem.reviews.rules import Review
 
 T = TypeVar("T")
 
 
 class PoolReviewers(Protocol):
-    """What claims ask about the reviewers of pools, in their own unit of work; everybody else is in no pool."""
+    """What reviews ask about the reviewers of pools, in their own unit of work; everybody else is in no pool."""
 
     def is_draining(self, unit: Unit, reviewer_id: str) -> bool:
         """Whether it is to take nothing new."""
@@ -37,6 +39,10 @@ class PoolReviewers(Protocol):
 
     def expire(self, unit: Unit, review_id: str, now_us: int) -> None:
         """Take a review back whose lease has run out, whoever holds it; a reviewer of a pool is ended."""
+        ...
+
+    def why_none(self, unit: Unit, services: Services, review: Review) -> NoReviewer | None:
+        """Why a review that waits for a reviewer gets none now; null if one may come any moment."""
         ...
 
 
@@ -190,12 +196,12 @@ class WaitOptions(Protocol):
 
 
 async def look_or_wait(
-    services: Services, name: str, look: Callable[[], Awaitable[tuple[T, bool]]], request: WaitOptions
+    services: Services, name: str, look: Callable[[], Awaitable[tuple[T, bool]]], request: WaitOptions, *further: str
 ) -> T:
     """What there is now; of a request that waits, what there is once `look` finds news, or the time is up."""
     if not request.wait:
         return (await look())[0]
-    return await wait_until(services.waits, name, look=look, timeout_seconds=wait_seconds(services, request))
+    return await wait_until(services.waits, name, *further, look=look, timeout_seconds=wait_seconds(services, request))
 
 
 def wait_seconds(services: Services, request: WaitOptions) -> float:

@@ -21,7 +21,8 @@ def test_claude_has_three_tools_and_nothing_of_anybodys_settings(room: RunContex
     assert [json.loads(one) for one in values(invocation, "--json-schema")] == [SCHEMA]
     assert {"--restricted", "--safe-mode", "--strict-mcp-config", "--disable-slash-commands"} <= set(invocation.argv)
     assert invocation.environment["CLAUDE_CONFIG_DIR"] == str(tmp_path / "run" / "home" / ".claude")
-    assert (invocation.folder, invocation.talks) == (room.workspace, False)
+    assert values(invocation, "--output-format") == ["stream-json"]
+    assert (invocation.folder, invocation.talks) == (room.workspace, True)
 
 
 def test_claude_says_what_it_found_and_what_it_cost(room: RunContext) -> None:
@@ -31,8 +32,9 @@ def test_claude_says_what_it_found_and_what_it_cost(room: RunContext) -> None:
     assert reply.text == '{"verdict": "approved"}'
     assert (reply.tokens_in, reply.tokens_out, reply.cost_usd) == (145, 20, 0.25)
     assert made("claude").read(ended(json.dumps(result)), room).text == "words"
-    failed = made("claude").read(ended(json.dumps({**result, "is_error": True}), 1), room)
-    assert (failed.text, failed.cost_usd) == (None, 0.25)
+    wrong = {**result, "is_error": True, "result": "Not logged in · Please run /login"}
+    failed = made("claude").read(ended(f'{{"type":"system"}}\n{json.dumps(wrong)}\n', 1), room)
+    assert (failed.text, failed.cost_usd, failed.error) == (None, 0.25, "Not logged in · Please run /login")
 
 
 def test_claude_takes_the_users_login_but_not_what_can_be_used_once(room: RunContext) -> None:

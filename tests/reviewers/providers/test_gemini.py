@@ -16,7 +16,7 @@ def settings_of_gemini(invocation: Invocation) -> dict[str, Any]:
 
 def test_gemini_reads_in_a_folder_that_it_does_not_trust(room: RunContext, tmp_path: Path) -> None:
     invocation = made("gemini").review(room, PROMPT)
-    assert (invocation.folder, invocation.talks) == (room.workspace, False)
+    assert (invocation.folder, invocation.talks) == (room.workspace, True)
     assert invocation.environment["GEMINI_CLI_TRUST_WORKSPACE"] == "false"
     settings = settings_of_gemini(invocation)
     assert settings["tools"] == {"core": ["read_file", "list_directory", "glob", "grep_search"]}
@@ -30,13 +30,23 @@ def test_gemini_reads_in_a_folder_that_it_does_not_trust(room: RunContext, tmp_p
 
 
 def test_gemini_says_what_it_found_and_read(room: RunContext) -> None:
-    models = {
-        "pro": {"tokens": {"prompt": 100, "candidates": 20, "thoughts": 5}},
-        "flash": {"tokens": {"prompt": 10, "candidates": 1, "thoughts": 0}},
-    }
-    output = json.dumps({"response": '{"verdict": "approved"}', "stats": {"models": models}}, indent=2)
-    reply = made("gemini").read(ended(output), room)
+    said = {"type": "message", "role": "assistant", "delta": True}
+    events = (
+        {"type": "message", "role": "user", "content": "the prompt"},
+        {**said, "content": "I read first."},
+        {"type": "tool_use", "tool_name": "read_file"},
+        {"type": "tool_result", "output": "x"},
+        {**said, "content": '{"verdict": '},
+        {**said, "content": '"approved"}'},
+        {"type": "result", "status": "success", "stats": {"total_tokens": 136, "input_tokens": 110}},
+    )
+    reply = made("gemini").read(ended("\n".join(map(json.dumps, events))), room)
     assert (reply.text, reply.tokens_in, reply.tokens_out) == ('{"verdict": "approved"}', 110, 26)
+
+
+def test_gemini_says_what_went_wrong(room: RunContext) -> None:
+    event = {"type": "result", "status": "error", "error": {"type": "Error", "message": "API key not valid."}}
+    assert made("gemini").read(ended(json.dumps(event), 1), room).error == "API key not valid."
 
 
 def test_gemini_takes_the_users_login(room: RunContext) -> None:

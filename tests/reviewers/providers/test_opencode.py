@@ -40,6 +40,12 @@ def test_opencode_says_what_it_found_and_what_it_cost(room: RunContext) -> None:
     assert (reply.text, reply.tokens_in, reply.tokens_out, reply.cost_usd) == ("{}", 220, 50, 0.25)
 
 
+def test_opencode_says_what_went_wrong(room: RunContext) -> None:
+    data = {"message": "Incorrect API key provided", "statusCode": 401}
+    event = {"type": "error", "sessionID": "ses_1", "error": {"name": "APIError", "data": data}}
+    assert made("opencode").read(ended(json.dumps(event), 1), room).error == "Incorrect API key provided (status 401)"
+
+
 def test_opencode_takes_the_login_for_its_service_alone(room: RunContext) -> None:
     login = Path(room.environment["HOME"], ".local", "share", "opencode", "auth.json")
     login.parent.mkdir(parents=True)

@@ -38,7 +38,8 @@ def render(answer: Any) -> RenderableType:
 def _(answer: answers.ReviewCreated) -> RenderableType:
     name, round_ = (answer.review_id, "bold"), f"  round {answer.round}  "
     checked = f"digest {parts.digest(answer.digest)}" if answer.validated else "not validated: it opens no gate"
-    known = facts([("project", answer.project), ("category", answer.category), ("content", checked)])
+    about = [("project", answer.project), ("category", answer.category), ("content", checked)]
+    known = facts([*about, *_nobody(answer.no_reviewer)])
     head = Text.assemble(name, round_, state(answer.status), f"  {answer.priority}")
     if answer.existed:
         head.append("  is there already, with the same content: nothing new was submitted")
@@ -63,11 +64,16 @@ def _(answer: answers.ReviewStatus) -> RenderableType:
             ("counter-patch", patch),
             ("checks", answer.checks and Text(answer.checks, style=checks.OUTCOME_STYLES[answer.checks])),
             ("attention", answer.attention),
+            *_nobody(answer.no_reviewer),
             ("turn", answer.turn),
             ("next", _next(answer)),
             ("cursor", Text(answer.cursor, style="dim")),
         ]
     )
+
+
+def _nobody(none: answers.NoReviewer | None) -> list[tuple[str, str | None]]:
+    return [("no reviewer", none and none.message), ("what helps", none and none.next_action)]
 
 
 def _next(answer: answers.ReviewStatus) -> str | None:

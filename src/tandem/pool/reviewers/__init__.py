@@ -143,12 +143,14 @@ class ProgramOutput:
         tokens_in: Tokens that the model read, cached ones included; null if the program does not say.
         tokens_out: Tokens that the model wrote, thoughts included; null if the program does not say.
         cost_usd: What it cost in US dollars, by the program's own account; null if it does not say.
+        error: What went wrong, where the program says so among its events and not on standard error.
     """
 
     text: str | None
     tokens_in: int | None = None
     tokens_out: int | None = None
     cost_usd: float | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

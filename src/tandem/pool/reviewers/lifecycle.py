@@ -22,6 +22,7 @@ from tandem.pool.contract import Order, Orders
 from tandem.pool.reviewers.job import CANCEL, DRAIN, ReviewJob, WorkerExit
 from tandem.pool.reviewers.processes import WorkerProcess, end_marked
 from tandem.pool.reviewers.reviewer_files import SupervisorContext
+from tandem.pool.rules import END_OF_LOG
 
 REPORT_SECONDS: Final = 2.0
 """Beyond the grace of its program: how long a worker that was cancelled may take to tell the broker."""
@@ -257,7 +258,7 @@ class ReviewerLifecycle:
             # Whom we hung up on before it had a job takes us for gone.
             return Ended(code, quick, None)
         last_words = self._context.last_words(self.reviewer_id)
-        said = f" The end of its log: {last_words}" if last_words else " Its log is empty."
+        said = f" {END_OF_LOG}{last_words}" if last_words else " Its log is empty."
         return Ended(code, quick, f"{_meaning(code)}.{said}")
 
 

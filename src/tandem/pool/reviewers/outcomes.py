@@ -9,12 +9,20 @@ from typing import Final
 from tandem.core.visible import visible_line
 from tandem.pool.reviewers import Finished
 from tandem.pool.reviewers.verdicts import ReviewerAnswer, Unreadable, WrongDigest
+from tandem.pool.rules import NOT_LOGGED_IN
 
 LAST_LINE_LENGTH: Final = 300
 _REASON_LENGTH = 600
 
 _TERMINAL_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
 _SEE_LOG = "Its log has all that it wrote."
+_LOGIN = re.compile(
+    r"not logged in|/login\b|log ?in again|auth(?:entication)? method|\b401\b|unauthori[sz]ed|unauthenticated"
+    r"|authentication(?: has)? (?:failed|error|required)|authentication_error|ProviderAuthError"
+    r"|(?:invalid|incorrect|missing|no) (?:x-)?api[ -]key|api key (?:not|is not|is missing)|token (?:has |is )?expired",
+    re.IGNORECASE,
+)
+"""What client programs say of a login or key that is missing, or counts no more."""
 
 
 class Outcome(StrEnum):
@@ -42,16 +50,19 @@ _ENDED_BY_US: dict[str, Outcome] = {
 }
 
 
-def outcome_of(finished: Finished, answer: ReviewerAnswer | Unreadable | WrongDigest | None) -> Outcome:
+def outcome_of(
+    finished: Finished, answer: ReviewerAnswer | Unreadable | WrongDigest | None, error: str | None = None
+) -> Outcome:
     """What became of a run. How the program ended counts first: no answer makes up for a failure.
 
     Args:
         finished: How the program ended.
         answer: What `read_answer` made of its words, or raised; null if it wrote none at all.
+        error: What the program itself says that went wrong.
     """
     if finished.ended_by != "itself":
         return _ENDED_BY_US[finished.ended_by]
-    if finished.exit_code != 0:
+    if finished.exit_code != 0 or (answer is None and error is not None):
         return Outcome.CRASHED
     if answer is None:
         return Outcome.NO_VERDICT
@@ -70,19 +81,30 @@ def last_line(stderr: bytes) -> str:
     return next((line for line in lines if line), "")
 
 
-def reason_of(outcome: Outcome, finished: Finished, answer: ReviewerAnswer | Unreadable | WrongDigest | None) -> str:
+def lacks_login(finished: Finished, error: str | None) -> bool:
+    """Whether a program that failed says that its login or key is missing, or counts no more."""
+    return _LOGIN.search(error or last_line(finished.stderr_tail)) is not None
+
+
+def reason_of(
+    outcome: Outcome,
+    finished: Finished,
+    answer: ReviewerAnswer | Unreadable | WrongDigest | None,
+    error: str | None = None,
+) -> str:
     """What to say of a run that brought no answer and was not cancelled.
 
     Args:
         outcome: What `outcome_of` says of it.
         finished: How the program ended.
         answer: What was made of its words.
+        error: What the program itself says that went wrong.
     """
     match outcome:
         case Outcome.TIMEOUT:
             return _too_slow(finished)
         case Outcome.CRASHED:
-            return _crashed(finished)
+            return crash_reason(finished, error)
         case Outcome.UNREADABLE:
             return _unreadable(finished, answer)
         case _:
@@ -91,7 +113,10 @@ def reason_of(outcome: Outcome, finished: Finished, answer: ReviewerAnswer | Unr
 
 def _too_slow(finished: Finished) -> str:
     if finished.ended_by == "silence":
-        return f"The program fell silent and was ended after {finished.seconds:.0f} s. {_SEE_LOG}"
+        return (
+            f"The program hung: it fell silent, and was ended {finished.seconds:.0f} s after its start. {_SEE_LOG} A"
+            " model that thinks for long needs a longer silence_seconds."
+        )
     if not finished.stdout and not finished.stderr_tail:
         return (
             f"The program said nothing and was ended after {finished.seconds:.0f} s. See whether its service answers."
@@ -99,10 +124,13 @@ def _too_slow(finished: Finished) -> str:
     return f"The program was ended after {finished.seconds:.0f} s. {_SEE_LOG} Give it more time, or less to do."
 
 
-def _crashed(finished: Finished) -> str:
+def crash_reason(finished: Finished, error: str | None) -> str:
+    """Why a program failed: in its own words where it has some among its events, else by its last complaint."""
+    said = one_line(error, LAST_LINE_LENGTH) if error else last_line(finished.stderr_tail)
+    if lacks_login(finished, error):
+        return f"{NOT_LOGGED_IN}: {said}"
     code = finished.exit_code
     how = f"by signal {-code}" if code is not None and code < 0 else f"with status {code}"
-    said = last_line(finished.stderr_tail)
     return f"The program ended {how}: {said}" if said else f"The program ended {how}. {_SEE_LOG}"
 
 

@@ -38,6 +38,7 @@ from tandem.pool.reviewers import (
     wsl,
 )
 from tandem.pool.reviewers.processes import ProcessTree, has_ended, identity_of, start_program
+from tandem.pool.rules import CANNOT_START
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -244,7 +245,7 @@ def _cannot_start(program: str, folder: str, error: OSError) -> Unavailable:
     if not os.path.isdir(folder):  # noqa: PTH112 - a text, as given
         return Unavailable(f"The reviewer cannot start in {folder!r}: that is no folder. Restore it.", path=folder)
     return Unavailable(
-        f"The reviewer's program {program!r} cannot be started ({error.strerror}). Install it and put it on the"
+        f"The reviewer's program {program!r} {CANNOT_START}{error.strerror}). Install it and put it on the"
         " PATH of the broker, or choose another provider.",
         program=program,
     )

@@ -64,7 +64,7 @@ from tandem.pool.reviewers.files import lay_out, remove_laid_out
 from tandem.pool.reviewers.job import ControlInput, ReviewJob, StopRequests, WorkerExit, read_job
 from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
 from tandem.pool.reviewers.logs import RotatingLog
-from tandem.pool.reviewers.outcomes import Outcome, last_line, one_line, outcome_of, reason_of
+from tandem.pool.reviewers.outcomes import Outcome, crash_reason, lacks_login, one_line, outcome_of, reason_of
 from tandem.pool.reviewers.prompt import AGENT, build, build_agent, diff_in_file, is_inline, load_template
 from tandem.pool.reviewers.providers import clean_room, provider
 from tandem.pool.reviewers.verdicts import SCHEMA, Part, ReviewerAnswer, Unreadable, WrongDigest, parts_of, read_answer
@@ -235,15 +235,17 @@ class Worker:
             words = f"The reviewer's files cannot be written: {error}. See to the space on the disk."
             return RunResult(Outcome.CRASHED, one_line(words), failed_at_once=True)
         answer = _answer_in(reply, claimed, nonce, parts)
-        outcome = outcome_of(finished, answer)
-        at_once = outcome is Outcome.CRASHED and finished.seconds < AT_ONCE_SECONDS
+        outcome = outcome_of(finished, answer, reply.error)
+        # Some try for a while before they say that they have no login.
+        hopeless = finished.seconds < AT_ONCE_SECONDS or lacks_login(finished, reply.error)
+        at_once = outcome is Outcome.CRASHED and hopeless
         if outcome is Outcome.CANCELLED:
             outcome = Outcome.TIMEOUT if claim_ended == DEADLINE else outcome
             reason = self._why_cancelled(claim_ended)
         elif outcome is Outcome.VERDICT and isinstance(answer, ReviewerAnswer):
             outcome, reason = self._submit(claimed, answer)
         else:
-            reason = reason_of(outcome, finished, answer)
+            reason = reason_of(outcome, finished, answer, reply.error)
         return RunResult(outcome, reason, finished.seconds, reply, finished.exit_code, at_once)
 
     def _why_cancelled(self, claim_ended: str | None) -> str:
@@ -506,7 +508,8 @@ def _run_agent(job: ReviewJob, provider: Provider, requests: StopRequests, log: 
     )
     with programs.folder_for_run(job.scratch) as folder:
         try:
-            invocation = provider.agent(_context(job, folder), prompt, _mcp_url(job), job.access)
+            context = _context(job, folder)
+            invocation = provider.agent(context, prompt, _mcp_url(job), job.access)
             programs.lay_out(folder, invocation.files)
             finished = programs.run(
                 invocation,
@@ -515,9 +518,10 @@ def _run_agent(job: ReviewJob, provider: Provider, requests: StopRequests, log: 
                 cancelled=requests.drain,
                 log=log.as_file(),
             )
+            said = provider.read(finished, context)
         except (ConfigInvalid, Unavailable) as error:
             return WorkerExit.PROGRAM_FAILED, one_line(error.message)
-    return _ended(finished, job)
+    return _ended(finished, said.error, job)
 
 
 def _context(job: ReviewJob, folder: Path) -> RunContext:
@@ -533,7 +537,7 @@ def _mcp_url(job: ReviewJob) -> str:
     return f"{job.broker.rstrip('/')}/mcp/reviewer?project={quote(job.project, safe='')}"
 
 
-def _ended(finished: Finished, job: ReviewJob) -> tuple[WorkerExit, str]:
+def _ended(finished: Finished, error: str | None, job: ReviewJob) -> tuple[WorkerExit, str]:
     match finished.ended_by:
         case "cancelled":
             return WorkerExit.IN_ORDER, "told to stop"
@@ -542,8 +546,7 @@ def _ended(finished: Finished, job: ReviewJob) -> tuple[WorkerExit, str]:
         case "itself" if finished.exit_code == 0:
             return WorkerExit.IN_ORDER, "the program ended by itself"
         case "itself":
-            said = last_line(finished.stderr_tail)
-            return WorkerExit.PROGRAM_FAILED, f"the program ended with status {finished.exit_code}. {said}".strip()
+            return WorkerExit.PROGRAM_FAILED, crash_reason(finished, error)
         case reason:
             return WorkerExit.PROGRAM_FAILED, f"the program was ended: {reason}"
 

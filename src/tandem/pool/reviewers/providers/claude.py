@@ -49,9 +49,8 @@ class Claude(Provider):
     name = "claude"
 
     def review(self, context: RunContext, prompt: str) -> Invocation:
-        """One review; the program says nothing before its one JSON object at the end."""
-        form = ["--output-format", "json", "--json-schema", json.dumps(context.schema)]
-        return self._invocation(context, prompt, [*_CLEAN, *form], {}, talks=False)
+        """One review, with the answer's schema."""
+        return self._invocation(context, prompt, [*_CLEAN, "--json-schema", json.dumps(context.schema)], {})
 
     def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The loop over MCP; safe mode would leave out the server, the rest of it is in the other options."""
@@ -59,27 +58,28 @@ class Claude(Provider):
         servers = json.dumps({"mcpServers": {"tandem": server}}).encode()
         options = [option for option in _CLEAN if option != "--safe-mode"]
         options += ["--mcp-config", clean_room.path(context, _SERVERS), "--allowedTools", "mcp__tandem__*"]
-        options += ["--output-format", "stream-json", "--verbose"]
-        return self._invocation(context, prompt, options, {_SERVERS: servers}, talks=True)
+        return self._invocation(context, prompt, options, {_SERVERS: servers})
 
     def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - the same for all providers
-        """The structured output, else the result's text; tokens and cost from the same object."""
+        """The structured output, else the result's text; tokens, cost and errors from the same object."""
         results = [found for found in output.objects(finished.stdout) if found.get("type") == "result"]
         result = results[-1] if results else {}
         structured = result.get("structured_output")
         text = json.dumps(structured) if isinstance(structured, dict) else output.text(result, "result")
         usage = output.part(result, "usage")
+        failed = bool(result.get("is_error"))
         return ProgramOutput(
-            None if result.get("is_error") else text,
+            None if failed else text,
             output.count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
             output.count(usage, "output_tokens"),
             output.amount(result, "total_cost_usd"),
+            (output.text(result, "result") or output.text(result, "subtype")) if failed else None,
         )
 
-    def _invocation(
-        self, context: RunContext, prompt: str, options: list[str], files: dict[str, bytes], *, talks: bool
-    ) -> Invocation:
-        argv = [*self.command, "-p", *options, "--add-dir", clean_room.path(context, GIVEN_FOLDER)]
+    def _invocation(self, context: RunContext, prompt: str, options: list[str], files: dict[str, bytes]) -> Invocation:
+        # Event for event, not all at the end: one that hangs is noticed by its silence.
+        argv = [*self.command, "-p", *options, "--output-format", "stream-json", "--verbose"]
+        argv += ["--add-dir", clean_room.path(context, GIVEN_FOLDER)]
         argv += ["--effort", context.effort, *clean_room.model(context)]
         clouds = [
             name for switch, names in _CLOUDS.items() if context.environment.get(switch) for name in (switch, *names)
@@ -93,7 +93,7 @@ class Claude(Provider):
         )
         if not clouds and not any(name in environment for name in _KEYS) and (saved := _login(context)):
             files = {**files, f"{HOME_FOLDER}/{_HOME}/{_LOGIN}": saved}
-        return clean_room.invocation(context, argv, prompt, environment, files, talks=talks)
+        return clean_room.invocation(context, argv, prompt, environment, files)
 
 
 def _login(context: RunContext) -> bytes | None:

@@ -76,16 +76,22 @@ class Codex(Provider):
         return made if access is None else replace(made, environment={**made.environment, TOKEN_VARIABLE: access})
 
     def read(self, finished: Finished, context: RunContext) -> ProgramOutput:
-        """The last message, from its file, else from the events; tokens from the events."""
+        """The last message, from its file, else from the events; tokens and errors from the events."""
         messages: list[str] = []
         usage: dict[str, Any] = {}
+        error: str | None = None
         for event in output.objects(finished.stdout):
             item = output.part(event, "item")
             if item.get("type") == "agent_message" and (said := output.text(item, "text")):
                 messages.append(said)
             usage = output.part(event, "usage") or usage
+            if event.get("type") == "turn.failed":
+                error = output.text(output.part(event, "error"), "message") or error
+            elif event.get("type") == "error":
+                error = output.text(event, "message") or error
         text = _answer(Path(context.scratch, _ANSWER)) or (messages[-1] if messages else None)
-        return ProgramOutput(text, output.count(usage, "input_tokens"), output.count(usage, "output_tokens"))
+        read, wrote = output.count(usage, "input_tokens"), output.count(usage, "output_tokens")
+        return ProgramOutput(text, read, wrote, error=error)
 
     def _invocation(self, context: RunContext, prompt: str, extra: list[str], files: dict[str, bytes]) -> Invocation:
         environment = clean_room.environment(

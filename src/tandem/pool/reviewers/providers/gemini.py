@@ -1,4 +1,4 @@
-"""Gemini CLI: headless in a folder that it does not trust, with four tools that read, and JSON as output.
+"""Gemini CLI: headless in a folder that it does not trust, with four tools that read, and events as output.
 
 Measured with 0.61 (see `tests/clients`). An untrusted folder gives it no settings, hooks, servers, memory or
 `.env`; its file tools stay within the folders that it was given. It has no effort and no schema: the prompt
@@ -39,7 +39,7 @@ class Gemini(Provider):
     name = "gemini"
 
     def review(self, context: RunContext, prompt: str) -> Invocation:
-        """One review, in the repository; the program says nothing before its one JSON object at the end."""
+        """One review, in the repository."""
         settings = _settings(context, [clean_room.path(context, GIVEN_FOLDER)])
         return self._invocation(context, prompt, settings, folder=context.workspace, trusted=False)
 
@@ -54,18 +54,37 @@ class Gemini(Provider):
         return self._invocation(context, told, settings, folder=clean_room.path(context, DESK_FOLDER), trusted=True)
 
     def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - the same for all providers
-        """The response; tokens summed over the models that took part."""
-        said = output.parsed(finished.stdout)
-        used = output.part(said, "stats", "models")
-        tokens = [output.part(used, model, "tokens") for model in used]
-        read = output.total(output.count(one, "prompt") for one in tokens)
-        wrote = output.total(output.count(one, "candidates", "thoughts") for one in tokens)
-        return ProgramOutput(output.text(said, "response"), read, wrote)
+        """What the model said after its last tool; tokens and errors from the last event."""
+        said: list[str] = []
+        text: str | None = None
+        result: dict[str, Any] = {}
+        for event in output.objects(finished.stdout):
+            match event.get("type"):
+                case "message" if event.get("role") == "assistant":
+                    said.append(output.text(event, "content") or "")
+                    text = "".join(said)
+                case "tool_use":
+                    said = []
+                case "result":
+                    result = event
+                case _:
+                    pass
+        stats = output.part(result, "stats")
+        read, both = output.count(stats, "input_tokens"), output.count(stats, "total_tokens")
+        wrote = max(0, both - read) if both is not None and read is not None else None
+        return ProgramOutput(text, read, wrote, error=output.text(output.part(result, "error"), "message"))
 
     def _invocation(
         self, context: RunContext, prompt: str, settings: dict[str, Any], *, folder: str, trusted: bool
     ) -> Invocation:
-        argv = [*self.command, "--output-format", "json", "--approval-mode", "default", *clean_room.model(context)]
+        argv = [
+            *self.command,
+            "--output-format",
+            "stream-json",
+            "--approval-mode",
+            "default",
+            *clean_room.model(context),
+        ]
         files: dict[str, bytes] = {}
         kind, passed = _credentials(context)
         if kind == "oauth-personal" and (saved := clean_room.login(context, ".gemini", _LOGIN)):
@@ -80,7 +99,7 @@ class Gemini(Provider):
             GEMINI_CLI_TRUST_WORKSPACE="true" if trusted else "false",
             GEMINI_CLI_NO_RELAUNCH="true",
         )
-        return clean_room.invocation(context, argv, prompt, environment, files, folder=folder, talks=False)
+        return clean_room.invocation(context, argv, prompt, environment, files, folder=folder)
 
 
 def _settings(context: RunContext, folders: list[str]) -> dict[str, Any]:

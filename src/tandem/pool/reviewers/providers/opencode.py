@@ -64,8 +64,9 @@ class Opencode(Provider):
         return self._invocation(context, prompt, settings)
 
     def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - the same for all providers
-        """The last text; tokens and cost summed over the steps."""
+        """The last text, and the last error; tokens and cost summed over the steps."""
         texts: list[str] = []
+        error: str | None = None
         steps: list[dict[str, Any]] = []
         for event in output.objects(finished.stdout):
             inner = output.part(event, "part")
@@ -73,13 +74,15 @@ class Opencode(Provider):
                 texts.append(said)
             elif event.get("type") == "step_finish":
                 steps.append(inner)
+            elif event.get("type") == "error":
+                error = _error(output.part(event, "error"))
         tokens = [output.part(step, "tokens") for step in steps]
         read = [output.count(one, "input") for one in tokens]
         read += [output.count(output.part(one, "cache"), "read", "write") for one in tokens]
         wrote = output.total(output.count(one, "output", "reasoning") for one in tokens)
         # A cost of nothing is that of a model whose price it does not know, or of one on this machine.
         cost = output.total(output.amount(step, "cost") for step in steps) or None
-        return ProgramOutput(texts[-1] if texts else None, output.total(read), wrote, cost)
+        return ProgramOutput(texts[-1] if texts else None, output.total(read), wrote, cost, error)
 
     def _invocation(self, context: RunContext, prompt: str, settings: dict[str, Any]) -> Invocation:
         service, model = _model(context)
@@ -95,6 +98,12 @@ class Opencode(Provider):
         environment = clean_room.environment(context, (key,), **_SWITCHES, OPENCODE_CONFIG_CONTENT=json.dumps(settings))
         told, desk = clean_room.told_where(context.workspace, prompt), clean_room.path(context, DESK_FOLDER)
         return clean_room.invocation(context, argv, told, environment, files, folder=desk)
+
+
+def _error(found: dict[str, Any]) -> str:
+    data = output.part(found, "data")
+    said, status = output.text(data, "message") or output.text(found, "name") or "", output.count(data, "statusCode")
+    return said if status is None else f"{said} (status {status})"
 
 
 def _model(context: RunContext) -> tuple[str, str]:

@@ -1,0 +1,188 @@
+"""Why no reviewer answers: each reason has its own words and what helps, and reaches the proposer at once."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.reviewing import Desk
+from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix
+from tests.broker import fresh_project
+from tests.commandline import Shell, finish
+
+pytestmark = only_posix
+AGENT = {"CLAUDECODE": "1"}
+EVENTS = {
+    "login": [
+        {"type": "error", "message": "Reconnecting... 5/5 (unexpected status 401 Unauthorized: Incorrect API key)"},
+        {"type": "turn.failed", "error": {"message": "unexpected status 401 Unauthorized: Incorrect API key"}},
+    ],
+    "broken": [{"type": "turn.failed", "error": {"message": "the model does not exist"}}],
+    "costly": [{"type": "turn.completed", "usage": {"input_tokens": 5000, "output_tokens": 1}}],
+}
+"""What Codex 0.169 prints. Its standard error ends with a warning of something else."""
+
+CODEX = """\
+import json, pathlib, sys, time
+mood = pathlib.Path(sys.argv[1]).read_text()
+sys.stdin.read()
+print(json.dumps({"type": "turn.started"}), flush=True)
+if mood == "hang":
+    time.sleep(300)
+for event in json.loads(pathlib.Path(sys.argv[1]).with_name("events.json").read_text())[mood]:
+    print(json.dumps(event), flush=True)
+print("warning: ignoring .codex/config.toml of an untrusted project", file=sys.stderr)
+sys.exit(mood != "costly")
+"""
+
+
+class Pool(Counter):
+    """A project whose pool runs a Codex that does as it is told."""
+
+    @property
+    def program(self) -> Path:
+        """The program."""
+        return self.broker.folder / "codex"
+
+    def becomes(self, mood: str) -> None:
+        """Has the program behave so from now on, and the pool begin anew."""
+        (self.broker.folder / "mood").write_text(mood)
+        self.do("resume_reviewers")
+
+    def why(self, reason: str) -> dict[str, Any]:
+        """How a new review stands, once nobody takes it for this reason."""
+        review = self.ask("approve")
+
+        def is_it(status: dict[str, Any]) -> bool:
+            return (status["no_reviewer"] or {}).get("reason") == reason
+
+        return self.when(review, is_it, f"is not reviewed: {reason}")
+
+
+@pytest.fixture(scope="module")
+def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    """A broker with a pool of one reviewer, whose Codex is a script."""
+    folder = tmp_path_factory.mktemp("none")
+    program = folder / "codex"
+    (folder / "code.py").write_text(CODEX)
+    (folder / "events.json").write_text(json.dumps(EVENTS))
+    (folder / "mood").write_text("login")
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -I -S {folder}/code.py {folder}/mood\n")
+    program.chmod(0o755)
+    settings = {"provider": "codex", "command": [str(program)], "max_pool_size": 1, "silence_seconds": 1}
+    with (
+        StaffedBroker(folder, {**settings, "token_budget_per_day": 5000}) as broker,
+        counter(broker, folder / "repository") as opened,
+        Pool(broker, opened.root, opened.project) as found,
+    ):
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def _nothing_waits(pool: Pool) -> Iterator[None]:
+    yield
+    for row in pool.do("list_reviews", status="pending")["reviews"]:
+        pool.do("close_review", review_id=row["review_id"])
+
+
+def test_a_program_that_is_not_logged_in_says_so_in_its_own_words(pool: Pool) -> None:
+    pool.becomes("login")
+    status = pool.why("not_logged_in")
+    none = status["no_reviewer"]
+    assert "unexpected status 401 Unauthorized: Incorrect API key" in none["message"]
+    assert "warning" not in none["message"]
+    assert "codex login" in none["next_action"]
+    assert (status["next_action"], none["needs_person"]) == ("escalate", True)
+    # Whoever proposes next hears it with the answer.
+    created = pool.put_up_whole(intent="approve", description="x")
+    assert created["no_reviewer"]["reason"] == "not_logged_in"
+
+
+def test_a_program_that_is_missing(pool: Pool) -> None:
+    aside = pool.program.rename(pool.program.with_name("aside"))
+    try:
+        pool.becomes("login")
+        none = pool.why("program_missing")["no_reviewer"]
+    finally:
+        aside.rename(pool.program)
+    assert str(pool.program) in none["message"]
+    assert "PATH of the broker" in none["next_action"]
+
+
+def test_a_pool_whose_circuit_is_open(pool: Pool) -> None:
+    pool.becomes("broken")
+    pool.ask("approve")
+    none = pool.why("circuit_open")["no_reviewer"]
+    assert "the model does not exist" in none["message"]
+    assert "tandem reviewers resume" in none["next_action"]
+
+
+def test_a_program_that_hangs_is_ended_for_its_silence_and_the_proposer_told(pool: Pool) -> None:
+    pool.becomes("hang")
+    status = pool.why("failed")
+    assert "The program hung: it fell silent" in status["no_reviewer"]["message"]
+    assert (status["next_action"], status["no_reviewer"]["needs_person"]) == ("wait", False)
+    pool.do("close_review", review_id=status["review_id"])
+
+
+def test_a_budget_that_is_used_up(pool: Pool) -> None:
+    pool.becomes("costly")
+    none = pool.why("budget")["no_reviewer"]
+    assert "paused until midnight UTC" in none["message"]
+    assert "budget_per_day" in none["next_action"]
+
+
+def test_a_project_that_no_pool_serves_waits_for_others(pool: Pool) -> None:
+    with Desk(pool.broker.url, fresh_project()) as desk:
+        created = desk.put_up_whole()
+        status = desk.status(created["review_id"])
+    assert created["no_reviewer"] == status["no_reviewer"]
+    assert (status["no_reviewer"]["reason"], status["next_action"]) == ("no_pool", "wait")
+
+
+def shell(pool: Pool) -> Shell:
+    (pool.root / "a.txt").write_text("changed\n")
+    return Shell(pool.broker.url, pool.root)
+
+
+@pytest.fixture
+def paused(pool: Pool) -> Iterator[Callable[[], None]]:
+    """Pauses the pool when called; ends that at the end."""
+    pool.becomes("costly")
+    yield lambda: pool.do("pause_reviewers", reason="Ada is on the train")
+    pool.do("resume_reviewers")
+
+
+def test_an_agents_wait_ends_at_once_where_a_person_paused_the_pool(pool: Pool, paused: Callable[[], None]) -> None:
+    paused()
+    ended = finish(shell(pool).start("submit", "-m", "m", "--wait", "--json", **AGENT))
+    assert (ended.status, ended.data["no_reviewer"]["reason"]) == (14, "paused")
+    assert "No reviewer comes: The reviewer pool is paused: Ada is on the train (by " in ended.stderr
+    assert "tandem reviewers resume" in ended.stderr
+    assert "Stop here and tell the person you work for." in ended.stderr
+
+
+def test_a_wait_ends_when_the_pool_is_paused_meanwhile(pool: Pool, paused: Callable[[], None]) -> None:
+    pool.becomes("hang")
+    review = pool.ask("approve")
+    waiting = Shell(pool.broker.url, pool.root).start("review", "status", review, "--wait", "--json", **AGENT)
+    pool.claimed(review)
+    paused()
+    ended = finish(waiting)
+    assert (ended.status, ended.data["no_reviewer"]["reason"]) == (14, "paused")
+
+
+def test_a_persons_wait_goes_on_as_they_may_review_it_themselves(pool: Pool, paused: Callable[[], None]) -> None:
+    paused()
+    waiting = shell(pool).start("submit", "-m", "m", "--wait")
+    assert waiting.stderr is not None
+    while "Ada is on the train" not in (said := waiting.stderr.readline().decode()):
+        assert said, "it has ended"
+    [row] = pool.do("list_reviews", status="pending")["reviews"]
+    pool.approve(row["review_id"])
+    assert finish(waiting).status == 0
