@@ -82,7 +82,7 @@ def test_submit_ends_with_12_when_the_time_is_up(shell: Shell) -> None:
 
 
 def test_an_agents_wait_ends_before_its_client_ends_it_and_names_the_command_to_go_on_with(shell: Shell) -> None:
-    client = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "1200"}
+    client = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "3000"}
     ended = finish(shell.start("submit", "-m", "m", "--wait", "--json", **client))
     assert (ended.status, ended.data["status"]) == (12, "pending")
     assert "still waiting for the verdict: " in ended.stderr

@@ -59,7 +59,7 @@ class Pool(Counter):
         review = self.ask("approve")
 
         def is_it(status: dict[str, Any]) -> bool:
-            return (status["no_reviewer"] or {}).get("reason") == reason
+            return status["no_reviewer"] is not None and status["no_reviewer"]["reason"] == reason
 
         return self.when(review, is_it, f"is not reviewed: {reason}")
 

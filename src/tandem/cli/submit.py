@@ -173,9 +173,11 @@ async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: flo
     """The status envelope once there is a verdict and what it needs to count, or the time is up."""
     remarks, checks = _Remarks(), _CheckRemarks(client, created["review_id"])
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
-    # One that was there may have its verdict, and one that nobody takes waits in vain: what is so now counts, not only
-    # what comes.
-    cursor = None if created["existed"] or created["no_reviewer"] else created["cursor"]
+    remarks.say_who_comes(created)
+    # One that was there may have its verdict, and an agent waits in vain where nobody comes: what is so now counts, not
+    # only what comes.
+    is_over = created["existed"] or (lacks_reviewer(created) and agent_mark() is not None)
+    cursor = None if is_over else created["cursor"]
     arguments = {"review_id": created["review_id"], "cursor": cursor, "wake_on": "any"}
     async with progress("still waiting for the verdict") as doing:
         await checks.follow()
@@ -252,18 +254,23 @@ class _Remarks:
         self._said = ("", "")
         self._why_none: dict[str, Any] | None = None
 
+    def say_who_comes(self, data: dict[str, Any]) -> None:
+        """Say why no reviewer comes, and what helps."""
+        before, self._why_none = self._why_none, data["no_reviewer"]
+        if self._why_none is None or self._why_none == before:
+            return
+        if data.get("attention") is None:
+            say(f"No reviewer comes: {self._why_none['message']}")
+        say(self._why_none["next_action"])
+        if self._why_none["needs_person"] and agent_mark() is not None:
+            say(_STOP)
+
     def follow(self, data: dict[str, Any]) -> None:
         """Say what is new: who reviews, and what the proposer has to do for the verdict to come."""
         step = (data["status"], data["next_action"])
-        none, self._why_none = self._why_none, data["no_reviewer"]
         if data["attention"] is not None:
             say(f"A person has to look: {data['attention']}")
-        if self._why_none is not None and self._why_none != none:
-            if data["attention"] is None:
-                say(f"No reviewer comes: {self._why_none['message']}")
-            say(self._why_none["next_action"])
-            if self._why_none["needs_person"] and agent_mark() is not None:
-                say(_STOP)
+        self.say_who_comes(data)
         if step == self._said or is_decided(data):
             return
         self._said = step

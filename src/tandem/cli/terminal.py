@@ -53,7 +53,9 @@ class Exit(IntEnum):
     CLOSED = 13
     """Closed without approval; of a cycle, over before it was the waiting role's turn."""
     PERSON = 14
-    """A person has to look, and an agent stops: no reviewer could decide, or comes, or a step of GSD ends with `ESCALATE`."""
+    """A person has to look, and an agent stops: no reviewer could decide, or comes, or a step of GSD ends with
+    `ESCALATE`.
+    """
 
 
 def of_error(error: TandemError) -> Exit:

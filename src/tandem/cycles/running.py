@@ -25,6 +25,7 @@ from tandem.cycles.session_rules import Session
 from tandem.errors import CycleAlreadyActive, InvalidPhase
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import NoReviewer
+from tandem.reviews.participants import why_none
 from tandem.reviews.reading import close_in
 from tandem.reviews.rules import Review, State
 from tandem.settings.workflows import COMPLETE, Workflow
@@ -94,7 +95,7 @@ async def cycle_status(services: Services, caller: Caller, request: CycleStatus)
         place = _place(standing.cycle, review)
         if after is not None and after > place:
             hub.check_place(after, events.head(unit)[1])
-        none = services.pool.why_none(unit, services, review) if review else None
+        none = why_none(unit, services, review) if review else None
         answer = _status(standing, handoffs, review, hub.cursor(place), none)
         return answer, place, role is not None and _is_due(cycle, review, role)
 

@@ -8,13 +8,14 @@ from typing_extensions import override
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat, utc_day
 from tandem.errors import Forbidden, UnknownReviewer
+from tandem.pool import no_reviewer
 from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool.contract import OutcomeReported, ReportOutcome, RunOutcome
-from tandem.pool.no_reviewer import why_none as why_none  # noqa: PLC0414 - claims and answers ask this module
 from tandem.pool.rules import DrainReason, Pool, Reviewer, ReviewerState, over_budget, spent
 from tandem.reviews import attention
 from tandem.reviews import queries as reviews
+from tandem.reviews.answers import NoReviewer
 from tandem.reviews.attention import Failure
 from tandem.reviews.participants import Decision, Participant
 from tandem.reviews.rules import Review
@@ -27,7 +28,12 @@ _SUPERVISOR = "supervisor"
 
 
 class PoolReviews(Participant):
-    """Reviews that reviewers of a pool do: their verdicts are counted."""
+    """Reviews that reviewers of a pool do: their verdicts are counted, and that none comes is explained."""
+
+    @override
+    def why_none(self, unit: Unit, services: Services, review: Review) -> NoReviewer | None:
+        """Why no pool starts a reviewer for it."""
+        return no_reviewer.why_none(unit, services, review)
 
     @override
     def decided(self, unit: Unit, services: Services, decision: Decision) -> None:

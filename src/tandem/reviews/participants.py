@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tandem.reviews.answers import NoReviewer
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
 from tandem.store.base import Unit
@@ -27,6 +28,12 @@ class Decision:
     verdict: str
     reviewer: str
     at_us: int
+
+
+def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | None:
+    """Why a review that waits for a reviewer gets none now; null if one may come any moment, or somebody has it."""
+    found = (one.why_none(unit, services, review) for one in services.participants)
+    return next((why for why in found if why is not None), None)
 
 
 class Participant:
@@ -56,6 +63,10 @@ class Participant:
     def commits_of(self, unit: Unit, services: Services, review: Review, current: Round) -> tuple[str, ...]:  # noqa: ARG002 - as above
         """The commits that are known to hold an approved round's content and still stand."""
         return ()
+
+    def why_none(self, unit: Unit, services: Services, review: Review) -> NoReviewer | None:  # noqa: ARG002 - as above
+        """Why a review that waits for a reviewer gets none now; null if one may come any moment."""
+        return None
 
     def check_withdrawal(self, unit: Unit, review: Review) -> None:
         """Refuse that an approval is withdrawn.

@@ -14,6 +14,7 @@ from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import end_claim
 from tandem.reviews.discussion_rules import next_round, reset_turn
+from tandem.reviews.participants import why_none
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import PRIORITIES, Action, Review, infer_priority, step
@@ -271,5 +272,5 @@ def _created(
         priority=PRIORITIES[review.priority],
         affected_files=content.affected_files,
         existed=existed,
-        no_reviewer=services.pool.why_none(unit, services, review),
+        no_reviewer=why_none(unit, services, review),
     )

@@ -12,6 +12,7 @@ from tandem.git.changes import AffectedFile
 from tandem.reviews import discussion_queries as discussion
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
+from tandem.reviews.participants import why_none
 from tandem.reviews.rounds import CounterPatch, Round
 from tandem.reviews.rules import PRIORITIES, Review, next_action
 from tandem.store.base import Unit
@@ -40,7 +41,7 @@ def replacement(unit: Unit, record: CounterPatch) -> dict[str, str | None]:
 
 def status(unit: Unit, services: Services, review: Review, cursor: str, *, changed: bool) -> ReviewStatus:
     """Where a review stands, and why nobody takes it."""
-    none = services.pool.why_none(unit, services, review)
+    none = why_none(unit, services, review)
     return shown(
         ReviewStatus,
         review,

@@ -23,15 +23,13 @@ from tandem.store.waits import WaitHub, wait_until
 if TYPE_CHECKING:
     from tandem.access.admission import Authenticator
     from tandem.projects.registry import Projects
-    from tandem.reviews.answers import NoReviewer
     from tandem.reviews.participants import Participant
-    from tandem.reviews.rules import Review
 
 T = TypeVar("T")
 
 
 class PoolReviewers(Protocol):
-    """What reviews ask about the reviewers of pools, in their own unit of work; everybody else is in no pool."""
+    """What claims ask about the reviewers of pools, in their own unit of work; everybody else is in no pool."""
 
     def is_draining(self, unit: Unit, reviewer_id: str) -> bool:
         """Whether it is to take nothing new."""
@@ -39,10 +37,6 @@ class PoolReviewers(Protocol):
 
     def expire(self, unit: Unit, review_id: str, now_us: int) -> None:
         """Take a review back whose lease has run out, whoever holds it; a reviewer of a pool is ended."""
-        ...
-
-    def why_none(self, unit: Unit, services: Services, review: Review) -> NoReviewer | None:
-        """Why a review that waits for a reviewer gets none now; null if one may come any moment."""
         ...
 
 
