@@ -6,10 +6,11 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -69,12 +70,23 @@ def shell(folder: Path, environment: dict[str, str], *, online: bool) -> Generat
     elif not online:
         environment = {**environment, "TANDEM_PORT": "0", "ALL_PROXY": "http://127.0.0.1:9"}
     process = subprocess.Popen(
-        command, cwd=folder, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        command,
+        cwd=folder,
+        env=environment,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     )
     try:
         yield Shell(process)
     finally:
-        process.communicate("tandem down\n" if not online else "", 60)
+        try:
+            process.communicate("tandem down\n" if not online else "", 60)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait(60)
 
 
 def first_page() -> list[Block]:
@@ -96,6 +108,7 @@ def typed(block: Block) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="platform: the first page is typed into a shell of POSIX")
+@pytest.mark.timeout(600)  # Each Python installs anew, from the network.
 @pytest.mark.parametrize("python", PYTHONS, ids=lambda path: path.parts[-3])
 def test_the_first_page_leads_from_install_to_a_refused_and_an_approved_commit(python: Path, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
