@@ -138,6 +138,6 @@ def test_the_first_page_leads_from_install_to_a_refused_and_an_approved_commit(p
                 commits.append((status, printed))
             else:
                 assert status == 0, f"{command}\n{printed}"
-        assert [status for status, _ in commits] == [1, 0]
-        assert offline.type("git log --format=%s")[1] == "Upload\n"
+        assert [status for status, _ in commits] == [0, 1, 0]
+        assert offline.type("git log --format=%s")[1] == "Upload\nSet up Tandem\n"
         assert "tandem doctor" in [command for command, _ in typed(blocks[-1])]
