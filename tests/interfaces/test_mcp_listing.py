@@ -108,6 +108,28 @@ def test_a_slim_schema_still_knows_every_field(tool: dict[str, Any]):
     assert '"title":"' not in text
 
 
+def test_the_fields_that_models_get_wrong_say_what_is_meant():
+    def listed(role: str | None, name: str) -> dict[str, Any]:
+        return next(tool for tool in _listing(role) if tool["name"] == name)["inputSchema"]["properties"]
+
+    for role in ("proposer", "reviewer", "operator"):
+        waits = listed(role, "list_reviews" if role != "proposer" else "get_review_status")["timeout_s"]
+        assert waits == {
+            "type": "number",
+            "minimum": 0,
+            "maximum": 50,
+            "description": "Seconds to wait; default: 25.",
+        }
+    assert listed("reviewer", "submit_verdict")["claim_generation"] == {
+        "type": "integer",
+        "minimum": 1,
+        "description": "The claim's number, from `claim_review`.",
+    }
+    assert listed("proposer", "add_message")["sender_role"]["enum"] == ["proposer"]
+    assert listed("reviewer", "add_message")["sender_role"]["enum"] == ["reviewer"]
+    assert not {"reviewer_id", "claim_generation"} & set(listed("proposer", "add_message"))
+
+
 def test_a_field_called_title_or_description_stays():
     schema = {"type": "object", "properties": {"title": {"type": "string", "title": "Title"}, "description": {}}}
     assert slim(schema)["properties"] == {"title": {"type": "string"}, "description": {}}

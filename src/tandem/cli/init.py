@@ -90,6 +90,7 @@ class SetupReport:
             "approved_as": done.own.review_id if done is not None else None,
             "remarks": self.remarks(),
             "notes": self.notes(),
+            "next": self.next_command(),
         }
         if self.dry_run:
             # JSON cannot carry bytes that are no UTF-8.
@@ -117,17 +118,17 @@ class SetupReport:
                 "No agent's client is installed here (no program on PATH, no configuration folder): the git gate and"
                 f" the pages work without one. To set one up: tandem init --client {'|'.join(NAMES)}"
             )
-        if self.done is not None:
-            notes.append(self._last())
         return notes
 
-    def _last(self) -> str:
-        """The command that comes next."""
+    def next_command(self) -> str | None:
+        """The command that comes next; null where nothing was set up."""
         done, plan = self.done, self.plan
+        if self.command == "uninit" or done is None:
+            return None
         manifest, changes = plan.trees[0]
-        own = done.own.paths if done is not None and done.gate else ()
+        own = done.own.paths if done.gate else ()
         written = own or tuple(change.key for change in changes if change.alters and change.after is not None)
-        if written and not (done is not None and done.own.remark):
+        if written and not done.own.remark:
             root = "" if Path.cwd().samefile(manifest.tree) else f"-C {shlex.quote(str(manifest.tree))} "
             return f"git {root}add {shlex.join(written)} && git {root}commit -m 'Set up Tandem'"
         if written:
@@ -158,7 +159,9 @@ def show_report(report: SetupReport, *, as_json: bool) -> Exit:
     for remark in report.remarks():
         say(f"note: {remark}")
     for note in report.notes():
-        say(f"next: {note}")
+        say(f"note: {note}")
+    if (following := report.next_command()) is not None:
+        say(f"next: {following}")
     return Exit.DONE
 
 

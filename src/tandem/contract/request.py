@@ -48,14 +48,20 @@ IdempotencyKey = Annotated[
 StatusName = Literal["pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed"]
 ReviewId = Annotated[Id, Field(description="The review.")]
 ReviewerName = Annotated[Name, Field(description="As `list_reviewers` shows it, e.g. codex-r1-k3f9q2.")]
-Generation = Annotated[int, Field(ge=0, le=LARGEST, description="The claim's number, from `claim_review`.")]
+Generation = Annotated[
+    int,
+    # No claim has the number 0: it is answered as the stale claim that it is.
+    Field(ge=0, le=LARGEST, description="The claim's number, from `claim_review`.", json_schema_extra={"minimum": 1}),
+]
 RoundNumber = Annotated[int, Field(ge=1, le=LARGEST, description="The round's number.")]
 OptionalReason = Annotated[Text | None, Field(description="Why, in words.")]
 PageLimit = Annotated[int, Field(ge=1, description="Rows per page, at most 200.")]
 PageToken = Annotated[Token | None, Field(description="`next_page` of the previous page.")]
 WaitFlag = Annotated[bool, Field(description="Wait until there is something new.")]
 WaitSeconds = Annotated[
-    float | None, Field(ge=0, le=86_400, description="Seconds to wait; 25 by default, of more than 50 only 50.")
+    float | None,
+    # Who asks for more waits as long as a call may; nobody is told to.
+    Field(ge=0, le=86_400, description="Seconds to wait; default: 25.", json_schema_extra={"maximum": 50}),
 ]
 WaitCursor = Annotated[Token | None, Field(description="Cursor of an earlier answer: wait for what comes after it.")]
 StateFilter = Annotated[StatusName | None, Field(description="Only reviews in this state.")]

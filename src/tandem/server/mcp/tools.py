@@ -34,7 +34,7 @@ def _slim(schema: Schema, definitions: dict[str, Schema]) -> Schema:
         if key in _DROPPED or key == "$defs" or (key == "default" and value is None):
             continue
         slimmed[key] = _slim_value(key, value, definitions)
-    if slimmed.get("maximum", 0) >= 2**31:
+    if slimmed.get("maximum", 0) >= 2**31 - 1:
         del slimmed["maximum"]
     return slimmed
 
@@ -129,8 +129,19 @@ class Tools:
         if operation is None:
             return None
         if name not in self._schemas:
-            self._schemas[name] = slim(operation.input_schema())
+            self._schemas[name] = self._for_role(operation, slim(operation.input_schema()))
         return self._schemas[name]
+
+    def _for_role(self, operation: Operation, schema: Schema) -> Schema:
+        """The schema for a side: it speaks for itself only, and a proposer has no claim to name."""
+        side, properties = operation.request.side_field, schema["properties"]
+        if side is None or self.role not in {Role.PROPOSER, Role.REVIEWER}:
+            return schema
+        properties[side]["enum"] = [str(self.role)]
+        if self.role == Role.PROPOSER:
+            for name in ("reviewer_id", "claim_generation"):
+                properties.pop(name, None)
+        return schema
 
     async def call(self, name: str, arguments: dict[str, Any] | None, caller: Caller) -> CallResult:
         """Run a tool; every refusal, an unknown name included, is an envelope that the model can read."""
