@@ -28,14 +28,22 @@ class Readme(MetadataHookInterface):
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Add the README to what is known of the project."""
-        text = (ROOT / "README.md").read_text("utf-8")
-        page = with_addresses(text, metadata["urls"]["Repository"], f"v{released()[0]}")
+        text, repository = (ROOT / "README.md").read_text("utf-8"), metadata["urls"]["Repository"]
+        page = with_addresses(text, repository, f"v{released()[0]}")
+        # By this line the MCP registry knows that the package is the one that server.json names.
+        page += f"\n<!-- mcp-name: {server_name(repository)} -->\n"
         metadata["readme"] = {"content-type": "text/markdown", "text": page}
 
 
 def released() -> list[str]:
     """The versions of the changelog, newest first."""
     return _RELEASED.findall((ROOT / "CHANGELOG.md").read_text("utf-8"))
+
+
+def server_name(repository: str) -> str:
+    """The name of the MCP server in the MCP registry, which follows from the repository's address."""
+    owner, name = repository.rsplit("/", 2)[-2:]
+    return f"io.github.{owner}/{name}"
 
 
 def version() -> str:

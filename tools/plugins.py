@@ -1,21 +1,21 @@
-"""Writes the plugins of Claude Code and Codex into the repository, from the texts that `tandem init` installs.
+"""Writes the plugins of Claude Code and Codex, and `server.json`, from the texts that `tandem init` installs.
 
     python tools/plugins.py           write them
     python tools/plugins.py --check   exit status 1 if a file is not current
 
 One folder serves both programs; each reads its own manifest in it. A plugin knows no place of a machine, so its hooks
-and its MCP server are the program `tandem` on the PATH.
+and its MCP server are the program `tandem` on the PATH. `server.json` offers the MCP server in the MCP registry.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from importlib.metadata import metadata
+from importlib.metadata import PackageMetadata, metadata
 from pathlib import Path
 from typing import Any, Final
 
-from distribution import released
+from distribution import released, server_name
 from tandem.setup import teaching
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -79,6 +79,7 @@ def plugin_files() -> dict[str, str]:
         skills: teaching.skill(),
         f"{FOLDER}/codex-skills/{teaching.STATUS_SKILL}/SKILL.md": teaching.status_skill(),
         f"{FOLDER}/README.md": _README,
+        "server.json": _json(_registry_entry(facts)),
     }
     commands = {
         f"{FOLDER}/claude-commands/{name}.md": teaching.command("claude", name) for name in ("review", "status")
@@ -112,6 +113,36 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
     return 0
+
+
+def _registry_entry(facts: PackageMetadata) -> dict[str, Any]:
+    urls = dict(entry.split(", ") for entry in facts.get_all("Project-URL") or [])
+    version = released()[0]
+    package = {
+        "registryType": "pypi",
+        "identifier": _DISTRIBUTION,
+        "version": version,
+        "runtimeHint": "uvx",
+        "transport": {"type": "stdio"},
+        "packageArguments": [{"type": "positional", "value": "mcp"}],
+        "environmentVariables": [
+            {
+                "name": "TANDEM_BROKER",
+                "description": "The broker's address, if it is not on this machine.",
+                "format": "string",
+            },
+            {"name": "TANDEM_TOKEN", "description": "An access token, if that broker needs one.", "isSecret": True},
+        ],
+    }
+    return {
+        "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+        "name": server_name(urls["Repository"]),
+        "title": "Tandem",
+        "description": facts["Summary"],
+        "version": version,
+        "repository": {"url": urls["Repository"], "source": "github"},
+        "packages": [package],
+    }
 
 
 def _claude_marketplace() -> dict[str, Any]:
