@@ -7,6 +7,7 @@ import contextlib
 import logging
 import os
 import secrets
+import shutil
 import socket
 import threading
 import time
@@ -28,6 +29,7 @@ from tandem.core.files import write_atomically
 from tandem.core.scratch import sweep
 from tandem.core.secret_key import Tokens, load_or_make
 from tandem.cycles.handoffs import HandoffReviews
+from tandem.errors import ConfigInvalid
 from tandem.gate.commits import CommittedReviews
 from tandem.git.runner import memory_folder
 from tandem.hooks import proof
@@ -44,8 +46,9 @@ from tandem.server.dispatch import Dispatcher
 from tandem.server.handlers import HANDLERS
 from tandem.server.http.health import BrokerPhase, Health
 from tandem.server.maintenance import Maintenance
-from tandem.settings.config import Settings, masked
+from tandem.settings.config import Settings, load_settings, masked, user_file
 from tandem.settings.policy import Policy
+from tandem.settings.pool import TABLE, THROUGH_WSL, PoolSettings
 from tandem.settings.workflows import load as load_workflows
 from tandem.store import log
 from tandem.store.base import Store
@@ -156,6 +159,7 @@ class Broker:
             checkpoint_seconds=settings.checkpoint_interval_seconds,
         )
         self._settings = settings
+        self._settings_stamp = _stamp()
         self.owner_token = self._services.authenticator.owner_token
         self.health = Health(self._facts, trouble=self._store.trouble)
         authorisation = Authorisation(self._services) if self._services.authenticator.required else None
@@ -267,8 +271,42 @@ class Broker:
             "calls": self._dispatcher.calls,
             "waiting": self._services.waits.parked,
             "auth": self._settings.auth,
+            "settings_changed": self._settings_changed(),
+            "program_missing": self._program_missing(),
             "reviewer_pool": f"{pool.provider}, at most {pool.max_pool_size}" if pool.enabled else "off",
         }
+
+    def _program_missing(self) -> str | None:
+        """The reviewers' program, if this process does not find it; null where all is well, or there is no pool."""
+        pool = self._settings.reviewer_pool
+        if not pool.enabled or THROUGH_WSL:
+            return None
+        program = (pool.command or (pool.provider,))[0]
+        return None if shutil.which(program) else program
+
+    def _settings_changed(self) -> list[str]:
+        """The settings that the user's file has otherwise by now than at the start."""
+        if _stamp() == self._settings_stamp:
+            return []
+        try:
+            now = load_settings(self._services.options).settings
+        except ConfigInvalid:
+            return []
+        # What the command line may have said is no news.
+        keys = Settings.model_fields.keys() - {TABLE, *self._services.options}
+        changed = [key for key in keys if getattr(now, key) != getattr(self._settings, key)]
+        before, after = self._settings.reviewer_pool, now.reviewer_pool
+        of_pool = [key for key in PoolSettings.model_fields if getattr(before, key) != getattr(after, key)]
+        return sorted([*changed, *(f"{TABLE}.{key}" for key in of_pool)])
+
+
+def _stamp() -> tuple[int, int] | None:
+    """Tells one state of the user's file of settings from another; null if there is none."""
+    try:
+        found = user_file().stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 async def run_broker(

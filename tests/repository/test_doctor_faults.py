@@ -5,9 +5,12 @@ All faults share a broker and two repositories, which are put back file by file 
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
 import socket
+import sqlite3
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -36,12 +39,16 @@ class Desk:
 
     Attributes:
         variables: What a fault or its remedy puts into the person's environment.
+        there: Where the person is, if not in the repository.
+        port: What listens in the broker's place.
     """
 
     gated: Gated
     home: Path
     config: Path
     variables: dict[str, str]
+    there: Path | None = None
+    port: socket.socket | None = None
 
     @property
     def root(self) -> Path:
@@ -52,7 +59,9 @@ class Desk:
         return self.root / ".git"
 
     def run(self, *arguments: str) -> Ended:
-        return replace(self.gated, environment=self.gated.environment | self.variables).tandem(*arguments)
+        return replace(self.gated, environment=self.gated.environment | self.variables).tandem(
+            *arguments, cwd=self.there
+        )
 
     def doctor(self, *options: str) -> dict[str, Any]:
         """What it finds; its exit status says whether there is a problem."""
@@ -147,10 +156,6 @@ def name_nobody(desk: Desk) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         desk.set(TANDEM_BROKER=f"http://127.0.0.1:{free.getsockname()[1]}")
-
-
-def issue_token(desk: Desk) -> None:
-    assert desk.run("token", "create", "--for", "someone", "--role", "operator", "--json").status == 0
 
 
 # The project and the gate.
@@ -347,7 +352,7 @@ FAULTS = (
         "servers",
         "tandme is not on PATH",
         "delete it there, and run: tandem init",
-        misspell('"tandem"', '"tandme"'),
+        misspell('"command": "tandem"', '"command": "tandme"'),
         delete_and_init,
         clients=True,
     ),
@@ -387,6 +392,218 @@ FAULTS = (
         "tandem init --gate",
         write(".claude/settings.json", "{}"),
         clients=True,
+    ),
+)
+
+
+# What is wrong with a broker of one's own: with its database, its pool, its program.
+
+
+def database(desk: Desk) -> Path:
+    return desk.gated.broker.data_dir / "tandem.db"
+
+
+def in_place_of_it(change: Callable[[Path], Any]) -> Plant:
+    """The broker is stopped, a copy is made, and the database is changed."""
+
+    def plant(desk: Desk) -> None:
+        desk.gated.broker.stop()
+        shutil.copy(database(desk), desk.home / "backup.db")
+        change(database(desk))
+
+    return plant
+
+
+def revoke_the_token(desk: Desk) -> None:
+    (token,) = desk.run("token", "list", "--json").data["tokens"]
+    assert desk.run("token", "revoke", token["token_id"]).status == 0
+
+
+def move_a_repository(desk: Desk) -> None:
+    desk.there = new_repository(desk.home / "before")
+    assert desk.run("project", "add").status == 0
+    desk.there = desk.there.rename(desk.home / "after")
+
+
+def copy_it(desk: Desk) -> None:
+    desk.there = shutil.copytree(desk.root, desk.home / "copy")
+
+
+def take_the_port(desk: Desk) -> None:
+    desk.gated.broker.stop()
+    desk.port = socket.create_server(("127.0.0.1", desk.gated.broker.port))
+    desk.set(TANDEM_PORT=str(desk.gated.broker.port))
+
+
+def give_the_port_back(desk: Desk) -> None:
+    assert desk.port is not None
+    desk.port.close()
+    desk.gated.broker.start()
+
+
+def execute(*statements: str) -> Callable[[Path], Any]:
+    def change(file: Path) -> None:
+        with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    return change
+
+
+def damage(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[4096 : len(content) - 4096] = bytes(len(content) - 8192)
+    file.write_bytes(content)
+
+
+def restore_the_copy(desk: Desk) -> None:
+    assert desk.run("down").status == 0
+    desk.gated.broker.stop()
+    for name in ("tandem.db-wal", "tandem.db-shm"):
+        database(desk).with_name(name).unlink(missing_ok=True)
+    shutil.copy(desk.home / "backup.db", database(desk))
+    desk.gated.broker.start()
+
+
+def start_again(desk: Desk) -> None:
+    assert desk.run("down").status == 0
+    desk.gated.broker.stop()
+    desk.gated.broker.start()
+
+
+def pool(**settings: object) -> Plant:
+    """A pool, written into the settings before the broker is started with it."""
+    lines = ["[reviewer_pool]", *(f"{key} = {json.dumps(value)}" for key, value in settings.items())]
+    return write_settings("\n".join(lines) + "\n")
+
+
+def all_of(*plants: Plant) -> Plant:
+    return lambda desk: [one(desk) for one in plants]
+
+
+REVIEWER = [sys.executable, "-c", "print()"]
+
+
+def put_the_program_there(desk: Desk) -> None:
+    """On doctor's own PATH it is already; the broker is started where it is found."""
+    pool(enabled=True, provider="custom", command=[str(desk.home / "bin" / "only-here")])(desk)
+    start_again(desk)
+
+
+def only_on_our_path(desk: Desk) -> None:
+    folder = desk.home / "bin"
+    folder.mkdir()
+    (folder / "only-here").symlink_to(sys.executable)
+    pool(enabled=True, provider="custom", command=["only-here"])(desk)
+    start_again(desk)
+    desk.set(PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+OF_BROKERS = (
+    Fault(
+        "no broker",
+        "broker",
+        "No broker runs on",
+        "tandem up --background",
+        lambda desk: desk.gated.broker.stop(),
+        lambda desk: desk.gated.broker.start(),
+    ),
+    Fault(
+        "a repository that was moved",
+        "project",
+        "was moved here from",
+        "tandem project move",
+        move_a_repository,
+        ("project", "move"),
+    ),
+    Fault("a copy of a repository", "project", "is a copy of", "tandem project add", copy_it, ("project", "add")),
+    Fault(
+        "a port that somebody else has",
+        "broker",
+        "somebody else has its port",
+        "tandem up --background --port 0",
+        take_the_port,
+        give_the_port_back,
+    ),
+    Fault(
+        "valid access tokens, and a broker that asks for none",
+        "access",
+        "trusts everybody",
+        "tandem token revoke",
+        lambda desk: desk.run("token", "create", "someone", "--role", "operator"),
+        revoke_the_token,
+    ),
+    Fault(
+        "a tampered database",
+        "database",
+        "changed",
+        "put a copy that verifies in its place",
+        in_place_of_it(execute("UPDATE events SET actor = 'somebody else' WHERE seq = 2")),
+        restore_the_copy,
+    ),
+    Fault(
+        "a damaged database",
+        "database",
+        "damaged",
+        "put a copy that verifies in its place",
+        in_place_of_it(damage),
+        restore_the_copy,
+    ),
+    Fault(
+        "a database of a newer Tandem",
+        "database",
+        "made by a newer Tandem",
+        "upgrade Tandem",
+        in_place_of_it(execute("UPDATE alembic_version SET version_num = '9999_later'")),
+        restore_the_copy,
+    ),
+    Fault(
+        "no database",
+        "database",
+        "there was one",
+        "put a copy that verifies in its place",
+        in_place_of_it(Path.unlink),
+        restore_the_copy,
+    ),
+    Fault(
+        "a setting that was changed since the start",
+        "settings",
+        "claim_timeout_seconds",
+        "tandem down, then tandem up",
+        write_settings("claim_timeout_seconds = 77\n"),
+        start_again,
+    ),
+    Fault(
+        "a pool that was changed since the start",
+        "settings",
+        "reviewer_pool.max_pool_size",
+        "tandem down, then tandem up",
+        all_of(
+            pool(enabled=True, provider="custom", command=REVIEWER),
+            start_again,
+            pool(enabled=True, provider="custom", command=REVIEWER, max_pool_size=2),
+        ),
+        start_again,
+    ),
+    Fault(
+        "a pool's program that is on our PATH and not on the broker's",
+        "reviewers",
+        "does not find the reviewers' program 'only-here' on its own PATH",
+        "with its whole path",
+        only_on_our_path,
+        put_the_program_there,
+    ),
+    Fault(
+        "a paused pool",
+        "reviewers",
+        "is paused",
+        "tandem reviewers resume",
+        all_of(
+            pool(enabled=True, provider="custom", command=REVIEWER),
+            start_again,
+            lambda desk: desk.run("reviewers", "pause"),
+        ),
+        ("reviewers", "resume"),
     ),
 )
 
@@ -448,17 +665,32 @@ def full_desk(place: Path, broker: BrokerProcess) -> Desk:
     return desk
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+@pytest.fixture(scope="module")
+def own_desk(place: Path) -> Iterator[Desk]:
+    """A registered repository and a broker that may be stopped, without a gate."""
+    (place / "own-broker").mkdir()
+    with BrokerProcess(place / "own-broker") as started:
+        home, root = place / "home-own", new_repository(place / "own")
+        home.mkdir()
+        variables = {"HOME": str(home), "TANDEM_DATA_DIR": str(started.data_dir), "TANDEM_BROKER": ""}
+        desk = Desk(Gated(started, root, "own", variables), home, place / "config", {})
+        assert desk.run("project", "add").status == 0
+        yield desk
+        desk.run("down")
+
+
+@pytest.mark.parametrize("fault", [*FAULTS, *OF_BROKERS], ids=lambda fault: fault.name)
 def test_p2_a_fault_is_found_with_the_remedy_that_mends_it(
     fault: Fault, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    desk: Desk = request.getfixturevalue("full_desk" if fault.clients else "plain_desk")
+    name = "own_desk" if fault in OF_BROKERS else "full_desk" if fault.clients else "plain_desk"
+    desk: Desk = request.getfixturevalue(name)
     with put_back(desk.root, desk.home, desk.config, keep=tmp_path / "kept"):
         fault.plant(desk)
         findings = told(desk.doctor(), fault)
         assert len(findings) == 1, findings
         assert fault.fix in findings[0]["fix"]
-        found = desk.apply(fault.remedy)
-        assert found["healthy"], found
-        assert not told(found, fault)
+        after = desk.apply(fault.remedy)
+        assert [one for one in after["findings"] if one["state"] == "problem"] == []
     desk.variables.clear()
+    desk.there = None

@@ -7,6 +7,7 @@ that is found in the database may end an audit: whatever is damaged is named, an
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -33,6 +34,10 @@ Progress = Callable[[int, int], None]
 _NO_HEAD = events.Head(1, "", 0, 0, GENESIS, 0, "")
 _DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, OSError)
 """What reading a value that no Tandem wrote can end with."""
+
+
+class _OutOfTime(Exception):
+    """The time is up that the audit may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,7 @@ class _Audit:
     covered: int = 0
     problems: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
+    deadline: float | None = None
 
     def add(self, *problems: str) -> None:
         self.problems.extend(problems[: PROBLEM_LIMIT - len(self.problems)])
@@ -81,6 +87,8 @@ class _Audit:
         self.looked += 1
         if self.looked % PAGE == 0:
             self.progress(self.looked, max(self.looked, 2 * self.head.seq))
+            if self.deadline is not None and time.monotonic() > self.deadline:
+                raise _OutOfTime
 
     def fits(self, event: Event) -> bool:
         """Whether an event's hash is right, as far as that can be told."""
@@ -98,6 +106,7 @@ async def verify(
     seal: Seal | None,
     find_known: Callable[[str], log.KnownLog | None],
     progress: Progress | None = None,
+    seconds: float | None = None,
 ) -> AuditReport:
     """Check schema, numbers, hashes, chains and checkpoints, replay the log, and compare with the state.
 
@@ -106,15 +115,19 @@ async def verify(
         seal: What the log's hashes are made with; null where its secret is not at hand.
         find_known: What the broker knows of a log outside of the database, by the log's id.
         progress: Told how far it is.
+        seconds: What is not checked after so long is left out, with a note; null for all of it.
 
     Raises:
         Unavailable: The database cannot be reached.
         ConfigInvalid: It is not of this version of Tandem.
     """
     audit = _Audit(seal, find_known, progress or (lambda _looked, _all: None))
+    audit.deadline = None if seconds is None else time.monotonic() + seconds
     try:
         await store.open()
         await store.read(lambda unit: _check(unit, audit))
+    except _OutOfTime:
+        audit.notes.append(f"only {audit.looked} of {2 * audit.head.seq} looks were taken in {seconds:g} s")
     except TandemError as exc:
         if not exc.details.get("damaged"):
             raise

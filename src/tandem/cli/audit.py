@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 import orjson
 import typer
@@ -42,6 +42,9 @@ from tandem.hooks.ranges import CommitResult, Judgement, RangeChecker
 from tandem.hooks.state import GateFile
 from tandem.settings.config import Settings, load_settings, masked
 from tandem.setup import gate_switch
+
+if TYPE_CHECKING:
+    from tandem.audit.audit import AuditReport
 
 NAME = "commits"
 
@@ -316,22 +319,10 @@ async def verify(
     Reads the database itself, so that it works with the broker up or down. Exit status 1 if anything is wrong.
     """
     settings = load_settings({"data_dir": data_dir, "database_url": database}).settings
-    _ensure_there(settings)
-    # Late: the log and the other commands need none of what the broker is made of.
-    from tandem.app import reading_store_of
-    from tandem.audit import audit
-    from tandem.store.log import HELP, Record
+    from tandem.store.log import HELP
 
-    key = find(settings.secret_key)
-    record = Record(settings.data_dir, masked("database_url", settings.database))
     with _progress() as progress:
-        report = await audit.verify(
-            reading_store_of(settings),
-            seal=Tokens(key).seal_event if key else None,
-            # A copy that is named need not have what the broker wrote since.
-            find_known=record.find if database is None else lambda _log_id: None,
-            progress=progress,
-        )
+        report = await verified(settings, is_copy=database is not None, progress=progress)
     if as_json:
         show_data({**asdict(report), "intact": report.intact})
     else:
@@ -344,6 +335,39 @@ async def verify(
         word = Text("intact", style="bold green") if report.intact else Text("not intact", style="bold red")
         show(Text.assemble(word, f"  {report.events} events of {report.subjects} subjects"))
     return Exit.DONE if report.intact else Exit.REFUSED
+
+
+async def verified(
+    settings: Settings, *, is_copy: bool, progress: Callable[[int, int], None], seconds: float | None = None
+) -> AuditReport:
+    """The audit of the database that the settings name.
+
+    Args:
+        settings: The settings.
+        is_copy: Whether it need not have what the broker wrote since.
+        progress: Told how many looks were taken, and of how many.
+        seconds: How long it may take; null for as long as it takes.
+
+    Raises:
+        NotFound: There is no database.
+        Unavailable: It cannot be reached.
+        ConfigInvalid: It is not of this version of Tandem.
+    """
+    _ensure_there(settings)
+    # Late: the log and the other commands need none of what the broker is made of.
+    from tandem.app import reading_store_of
+    from tandem.audit import audit
+    from tandem.store.log import Record
+
+    key = find(settings.secret_key)
+    record = Record(settings.data_dir, masked("database_url", settings.database))
+    return await audit.verify(
+        reading_store_of(settings),
+        seal=Tokens(key).seal_event if key else None,
+        find_known=(lambda _log_id: None) if is_copy else record.find,
+        progress=progress,
+        seconds=seconds,
+    )
 
 
 def _ensure_there(settings: Settings) -> None:

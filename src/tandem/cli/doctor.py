@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
 
+from tandem.bridge.broker import published_url
+from tandem.cli.audit import verified
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import BrokerOption, JsonOption
 from tandem.cli.terminal import Exit, NoWrap, progress, say, show, tell
 from tandem.core.visible import visible_line
-from tandem.errors import TandemError
+from tandem.errors import ConfigInvalid, NotFound, TandemError
 from tandem.gsd.findings import CHECKS
 from tandem.hooks import state
+from tandem.settings.config import Settings, load_settings, masked
 from tandem.setup.doctor import DoctorContext, Finding, Level, examine
+from tandem.setup.doctor.finding import note, ok, problem, skipped
+
+_AUDIT_SECONDS: Final = 5.0
+_RESTORE: Final = (
+    "tandem down; keep the file, and put a copy that verifies in its place (docs/guide/operating.md#back-up); then:"
+    " tandem up --background"
+)
+_UPGRADE: Final = (
+    "upgrade Tandem (docs/guide/install.md#upgrade), or put a copy from before in its place; do not delete it"
+)
 
 _MARKS = {
     Level.OK: ("ok", "green"),
@@ -35,6 +48,12 @@ def register(app: typer.Typer) -> None:
 async def doctor(
     *,
     fix: Annotated[bool, typer.Option("--fix", help="Apply the safe remedies, then check again.")] = False,
+    deep: Annotated[
+        bool,
+        typer.Option(
+            "--deep", help="Try what users do, too: a review by the pool, a commit. That costs a short review."
+        ),
+    ] = False,
     broker: BrokerOption = None,
     as_json: JsonOption = False,
 ) -> Exit:
@@ -42,29 +61,78 @@ async def doctor(
 
     Looks at the repository that you are in. Exit status 1 if there is a problem; each says what to do about it.
     """
-    found = await _look(broker, tell=not as_json)
+    found = await _look(broker, deep=deep, tell=not as_json)
     mended: list[str] = []
     if fix and any(one.state is Level.PROBLEM and one.repair for one in found):
         mended = await _mend(found)
-        found = await _look(broker, tell=not as_json)
+        found = await _look(broker, deep=deep, tell=not as_json)
     problems = [one for one in found if one.state is Level.PROBLEM]
     data = {"healthy": not problems, "findings": [one.facts() for one in found], "mended": mended}
     tell(data, Text(_summary(problems, fix=fix), style="bold"), as_json=as_json)
     return Exit.REFUSED if problems else Exit.DONE
 
 
-async def _look(broker: str | None, *, tell: bool) -> list[Finding]:
+async def _look(broker: str | None, *, deep: bool, tell: bool) -> list[Finding]:
     """All findings, told as they come."""
     place = state.find_repository(str(Path.cwd()))
     repository = place if place is not None and place.top is not None else None
-    here = DoctorContext(Path.cwd(), Path.home(), os.environ, broker, repository)
     found: list[Finding] = []
-    async with progress("looking"):
-        async for one in examine(here, CHECKS):
+    async with progress("looking") as doing:
+        here = DoctorContext(Path.cwd(), Path.home(), os.environ, broker, repository, deep=deep, tell=doing)
+        async for one in examine(here, (check_database,), CHECKS):
             found.append(one)
             if tell:
                 show(_told(one))
     return found
+
+
+async def check_database(here: DoctorContext) -> list[Finding]:
+    """Whether the database can be used, and the state is what the log says: with `--deep` to the end of a long log."""
+    try:
+        settings = load_settings().settings
+    except ConfigInvalid:
+        # The settings' own finding.
+        return []
+    stated = here.broker or (here.gate.broker if here.gate else None)
+    if stated is not None and stated != published_url(str(settings.data_dir)):
+        return [skipped("database", f"It is that of {stated}; there: tandem audit verify")]
+    try:
+        found = await _audited(here, settings)
+    except NotFound as error:
+        if not _was_there(settings):
+            return [note("database", "It is made when the broker starts.")]
+        found = [problem("database", f"{error.message.partition('. ')[0]}, and there was one.", _RESTORE)]
+    except ConfigInvalid as error:
+        if not error.details.get("newer"):
+            return [note("database", f"{_sentence(error.message)}.", "tandem up --background")]
+        found = [problem("database", f"{_sentence(error.message)}.", _UPGRADE)]
+    here.database_trouble = any(one.state is Level.PROBLEM for one in found)
+    return found
+
+
+async def _audited(here: DoctorContext, settings: Settings) -> list[Finding]:
+    def looked(done: int, of: int) -> None:
+        here.tell(f"checking the log, {done * 100 // max(of, 1)} %")
+
+    limit_seconds = None if here.deep else _AUDIT_SECONDS
+    report = await verified(settings, is_copy=False, progress=looked, seconds=limit_seconds)
+    if not report.intact:
+        first, *rest = report.problems
+        more = f", and {len(rest)} problems more" if rest else ""
+        return [problem("database", f"It was damaged or changed: {first}{more}.", _RESTORE)]
+    found = [ok("database", f"The state is what the log says: {report.events} events.")]
+    return found + [note("database", f"{_sentence(one)}.", "tandem audit verify") for one in report.notes]
+
+
+def _was_there(settings: Settings) -> bool:
+    """Whether a broker has worked with the database."""
+    from tandem.store.log import Record
+
+    return Record(settings.data_dir, masked("database_url", settings.database)).find(None) is not None
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:].rstrip(".")
 
 
 async def _mend(found: list[Finding]) -> list[str]:

@@ -166,6 +166,7 @@ class Schema:
                 f"the database was made by a newer Tandem (schema {', '.join(versions) or 'unknown'}, this one knows"
                 f" up to {self.version}); run that Tandem, or name another database",
                 setting="database_url",
+                newer=True,
                 actual=versions,
                 expected=self.version,
             )

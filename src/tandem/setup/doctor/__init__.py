@@ -20,10 +20,9 @@ __all__ = ["CHECKS", "Check", "DoctorContext", "Finding", "Level", "examine"]
 
 Check = Callable[[DoctorContext], Awaitable[list[Finding]]]
 
+OF_MACHINE: Final[tuple[Check, ...]] = (check_programs, check_settings, check_data)
+
 CHECKS: Final[tuple[Check, ...]] = (
-    check_programs,
-    check_settings,
-    check_data,
     # What the broker's check learns, the ones behind it need.
     check_broker,
     check_users,
@@ -40,14 +39,17 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
-async def examine(here: DoctorContext, more: Iterable[Check] = ()) -> AsyncIterator[Finding]:
+async def examine(
+    here: DoctorContext, before: Iterable[Check] = (), more: Iterable[Check] = ()
+) -> AsyncIterator[Finding]:
     """All findings, as they come.
 
     Args:
         here: What is looked at.
+        before: Checks of other packages of what the broker stands on.
         more: Checks of other packages, made last.
     """
-    for check in (*CHECKS, *more):
+    for check in (*OF_MACHINE, *before, *CHECKS, *more):
         try:
             found = await check(here)
         except TandemError as error:

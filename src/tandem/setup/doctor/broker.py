@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
 from collections.abc import Mapping
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+import tandem
 from tandem.bridge.broker import find_data_dir
 from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE
 from tandem.bridge.messages import as_object
@@ -21,8 +24,13 @@ from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, proble
 from tandem.setup.registration import Call
 
 _SECONDS = 5.0
+_CLOCK_SECONDS = 1.0
+"""How much later than the start a file has to be changed, as clocks and files count differently."""
 _START = "tandem up --background"
 _RESTART = "tandem down, then tandem up --background"
+_RESTORE = (
+    "put the same file back, or run 'tandem down', restore a copy, and run 'tandem up --background'; else tandem logs"
+)
 _ASK_FOR_TOKENS = (
     'set auth = "token" in the broker\'s settings, start it again, and give each person a token: tandem token create'
 )
@@ -33,7 +41,7 @@ async def check_broker(here: DoctorContext) -> list[Finding]:
     stated = here.broker or (here.gate.broker if here.gate else None)
     reached = await find_broker(stated)
     if reached is None:
-        return [await _silence(stated)]
+        return [await _silence(here, stated)]
     here.url, here.call = reached.url, _caller(reached.url)
     facts = await asyncio.to_thread(_facts, reached.url)
     here.facts = facts
@@ -50,13 +58,30 @@ async def check_broker(here: DoctorContext) -> list[Finding]:
         found.append(
             problem("version", f"The broker is version {facts.get('version')}, this program is {ours}.", _RESTART)
         )
+    elif changed := await asyncio.to_thread(_changed_since, float(facts.get("uptime_seconds", 0))):
+        said = f"The broker still runs the code from before {changed} was changed."
+        found.append(problem("version", said, _RESTART))
+    if settings := facts.get("settings_changed"):
+        said = f"Changed since the broker was started, and without effect until then: {', '.join(settings)}."
+        found.append(problem("settings", said, _RESTART))
     return [*found, await _database(here)]
 
 
-async def _silence(stated: str | None) -> Finding:
+def _changed_since(uptime_seconds: float) -> str | None:
+    """A file of this program that is newer than the broker's start; null if none is."""
+    folder = Path(tandem.__file__).parent
+    started = time.time() - uptime_seconds
+    newer = (file for file in folder.rglob("*.py") if file.stat().st_mtime > started + _CLOCK_SECONDS)
+    return next((str(file) for file in newer), None)
+
+
+async def _silence(here: DoctorContext, stated: str | None) -> Finding:
     """Why nothing answers."""
     if stated is not None:
         return problem("broker", f"No broker answers at {stated}.", "start it there, or name another with --broker")
+    if here.database_trouble:
+        said = f"No broker runs on {find_data_dir()}, and none can with this database."
+        return problem("broker", said, f"mend the database first, then: {_START}")
 
     async def start() -> None:
         await reach_broker(None)
@@ -78,8 +103,8 @@ async def _database(here: DoctorContext) -> Finding:
     except (Unauthenticated, Forbidden):
         return skipped("database", "The broker does not let this access token look.")
     except TandemError as error:
-        return problem("database", f"The broker cannot read its database: {error.message}", "tandem logs")
-    return ok("database", "The broker reads its database. Its proof: tandem audit verify")
+        return problem("database", f"The broker cannot read its database: {error.message}", _RESTORE)
+    return ok("database", "The broker reads its database.")
 
 
 async def check_users(here: DoctorContext) -> list[Finding]:
@@ -164,6 +189,13 @@ async def check_reviewers(here: DoctorContext) -> list[Finding]:
                 "reviewers", "There is no reviewer pool: a person, or an agent that was started for it, has to review."
             )
         ]
+    program = here.facts.get("program_missing")
+    if program:
+        said = (
+            f"The broker does not find the reviewers' program '{program}' on its own PATH: each reviewer ends at once."
+        )
+        path = "install it, or name it with its whole path (command in [reviewer_pool]), then: "
+        return [problem("reviewers", said, f"{path}{_RESTART}, in a shell that finds it")]
     try:
         pools = (await here.call("list_reviewers", {})).get("pools", [])
     except (Unauthenticated, Forbidden):

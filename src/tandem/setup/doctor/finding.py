@@ -26,6 +26,9 @@ class DoctorContext:
         environment: The user's variables.
         broker: The URL that was named; null for the broker that runs for this user.
         place: The repository; null outside of one.
+        deep: Whether to try what takes long, or costs something, too.
+        tell: Is told what is being done.
+        database_trouble: Whether no broker can work with the database. Set by the check of it.
         url: Where the broker answers; null if it does not. Set by the broker's check, which comes first.
         call: Calls an operation of it; null if it does not answer.
         facts: What the broker says of itself; empty if it says nothing. Set by the broker's check.
@@ -38,6 +41,9 @@ class DoctorContext:
     environment: Mapping[str, str]
     broker: str | None
     place: HookRepository | None
+    deep: bool = False
+    tell: Callable[[str], None] = lambda _doing: None
+    database_trouble: bool = False
     url: str | None = None
     call: Call | None = None
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
