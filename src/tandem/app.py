@@ -158,8 +158,7 @@ class Broker:
             sweep_seconds=settings.sweep_interval_seconds,
             checkpoint_seconds=settings.checkpoint_interval_seconds,
         )
-        self._settings = settings
-        self._settings_stamp = _stamp()
+        self._settings, self._settings_stamp = settings, _stamp()
         self.owner_token = self._services.authenticator.owner_token
         self.health = Health(self._facts, trouble=self._store.trouble)
         authorisation = Authorisation(self._services) if self._services.authenticator.required else None
