@@ -13,6 +13,7 @@ import html
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,8 @@ ROWS = {PROPOSER: 15, REVIEWER: 13}
 CELL, LINE, FONT = 7.5, 18, 12.5
 MARGIN, TITLE, GAP = 14, 30, 10
 WORD_SECONDS, LINE_SECONDS, PAUSE_SECONDS, READ_SECONDS, LAST_SECONDS = 0.08, 0.02, 0.4, 1.6, 5.0
+# A session that is waiting for a line that nobody prints any more ends.
+LONGEST_SECONDS = 120
 BEFORE = """\
 import time
 
@@ -46,7 +49,7 @@ ID = re.compile(r"\brv_\w{18}\b")
 FIXED = (
     (ID, "rv_1m806grz23c8n7nfe8"),
     (re.compile(r"\bvd_\w{18}\b"), "vd_1m806j3kx5rmd8wgce"),
-    (re.compile(r"(?<=^cursor {4})\S+"), "1m806grz.5"),
+    (re.compile(r"\b1m\w{6}(?=\.\d+$)"), "1m806grz"),
     (re.compile(r"\b\d+ s ago"), "1 s ago"),
     (re.compile(r"(?<=^\[main )\w+"), "5845e21"),
 )
@@ -56,6 +59,7 @@ DESCRIPTION = (
     "In one terminal git refuses a commit that nobody approved; the change is submitted and waits. In the other a "
     "reviewer claims it, reads it and approves it. The same commit is then accepted."
 )
+FRAME = ("╭", "│", "╰")
 STYLES = (
     (re.compile(r"^tandem: refused|^-(?!--)"), "bad"),
     (re.compile(r"^tandem:"), "plain"),
@@ -95,11 +99,14 @@ class Recording:
         self.now += PAUSE_SECONDS
 
     def print(self, terminal: str, line: str) -> None:
-        """A line of output."""
+        """A line of output: what does not fit goes on in the next row, but for a frame, whose end is left out."""
         line = line.rstrip()
+        for pattern, fixed in FIXED:
+            line = pattern.sub(fixed, line)
         style = next((style for pattern, style in STYLES if pattern.search(line)), "plain")
-        self._add(terminal, 0, line, style)
-        self.rows[terminal] += 1
+        for start in range(0, 1 if line.startswith(FRAME) else max(len(line), 1), COLUMNS):
+            self._add(terminal, 0, line[start : start + COLUMNS], style)
+            self.rows[terminal] += 1
         self.now += LINE_SECONDS
 
     def pause(self, seconds: float = READ_SECONDS) -> None:
@@ -155,6 +162,7 @@ class Session:
 
 def main() -> int:
     """Plays and draws."""
+    signal.alarm(LONGEST_SECONDS)
     with tempfile.TemporaryDirectory() as folder:
         session = Session(Path(folder))
         try:
@@ -180,7 +188,9 @@ def play(session: Session) -> None:
         raise SystemExit("picture: the gate has let pass what nobody approved")
     waiting = session.start(PROPOSER, f"tandem submit --staged --wait -m {shlex.quote(INTENT)}")
     review = next(found[0] for line in waiting if (found := ID.search(line)))
-    next(line for line in waiting if "upload.py" in line)
+    # Said last before it waits, in two lines.
+    next(line for line in waiting if line.startswith("No reviewer comes"))
+    next(waiting)
     session.record.pause()
     session.run(REVIEWER, f"tandem review show {review}")
     session.run(REVIEWER, f"tandem review approve {review} --agent alice -m 'Callers back off now'")
