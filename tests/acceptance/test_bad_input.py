@@ -31,6 +31,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("create_review", {**CREATE, "metadata": "{}"}, "metadata"),
     ("create_review", {**CREATE, "skip_diff_validation": "perhaps"}, "skip_diff_validation"),
     ("create_review", {**CREATE, "category": "gossip"}, "category"),
+    ("create_review", {**CREATE, "category": "code_change"}, "diff"),
     ("list_reviews", {"status": "lost"}, "status"),
     ("list_reviews", {"priority": "highest"}, "priority"),
     ("get_review_status", {"review_id": REVIEW, "wake_on": "never"}, "wake_on"),

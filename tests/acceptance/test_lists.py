@@ -40,9 +40,9 @@ def test_the_queue_is_by_priority_and_age_whatever_the_size_of_a_page(desk: Desk
 @ON_BOTH_DATABASES
 def test_the_queue_by_state_category_priority_and_turn(desk: Desk):
     plan = desk.put_up(category="plan_review", agent_type="planner")
-    approved = desk.put_up(category="code_change")
+    approved = desk.put_up(category="code_change", diff=edited())
     desk.approve(approved)
-    claimed = desk.put_up(category="code_change")
+    claimed = desk.put_up(category="code_change", diff=edited())
     desk.claim(claimed)
 
     def ids(**filters: Any) -> list[str]:

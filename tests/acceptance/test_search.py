@@ -40,11 +40,15 @@ def mixed(desk: Desk) -> dict[str, str]:
     """A review in each state, with different texts, kinds and people."""
     made = {
         "plan": desk.put_up(intent="Plan the search", agent_type="planner", category="plan_review"),
-        "held": desk.put_up(intent="Add an INDEX", category="code_change", phase="03", plan="search-plan", task="t-7"),
-        "asked": desk.put_up(intent="Größe ändern", description="Die GRÖSSE der Straße.", category="code_change"),
+        "held": desk.put_up(
+            intent="Add an INDEX", category="code_change", diff=edited(), phase="03", plan="search-plan", task="t-7"
+        ),
+        "asked": desk.put_up(
+            intent="Größe ändern", description="Die GRÖSSE der Straße.", category="code_change", diff=edited()
+        ),
         "approved": desk.put_up(intent="Rename it", description="100 % of _names_", category="verification"),
-        "rejected": desk.put_up(intent="Drop the index", proposer_id=OTHER, category="code_change"),
-        "closed": desk.put_up(intent="Old search", category="code_change"),
+        "rejected": desk.put_up(intent="Drop the index", proposer_id=OTHER, category="code_change", diff=edited()),
+        "closed": desk.put_up(intent="Old search", category="code_change", diff=edited()),
     }
     desk.claim(made["held"])
     desk.claim(made["asked"])

@@ -60,6 +60,25 @@ async def test_a_change_is_put_up_reviewed_and_closed(url: str, mode: Any):
         assert closed["outcome"] == "approved"
 
 
+async def test_a_long_diff_is_read_file_by_file(url: str):
+    parts = {
+        name: f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1,4000 @@\n"
+        + f"+{name} has a line\n" * 4000
+        for name in ("a.txt", "b.txt")
+    }
+    async with Client(f"{url}?project=shop") as client, asyncio.timeout(60):
+        made = {"intent": "Much", "agent_type": "a", "proposer_id": "a", "diff": "".join(parts.values())}
+        review = (await _call(client, "create_review", **made))["data"]["review_id"]
+        claimed = (await _call(client, "claim_review", reviewer_id="r"))["data"]["review"]
+        whole = (await _call(client, "get_proposal", review_id=review))["data"]
+        for answer in (claimed, whole):
+            assert answer["diff"] is None
+            assert "get_proposal with review_id, round 1 and files=[path]" in answer["diff_left_out"]
+            assert [one["path"] for one in answer["affected_files"]] == list(parts)
+        one = (await _call(client, "get_proposal", review_id=review, round=1, files=["b.txt"]))["data"]
+        assert (one["diff"], one["diff_left_out"]) == (parts["b.txt"], None)
+
+
 async def test_a_review_is_a_resource_while_it_is_open(url: str):
     async with Client(f"{url}?project=shop") as client, asyncio.timeout(60):
         review = await _put_up(client)

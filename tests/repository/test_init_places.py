@@ -90,6 +90,13 @@ def test_a_server_of_the_older_name_gets_the_new_one_also_in_a_clone(desk: Desk)
     assert {name: (desk.root / name).read_bytes() for name in now} == older
 
 
+def test_instructions_that_import_the_shared_ones_get_no_block_of_their_own(desk: Desk) -> None:
+    desk.write({"CLAUDE.md": b"@AGENTS.md\n", "AGENTS.md": b"# Ours\n"})
+    assert desk.init("--client", "claude", "--client", "codex").status == 0
+    assert (desk.root / "CLAUDE.md").read_bytes() == b"@AGENTS.md\n"
+    assert (desk.root / "AGENTS.md").read_text("utf-8").count("tandem:review begin") == 1
+
+
 def test_without_tandem_on_path_the_interpreter_is_named_and_works(desk: Desk) -> None:
     ended = desk.init("--client", "claude", "--client", "opencode", "--client", "codex", PATH=os.defpath)
     assert "not on PATH" in ended.stderr

@@ -7,6 +7,7 @@ Gemini CLI 0.61 and OpenCode 1.18. What agents are taught is the same for all cl
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from typing import Any, Final, Literal, cast
 
 from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.setup import teaching
-from tandem.setup.edits.edit import Edit, at
+from tandem.setup.edits.edit import Edit, at, content_of
 from tandem.setup.edits.json_edits import JsonItems, JsonMember, JsonText
 from tandem.setup.edits.text_edits import MarkedBlock, TomlTable, WholeFile
 from tandem.setup.teaching import FORMER_SERVER, SERVER, ClientName
@@ -49,6 +50,9 @@ _GSD_BANNER: Final = "# GSD Agent Configuration"
 """GSD's installer deletes what stands below this line of its own."""
 
 _OPENCODE_SCHEMA: Final = "https://opencode.ai/config.json"
+
+_SHARED_INSTRUCTIONS: Final = "AGENTS.md"
+_IMPORTS_SHARED: Final = re.compile(rb"^@(?:\./)?AGENTS\.md[ \t]*\r?$", re.MULTILINE)
 
 _ANSWER_SECONDS: Final = 60.0
 
@@ -194,7 +198,7 @@ def _codex_notes(site: Site) -> list[str]:
     if says(site.file("user", ".codex/config.toml"), "projects", str(site.root), "trust_level") == "trusted":
         return []
     note = "Codex reads .codex/config.toml once this project is trusted: start codex here and say yes."
-    return [f"{note} Until then it has no {SERVER} tools."]
+    return [f"{note} Until then it warns of untrusted configuration, and has no {SERVER} tools."]
 
 
 def _gemini_edits(site: Site) -> list[Edit]:
@@ -343,7 +347,7 @@ def setup_for(clients: Iterable[AgentClient], site: Site, *, gate: bool) -> Clie
     for client in clients:
         setup.project += client.edits(site)
         setup.former += _former_edits(client, site)
-        block = MarkedBlock(site.root / teaching.BLOCK_FILES[client.name], BLOCK, teaching.block())
+        block = MarkedBlock(_block_file(client, site), BLOCK, teaching.block())
         if block not in setup.project:
             setup.project.append(block)
         for file in teaching.files(client.name):
@@ -354,6 +358,12 @@ def setup_for(clients: Iterable[AgentClient], site: Site, *, gate: bool) -> Clie
                 by_scope[entry.scope].append(JsonItems(site.file(entry.scope, entry.path), entry.keys, entry.items))
             setup.hook_notes += teaching.notes(client.name)
     return setup
+
+
+def _block_file(client: AgentClient, site: Site) -> Path:
+    """The file for the block: AGENTS.md where the client's own file imports that one, or it would be read twice."""
+    own, shared = site.root / teaching.BLOCK_FILES[client.name], site.root / _SHARED_INSTRUCTIONS
+    return shared if own != shared and _IMPORTS_SHARED.search(content_of(own) or b"") else own
 
 
 def _former_edits(client: AgentClient, site: Site) -> list[Edit]:
