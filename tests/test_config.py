@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from tandem.errors import ConfigInvalid
+from tandem.settings import names
 from tandem.settings.config import Settings, load_settings, masked
+from tandem.settings.pool import PoolSettings
 
 pytestmark = pytest.mark.usefixtures("config_dir")
 
@@ -44,13 +46,13 @@ def test_without_any_word_the_defaults_hold() -> None:
 
 
 def test_the_nearest_place_wins_and_is_named(config_dir: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    user = user_says(config_dir, "page_limit = 150\nport = 1111\nlog_level = 'debug'\nwait_seconds = 20")
+    user = user_says(config_dir, "page_limit = 150\nport = 1111\nlog_level = 'debug'\nsweep_interval_seconds = 20")
     near = project_says(project, "page_limit = 100\n")
     monkeypatch.setenv("TANDEM_PORT", "2222")
     monkeypatch.setenv("TANDEM_LOG_LEVEL", "warning")
     loaded = load_settings({"port": 3333, "host": None}, project)
     expected = {
-        "wait_seconds": (20.0, user),
+        "sweep_interval_seconds": (20.0, user),
         "page_limit": (100, near),
         "log_level": ("warning", "TANDEM_LOG_LEVEL"),
         "port": (3333, "--port"),
@@ -100,8 +102,8 @@ def test_a_repository_may_make_a_limit_stricter_than_the_users_own(config_dir: P
     [
         ("TANDEM_PORT", "high", "TANDEM_PORT: port: "),
         ("TANDEM_PORT", "65536", "less than or equal to 65535"),
-        ("TANDEM_WAIT_SECONDS", "0", "greater than 0"),
-        ("TANDEM_WAIT_SECONDS", "nan", "TANDEM_WAIT_SECONDS: wait_seconds: "),
+        ("TANDEM_SWEEP_INTERVAL_SECONDS", "0", "greater than 0"),
+        ("TANDEM_SWEEP_INTERVAL_SECONDS", "nan", "TANDEM_SWEEP_INTERVAL_SECONDS: sweep_interval_seconds: "),
         ("TANDEM_DURABILITY", "none", "'full' or 'normal'"),
         ("TANDEM_DATABASE_URL", "mysql://x", "TANDEM_DATABASE_URL: database_url: "),
     ],
@@ -117,8 +119,26 @@ def test_a_wrong_variable_is_named_with_what_is_allowed(
     assert refused.value.details["allowed"]
 
 
+def test_a_misspelt_variable_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TANDEM_CLAIM_TIMEOUT_SECOND", "60")
+    monkeypatch.setenv("TANDEM_AGENT", "rita")
+    [ignored] = load_settings().ignored
+    assert (ignored.origin, "'claim_timeout_seconds'" in ignored.reason) == ("TANDEM_CLAIM_TIMEOUT_SECOND", True)
+
+
+def test_the_names_of_advanced_and_former_settings_are_true() -> None:
+    assert set(Settings.model_fields) > names.ADVANCED
+    assert set(PoolSettings.model_fields) > names.ADVANCED_OF_POOLS
+    assert names.REMOVED.isdisjoint(Settings.model_fields)
+
+
 def test_a_wrong_file_is_named(config_dir: Path) -> None:
-    for text, says in (("port = ", "not valid TOML"), ("prot = 1", "no setting 'prot'"), ("port = 'x'", "port: ")):
+    for text, says in (
+        ("port = ", "not valid TOML"),
+        ("prot = 1", "no setting 'prot'. Did you mean 'port'"),
+        ("wait_seconds = 1", "no longer a setting"),
+        ("port = 'x'", "port: "),
+    ):
         place = user_says(config_dir, text)
         with pytest.raises(ConfigInvalid) as refused:
             load_settings()

@@ -131,7 +131,7 @@ def test_a_number_has_its_range(key: str, least: float, most: float) -> None:
         ({"log_backups": -1}, "greater than or equal to 0"),
         ({"claim_timeout_seconds": 1200}, "a setting of the broker itself"),
         ({"review_deadline_seconds": 3600}, "a setting of the broker itself"),
-        ({"pool_size": 3}, "there is no setting 'pool_size'. There are: allowed_models"),
+        ({"pool_size": 3}, "there is no setting 'pool_size'. Did you mean 'min_pool_size' or 'max_pool_size'"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_what_would_be(table: dict[str, Any], says: str) -> None:

@@ -35,6 +35,7 @@ from tandem.contract.operation import Operation
 from tandem.errors import TandemError, by_code
 from tandem.reviews.rules import TABLE, Action, Guard, State, Step
 from tandem.server.catalogue import REGISTRY
+from tandem.settings import names
 from tandem.settings.config import PREFIX, Settings, Strictness
 from tandem.settings.exempt import DEFAULT_PATTERNS
 from tandem.store.event import EventKind
@@ -232,7 +233,15 @@ def settings() -> str:
     missing = [name for name, field in Settings.model_fields.items() if not field.description]
     if missing:
         raise Undocumented(missing)
-    rows = [(f"`{name}`", f"`{PREFIX}{name.upper()}`", *_setting(name, schema[name])) for name in Settings.model_fields]
+    head = ("setting", "variable", "type", "default", "limits", "description", "a repository may")
+    rows = {
+        advanced: [
+            (f"`{name}`", f"`{PREFIX}{name.upper()}`", *_setting(name, schema[name]))
+            for name in Settings.model_fields
+            if (name in names.ADVANCED) is advanced
+        ]
+        for advanced in (False, True)
+    }
     return page(
         "Settings",
         "Nearest wins: options of `tandem up`, then variables of the environment, then the project's "
@@ -241,7 +250,10 @@ def settings() -> str:
         "where each value came from. Of a project's file only what tightens counts, unless a person trusted the file "
         "as it is (`tandem trust`). The broker itself reads it for `gate_exempt` alone.",
         "Durations are seconds, sizes are bytes. Options of `tandem up` exist for `host`, `port` and `data_dir`.",
-        table(("setting", "variable", "type", "default", "limits", "description", "a repository may"), rows),
+        table(head, rows[False]),
+        "## Advanced settings",
+        "Few need these; `tandem config show --all` shows them.",
+        table(head, rows[True]),
     )
 
 

@@ -30,6 +30,7 @@ from tandem.pool.reviewers.worker import AT_ONCE_SECONDS
 from tandem.pool.rules import DrainReason, PauseKind, ProjectQueue, Reviewer, ReviewerState
 from tandem.reviews import claim_rules as claims
 from tandem.server.catalogue import REGISTRY
+from tandem.settings import names
 from tandem.settings.pool import PoolSettings
 
 _SUBJECT: Final = "tandem.pool."
@@ -163,16 +164,21 @@ def _ensure_words() -> None:
 
 def _settings() -> Iterator[str]:
     schema: dict[str, dict[str, Any]] = PoolSettings.model_json_schema()["properties"]
-    rows = [
-        (
-            f"`{name}`",
-            _OWN_TYPES.get(name) or type_text(one),
-            shown_default(one.get("default")),
-            ", ".join(limits(one)),
-            one["description"],
-        )
-        for name, one in schema.items()
-    ]
+    head = ("setting", "type", "default", "limits", "description")
+    rows = {
+        advanced: [
+            (
+                f"`{name}`",
+                _OWN_TYPES.get(name) or type_text(one),
+                shown_default(one.get("default")),
+                ", ".join(limits(one)),
+                one["description"],
+            )
+            for name, one in schema.items()
+            if (name in names.ADVANCED_OF_POOLS) is advanced
+        ]
+        for advanced in (False, True)
+    }
     yield "## Settings"
     yield (
         "The table `[reviewer_pool]` of the user's `config.toml`. `TANDEM_REVIEWER_POOL` holds a whole table as JSON "
@@ -180,7 +186,9 @@ def _settings() -> Iterator[str]:
         "budgets US dollars. The broker reads them when it starts; a key that is unknown, or a value that cannot be "
         "used, stops the start (`CONFIG_INVALID`)."
     )
-    yield table(("setting", "type", "default", "limits", "description"), rows)
+    yield table(head, rows[False])
+    yield "Few need the others:"
+    yield table(head, rows[True])
     yield (
         "A model's name has 1 to 100 letters, digits and `. _ : / -`, and no hyphen first; with `allowed_models` it "
         "has to be one of them. `min_pool_size` is not over `max_pool_size`. `workspace_path` and "

@@ -68,6 +68,7 @@ _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2048
 _CONNECTIONS = 4096
 _OPEN_FILES = 16_384
+_VALIDATIONS_AT_ONCE = 4
 """More than the connections, those that wait to be taken, the database and git need together."""
 _log = logging.getLogger("tandem.app")
 
@@ -135,7 +136,7 @@ class Broker:
             policy=policy_of(settings),
             projects=Projects(self._store, git),
             waits=WaitHub(self._store),
-            validations=asyncio.Semaphore(settings.validation_concurrency),
+            validations=asyncio.Semaphore(_VALIDATIONS_AT_ONCE),
             workflows=load_workflows(settings.workflows),
             tokens=tokens,
             authenticator=Authenticator(

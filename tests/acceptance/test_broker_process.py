@@ -105,9 +105,9 @@ def test_a_wrong_call_is_a_matter_of_usage(arguments: list[str]) -> None:
 
 
 def test_a_wrong_setting_is_refused_with_its_place(data_dir: Path) -> None:
-    refused = inside("up", "--data-dir", str(data_dir), TANDEM_WAIT_SECONDS="soon")
+    refused = inside("up", "--data-dir", str(data_dir), TANDEM_SWEEP_INTERVAL_SECONDS="soon")
     assert refused.status == 1
-    assert "TANDEM_WAIT_SECONDS: wait_seconds" in refused.errors
+    assert "TANDEM_SWEEP_INTERVAL_SECONDS: sweep_interval_seconds" in refused.errors
 
 
 def test_the_life_of_a_broker_in_the_background(data_dir: Path) -> None:

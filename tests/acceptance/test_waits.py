@@ -281,7 +281,7 @@ def test_a_closed_review_is_not_waited_for(desk: Desk):
 
 
 def test_nobody_waits_longer_than_the_setting(start_broker: StartBroker):
-    broker = start_broker(wait_seconds=SHORT, wait_max_seconds=SHORT)
+    broker = start_broker(wait_max_seconds=SHORT)
     with Desk(broker.url, fresh_project()) as desk:
         for more in ({}, {"timeout_s": 86_400}):
             assert not desk.do("list_reviews", wait=True, **more)["changed"]

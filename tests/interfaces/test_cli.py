@@ -330,10 +330,18 @@ def test_open_reviews_are_listed_by_newest_activity_one_line_each(tandem: Inside
 
 def test_a_project_that_nobody_knows_is_refused_unless_it_is_new(tandem: Inside) -> None:
     misspelt = f"{tandem.project}x"
-    for command in (("submit", "-m", "m"), ("review", "create", "--intent", "i"), ("review", "list")):
+    for command in (
+        ("submit", "-m", "m"),
+        ("review", "create", "--intent", "i"),
+        ("review", "list"),
+        ("review", "list", "--wait"),
+        ("inbox", "show", "--person", "rita"),
+        ("cycle", "start", "login page"),
+        ("cycle", "init"),
+        ("gate", "check"),
+    ):
         ended = tandem.run(*command, "--project", misspelt)
         assert (ended.status, f"Did you mean '{tandem.project}'?" in ended.stderr) == (1, True), command
-        assert ("--new" in ended.stderr) == (command[1] != "list")
     (tandem.cwd / "a.txt").write_text("new\n")
     begun = tandem.run("submit", "-m", "m", "--project", misspelt, "--new", "--json").data
     assert (begun["project"], begun["validated"]) == (misspelt, False)

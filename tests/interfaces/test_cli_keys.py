@@ -124,7 +124,8 @@ def test_keys_are_written_to_files_instead_of_being_shown(tandem: Inside, tmp_pa
 
 
 def test_keys_of_another_project_are_never_overwritten(tandem: Inside, tmp_path: Path) -> None:
-    tandem.run("cycle", "init", "--write-to", str(tmp_path), "--project", f"{tandem.project}-other")
+    other = ("--project", f"{tandem.project}-other", "--new")
+    tandem.run("cycle", "init", "--write-to", str(tmp_path), *other)
     before = (tmp_path / "gemini.psk").read_bytes()
     refused = tandem.run("cycle", "init", "--write-to", str(tmp_path))
     assert (refused.status, refused.stderr.split(":")[1]) == (1, " CONFIG_INVALID")

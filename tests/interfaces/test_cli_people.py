@@ -66,7 +66,7 @@ def test_reviews_are_approved_and_rejected_in_ones_own_name(desk: Inside) -> Non
     desk.run("me", PERSON)
     assert desk.run("review", "approve", first, "--json").data["verdict"] == "approved"
     assert state(desk, first)["reviewer_id"] == PERSON
-    assert "--reason" in said(desk.run("review", "reject", second), 2)
+    assert "-m is missing" in said(desk.run("review", "reject", second), 2)
     assert desk.run("review", "reject", second, "-m", "No tests", "--json").data["status"] == "rejected"
     assert state(desk, second)["verdict_reason"] == "No tests"
 
@@ -128,4 +128,4 @@ def test_a_command_called_wrongly_answers_with_an_envelope_if_one_was_asked_for(
     assert ended.status == 2
     error = json.loads(ended.stdout)["error"]
     assert error["code"] == "INVALID_INPUT"
-    assert "Did you mean --status" in error["message"]
+    assert "Did you mean '--status'" in error["message"]

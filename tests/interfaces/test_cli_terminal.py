@@ -90,7 +90,7 @@ def test_long_waits_show_that_they_are_alive_at_a_terminal_only(shell: Shell) ->
 
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
 def test_a_key_is_asked_for_without_being_shown_and_its_token_is_not_broken(shell: Shell) -> None:
-    place = ("--project", "prompting")
+    place = ("--project", "prompting", "--new")
     status, made = at_a_terminal(shell, "cycle", "init", *place, COLUMNS="30")
     assert status == 0
     [gemini, _] = re.findall(r"psk_[\w-]{43}", made)

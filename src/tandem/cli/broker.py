@@ -31,6 +31,7 @@ STOP_SECONDS = 20.0
 _KILL_SECONDS = 5.0
 _STOP_FILE_SECONDS = 0.5
 _FULL_SECONDS = 1.0
+_LOG_BYTES = 10_000_000
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 DataDirOption = Annotated[
@@ -229,7 +230,7 @@ def begin_log(settings: Settings, file: Path) -> None:
     from tandem import logs
 
     try:
-        logs.begin(file, level=settings.log_level, max_bytes=settings.log_max_bytes, backups=settings.log_backups)
+        logs.begin(file, level=settings.log_level, max_bytes=_LOG_BYTES, backups=settings.log_backups)
     except OSError as error:
         raise ConfigInvalid(f"The log {file} cannot be written: {error.strerror}.", setting="data_dir") from error
 

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from tandem.cli import persons
-from tandem.cli.connection_options import ConnectionOptions, ensure_known, find_project
+from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.terminal import Exit, progress, say, show, show_envelope
 from tandem.client import TandemClient
 from tandem.client.described import Described
@@ -185,10 +185,6 @@ async def call(
         persons.refuse_agents("An override lets through what nobody approved.")
     wait = wait_condition(operation.name, arguments) if patience.wait else None
     async with options.client() as client:
-        begins = operation.name == "create_review"
-        # Who waits may well be there before the first review is.
-        if begins or (operation.name == "list_reviews" and wait is None):
-            await ensure_known(client, options, begins=begins)
         given = await with_project(operation, arguments, client, options)
         if operation.name == "create_review":
             given = persons.marked(given)

@@ -7,7 +7,7 @@ import dataclasses
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable, Container, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, get_origin
@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from tandem.cli.terminal import Exit, show_refusal
+from tandem.client.table import OPERATIONS
 from tandem.errors import TandemError
 
 _NEAR = 0.7
@@ -45,6 +46,9 @@ class CommandGroup(TyperGroup):
         if name == HELP:
             show_help(ctx, args[1:])
         if name not in self.commands and not name.startswith("-"):
+            if name in OPERATIONS:
+                one = OPERATIONS[name]
+                ctx.fail(f"'{name}' is an operation; its command is: tandem {one.noun} {one.verb}")
             ctx.fail(f"There is no command '{ctx.command_path} {name}'.{self.suggestion(ctx, name)}")
         return super().resolve_command(ctx, args)
 
@@ -108,17 +112,17 @@ def epilog(command: str) -> str | None:
     return "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  {escape(line)}" for line in lines) if lines else None
 
 
-def run(work: Callable[[], Work], *, as_json: bool = False) -> NoReturn:
+def run(work: Callable[[], Work], *, as_json: bool = False, parameters: Iterable[inspect.Parameter] = ()) -> NoReturn:
     """Run a command to its end; a refusal is printed, and the process gets the exit status."""
     try:
         ended = work()
         status = asyncio.run(ended) if isinstance(ended, Coroutine) else ended
     except TandemError as error:
-        status = show_refusal(error, as_json=as_json)
+        status = show_refusal(error, as_json=as_json, parameters=parameters)
     raise typer.Exit(status or Exit.DONE)
 
 
-def command(*, without: Container[str] = ()) -> Callable[[Callable[..., Work]], Callable[..., None]]:
+def command(*, without: Collection[str] = ()) -> Callable[[Callable[..., Work]], Callable[..., None]]:
     """Make a command of a function. A parameter whose type is a dataclass stands for the options that its fields state.
 
     Args:
@@ -132,7 +136,8 @@ def command(*, without: Container[str] = ()) -> Callable[[Callable[..., Work]], 
             one = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             kind: Any = one.annotation
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):
-                stated = [option for option in options_of(kind) if option.name not in without]
+                left_out = {*without, "new"} if "project" in without else set(without)
+                stated = [option for option in options_of(kind) if option.name not in left_out]
                 groups[one.name] = kind, [option.name for option in stated]
                 parameters += stated
             else:
@@ -142,7 +147,7 @@ def command(*, without: Container[str] = ()) -> Callable[[Callable[..., Work]], 
             for name, (kind, fields) in groups.items():
                 values[name] = kind(**{field: values.pop(field) for field in fields})
             as_json = any(getattr(one, "as_json", False) for one in values.values()) or bool(values.get("as_json"))
-            run(lambda: function(**values), as_json=as_json)
+            run(lambda: function(**values), as_json=as_json, parameters=parameters)
 
         # Typer reads a command's parameters from its signature, and its help from its docstring.
         shown.__dict__["__signature__"] = inspect.Signature(parameters)

@@ -13,7 +13,7 @@ from tandem.bridge.broker import find_data_dir, published_url
 from tandem.bridge.project import owner, top_level
 from tandem.cli.identity import caller
 from tandem.client import TandemClient
-from tandem.errors import InvalidInput
+from tandem.errors import Forbidden, InvalidInput
 
 COMMON_PANEL = "Common options"
 PROJECT_HELP = "Registered project, or a label; default: the repository you are in."
@@ -80,16 +80,16 @@ class ConnectionOptions:
         project: The project, if one was given.
         agent: Who is calling; null if nobody said: then the agent that runs it, else the person of `tandem me`.
         as_json: Whether the envelope is printed, as the broker answers it.
-        data_dir: The data folder of that broker, if it is not the user's own.
         new: Whether the project that was given may be a name that nobody has used so far.
+        data_dir: The data folder of that broker, if it is not the user's own.
     """
 
     broker: BrokerOption = None
     project: ProjectOption = None
     agent: AgentOption = None
     as_json: JsonOption = False
+    new: NewOption = False
     data_dir: str | None = None
-    new: bool = False
 
     def client(self) -> TandemClient:
         """A client for the broker: the one that was named, else the one that runs for this user."""
@@ -104,6 +104,11 @@ async def need_project(client: TandemClient, options: ConnectionOptions) -> str:
         InvalidInput: This repository is of none.
     """
     project = await find_project(client, options)
+    if project is None and top_level(str(Path.cwd())) is None:
+        raise InvalidInput(
+            "You are in no git repository here. Go into the project's, or name the project: --project NAME",
+            field="project",
+        )
     if project is None:
         raise InvalidInput(
             "This repository is not registered. Register it with: tandem project add. If it was moved: tandem project"
@@ -117,8 +122,13 @@ async def find_project(client: TandemClient, options: ConnectionOptions) -> str 
     """The project that was given; else the registered one whose folder we are in; outside of git the only one.
 
     A linked worktree belongs to the project of its main worktree, unless it is registered itself.
+
+    Raises:
+        InvalidInput: Nobody knows the project that was given: its name is misspelt, unless it is said to be new.
     """
     if options.project is not None:
+        if not options.new:
+            await _ensure_known(client, options.project)
         return options.project
     # As JSON values: to build the types of answers takes longer than the call.
     registered = (await client.data("list_projects", {}))["projects"]
@@ -128,28 +138,22 @@ async def find_project(client: TandemClient, options: ConnectionOptions) -> str 
     return owner(here, {project["project"]: project["root"] for project in registered})
 
 
-async def ensure_known(client: TandemClient, options: ConnectionOptions, *, begins: bool) -> None:
-    """Refuse a project that was given and that nobody knows: its name is misspelt, unless it is said to be new.
-
-    Args:
-        client: The broker.
-        options: What was given.
-        begins: Whether the command would begin a label of that name, and takes `--new`.
-
-    Raises:
-        InvalidInput: It is neither registered nor has it any review.
-    """
-    project = options.project
-    if project is None or options.new:
-        return
+async def _ensure_known(client: TandemClient, project: str) -> None:
     registered = [one["project"] for one in (await client.data("list_projects", {}))["projects"]]
-    if project in registered or (await client.data("list_reviews", {"project": project, "limit": 1}))["reviews"]:
+    if project in registered:
+        return
+    try:
+        for operation, found in (("list_reviews", "reviews"), ("list_cycles", "cycles")):
+            if (await client.data(operation, {"project": project, "limit": 1}))[found]:
+                return
+    except Forbidden:
+        # A token for less: what it is for is the broker's to say.
         return
     near = difflib.get_close_matches(project, registered, 1)
     said = f" Did you mean '{near[0]}'?" if near else f" Registered: {', '.join(registered) or 'none'}."
-    label = " To begin a label of this name, which has no folder, add --new." if begins else ""
     raise InvalidInput(
-        f"There is no project '{project}': it is not registered, and has no review.{said}{label}",
+        f"There is no project '{project}': it is not registered, and has no review and no cycle.{said} A name that is"
+        " to be used for the first time, without a folder, takes --new.",
         field="project",
         actual=project,
         allowed=registered,

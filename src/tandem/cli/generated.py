@@ -19,7 +19,7 @@ from typer.main import get_group
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli import identity
 from tandem.cli.calls import WaitPolicy, call, given
-from tandem.cli.commands import CommandGroup, add, add_lazily, imported, options_of, run
+from tandem.cli.commands import CommandGroup, Work, add, add_lazily, imported, options_of, run
 from tandem.cli.completion import (
     Offers,
     complete_cycle,
@@ -32,12 +32,12 @@ from tandem.cli.connection_options import (
     COMMON_PANEL,
     PROJECT_HELP,
     ConnectionOptions,
-    NewOption,
     TimeoutOption,
     WaitOption,
     one_of,
 )
 from tandem.cli.sources import Inputs, note
+from tandem.cli.wording import ARGUMENT_SUFFIX
 from tandem.client.described import Described
 from tandem.client.table import OPERATIONS
 
@@ -72,7 +72,6 @@ _POSITIONAL = frozenset({"counter_patch_id", "name", "feature", "role", "target"
 """May be given without their names where they are required."""
 _ALWAYS_POSITIONAL = frozenset({"review_id", "cycle_id"})
 _COMMON_FIELDS = frozenset({"project", "idempotency_key"})
-_ARGUMENT_SUFFIX = "_argument"
 _DEFAULT_AGENT_TYPE = "cli"
 
 _VARIABLES = {"agent_type": "TANDEM_AGENT", "session_token": SESSION_VARIABLE, "lock_token": LOCK_VARIABLE}
@@ -170,17 +169,21 @@ def add_operation(app: typer.Typer, operation: Described) -> None:
 def _made(operation: Described) -> Any:
     """The command of an operation."""
     fields = [field for field in fields_of(operation) if field.name not in _WAIT_FIELDS]
+    parameters = list(_parameters(operation, fields))
 
     def command(**values: Any) -> None:
         stated = {name: values.pop(name) for name in ("broker", "agent", "as_json")}
         options = ConnectionOptions(project=values.get("project"), new=values.pop("new", False), **stated)
         patience = WaitPolicy(values.pop("wait", False), values.pop("timeout", None))
         arguments = dict(_arguments(fields, values))
-        arguments |= _caller(operation, arguments, options)
-        run(lambda: call(operation, arguments, options, patience), as_json=options.as_json)
+
+        def work() -> Work:
+            return call(operation, arguments | _caller(operation, arguments, options), options, patience)
+
+        run(work, as_json=options.as_json, parameters=parameters)
 
     # Typer reads a command's parameters from its signature.
-    command.__dict__["__signature__"] = inspect.Signature(list(_parameters(operation, fields)))
+    command.__dict__["__signature__"] = inspect.Signature(parameters)
     group = typer.Typer(rich_markup_mode="rich")
     add(group, f"{operation.noun} {operation.verb}", command, help=escape(operation.description))
     return get_group(group).commands[operation.verb]
@@ -238,15 +241,14 @@ def _parameters(operation: Described, fields: list[Field]) -> Iterator[inspect.P
                 show_default=False,
                 autocompletion=_COMPLETIONS.get(field.name),
             )
-            yield _parameter(field.name + _ARGUMENT_SUFFIX, Annotated[field.hint | None, argument], None)
+            yield _parameter(field.name + ARGUMENT_SUFFIX, Annotated[field.hint | None, argument], None)
     for field in fields:
         yield _option(field)
     if "wait" in operation.request.model_fields:
         yield _parameter("wait", WaitOption, default=False)
         yield _parameter("timeout", TimeoutOption, None)
-    if operation.name == "create_review":
-        yield _parameter("new", NewOption, default=False)
-    yield from (one for one in options_of(ConnectionOptions) if one.name != "project")
+    left_out = {"project"} if "project" in operation.request.model_fields else {"project", "new"}
+    yield from (one for one in options_of(ConnectionOptions) if one.name not in left_out)
 
 
 def _option(field: Field) -> inspect.Parameter:
@@ -319,7 +321,7 @@ def _caller(operation: Described, arguments: dict[str, Any], options: Connection
 
 def _chosen(field: Field, values: dict[str, Any]) -> Any:
     """A field's value, given by its name or by its place."""
-    value = one_of(values.get(field.name + _ARGUMENT_SUFFIX), values.get(field.name), field.option)
+    value = one_of(values.get(field.name + ARGUMENT_SUFFIX), values.get(field.name), field.option)
     if value is None and field.info.is_required() and not field.is_caller:
         raise typer.BadParameter(f"Missing {field.name.upper()}.", param_hint=field.option)
     return value

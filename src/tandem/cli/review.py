@@ -20,6 +20,7 @@ from tandem.cli.connection_options import (
     PROJECT_HELP,
     BrokerOption,
     ConnectionOptions,
+    NewOption,
     ProjectOption,
     TimeoutOption,
     WaitOption,
@@ -101,6 +102,7 @@ async def listed(  # noqa: PLR0913 an option each
             rich_help_panel=COMMON_PANEL,
         ),
     ] = None,
+    new: NewOption = False,
     options: ConnectionOptions,
 ) -> Exit:
     """List open reviews, newest activity first. With a filter such as --status: in the order of the queue."""
@@ -110,7 +112,7 @@ async def listed(  # noqa: PLR0913 an option each
     order = "queue" if filters or status is not None else "activity"
     shown = status or ("closed" if closed else None if all_ else "open")
     arguments = given(project=project, status=shown, order=order, limit=limit, page=page, cursor=cursor) | filters
-    place = replace(options, project=project)
+    place = replace(options, project=project, new=new)
     return await call(OPERATIONS["list_reviews"], arguments, place, WaitPolicy(wait, timeout))
 
 

@@ -35,12 +35,13 @@ def register(app: typer.Typer) -> None:
 @command()
 def show_settings(
     *,
+    all_: Annotated[bool, typer.Option("--all", help="Also those that few need.")] = False,
     as_json: EnvelopeOption = False,
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", metavar="DIR", help="As if this were given to 'tandem up'.")
     ] = None,
 ) -> None:
-    """Show every setting with its value and origin, and what was found and ignored.
+    """Show settings with their values and origins, and what was found and ignored; with [bold]--all[/bold] every one.
 
     The project's .tandem/config.toml is that of the repository you are in, and so are GSD's settings in its
     .planning/config.json. They may only tighten, unless you trusted them: tandem trust.
@@ -54,10 +55,14 @@ def show_settings(
     table = _table("setting", "value", "from")
     table.columns[0].no_wrap = True
     for key, entry in {**described(loaded)["settings"], **workflow}.items():
+        if not all_ and entry.get("advanced") and entry["origin"] == "default":
+            continue
         value = _workflows(entry["value"]) if key == "workflows" else _shown(entry["value"])
         style = "dim" if entry["origin"] == "default" else ""
         table.add_row(*(Text(visible(str(text)), style) for text in (key, value, entry["origin"])))
     show(table)
+    if not all_:
+        say("Few need the others: tandem config show --all")
     _say_what_counts(loaded, workflow)
 
 

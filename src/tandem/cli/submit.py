@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,9 +18,7 @@ from tandem.cli.commands import Answer, add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import (
     ConnectionOptions,
-    NewOption,
     TimeoutOption,
-    ensure_known,
     need_project,
 )
 from tandem.cli.sources import Inputs, Source
@@ -96,7 +94,6 @@ def submit(  # noqa: PLR0913 an option each
     ] = "cli",
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the verdict; the exit status says which.")] = False,
     timeout: TimeoutOption = None,
-    new: NewOption = False,
     options: ConnectionOptions,
 ) -> Answer:
     """Submit your change for review: by default all changes of the working tree, new files included.
@@ -106,14 +103,14 @@ def submit(  # noqa: PLR0913 an option each
     if source.text is not None and description is not None:
         raise typer.BadParameter("With --text the file is the description.", param_hint="--description")
     if intent is None and revise is None and parent is None:
-        raise typer.BadParameter("Say what the change is for.", param_hint="--intent")
+        raise typer.BadParameter("Say what the change is for.", param_hint="-m")
     if revise is not None and parent is not None:
         raise typer.BadParameter("A revision keeps its review; give one of them.", param_hint="--parent")
     details = Inputs().text("--description", description) if description is not None else None
     identity = given(phase=phase, plan=plan, task=task)
     stated = given(intent=intent, description=details, category=category, agent_type=agent_type, **identity)
     order = SubmitOptions(source, stated, revise, parent)
-    return _put_up(order, replace(options, new=new), WaitPolicy(wait, timeout))
+    return _put_up(order, options, WaitPolicy(wait, timeout))
 
 
 async def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: WaitPolicy) -> Exit:
@@ -142,8 +139,6 @@ async def _request(client: TandemClient, order: SubmitOptions, options: Connecti
     """The request, completed from the review that is revised or followed."""
     known_id = order.revise or order.parent
     known = await client.get_proposal(known_id) if known_id else None
-    if known is None:
-        await ensure_known(client, options, begins=True)
     project = known.project if known else await need_project(client, options)
     request = {"agent_role": "proposer"} | (_inherited(known) if known else {}) | order.stated
     request |= await asyncio.to_thread(_content, order, known)

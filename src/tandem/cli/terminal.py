@@ -6,9 +6,10 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from enum import IntEnum
+from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,10 @@ _LINE_SECONDS = 20.0
 _SPINNER_DELAY_SECONDS = 1.0
 _SPINNER_LOOK_SECONDS = 0.1
 _SPINNER_CHARACTERS = 72
-_DETAILS_SAID_ALREADY = frozenset({"problems", "allowed_fields", "url", "git"})
+_MOST_ALLOWED = 12
+_DETAILS_SAID_ALREADY = frozenset(
+    {"problems", "allowed_fields", "url", "git", "field", "operation", "action", "allowed_actions", "problem"}
+)
 
 
 class Exit(IntEnum):
@@ -127,20 +131,30 @@ def tell(data: object, shown: RenderableType, *, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-def show_refusal(error: TandemError, *, as_json: bool) -> Exit:
-    """Print a refusal, as an envelope or for people; answers with the exit status."""
+def show_refusal(error: TandemError, *, as_json: bool, parameters: Iterable[Parameter] = ()) -> Exit:
+    """Print a refusal, as an envelope or for people; answers with the exit status.
+
+    Args:
+        error: The refusal.
+        as_json: Whether to print an envelope.
+        parameters: Those of the command, whose options people know.
+    """
     if as_json:
         show_envelope(orjson.dumps({"ok": False, "error": error.as_dict()}))
         return of_error(error)
+    from tandem.cli import wording
+
+    message = wording.of_refusal(error.message, error.details, parameters)
     line = Text("refused: ", style="bold red")
     line.append(error.code, style="bold")
-    line.append(f": {indented(error.message)}", style="not bold default")
+    line.append(f": {indented(message)}", style="not bold default")
     errors = console(stderr=True)
     errors.print(line, soft_wrap=True)
     if error.code == REFUSED_CODE and os.environ.get(TOKEN_VARIABLE, "").strip():
         errors.print(f"  What is in {TOKEN_VARIABLE} was sent; leave it out if the broker is your own.", style="dim")
     for name, value in error.details.items():
-        if name not in _DETAILS_SAID_ALREADY and value not in (None, "", [], {}):
+        is_long = name == "allowed" and (isinstance(value, dict) or len(value) > _MOST_ALLOWED)
+        if name not in _DETAILS_SAID_ALREADY and not is_long and value not in (None, "", [], {}):
             errors.print(Text(f"  {name}: {indented(_short(value))}", style="dim"), soft_wrap=True)
     return of_error(error)
 
@@ -156,7 +170,9 @@ def show_usage_error(error: Any, *, as_json: bool) -> Exit:
         # A group without a command: its message is the help.
         sys.stderr.write(f"{error.message}\n")
         return Exit.USAGE
-    message, context = _usage_message(error), getattr(error, "ctx", None)
+    from tandem.cli import wording
+
+    message, context = wording.of_usage(error), getattr(error, "ctx", None)
     usage = {} if context is None else {"usage": context.get_usage().removeprefix("Usage: ")}
     if as_json:
         refusal = {"code": InvalidInput.code, "message": message, "details": usage, "retryable": False}
@@ -167,13 +183,6 @@ def show_usage_error(error: Any, *, as_json: bool) -> Exit:
     for name, value in (usage | ({} if context is None else {"help": f"{context.command_path} -h"})).items():
         errors.print(Text(f"  {name}: {value}", style="dim"), soft_wrap=True)
     return Exit.USAGE
-
-
-def _usage_message(error: Any) -> str:
-    """What is wrong, in one form whatever the parser calls it."""
-    if possible := getattr(error, "possibilities", None):
-        return f"{error.message}. Did you mean {' or '.join(sorted(possible))}?"
-    return str(error.format_message()).replace("Value error, ", "")
 
 
 @asynccontextmanager

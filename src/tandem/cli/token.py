@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import orjson
@@ -12,7 +13,7 @@ from tandem.bridge.credentials import TOKEN_VARIABLE
 from tandem.cli.calls import given, present
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_project
-from tandem.cli.connection_options import ConnectionOptions, KeyOption
+from tandem.cli.connection_options import ConnectionOptions, KeyOption, NewOption, find_project
 from tandem.cli.generated import new_group
 from tandem.cli.terminal import Exit, progress, say
 from tandem.client.session import read_envelope
@@ -52,6 +53,7 @@ async def create(
             autocompletion=complete_project,
         ),
     ] = None,
+    new: NewOption = False,
     days: Annotated[
         float | None, typer.Option("--days", metavar="N", help="Days that it is valid; default: until revoked.")
     ] = None,
@@ -62,6 +64,8 @@ async def create(
     arguments = given(name=name, roles=role, project=project, days=days, idempotency_key=idempotency_key)
     # Not the project of the folder that we happen to be in: what a token is for, somebody has to say.
     async with options.client() as client, progress("token create"):
+        if project is not None:
+            await find_project(client, replace(options, project=project, new=new))
         envelope = await client.call("create_token", arguments)
     if options.as_json or not orjson.loads(envelope)["ok"]:
         return present(envelope, TokenCreated, as_json=options.as_json)

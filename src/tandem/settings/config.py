@@ -9,6 +9,7 @@ their own configuration does.
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -23,12 +24,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid
 from tandem.hooks import planning, trust
-from tandem.settings import exempt, workflows
+from tandem.settings import exempt, names, workflows
 from tandem.settings import pool as pool_settings
 from tandem.settings.pool import PoolSettings, absolute_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 PREFIX = "TANDEM_"
 CONFIG_DIR_VARIABLE = "TANDEM_CONFIG_DIR"
@@ -36,6 +37,8 @@ USER_FILE = "config.toml"
 PROJECT_FILE = Path(".tandem", "config.toml")
 DEFAULT_PORT = 8321
 
+_NEAR = 0.8
+"""How much of a variable's name has to be right to be taken for a setting."""
 _OWN = "use your own configuration, or have a person run 'tandem trust'"
 
 # As much as could be a password, for what is hidden too much does no harm.
@@ -134,7 +137,6 @@ class Settings(BaseModel):
         json_schema_extra={"tighten": Strictness.FULL_DURABILITY},
     )
     reader_threads: int = Field(2, ge=1, le=64, description="Threads (and connections) that read the database.")
-    wait_seconds: Seconds = Field(25, description="How long a wait lasts by default.")
     wait_max_seconds: Seconds = Field(
         50, description="The longest that one call waits.", json_schema_extra={"tighten": Strictness.LOWER}
     )
@@ -180,9 +182,7 @@ class Settings(BaseModel):
     checks_readable: Annotated[tuple[FolderPath, ...], BeforeValidator(_comma_separated)] = Field(
         (), description="Folders in your home that checks may read, e.g. that of a compiler; separated by commas."
     )
-    validation_concurrency: int = Field(4, ge=1, le=64, description="Diffs validated at the same time.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
-    log_max_bytes: Bytes = Field(10_000_000, description="Size at which the log file is rotated.")
     log_backups: int = Field(5, ge=0, le=1000, description="Rotated log files that are kept.")
     allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_comma_separated)] = Field(
         (), description="Further names that a Host header may carry; separated by commas."
@@ -307,7 +307,8 @@ def load_settings(flags: Mapping[str, Any] | None = None, project_root: Path | N
     settings = Settings.model_validate({key: value for key, (value, _) in merged.items()})
     origins = {key: merged[key][1] if key in merged else "default" for key in Settings.model_fields}
     pool = project.pool_origins if merged.get(pool_settings.TABLE) is project.values.get(pool_settings.TABLE) else {}
-    return LoadedSettings(settings, origins, tuple(project.ignored), tuple(project.trusted), pool)
+    ignored = (*project.ignored, *_unknown_variables())
+    return LoadedSettings(settings, origins, ignored, tuple(project.trusted), pool)
 
 
 def user_file() -> Path:
@@ -337,6 +338,15 @@ def _environment_layer() -> _Layer:
         if text:
             values[key] = (_checked(key, text, variable), variable)
     return values
+
+
+def _unknown_variables() -> Iterator[Ignored]:
+    """Variables that are about called as a setting; other programs of ours have variables of their own."""
+    for variable in sorted(name for name in os.environ if name.startswith(PREFIX)):
+        key = variable.removeprefix(PREFIX).lower()
+        is_near = difflib.get_close_matches(key, Settings.model_fields, 1, _NEAR)
+        if key not in Settings.model_fields and (is_near or key in names.REMOVED):
+            yield Ignored(key, variable, names.unknown(key, Settings.model_fields))
 
 
 def _flags_layer(flags: Mapping[str, Any]) -> _Layer:
@@ -463,7 +473,7 @@ def _checked(key: str, value: Any, origin: str) -> Any:
     if field is None:
         allowed = sorted(Settings.model_fields)
         raise ConfigInvalid(
-            f"{origin}: there is no setting '{key}'. There are: {', '.join(allowed)}.",
+            f"{origin}: {names.unknown(key, allowed)}",
             setting=key,
             origin=origin,
             allowed=allowed,

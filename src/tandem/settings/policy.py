@@ -14,7 +14,6 @@ class Policy:
     Attributes:
         claim_timeout_seconds: How long a lease lasts from its latest renewal.
         review_deadline_seconds: How long after its claim a lease can be renewed at all.
-        wait_seconds: How long a wait lasts when the caller does not say.
         wait_max_seconds: The longest wait that one call may take.
         diff_limit_bytes: The largest diff, in UTF-8 bytes.
         text_limit_bytes: The largest description, message, reason or metadata, in UTF-8 bytes.
@@ -26,7 +25,6 @@ class Policy:
 
     claim_timeout_seconds: float = 1200
     review_deadline_seconds: float = 3600
-    wait_seconds: float = 25.0
     wait_max_seconds: float = 50.0
     diff_limit_bytes: int = 5_000_000
     text_limit_bytes: int = 256_000

@@ -16,6 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid
+from tandem.settings import names
 
 TABLE: Final = "reviewer_pool"
 """The setting of the broker that holds these."""
@@ -273,10 +274,7 @@ def _refused(error: ValidationError) -> ConfigInvalid:
     field = PoolSettings.model_fields.get(key)
     if field is None:
         allowed = sorted(PoolSettings.model_fields)
-        there_are = ", ".join(allowed)
-        return ConfigInvalid(
-            f"{TABLE}: there is no setting '{key}'. There are: {there_are}.", setting=setting, allowed=allowed
-        )
+        return ConfigInvalid(f"{TABLE}: {names.unknown(key, allowed)}", setting=setting, allowed=allowed)
     return ConfigInvalid(f"{setting}: {problem}. {field.description}", setting=setting, problem=problem)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from tandem.hooks import planning, trust
+from tandem.settings import names
 from tandem.settings.config import LoadedSettings, Settings, masked, user_file
 
 _HIDDEN: Final = "***"
@@ -29,6 +30,7 @@ def described(loaded: LoadedSettings) -> dict[str, Any]:
                 "value": shown(key, getattr(loaded.settings, key)),
                 "origin": loaded.origins[key],
                 "description": field.description,
+                "advanced": key in names.ADVANCED,
             }
             for key, field in Settings.model_fields.items()
         },

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tandem.reviews.participants import Participant
 
 T = TypeVar("T")
+_WAIT_SECONDS = 25.0
+"""How long a wait lasts when the caller does not say."""
 
 
 class PoolReviewers(Protocol):
@@ -201,4 +203,4 @@ async def look_or_wait(
 def wait_seconds(services: Services, request: WaitOptions) -> float:
     """How long a request waits at most."""
     policy = services.policy
-    return min(policy.wait_seconds if request.timeout_s is None else request.timeout_s, policy.wait_max_seconds)
+    return min(_WAIT_SECONDS if request.timeout_s is None else request.timeout_s, policy.wait_max_seconds)

@@ -1,0 +1,130 @@
+"""Refusals in the words of the command line: commands for operations, options for fields, no words of libraries."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from inspect import Parameter
+from typing import Any, cast, get_args
+
+from typer.models import ArgumentInfo, OptionInfo
+
+from tandem.client.table import OPERATIONS
+
+ARGUMENT_SUFFIX = "_argument"
+"""Ends the name of a parameter that gives an option's value by its place."""
+_COMMANDS = {"create_review": "tandem submit"}
+"""Where people use another command than the operation's own."""
+_ELSEWHERE = {
+    "Put up a new review with parent_id to go on": "Go on with a new one: tandem submit --parent REVIEW",
+    "From here it can become: nothing: it is over": "It is over",
+    "next_page": "the page",
+}
+_OPERATION = re.compile(
+    rf"[`']?\b({'|'.join(sorted(OPERATIONS, key=len, reverse=True))})\b[`']?(?P<waits> with wait\b)?"
+)
+_FIELD = re.compile(r"\b(?:[a-z]+(?:_[a-z]+)+\b(?:=\w+)?|[a-z]+=\w+)")
+_SETTING = re.compile(r"^(--[\w-]+|TANDEM_\w+): \w+: must\b")
+_LIBRARY = (
+    (r"Value error, ", ""),
+    (r"Input should be a valid integer[^.;]*", "must be a whole number"),
+    (r"Input should be a valid number[^.;]*", "must be a number"),
+    (r"Input should be greater than or equal to ", "must be at least "),
+    (r"Input should be less than or equal to ", "must be at most "),
+    (r"Input should be greater than ", "must be more than "),
+    (r"(?:Input|String|List|Tuple|Value) should ", "must "),
+    (r"Field required", "is missing"),
+)
+"""How the libraries that check values say it, and how we do."""
+_USAGE = (
+    (r"Invalid value: ", ""),
+    (r"Invalid value for '?(-[^':]*|[A-Z_]+)'?: must", r"\1 must"),
+    (r"Invalid value for '?(-[^':]*|[A-Z_]+)'?: ", r"\1: "),
+    (r"Missing (?:option|argument) '([^']+)'(?: / '[^']+')? \(env var: '(\w+)'\)\.", r"\1 is missing, and so is \2."),
+    (r"Missing (?:option|argument) '([^']+)'(?: / '[^']+')?\.", r"\1 is missing."),
+    (r"Got unexpected extra argument(?:s|\(s\))? \((.*)\)", r"Too much was given; nothing takes: \1."),
+    (r"Option '([^']+)' requires an argument\.", r"\1 needs a value."),
+    (r"No such option: (\S+?)\.?$", r"There is no option '\1'."),
+    (r"\s+", " "),
+)
+
+
+def of_usage(error: Any) -> str:
+    """How a command was called wrongly.
+
+    Args:
+        error: What the parser of the command line raised.
+    """
+    possible = getattr(error, "possibilities", None)
+    said = str(error.message if possible else error.format_message())
+    for pattern, replacement in (*_LIBRARY, *_USAGE):
+        said = re.sub(pattern, replacement, said)
+    said += "" if said.endswith((".", "?", ")")) else "."
+    return said + (f" Did you mean {' or '.join(map(repr, sorted(possible)))}?" if possible else "")
+
+
+def of_refusal(message: str, details: Mapping[str, Any], parameters: Iterable[Parameter]) -> str:
+    """A broker's refusal, as whoever typed the command understands it.
+
+    Args:
+        message: As the broker answered it.
+        details: The refusal's facts; `field` is what is wrong.
+        parameters: Those of the command that was typed.
+    """
+    options = dict(_options(parameters))
+    operation, colon, rest = message.partition(": ")
+    said = rest if colon and operation in OPERATIONS else message
+    field = str(details.get("field", ""))
+    if said.startswith(f"{field}: "):
+        said = f"{_option(field, options)} {said.removeprefix(f'{field}: ')}"
+    for pattern, replacement in _LIBRARY:
+        said = re.sub(pattern, replacement, said)
+    for ours, theirs in _ELSEWHERE.items():
+        said = said.replace(ours, theirs)
+    said = _OPERATION.sub(_command, said)
+    said = _SETTING.sub(r"\1 must", said).replace(": must ", " must ")
+    said = _FIELD.sub(lambda found: _named(found, options), said)
+    return said + _meant(said, details.get("allowed"))
+
+
+def _meant(said: str, allowed: Any) -> str:
+    """Which of what is allowed the name in a refusal may have been meant to be, as a sentence."""
+    name = re.search(r"'([^']+)'", said)
+    if name is None or not isinstance(allowed, list) or "Did you mean" in said or "no longer" in said:
+        return ""
+    near = difflib.get_close_matches(name[1], [str(one) for one in cast("list[Any]", allowed)], 1)
+    return f" Did you mean '{near[0]}'?" if near and near[0] != name[1] else ""
+
+
+def _command(found: re.Match[str]) -> str:
+    operation = OPERATIONS[found[1]]
+    words = _COMMANDS.get(operation.name, f"tandem {operation.noun} {operation.verb}")
+    return f"'{words} --wait'" if found["waits"] else f"'{words}'"
+
+
+def _named(found: re.Match[str], options: Mapping[str, str]) -> str:
+    """A word that is the name of a field: its option, if the command has one."""
+    name, _, value = found[0].partition("=")
+    return " ".join(filter(None, (options[name], value))) if name in options else found[0]
+
+
+def _option(field: str, options: Mapping[str, str]) -> str:
+    """The option of a field, or of one in a list of them, such as `roles.0`; the field itself if there is none."""
+    name = field.partition(".")[0]
+    for one in (name, name.removesuffix("s"), name.removesuffix("es")):
+        if one in options:
+            return options[one]
+    return field
+
+
+def _options(parameters: Iterable[Parameter]) -> Iterable[tuple[str, str]]:
+    """What each of a command's parameters is called on the command line."""
+    for parameter in parameters:
+        for one in get_args(parameter.annotation)[1:]:
+            if isinstance(one, ArgumentInfo):
+                yield parameter.name.removesuffix(ARGUMENT_SUFFIX), one.metavar or parameter.name.upper()
+            elif isinstance(one, OptionInfo) and not one.hidden:
+                stated = (one.param_decls or ("--" + parameter.name.replace("_", "-"),))[0]
+                for name in (parameter.name, *(one.lstrip("-").replace("-", "_") for one in one.param_decls or ())):
+                    yield name, stated.partition("/")[0]
