@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import sys
@@ -184,6 +185,18 @@ def trust_all(desk: Desk) -> None:
 # The clients.
 
 
+def log_out(desk: Desk) -> None:
+    """A stub of Claude Code that says what the real one says."""
+    folder = desk.home / "bin"
+    folder.mkdir()
+    program = folder / "claude"
+    program.write_text(
+        f"#!/bin/sh\nif [ -e {folder}/login ]; then exit 0; fi\necho '{{\"loggedIn\": false}}'\n", "utf-8"
+    )
+    program.chmod(0o755)
+    desk.set(PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
 def misspell(old: str, new: str) -> Plant:
     return lambda desk: desk.edit(desk.root / ".mcp.json", old, new)
 
@@ -354,6 +367,15 @@ FAULTS = (
         "tandem init",
         write(".mcp.json", "{"),
         delete_file_and_init,
+        clients=True,
+    ),
+    Fault(
+        "a client that is not logged in",
+        "login",
+        "Claude Code is not logged in",
+        "claude auth login",
+        log_out,
+        lambda desk: (desk.home / "bin" / "login").touch(),
         clients=True,
     ),
     Fault("no instructions", "clients", "CLAUDE.md", "tandem init", remove("CLAUDE.md"), clients=True),

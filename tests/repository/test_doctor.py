@@ -139,6 +139,13 @@ def test_checks_that_do_not_run_are_told_with_what_to_do(here: Gated, monkeypatc
     assert "bubblewrap" in said(examined(here.tandem("doctor", "--json", **path)), "checks", "ok")[0]
 
 
+def test_a_commit_is_tried_on_request_and_leaves_nothing(here: Gated) -> None:
+    before = everything(here)
+    found = examined(here.tandem("doctor", "--deep", "--json"))
+    assert "git commit refuses what is not approved." in said(found, "hooks", "ok")
+    assert everything(here) == before
+
+
 def test_people_read_a_line_for_each_finding_with_its_fix_and_a_summary(here: Gated) -> None:
     (here.root / ".git" / "hooks" / "pre-push").write_text(DEAD, "utf-8")
     ended = here.tandem("doctor")

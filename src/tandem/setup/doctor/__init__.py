@@ -12,6 +12,7 @@ from typing import Final
 from tandem.errors import TandemError
 from tandem.setup.doctor.broker import check_access, check_broker, check_reviewers, check_users
 from tandem.setup.doctor.clients import check_agent_hooks, check_clients, check_servers
+from tandem.setup.doctor.deep import check_review
 from tandem.setup.doctor.finding import DoctorContext, Finding, Level, problem
 from tandem.setup.doctor.gate import check_checks, check_gate, check_hooks, check_planning, check_project
 from tandem.setup.doctor.machine import check_data, check_programs, check_settings
@@ -28,6 +29,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_users,
     check_access,
     check_reviewers,
+    check_review,
     check_project,
     check_gate,
     check_hooks,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import re
 import secrets
 import shlex
 import shutil
@@ -58,6 +60,16 @@ _MCP_REQUESTS: Final = (
     {"method": "notifications/initialized"},
     {"id": _LISTED, "method": "tools/list"},
 )
+_LOGINS: Final[Mapping[str, tuple[tuple[str, ...], str, str]]] = {
+    "claude": (("auth", "status"), r'"loggedIn": *false|not logged in', "claude auth login"),
+    "codex": (("login", "status"), r"not logged in", "codex login"),
+    "gemini": ((), "", "start gemini once, and see whether it answers"),
+    # Without a login it still has models that ask for none.
+    "opencode": (("auth", "list"), r"$^", "opencode auth login"),
+}
+"""How a client's program is asked whether it is logged in, what it says if not, and what then helps."""
+
+_KEYS: Final = ("ANTHROPIC_API_KEY", "CODEX_API_KEY", "OPENAI_API_KEY")
 _REFUSED: Final = 2
 _INIT = "tandem init"
 _INIT_GATE = "tandem init --gate"
@@ -94,7 +106,34 @@ def _differences(plan: SetupPlan) -> list[Finding]:
 
 async def _versions(plan: SetupPlan) -> list[Finding]:
     """Each client's version, as its program says it."""
-    return await asyncio.gather(*(asyncio.to_thread(_version, found) for found in plan.clients))
+    versions = await asyncio.gather(*(asyncio.to_thread(_version, found) for found in plan.clients))
+    logins = await asyncio.gather(*(asyncio.to_thread(_login, found, plan.root) for found in plan.clients))
+    return [*versions, *(one for one in logins if one is not None)]
+
+
+def _login(found: FoundClient, folder: Path) -> Finding | None:
+    """Whether a client's program is logged in, by its own word; null where it says nothing that is known."""
+    name, title = found.client.name, found.client.title
+    if found.program is None or name not in _LOGINS:
+        return None
+    command, refused, fix = _LOGINS[name]
+    if not command:
+        return note("login", f"{title} has no command that says whether it is logged in.", fix)
+    try:
+        done = subprocess.run(
+            [found.program, *command],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    said = (done.stdout + done.stderr).decode("utf-8", "replace")
+    if re.search(refused, said, re.IGNORECASE) and not any(os.environ.get(key) for key in _KEYS):
+        return problem("login", f"{title} is not logged in.", fix)
+    return ok("login", f"{title} is logged in.") if done.returncode == 0 else None
 
 
 def _version(found: FoundClient) -> Finding:

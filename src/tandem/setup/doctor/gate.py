@@ -101,7 +101,7 @@ async def check_hooks(here: DoctorContext) -> list[Finding]:
     if here.call is None:
         return [skipped("hooks", "Without the broker a hook refuses everything, which says little about it.")]
     try:
-        fired = await asyncio.to_thread(_fire, gate)
+        fired = await asyncio.to_thread(_fire, gate, with_commit=here.deep)
     except (TandemError, OSError) as error:
         said = f"every hook lets through what is not approved: they cannot be fired ({error})"
         return [problem("hooks", said, _AGAIN, _reinstalling(here))]
@@ -118,7 +118,7 @@ def _judged(hook: str, done: Output, repair: Repair) -> Finding:
     return ok("hooks", f"{hook} refuses what is not approved.")
 
 
-def _fire(gate: GateFile) -> dict[str, Output]:
+def _fire(gate: GateFile, *, with_commit: bool) -> dict[str, Output]:
     """What git says when each hook that can refuse is fired with a commit of a random file on top of a base branch.
 
     Raises:
@@ -163,11 +163,16 @@ def _fire(gate: GateFile) -> dict[str, Output]:
         _GIT.run(init, cwd=folder, environment=clean_environment({}, isolated=True))
         # Git asks this one in the middle of a transaction, which is then given up.
         update = f"start\nupdate {ref} {commit} {tip or '0' * len(commit)}\nprepare\nabort\n"
-        return {
+        found = {
             "prepare-commit-msg": fired("hook", "run", "prepare-commit-msg", "--", str(folder / "message"), "message"),
             "reference-transaction": fired("update-ref", "--stdin", told=update),
             "pre-push": fired("push", "--dry-run", "--quiet", away, f"{commit}:{ref}"),
         }
+        if with_commit and tip is not None:
+            # Detached, so that a commit which nothing refuses moves nothing but this.
+            (folder / "repository" / "HEAD").write_text(f"{tip}\n", "utf-8")
+            found["git commit"] = fired("commit", "--quiet", "-m", _MESSAGE)
+        return found
 
 
 def _reinstalling(here: DoctorContext) -> Repair:
