@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ import pytest
 from tandem.setup import trust
 from tests.acceptance.checking import bubblewrap
 from tests.broker import BrokerProcess
-from tests.commandline import Ended, Shell, finish
+from tests.commandline import Ended, Inside, Shell, finish
 from tests.repository.gating import Gated
 
 DEAD = "#!/bin/sh\nexit 0\n"
@@ -144,6 +146,25 @@ def test_a_commit_is_tried_on_request_and_leaves_nothing(here: Gated) -> None:
     found = examined(here.tandem("doctor", "--deep", "--json"))
     assert "git commit refuses what is not approved." in said(found, "hooks", "ok")
     assert everything(here) == before
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_review_by_the_pool_is_tried_on_request_and_leaves_no_project(
+    tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, *, works: bool
+) -> None:
+    answers = [sys.executable, "-m", "tandem.examples.scripted_reviewer"]
+    command = answers if works else [sys.executable, "-c", "raise SystemExit('no model')"]
+    pool = {"enabled": True, "provider": "custom", "command": command, "spawn_cooldown_seconds": 0}
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), reviewer_pool=json.dumps(pool)) as broker:
+        inside = Inside(broker.url, tmp_path)
+        with contextlib.chdir(tmp_path):
+            environment = {"TANDEM_DATA_DIR": str(broker.data_dir)}
+            found = examined(inside.run("doctor", "--deep", "--json", stdin=b"", **environment))
+        assert json.loads(inside.post("list_projects", {}))["data"]["projects"] == []
+    if works:
+        assert said(found, "review", "ok") == ["The pool's program reviewed a try: approved."]
+    else:
+        assert "gave no verdict" in problems(found)["review"]
 
 
 def test_people_read_a_line_for_each_finding_with_its_fix_and_a_summary(here: Gated) -> None:

@@ -40,7 +40,7 @@ async def check_review(here: DoctorContext) -> list[Finding]:
     if here.facts.get("reviewer_pool", "off") == "off":
         return [skipped("review", "There is no pool whose program could be tried.")]
     here.tell("waiting for a review by the pool")
-    with ScratchFolder("doctor-review") as name:
+    with ScratchFolder("doctor") as name:
         await asyncio.to_thread(_make_repository, Path(name))
         project = f"tandem-doctor-{secrets.token_hex(4)}"
         await here.call("register_project", {"root": name, "name": project})
@@ -69,13 +69,12 @@ async def _reviewed(call: Call, project: str) -> Finding:
 
 
 async def _decided(call: Call, project: str, review_id: str) -> dict[str, Any]:
-    """The review's state, once there is a verdict, or one that comes only when a person has done something."""
+    """The review's state, once there is a verdict, or a reason why none has come."""
     deadline, cursor = time.monotonic() + _SECONDS, None
     while True:
         request = {"project": project, "review_id": review_id, "wake_on": "any", "timeout_s": _WAIT_SECONDS}
         status = await call("get_review_status", {**request, "wait": cursor is not None, "cursor": cursor})
-        why = status.get("no_reviewer") or {}
-        is_over = status["status"] not in _UNDECIDED or why.get("needs_person") or status.get("attention")
+        is_over = status["status"] not in _UNDECIDED or bool(status.get("no_reviewer") or status.get("attention"))
         if is_over or time.monotonic() > deadline:
             return status
         cursor = status["cursor"]
