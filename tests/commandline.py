@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +22,7 @@ from typer.testing import CliRunner
 
 from tandem.cli.main import app
 from tandem.client import TandemClient
-from tests.forked import run_tandem, start_tandem
+from tests.forked import Started, run_tandem, start_tandem
 
 T = TypeVar("T")
 START_SECONDS = 60
@@ -106,23 +105,15 @@ class Shell:
     url: str
     cwd: Path
 
-    def start(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
-        """Start a command with pipes."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "tandem", *arguments],
-            cwd=self.cwd,
-            env={**os.environ, "TANDEM_BROKER": self.url, **environment},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+    def start(self, *arguments: str, **environment: str) -> Started:
+        """Start a command with pipes; it is forked, where that is possible (`tests/forked.py`)."""
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        return start_tandem(arguments, self.cwd, {**os.environ, "TANDEM_BROKER": self.url, **environment}, **pipes)
 
     def run(self, *arguments: str, stdin: bytes = b"") -> Ended:
-        """Run a command to its end; without an input it is forked, where that is possible (`tests/forked.py`)."""
-        if stdin:
-            return finish(self.start(*arguments), stdin)
+        """Run a command to its end, forked as in `start`."""
         environment = {**os.environ, "TANDEM_BROKER": self.url}
-        ended = run_tandem(arguments, self.cwd, environment, seconds=COMMAND_SECONDS)
+        ended = run_tandem(arguments, self.cwd, environment, told=stdin, seconds=COMMAND_SECONDS)
         return Ended(ended.returncode, ended.stdout, ended.stderr)
 
     def at(self, cwd: Path) -> Shell:
@@ -169,7 +160,7 @@ class Inside:
         return httpx.post(f"{self.url}/api/v1/{operation}", json=body, verify=False).text
 
 
-def finish(process: subprocess.Popen[bytes], stdin: bytes = b"") -> Ended:
+def finish(process: Started, stdin: bytes = b"") -> Ended:
     """Wait for a command's end."""
     with process:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import os
 import select
@@ -12,10 +13,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Self
+from typing import IO, Any, Self
 
 from tests.fork_server import NUMBER
 
@@ -25,42 +27,55 @@ _OF_THE_INTERPRETER = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "COV")
 
 
 def start_tandem(
-    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], *, stdout: int, stderr: int
-) -> Forked | subprocess.Popen[bytes]:
-    """Start `tandem` with these arguments, in this folder and with this environment, and without an input.
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int,
+    stderr: int,
+) -> Started:
+    """Start `tandem` with these arguments, in this folder and with this environment.
 
     Args:
         arguments: Without the program's name.
         folder: Where it runs.
         environment: All of it.
+        stdin: A descriptor, or `subprocess.PIPE`; by default there is no input.
         stdout: A descriptor, or `subprocess.PIPE`.
-        stderr: A descriptor.
+        stderr: As `stdout`.
     """
     if _can_fork(environment):
-        return Forked(arguments, folder, environment, stdout=stdout, stderr=stderr)
+        return Forked(arguments, folder, environment, stdin=stdin, stdout=stdout, stderr=stderr)
     command = [sys.executable, "-m", "tandem", *arguments]
-    return subprocess.Popen(
-        command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
-    )
+    return subprocess.Popen(command, cwd=folder, env=environment, stdin=stdin, stdout=stdout, stderr=stderr)
 
 
 def run_tandem(
-    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], *, seconds: float
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    told: bytes = b"",
+    seconds: float,
 ) -> subprocess.CompletedProcess[str]:
-    """Run `tandem` to its end, as `start_tandem` starts it.
+    """Run `tandem` to its end, as `start_tandem` starts it, with an input.
 
     Raises:
         TimeoutExpired: It still ran after so many seconds.
     """
-    with TemporaryFile() as out, TemporaryFile() as errors:
-        with start_tandem(arguments, folder, environment, stdout=out.fileno(), stderr=errors.fileno()) as process:
+    with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as errors:
+        given.write(told)
+        given.seek(0)
+        streams = {"stdin": given.fileno(), "stdout": out.fileno(), "stderr": errors.fileno()}
+        with start_tandem(arguments, folder, environment, **streams) as process:
             try:
                 status = process.wait(seconds)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
-        told = [_all_of(stream) for stream in (out, errors)]
-    return subprocess.CompletedProcess(["tandem", *arguments], status, *told)
+        said = [_all_of(stream) for stream in (out, errors)]
+    return subprocess.CompletedProcess(["tandem", *arguments], status, *said)
 
 
 def _all_of(stream: IO[bytes]) -> str:
@@ -87,22 +102,44 @@ class Forked:
 
     Attributes:
         pid: Its id.
+        stdin: Where to tell it something, if a pipe was wanted.
         stdout: What it says, if a pipe was wanted.
+        stderr: As `stdout`.
         returncode: Its exit status once `poll` or `wait` has seen its end; negative is the number of a signal.
     """
 
     def __init__(
-        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], *, stdout: int, stderr: int
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int,
+        stderr: int,
     ) -> None:
-        self.returncode: int | None = None
+        # As `Popen` has it: who has waited need not ask whether it is there.
+        self.returncode: int | Any = None
+        self.stdin: IO[bytes] | None = None
         self.stdout: IO[bytes] | None = None
+        self.stderr: IO[bytes] | None = None
         self._report, told = os.pipe()
-        stdin = os.open(os.devnull, os.O_RDONLY)
-        theirs = [stdin, told]
+        theirs = [told]
+        if stdin == subprocess.DEVNULL:
+            stdin = os.open(os.devnull, os.O_RDONLY)
+            theirs.append(stdin)
+        elif stdin == subprocess.PIPE:
+            stdin, ours = os.pipe()
+            theirs.append(stdin)
+            self.stdin = os.fdopen(ours, "wb")
         if stdout == subprocess.PIPE:
             ours, stdout = os.pipe()
             theirs.append(stdout)
             self.stdout = os.fdopen(ours, "rb")
+        if stderr == subprocess.PIPE:
+            ours, stderr = os.pipe()
+            theirs.append(stderr)
+            self.stderr = os.fdopen(ours, "rb")
         wanted = {"arguments": list(arguments), "folder": str(folder), "environment": dict(environment)}
         try:
             _server().order(wanted, [stdin, stdout, stderr, told])
@@ -115,9 +152,30 @@ class Forked:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self.stdout is not None:
-            self.stdout.close()
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
         self.wait()
+
+    def communicate(self, told: bytes = b"", timeout: float | None = None) -> tuple[bytes, bytes]:
+        """Tell it something, and wait for its end; what it has said meanwhile, on two pipes.
+
+        Raises:
+            TimeoutExpired: It still runs after `timeout` seconds.
+        """
+        if self.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), self.stdin:
+                self.stdin.write(told)
+        with ThreadPoolExecutor(2) as pool:
+            said = [pool.submit(stream.read) for stream in (self.stdout, self.stderr) if stream is not None]
+            try:
+                self.wait(timeout)
+            except subprocess.TimeoutExpired:
+                # Its end is also that of the reading.
+                self.kill()
+                raise
+            stdout, stderr = (one.result() for one in said)
+        return stdout, stderr
 
     def poll(self) -> int | None:
         """Its exit status, None while it runs."""
@@ -160,6 +218,10 @@ class Forked:
         told = os.read(self._report, NUMBER.size)
         assert told, "the process that forks has ended"
         return NUMBER.unpack(told)[0]
+
+
+Started = Forked | subprocess.Popen[bytes]
+"""What `start_tandem` starts."""
 
 
 class _Server:

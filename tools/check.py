@@ -28,7 +28,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PARALLEL_CHECKS = 2
-MOST_WORKERS = 5
+MOST_WORKERS = 4
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of our own is made in it
 # A run of the tests has some 0.7 GB of files.
 MEMORY_BYTES = 4_000_000_000
@@ -172,8 +172,9 @@ def run_tests(arguments: list[str]) -> Outcome:
         # PostgreSQL may run as another user, who has to get to its own folder in this one.
         Path(folder).chmod(0o711)
         report = Path(folder) / "tests.xml"
-        # Tests wait for other processes, the disk and the clock: with three more there is always one that can go on.
-        workers = str(min((os.cpu_count() or 1) + 3, MOST_WORKERS))
+        # Tests wait for other processes, the disk and the clock: with two more there is one that can go on,
+        # and each more collects all tests, and starts the servers that they share, once more.
+        workers = str(min((os.cpu_count() or 1) + 2, MOST_WORKERS))
         spread = ["--numprocesses", workers, "--dist", "worksteal"]
         # Sets have the same order in every run.
         there = {"PYTHONHASHSEED": "0", **({"TMPDIR": folder} if memory else {})}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import REVIEWER, Desk
 from tests.commandline import Ended, Shell, finish
+from tests.forked import Started
 from tests.git.sandbox import Sandbox
 
 # What decides here is on the caller's side, so that one database is enough.
@@ -29,7 +29,7 @@ class Work:
     def run(self, *arguments: str, **environment: str) -> Ended:
         return finish(self.starts(*arguments, **environment))
 
-    def starts(self, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
+    def starts(self, *arguments: str, **environment: str) -> Started:
         return self._shell.start(*arguments, *self._project, **environment)
 
     def submitted(self, **environment: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess, fresh_project
 from tests.commandline import COMMAND_SECONDS, Ended, Inside, Shell
+from tests.forked import Started
 from tests.repository.gating import Gated
 
 PHASE = ".planning/phases/03-uploads"
@@ -70,7 +70,7 @@ class Steps:
                 "gate", *arguments, stdin=stdin, **self.gated.environment
             )
 
-    def start(self, *arguments: str, cwd: Path | None = None) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str, cwd: Path | None = None) -> Started:
         """Begin a step in a process of its own."""
         shell = Shell(self.gated.broker.url, cwd or self.root)
         return shell.start("gate", *arguments, **self.gated.environment)
