@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tandem
 from tandem.setup import trust
 from tests.acceptance.checking import bubblewrap
 from tests.broker import BrokerProcess
@@ -165,6 +168,21 @@ def test_a_review_by_the_pool_is_tried_on_request_and_leaves_no_project(
         assert said(found, "review", "ok") == ["The pool's program reviewed a try: approved."]
     else:
         assert "gave no verdict" in problems(found)["review"]
+
+
+def test_a_checkout_that_is_newer_than_the_running_broker_is_a_problem(tmp_path: Path) -> None:
+    copy = shutil.copytree(Path(tandem.__file__).parent, tmp_path / "checkout" / "tandem")
+    data_dir = str(tmp_path / "data")
+    theirs = {"PYTHONPATH": str(copy.parent), "TANDEM_DATA_DIR": data_dir, "TANDEM_BROKER": "", "TANDEM_PORT": "0"}
+    shell = Shell("", tmp_path)
+    assert finish(shell.start("up", "--background", **theirs)).status == 0
+    try:
+        newest = time.time() + 60
+        os.utime(copy / "app.py", (newest, newest))
+        found = examined(finish(shell.start("doctor", "--json", **theirs)))
+        assert f"before {copy / 'app.py'} was changed" in problems(found)["version"]
+    finally:
+        assert finish(shell.start("down", **theirs)).status == 0
 
 
 def test_people_read_a_line_for_each_finding_with_its_fix_and_a_summary(here: Gated) -> None:
