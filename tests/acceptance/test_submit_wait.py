@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Generator
@@ -230,3 +231,12 @@ def test_p6_a_wait_goes_on_across_a_restart_of_the_broker(tmp_path: Path) -> Non
     finally:
         broker.terminate()
         finish(broker)
+
+
+def test_an_agents_wait_for_a_silent_broker_ends_before_its_client_ends_it(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        shell = Shell(f"http://127.0.0.1:{silent.getsockname()[1]}", tmp_path)
+        client = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "12000"}
+        ended = finish(shell.start("review", "status", "rv_0000000000000000", "--wait", **client))
+    assert ended.status == 3
+    assert "is silent: no answer within 10 s" in ended.stderr

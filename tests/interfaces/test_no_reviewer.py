@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.acceptance.reviewing import Desk
@@ -186,3 +187,10 @@ def test_a_persons_wait_goes_on_as_they_may_review_it_themselves(pool: Pool, pau
     [row] = pool.do("list_reviews", status="pending")["reviews"]
     pool.approve(row["review_id"])
     assert finish(waiting).status == 0
+
+
+def test_the_reviews_page_says_it_too(pool: Pool, paused: Callable[[], None]) -> None:
+    paused()
+    page = httpx.get(f"{pool.broker.url}/reviews/{pool.ask('approve')}", timeout=60).text
+    assert "Ada is on the train" in page
+    assert "tandem reviewers resume" in page

@@ -14,6 +14,7 @@ from tandem.bridge.project import owner, top_level
 from tandem.cli.identity import caller
 from tandem.client import TandemClient
 from tandem.errors import Forbidden, InvalidInput
+from tandem.hooks.person import answer_seconds
 
 COMMON_PANEL = "Common options"
 PROJECT_HELP = "Registered project, or a label; default: the repository you are in."
@@ -94,7 +95,7 @@ class ConnectionOptions:
     def client(self) -> TandemClient:
         """A client for the broker: the one that was named, else the one that runs for this user."""
         url = self.broker or published_url(self.data_dir or find_data_dir())
-        return TandemClient(url, agent=caller(self.agent).name, data_dir=self.data_dir)
+        return TandemClient(url, agent=caller(self.agent).name, data_dir=self.data_dir, answer_s=answer_seconds())
 
 
 async def need_project(client: TandemClient, options: ConnectionOptions) -> str:

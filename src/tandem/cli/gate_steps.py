@@ -27,7 +27,7 @@ from tandem.gsd.steps.outcomes import StepResult, StepWord
 from tandem.gsd.steps.situation import StepRequest, look
 from tandem.gsd.steps.steps import StepRun, without_network
 from tandem.gsd.steps.subjects import ROLES
-from tandem.hooks.person import wait_seconds
+from tandem.hooks.person import answer_seconds, wait_seconds
 
 EXITS: dict[StepWord, Exit] = {
     StepWord.SOLO: Exit.DONE,
@@ -302,7 +302,7 @@ async def _step(order: StepRequest, asked: StepOptions, options: ConnectionOptio
     data_dir = situation.gate.data_dir if situation.gate and stated is None else None
     # By the name that it proposes under: else who accepts a counter-patch might be its author.
     agent = options.agent or asked.agent_type or ROLES.get(order.step)
-    broker = TandemClient(situation.broker_url(stated), agent=agent, data_dir=data_dir)
+    broker = TandemClient(situation.broker_url(stated), agent=agent, data_dir=data_dir, answer_s=answer_seconds())
     async with broker as client, progress(f"gate {order.step}"):
         project = options.project or (situation.gate.project if situation.gate else await need_project(client, options))
         outcome = await StepRun(order, situation, client, project, say, asked.agent_type).outcome()

@@ -42,6 +42,8 @@ _PATIENT_DELAYS_SECONDS = (0.05, 0.1, 0.25, 0.5, *(1.0,) * 60)
 CALL_SECONDS = 50.0
 """The longest that one call waits; the broker allows no more."""
 _EARLY_ANSWER_PAUSE_SECONDS = 0.2
+_LATE_SECONDS = 10.0
+"""How much longer than asked a wait takes at most, whatever becomes of the broker."""
 
 _DECIDED = frozenset({"approved", "changes_requested", "rejected", "closed"})
 
@@ -92,6 +94,7 @@ class TandemClient(Operations):
         project: The project of calls that name none.
         agent: Who is calling, for the log (`Tandem-Agent`).
         data_dir: The data folder of that broker, if it is not the user's own.
+        answer_s: The longest that a call takes in all, tries again included; default: no limit but that on silence.
 
     Attributes:
         url: The broker's address.
@@ -104,8 +107,10 @@ class TandemClient(Operations):
         agent: str | None = None,
         *,
         data_dir: str | None = None,
+        answer_s: float | None = None,
     ) -> None:
         self.url = (url or DEFAULT_URL).rstrip("/")
+        self._answer_s = answer_s
         self._data_dir = data_dir
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if agent is not None:
@@ -130,17 +135,32 @@ class TandemClient(Operations):
         if self._http is not None:
             self._http.close()
 
-    async def call(self, operation: str, arguments: Mapping[str, Any], *, patient: bool = False) -> bytes:
+    async def call(
+        self, operation: str, arguments: Mapping[str, Any], *, patient: bool = False, within_s: float | None = None
+    ) -> bytes:
         """Any operation by name; answers with the envelope as it came, refusals included.
 
         Args:
             operation: The operation's name.
             arguments: The request as JSON values.
             patient: Keep trying for about a minute while a broker is away that has answered before.
+            within_s: The longest that this takes in all; default: the client's own limit.
 
         Raises:
             Unreachable: No broker answers.
         """
+        limit_s = self._answer_s if within_s is None else within_s
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._call(operation, arguments, patient=patient)
+        except TimeoutError:
+            raise Unreachable(
+                f"The broker at {self.url} is silent: no answer within {limit_s:.0f} s. See what is wrong with: tandem"
+                " doctor",
+                url=self.url,
+            ) from None
+
+    async def _call(self, operation: str, arguments: Mapping[str, Any], *, patient: bool) -> bytes:
         body = dict(arguments)
         known = OPERATIONS.get(operation)
         if known and known.keyed and body.get("idempotency_key") is None:
@@ -233,7 +253,8 @@ class TandemClient(Operations):
             began = time.monotonic()
             asked_seconds = CALL_SECONDS if deadline is None else min(CALL_SECONDS, max(0.0, deadline - began))
             asked = {**given, "wait": True, "timeout_s": round(asked_seconds, 3)}
-            envelope = await self.call(operation, asked, patient=True)
+            within_s = None if deadline is None else max(0.0, deadline - began) + _LATE_SECONDS
+            envelope = await self.call(operation, asked, patient=True, within_s=within_s)
             data = _data_if_ok(envelope)
             if data is None or done(data) or (deadline is not None and time.monotonic() >= deadline):
                 return envelope

@@ -49,6 +49,8 @@ _LIMITS = {
 """After how many seconds a client ends a command or leaves it behind, and its own variable for that, in milliseconds.
 Gemini CLI counts from the last line of output. Of the others it is not known; they get the shortest."""
 _SHORTEST_SECONDS = 120.0
+_LEAST_ANSWER_SECONDS = 10.0
+"""However short a client's limit is set: less than this a busy broker may take."""
 _SESSIONS = ("CODEX_THREAD_ID", "OPENCODE_SESSION_ID", "CLAUDE_SESSION_ID", "GEMINI_SESSION_ID", "CURSOR_SESSION_ID")
 _REVIEWER = "TANDEM_REVIEWER"
 ORIGIN = "submitted_from"
@@ -84,6 +86,12 @@ def wait_seconds() -> float | None:
     limits = [_limit(*_LIMITS[name]) for name in clients() if name in _LIMITS]
     # A part is left for what comes before and after the wait.
     return min(limits, default=_SHORTEST_SECONDS) * 5 / 6
+
+
+def answer_seconds() -> float | None:
+    """How long a command waits for any answer at most, so that it ends before the agent's client ends it."""
+    limit_seconds = wait_seconds()
+    return None if limit_seconds is None else max(limit_seconds, _LEAST_ANSWER_SECONDS)
 
 
 def _limit(usual_seconds: float, variable: str | None) -> float:

@@ -129,13 +129,19 @@ def held_by_checks(status: ReviewStatus) -> str | None:
     return _HELD_BY.get(status.checks or "") if "approved" in {status.status, status.outcome} else None
 
 
+def lacks_reviewer(status: ReviewStatus) -> bool:
+    """Whether no reviewer comes before a person has done something."""
+    return status.no_reviewer is not None and status.no_reviewer.needs_person
+
+
 def of_review(status: ReviewStatus) -> dict[str, Any]:
     """The facts of an outcome that a review's status says."""
+    nobody = status.no_reviewer.message if lacks_reviewer(status) and status.no_reviewer else None
     return {
         "review_id": status.review_id,
         "review_ids": (status.review_id,),
         "project": status.project,
         "status": status.status,
         "round": status.round,
-        "reason": status.attention or held_by_checks(status) or status.verdict_reason,
+        "reason": status.attention or nobody or held_by_checks(status) or status.verdict_reason,
     }

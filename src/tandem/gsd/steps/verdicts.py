@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from enum import Enum
 
-from tandem.gsd.steps.outcomes import Patch, StepWord, held_by_checks
+from tandem.gsd.steps.outcomes import Patch, StepWord, held_by_checks, lacks_reviewer
 from tandem.gsd.steps.pointers import StepPointer
 from tandem.gsd.steps.subjects import Subject
 from tandem.reviews.answers import ReviewStatus
@@ -84,7 +84,7 @@ def awaits_checks(status: ReviewStatus) -> bool:
 def word_of(status: ReviewStatus, rounds_before: int) -> StepWord:  # noqa: PLR0911 - as `decide`
     """The word for how a review stands."""
     is_over = rounds_before + status.round >= ESCALATION_ROUND
-    if status.attention is not None:
+    if status.attention is not None or lacks_reviewer(status):
         return StepWord.ESCALATE
     if held_by_checks(status) is not None:
         return StepWord.WAITING if awaits_checks(status) else StepWord.CHANGES
@@ -195,6 +195,8 @@ def _escalation(subject: Subject, status: ReviewStatus) -> tuple[str, ...]:
     show = f"Stop, and ask the person. They can read it all: tandem review proposal {review_id}"
     if status.attention is not None:
         return (show, f"They can review it themselves, or have it tried again: tandem review retry {review_id}")
+    if lacks_reviewer(status) and status.no_reviewer is not None:
+        return (show, status.no_reviewer.next_action)
     if status.status == "closed":
         return (show, f"The review was withdrawn; put it up again only if they say so: {subject.command}")
     if status.status == "rejected":
