@@ -135,7 +135,8 @@ def test_no_secret_is_found_anywhere(start_broker: StartBroker, database_setting
         keyed = owner.do("create_token", name="bob", roles=["operator"], project=None, idempotency_key="key-1")
         owner.do("create_token", name="bob", roles=["operator"], project=None, idempotency_key="key-1")
         alice = owner.give("alice", "proposer", "reviewer", "operator", bound=True)
-        alice.claim(alice.put_up())
+        alice.put_up()
+        alice.claim(owner.put_up())
         # In the wrong places, as when arguments are mixed up.
         for number, field in enumerate(("name", "token_id", "roles", "days", alice.token)):
             for operation in ("create_token", "revoke_token"):

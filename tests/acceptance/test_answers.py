@@ -48,7 +48,7 @@ def looked_at(broker: BrokerProcess, repo_template: Path, tmp_path_factory: pyte
 REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
     "create_review": [
         lambda _: {**PROPOSAL, "diff": edited()},
-        lambda shop: {**PROPOSAL, "description": "Else.", "review_id": shop.pending},
+        lambda shop: {**PROPOSAL, "diff": edited(text="else"), "review_id": shop.pending},
     ],
     "get_review_status": [
         lambda shop: {"review_id": shop.pending},
