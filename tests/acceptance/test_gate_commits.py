@@ -179,10 +179,10 @@ def test_a_change_stays_against_its_plan_while_it_is_looked_at_again(feature: Br
     assert feature.plan()["mode"] == "optimistic"
 
 
-def test_a_revision_is_decided_afresh(feature: Branch):
+def test_a_revision_is_decided_afresh(feature: Branch, repo: Sandbox):
     _, review = feature.optimistic("a.txt", "one\n")
     feature.decide(review, "changes_requested")
-    feature.desk.revise(review, description="Better words.")
+    feature.desk.revise(review, intent="Better words.", diff=repo.diff("HEAD^", "HEAD"), base="HEAD^")
     assert feature.plan()["mode"] == "optimistic"
     feature.decide(review, "rejected")
     assert feature.plan()["against"] == [review]
