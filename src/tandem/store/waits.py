@@ -79,7 +79,7 @@ class WaitHub:
     @property
     def parked(self) -> int:
         """How many waits are parked now."""
-        return sum(len(waiters) for waiters in self._parked.values())
+        return len(set[asyncio.Future[None]]().union(*self._parked.values()))
 
     @property
     def log_id(self) -> str:
