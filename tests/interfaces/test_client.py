@@ -114,16 +114,17 @@ def client_project(created: ReviewCreated) -> str:
     return created.project
 
 
-async def test_a_refusal_is_the_error_of_its_code_with_the_facts(client: TandemClient) -> None:
+async def test_a_refusal_is_the_error_of_its_code_with_the_facts(client: TandemClient, url: str) -> None:
     created = await put_up(client)
-    await client.claim_review(reviewer_id="rita", review_id=created.review_id)
-    with pytest.raises(errors.AlreadyClaimed, match="rita") as caught:
-        await client.claim_review(reviewer_id="bob", review_id=created.review_id)
-    assert caught.value.details["reviewer_id"] == "rita"
-    with pytest.raises(errors.NotFound):
-        await client.get_proposal("rv_none")
-    with pytest.raises(errors.ReasonRequired):
-        await client.submit_verdict(created.review_id, verdict="rejected", reviewer_id="rita")
+    async with TandemClient(url, agent="reviewers") as reviewers:
+        await reviewers.claim_review(reviewer_id="rita", review_id=created.review_id)
+        with pytest.raises(errors.AlreadyClaimed, match="rita") as caught:
+            await reviewers.claim_review(reviewer_id="bob", review_id=created.review_id)
+        assert caught.value.details["reviewer_id"] == "rita"
+        with pytest.raises(errors.NotFound):
+            await reviewers.get_proposal("rv_none")
+        with pytest.raises(errors.ReasonRequired):
+            await reviewers.submit_verdict(created.review_id, verdict="rejected", reviewer_id="rita")
 
 
 async def test_a_code_of_a_newer_broker_is_kept() -> None:
