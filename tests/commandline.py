@@ -120,7 +120,7 @@ class Shell:
         """The same broker from another folder."""
         return Shell(self.url, cwd)
 
-    def ask(self, call: Callable[[TandemClient], Coroutine[Any, Any, T]], **place: str) -> T:
+    def ask(self, call: Callable[[TandemClient], Coroutine[Any, Any, T]], **place: Any) -> T:
         """Ask the broker through the client, as the other side of a review."""
 
         async def asked() -> T:

@@ -391,7 +391,7 @@ def test_p8_audit_verify_names_what_was_changed_and_ends_with_1(tmp_path: Path) 
 def test_audit_verify_makes_no_database_where_there_is_none(tmp_path: Path) -> None:
     ended = Shell("", tmp_path).run("audit", "verify", "--data-dir", str(tmp_path / "nothing"))
     assert ended.status == 1
-    assert ended.stderr.startswith("refused: NOT_FOUND: ")
+    assert "refused: NOT_FOUND: " in ended.stderr
     assert not (tmp_path / "nothing").exists()
 
 

@@ -135,18 +135,6 @@ async def test_no_verdict_on_ones_own_work_is_offered(url: str, tmp_path: Path) 
         assert "As its reviewer" not in shown
 
 
-async def test_a_claim_on_ones_own_work_can_only_be_released(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path, person="robot") as at:
-        review_id = await at.create()
-        await at.other.claim_review(reviewer_id="robot", review_id=review_id)
-        await at.opened(review_id)
-        await at.shows("yours, claim ends", "It is your own")
-        await at.press("a")
-        await at.shows("x releases your claim")
-        await at.press("x")
-        await at.becomes(review_id, "pending")
-
-
 async def test_whose_counter_patch_the_proposer_accepted_decides_on_it(url: str, tmp_path: Path) -> None:
     async with stage(url, tmp_path) as at:
         review_id = await at.create()

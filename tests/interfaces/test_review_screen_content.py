@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from tandem.cli.review_screen import identity
+from tandem.cli import identity
 from tandem.errors import InvalidInput
 from tests.broker import BrokerProcess
 from tests.commandline import DIFF, running_broker

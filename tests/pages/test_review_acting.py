@@ -136,12 +136,7 @@ def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, wi
     expect(nobody.get_by_role("link", name="Say your name to take part")).to_be_visible()
     expect(nobody.locator("#acts, #stream").get_by_role("button")).to_have_count(0)
 
-    shop.do("release_claim", review_id=review, claim_generation=shop.status(review)["claim_generation"])
-    shop.claim(review, PROPOSER)
     own = windows.open(PROPOSER)
-    own.goto(f"/reviews/{review}")
-    expect(own.locator("#acts").get_by_text("This round is your own: release it")).to_be_visible()
-    expect(own.locator("#acts").get_by_role("button", name="Approve")).to_have_count(0)
     other = shop.put_up(diff=edited())
     own.goto(f"/reviews/{other}")
     expect(own.locator("#acts").get_by_text("It is your own: somebody else gives the verdict.")).to_be_visible()
