@@ -131,6 +131,12 @@ def steady(world: World, text: str) -> str:
             text = text.replace(value, f"{value[:3]}{name}")
     text = text.replace(str(world.base), "/home/alice").replace(world.url, "http://127.0.0.1:8321")
     text = re.sub(r"\b(?:[0-9a-f]{40}|[0-9a-f]{12})\b", "1f3c5a7", text)
+    # Git says it like this where the folder is on a file system of its own, such as /dev/shm.
+    text = re.sub(
+        r"any parent up to mount point [^)]*\)\n\s*Stopping at filesystem boundary [^\n]*",
+        "any of the parent directories): .git",
+        text,
+    )
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 

@@ -105,7 +105,9 @@ class Frames:
 
 
 def test_the_example_is_what_get_proposal_answers() -> None:
-    assert list(PROPOSAL) == [name for name in Proposal.__dataclass_fields__ if name not in {"interdiff", "diff_left_out"}]
+    assert list(PROPOSAL) == [
+        name for name in Proposal.__dataclass_fields__ if name not in {"interdiff", "diff_left_out"}
+    ]
 
 
 def test_everything_about_the_proposal_is_in_it() -> None:

@@ -401,22 +401,23 @@ def _command(arguments: Sequence[str]) -> str:
     return arguments[at]
 
 
-_recent: dict[str, str] = {}
+_recent: dict[tuple[str, str | None], str] = {}
 
 
 def ensure_recent(git: Git) -> str:
-    """Checks, once for each program, that git is not too old; what it says of itself.
+    """Checks, once for each program and path, that git is not too old; what it says of itself.
 
     Raises:
         Unavailable: It is, or it is missing.
     """
-    if git.program in _recent:
-        return _recent[git.program]
+    place = git.program, os.environ.get("PATH")
+    if place in _recent:
+        return _recent[place]
     said = git.run(["version"], environment=clean_environment({}, isolated=True)).text[:_VERSION_CHARACTERS]
     parts = said.removeprefix("git version ").split(".")[: len(OLDEST_GIT)]
     if not all(map(str.isdecimal, parts)) or tuple(map(int, parts)) < OLDEST_GIT:
         raise Unavailable(f"{git.program!r} is too old ({said}). {HOW_TO_INSTALL}", program=git.program, actual=said)
-    return _recent.setdefault(git.program, said)
+    return _recent.setdefault(place, said)
 
 
 # Where the system keeps files in memory. On a disk, each file or folder made or removed waits for whoever is
