@@ -28,7 +28,7 @@ SCRIPTS = (
     f"[click](javascript:{RAN}=6) ![x](https://elsewhere.example/x.png)",
     f'<a href="javascript:{RAN}=7" onmouseover="{RAN}=8">press</a>',
     "<form action=https://elsewhere.example><button>go</button></form><iframe srcdoc='<script>top.ran=9</script>'>",
-    "{{ 7 * 191 }} {% raw %} ${7 * 191} <%= 7 * 191 %>",
+    "{{ 71 * 99991 }} {% raw %} ${71 * 99991} <%= 71 * 99991 %>",
     '<div hx-get="/stolen" hx-trigger="load" hx-target="body" hx-on:load="window.ran=10" data-key="stolen">x</div>',
     "<link rel=stylesheet href=https://elsewhere.example/x.css>",
     '<meta http-equiv=refresh content="0;url=https://elsewhere.example">',
@@ -38,11 +38,11 @@ TURNED = "safe\u202egpj.exe\u202c \u2066x\u2069"
 CONTROL = "bell\x07 escape\x1b[31m"
 LONG = "long" * 120
 EVERYTHING = f"{' '.join(SCRIPTS)} {TURNED} {CONTROL} {LONG}"
-SHORT = f'<img src=x onerror="{RAN}=11">{{{{7*191}}}}{TURNED}'
+SHORT = f'<img src=x onerror="{RAN}=11">{{{{71*99991}}}}{TURNED}'
 PATHS = (
     f'"><img src=x onerror={RAN}=12>.py',
     "<script>window.ran=13<",
-    "{{7*191}}.md",
+    "{{71*99991}}.md",
     "turned\u202egpj.py",
     f"{'deep/' * 20}{'long' * 40}.txt",
     "javascript:window.ran=14",
@@ -100,7 +100,7 @@ def plant(url: str, repository: Sandbox) -> Planted:
         repository.write(path, f"{EVERYTHING}\r\n</pre></table>{SCRIPTS[1]}\n{'x' * 5000}\n")
     repository.git("add", "--all")
     diff = repository.diff("--cached")
-    project = f"shop {SHORT[:60]}"
+    project = f"shop {SHORT[:63]}"
     text = {"intent": SHORT + SCRIPTS[1], "description": f"# {SHORT}\n\n{EVERYTHING}\n\n```html\n{EVERYTHING}\n```\n"}
     who = {"proposer_id": f"proposer {SHORT}", "agent_type": f"agent {SHORT}"}
     place = {"phase": SHORT, "plan": SHORT, "task": SHORT}
@@ -131,7 +131,8 @@ def assert_harmless(page: Page, own: str = "none") -> None:
     """
     found = page.evaluate(_LOOK, own)
     assert (found["ran"], found["elements"], found["links"]) == (None, [], []), page.url
-    assert "1337" not in found["text"], f"a template was run on {page.url}"
+    # Seven digits: no fraction of a second on a page has as many.
+    assert str(71 * 99991) not in found["text"], f"a template was run on {page.url}"
     for hidden in ("\u202e", "\u2066", "\x1b", "\x07"):
         assert hidden not in found["text"], f"{hidden!r} is not made visible on {page.url}"
 
@@ -158,8 +159,8 @@ def test_hostile_texts_can_be_read_as_they_are(browser_windows: OpenWindows, pla
         page = windows.open("ada")
         page.goto(f"/reviews/{planted.reviews[0]}")
         main = page.locator("main")
-        expect(page.get_by_role("heading", level=1)).to_contain_text('<img src=x onerror="window.ran=11">{{7*191}}')
-        for words in ("</script><script>window.ran=2</script>", "{{ 7 * 191 }} {% raw %}", "\\u202e"):
+        expect(page.get_by_role("heading", level=1)).to_contain_text('<img src=x onerror="window.ran=11">{{71*99991}}')
+        for words in ("</script><script>window.ran=2</script>", "{{ 71 * 99991 }} {% raw %}", "\\u202e"):
             expect(main).to_contain_text(words)
         for path in PATHS[:3]:
             expect(main).to_contain_text(path)
