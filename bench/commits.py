@@ -30,7 +30,7 @@ async def measure(run: Run) -> None:
         env = {**environment(broker.data_dir), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
         plain, gated = (_working_tree(run.scratch / name, env) for name in ("plain", "gated"))
         url = f"http://127.0.0.1:{broker.port}"
-        command = [sys.executable, "-m", "tandem", "gate", "on", "--project", _PROJECT, "--broker", url]
+        command = [sys.executable, "-m", "tandem", "gate", "on", "--broker", url]
         await asyncio.to_thread(subprocess.run, command, cwd=gated, env=env, check=True, capture_output=True)
         async with TandemClient(url, project=_PROJECT) as client:
             for branch, where in (("main", "on a base branch"), ("feature", "on another branch")):

@@ -112,6 +112,7 @@ MISTAKES: dict[str, tuple[Mistake, ...]] = {
         Mistake("A project is misspelt", "review list --project shpo"),
         Mistake("A project is misspelt, and waited for", "review list --project shpo --wait --timeout 0"),
         Mistake("A project is misspelt, for a cycle", "cycle start 'login page' --project shpo"),
+        Mistake("A project is misspelt, for the gate", "gate on --project shpo"),
         Mistake("A project is misspelt, for a change", "submit -m 'Retry uploads' --project shpo"),
         Mistake("A project that nobody knows", "inbox show --project warehouse"),
         Mistake("A folder that is not there", "project add nowhere"),

@@ -73,8 +73,12 @@ def test_a_review_that_is_not_there_opens_nothing(tandem: Inside, person: Person
 
 
 def test_only_prints_the_address_when_told_so(tandem: Inside, person: Person) -> None:
+    tandem.run("review", "create", "--intent", "i", "--project", "web shop & more", "--new")
     done = tandem.run("open", "--print", "--project", "web shop & more", BROWSER=str(person.browser))
     assert (done.status, done.stdout) == (0, f"{tandem.url}/?project=web+shop+%26+more\n")
+    misspelt = tandem.run("open", "--project", f"{tandem.project}x", BROWSER=str(person.browser))
+    assert (misspelt.status, misspelt.stdout) == (1, "")
+    assert (f"Did you mean '{tandem.project}'?" in misspelt.stderr, "--new" in misspelt.stderr) == (True, False)
     assert person.visited == []
 
 

@@ -40,6 +40,23 @@ def test_switching_on_registers_the_project_and_says_so_at_both_places(
     assert again.data == ended.data
 
 
+def test_a_gate_for_a_project_that_nobody_knows_is_refused_unless_it_is_new(
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path
+):
+    name = fresh_project()
+    gated = Gated(shared_broker, plain, name)
+    assert gated.tandem("gate", "on", "--project", name, "--new").status == 0
+    assert gated.tandem("gate", "on", "--project", name).status == 0
+    before = switch_of(gated)
+    misspelt = gated.tandem("gate", "on", "--project", f"{name}x")
+    assert (misspelt.status, f"Did you mean '{name}'?" in misspelt.stderr, "--new" in misspelt.stderr) == (
+        1,
+        True,
+        True,
+    )
+    assert switch_of(gated) == before
+
+
 def test_from_a_linked_working_tree_it_is_the_same_gate(gated: Gated, tmp_path: Path):
     linked = gated.linked(tmp_path / "linked", "feature")
     status = gated.tandem("gate", "status", "--json", cwd=linked)
@@ -93,7 +110,7 @@ def test_switching_off_asks_at_the_terminal(gated: Gated):
         (("--branch", "main", "--branch", "feature"), "feature"),
         (("--accept", "refs/heads/feature"), "refs/heads/feature"),
         (("--broker", "http://127.0.0.1:9"), "http://127.0.0.1:9"),
-        (("--project", "elsewhere"), "elsewhere"),
+        (("--project", "elsewhere", "--new"), "another project's approvals would count: elsewhere"),
     ],
 )
 def test_p2_an_agent_does_not_make_a_gate_that_is_on_let_more_through(

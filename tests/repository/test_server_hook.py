@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.repository.gating import Gated, Said
+from tests.broker import fresh_project
+from tests.repository.gating import Gated, Said, new_repository
 
 DIGITS = {"a.txt": "one\n2\nthree\n"}
 GREEK = {"b.txt": "alpha\ngamma\n"}
@@ -152,7 +153,8 @@ def test_a_former_hook_is_called_first_and_comes_back_to_the_byte(gated: Gated, 
 def test_it_is_for_bare_repositories_and_projects_whose_gate_is_on(gated: Gated, server: Path, tmp_path: Path):
     assert "tandem gate on" in gated.tandem("gate", "server-hook", str(gated.root), "--project", "x").stderr
     assert "--project" in gated.tandem("gate", "server-hook", str(server)).stderr
-    assert "NOT_FOUND" in gated.tandem("gate", "server-hook", str(server), "--project", "nowhere").stderr
+    misspelt = gated.tandem("gate", "server-hook", str(server), "--project", f"{gated.project}x").stderr
+    assert (f"Did you mean '{gated.project}'?" in misspelt, "--new" in misspelt) == (True, False)
     gated.git("config", "core.hooksPath", str(tmp_path), cwd=server)
     assert "core.hooksPath" in gated.tandem("gate", "server-hook", str(server), "--project", gated.project).stderr
     gated.git("config", "--unset", "core.hooksPath", cwd=server)
@@ -162,5 +164,7 @@ def test_it_is_for_bare_repositories_and_projects_whose_gate_is_on(gated: Gated,
     gated.call("set_gate", enabled=True)
     assert hooked(gated, server, "--project", gated.project) == 0
     # An agent does not have another project's approvals count.
-    assert hooked(gated, server, "--project", "elsewhere", "--yes", CLAUDECODE="1") == 1
+    other = Gated(gated.broker, new_repository(tmp_path / "other"), fresh_project())
+    assert other.tandem("project", "add", "--name", other.project).status == 0
+    assert hooked(gated, server, "--project", other.project, "--yes", CLAUDECODE="1") == 1
     assert hooked(gated, server) == 0

@@ -335,6 +335,13 @@ def test_a_document_that_is_not_there_is_said(steps: Steps) -> None:
     assert "tandem gate context FILE" in ended.stderr
 
 
+def test_a_misspelt_project_is_said_and_nothing_goes_up(under_gate: Steps) -> None:
+    under_gate.write(PLAN_FILE, PLAN)
+    ended = under_gate.run("plan", "--project", f"{under_gate.gated.project}x")
+    assert (ended.status, f"Did you mean '{under_gate.gated.project}'?" in ended.stderr) == (1, True)
+    assert under_gate.reviews() == []
+
+
 def test_an_exempt_document_needs_nothing(steps: Steps) -> None:
     steps.write(f"{PHASE}/03-02-SUMMARY.md", "# Summary\n")
     ended = steps.run("plan", f"{PHASE}/03-02-SUMMARY.md", "--json")

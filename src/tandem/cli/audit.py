@@ -111,7 +111,7 @@ async def commits(
     for one in pending.refused(asked.place):
         say(f"The broker has refused a record: {one}")
     async with _client(options, asked.gate) as client, progress("judging"):
-        project = options.project or (asked.gate.project if asked.gate else await need_project(client, options))
+        project = await need_project(client, options, asked.gate)
         accepted = await _accepted(client, project)
         differences = await gate_switch.differences(client.data, asked.gate) if _is_on(asked.gate) else []
         check = _asking(client, project, asyncio.get_running_loop())

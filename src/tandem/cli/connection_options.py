@@ -15,6 +15,7 @@ from tandem.cli.identity import caller
 from tandem.client import TandemClient
 from tandem.errors import Forbidden, InvalidInput
 from tandem.hooks.person import answer_seconds
+from tandem.hooks.state import GateFile
 
 COMMON_PANEL = "Common options"
 PROJECT_HELP = "Registered project, or a label; default: the repository you are in."
@@ -98,12 +99,14 @@ class ConnectionOptions:
         return TandemClient(url, agent=caller(self.agent).name, data_dir=self.data_dir, answer_s=answer_seconds())
 
 
-async def need_project(client: TandemClient, options: ConnectionOptions) -> str:
-    """The project that a command is about, as `find_project` has it.
+async def need_project(client: TandemClient, options: ConnectionOptions, gate: GateFile | None = None) -> str:
+    """The project that was given; else that of this repository's gate, else as `find_project` has it.
 
     Raises:
         InvalidInput: This repository is of none.
     """
+    if gate is not None and options.project is None:
+        return gate.project
     project = await find_project(client, options)
     if project is None and top_level(str(Path.cwd())) is None:
         raise InvalidInput(
@@ -129,7 +132,7 @@ async def find_project(client: TandemClient, options: ConnectionOptions) -> str 
     """
     if options.project is not None:
         if not options.new:
-            await _ensure_known(client, options.project)
+            await ensure_known(client, options.project)
         return options.project
     # As JSON values: to build the types of answers takes longer than the call.
     registered = (await client.data("list_projects", {}))["projects"]
@@ -139,7 +142,12 @@ async def find_project(client: TandemClient, options: ConnectionOptions) -> str 
     return owner(here, {project["project"]: project["root"] for project in registered})
 
 
-async def _ensure_known(client: TandemClient, project: str) -> None:
+async def ensure_known(client: TandemClient, project: str, *, may_be_new: bool = True) -> None:
+    """Refuse a project that nobody has registered or used; by default with the option that allows it.
+
+    Raises:
+        InvalidInput: Nobody knows it.
+    """
     registered = [one["project"] for one in (await client.data("list_projects", {}))["projects"]]
     if project in registered:
         return
@@ -152,9 +160,9 @@ async def _ensure_known(client: TandemClient, project: str) -> None:
         return
     near = difflib.get_close_matches(project, registered, 1)
     said = f" Did you mean '{near[0]}'?" if near else f" Registered: {', '.join(registered) or 'none'}."
+    advice = " A new name takes --new." if may_be_new else ""
     raise InvalidInput(
-        f"There is no project '{project}': it is not registered, and has no review and no cycle.{said} A name that is"
-        " to be used for the first time, without a folder, takes --new.",
+        f"There is no project '{project}': it is not registered, and has no review and no cycle.{said}{advice}",
         field="project",
         actual=project,
         allowed=registered,

@@ -304,6 +304,6 @@ async def _step(order: StepRequest, asked: StepOptions, options: ConnectionOptio
     agent = options.agent or asked.agent_type or ROLES.get(order.step)
     broker = TandemClient(situation.broker_url(stated), agent=agent, data_dir=data_dir, answer_s=answer_seconds())
     async with broker as client, progress(f"gate {order.step}"):
-        project = options.project or (situation.gate.project if situation.gate else await need_project(client, options))
+        project = await need_project(client, options, situation.gate)
         outcome = await StepRun(order, situation, client, project, say, asked.agent_type).outcome()
     return show_outcome(outcome, as_json=options.as_json)

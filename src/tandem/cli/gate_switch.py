@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from tandem.cli.commands import add, command
-from tandem.cli.connection_options import ConnectionOptions
+from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.persons import need_person, refuse_agents
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
@@ -106,11 +106,14 @@ async def on(  # noqa: PLR0913 - its options
     wish = GateOptions(options.project, options.broker, branches, accepted, reason, strict, sign, signers, removed)
     here = gate_switch.place_at(Path.cwd())
     looser = gate_switch.loosened(here, wish)
-    if looser:
-        need_person(f"This makes the gate let more through: {'; '.join(looser)}.", yes=yes)
-    async with options.client() as client, progress("switching the gate on"):
-        gate = await gate_switch.switch_on(client.data, here, wish)
-        found = await gate_status(client.data, here)
+    async with options.client() as client:
+        if options.project is not None:
+            await find_project(client, options)
+        if looser:
+            need_person(f"This makes the gate let more through: {'; '.join(looser)}.", yes=yes)
+        async with progress("switching the gate on"):
+            gate = await gate_switch.switch_on(client.data, here, wish)
+            found = await gate_status(client.data, here)
     say("Agents can submit a change with: tandem submit --staged --wait -m 'what it is for'")
     return _present(
         found, as_json=options.as_json, told=f"The gate of {gate.project} is on for {', '.join(gate.branches)}."

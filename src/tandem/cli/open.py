@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import typer
 
 from tandem.cli.commands import EnvelopeOption, add, command
-from tandem.cli.connection_options import BrokerOption
+from tandem.cli.connection_options import BrokerOption, ensure_known
 from tandem.cli.terminal import progress, say, show_data
 from tandem.client import TandemClient
 from tandem.core import platforms
@@ -45,6 +45,8 @@ async def open_pages(
     async with progress("looking for the broker"):
         reached = await reach_broker(broker)
         async with TandemClient(reached.url) as client:
+            if project is not None:
+                await ensure_known(client, project, may_be_new=False)
             if review is not None:
                 # A wrong id is said here, and not by a page.
                 await client.get_review_status(review_id=review)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tandem.cli.commands import add, command
-from tandem.cli.connection_options import ConnectionOptions
+from tandem.cli.connection_options import ConnectionOptions, ensure_known
 from tandem.cli.persons import need_person
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
@@ -18,7 +18,7 @@ from tandem.setup import gate_switch
 from tandem.setup import server_hook as server_setup
 
 
-@command()
+@command(without=("new",))
 async def server_hook(
     path: Annotated[
         Path, typer.Argument(metavar="[REPOSITORY]", help="The bare repository; default: the current folder.")
@@ -43,13 +43,15 @@ async def server_hook(
             "Say whose approvals count: --project NAME, as 'tandem project list' has it.", field="project"
         )
     looser = server_setup.loosened(before, project, options.broker)
-    if looser:
-        need_person(f"This changes whom the hook that is there asks: {'; '.join(looser)}.", yes=yes)
     url = options.broker or (ask.url_of(before) if before is not None else None)
     data_dir = before.data_dir if before is not None and options.broker is None else None
     connection = ConnectionOptions(url, None, options.agent, data_dir=data_dir)
-    async with connection.client() as client, progress("installing the hook"):
-        gate = await server_setup.install(client.data, place, project, options.broker)
+    async with connection.client() as client:
+        await ensure_known(client, project, may_be_new=False)
+        if looser:
+            need_person(f"This changes whom the hook that is there asks: {'; '.join(looser)}.", yes=yes)
+        async with progress("installing the hook"):
+            gate = await server_setup.install(client.data, place, project, options.broker)
     chained = gate.hooks["chained"]
     facts = {"enabled": True, "project": project, "broker": gate.broker, "branches": gate.branches, "chained": chained}
     lines = [
