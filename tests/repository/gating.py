@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 import os
+import re
+import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +20,8 @@ from tandem.client import TandemClient
 from tandem.setup import gate_switch, trust
 from tandem.setup.gate_switch import GateOptions
 from tests.broker import BrokerProcess, Caller, fresh_project
-from tests.commandline import Ended, Inside, repository
+from tests.commandline import Ended, Inside, Shell, repository
+from tests.forked import Started
 
 START = {"a.txt": b"one\ntwo\nthree\n", "b.txt": b"alpha\nbeta\n"}
 """What a repository of `gated` begins with."""
@@ -168,6 +171,11 @@ class Gated:
         self.approve(cwd=cwd, intent=subject)
         self.git("commit", "--quiet", "-m", subject, cwd=cwd)
         return self.head(cwd=cwd)
+
+    def wait_as_told(self, refusal: str) -> Started:
+        """Run the command that a refusal names for content that is under review already, word by word."""
+        [command] = re.findall("Wait for it: tandem (.*)", refusal)
+        return Shell(self.broker.url, self.root).start(*shlex.split(command), **self.environment)
 
     # What a person does.
 

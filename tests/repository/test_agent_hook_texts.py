@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.commandline import finish
 from tests.repository.agents import CLIENTS, Agent, Client, approve_text
 from tests.repository.gating import Gated
 
@@ -22,8 +23,10 @@ def test_a_context_is_written_when_exactly_it_is_approved(gated: Gated) -> None:
         assert f"{path} may be written when exactly this content is approved" in words
         assert f"tandem gate context {path} --content" in words
         review = gated.call("create_review", intent="i", agent_type="tests", path=path, description=TEXT)["review_id"]
-        assert f"tandem review status {review} --wait" in agent.writes(path, TEXT).words
+        waiting = gated.wait_as_told(agent.writes(path, TEXT).words)
         gated.decide(review)
+        ended = finish(waiting)
+        assert (ended.status, review in ended.stdout, "approved" in ended.stdout) == (0, True, True)
         assert agent.writes(path, TEXT).passes
         assert not agent.writes(path, f"{TEXT}And a second.\n").passes, "one line more"
         assert not agent.writes(f"{FOLDER}/04-CONTEXT.md", TEXT).passes, "another path"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker import BrokerProcess
+from tests.commandline import finish
 from tests.repository.gating import Gated, GateOptions, gate_on, new_repository
 
 DIGITS = {"a.txt": "one\n2\nthree\n"}
@@ -23,9 +24,11 @@ def test_p2_a_commit_is_refused_until_exactly_it_is_approved(gated: Gated):
     review = gated.submit()
     words = gated.refused("commit", "-m", "Count in digits")
     assert f"a.txt: {review}, round 1, has exactly this content" in words
-    assert f"tandem review status {review} --wait" in words
     assert "tandem submit --staged" not in words
+    waiting = gated.wait_as_told(words)
     gated.decide(review)
+    ended = finish(waiting)
+    assert (ended.status, review in ended.stdout, "approved" in ended.stdout) == (0, True, True)
     gated.git("commit", "-m", "Count in digits")
     assert gated.message() == f"Count in digits\n\nTandem-Review: {review}"
     assert gated.trailers() == [review]
