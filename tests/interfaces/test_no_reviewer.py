@@ -11,10 +11,15 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.acceptance.cycling import Crew
+from tests.acceptance.databases import run_sql
+from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix
 from tests.broker import fresh_project
 from tests.commandline import Shell, finish
+from tests.repository.gating import Gated
+from tests.repository.stepping import PLAN, PLAN_FILE, Steps
 
 pytestmark = only_posix
 AGENT = {"CLAUDECODE": "1"}
@@ -27,6 +32,8 @@ EVENTS = {
     "costly": [{"type": "turn.completed", "usage": {"input_tokens": 5000, "output_tokens": 1}}],
 }
 """What Codex 0.169 prints. Its standard error ends with a warning of something else."""
+
+GATED = {"gated": {"like": "frontend-backend", "mode": "approval"}}
 
 CODEX = """\
 import json, pathlib, sys, time
@@ -77,7 +84,7 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     program.chmod(0o755)
     settings = {"provider": "codex", "command": [str(program)], "max_pool_size": 1, "silence_seconds": 1}
     with (
-        StaffedBroker(folder, {**settings, "token_budget_per_day": 5000}) as broker,
+        StaffedBroker(folder, {**settings, "token_budget_per_day": 5000}, workflows=json.dumps(GATED)) as broker,
         counter(broker, folder / "repository") as opened,
         Pool(broker, opened.root, opened.project) as found,
     ):
@@ -138,6 +145,46 @@ def test_a_budget_that_is_used_up(pool: Pool) -> None:
     assert "budget_per_day" in none["next_action"]
 
 
+@pytest.fixture(scope="module")
+def on_paper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StaffedBroker]:
+    """A broker without a pool of its own."""
+    with StaffedBroker(tmp_path_factory.mktemp("paper"), {"enabled": False}) as broker:
+        yield broker
+
+
+@pytest.fixture
+def desk(on_paper: StaffedBroker, tmp_path: Path) -> Iterator[Counter]:
+    """A registered project of it."""
+    with counter(on_paper, tmp_path / "repository") as opened:
+        yield opened
+
+
+def test_a_pools_quiet_hours_are_waited_for(desk: Counter) -> None:
+    steward = Steward(desk)
+    steward.register()
+    steward.beat(quiet=True)
+    status = desk.status(desk.ask("approve"))
+    none = status["no_reviewer"]
+    assert (none["reason"], none["needs_person"], status["next_action"]) == ("quiet_hours", False, "wait")
+    assert "Wait until they are over" in none["next_action"]
+
+
+def test_a_pool_whose_supervisor_was_not_heard_of_is_lost(desk: Counter, on_paper: StaffedBroker) -> None:
+    steward = Steward(desk)
+    steward.register()
+    review = desk.ask("approve")
+    assert desk.status(review)["no_reviewer"] is None
+    long_ago = "last_seen_at = last_seen_at - 180000000"
+    run_sql(on_paper, {}, f"UPDATE pools SET {long_ago} WHERE id = '{steward.supervisor_id}'")
+    status = desk.status(review)
+    none = status["no_reviewer"]
+    assert (none["reason"], none["needs_person"], status["next_action"]) == ("pool_lost", True, "escalate")
+    assert "a-host was not heard of since" in none["message"]
+    assert f"tandem open {review}" in none["next_action"]
+    steward.beat()
+    assert desk.status(review)["no_reviewer"] is None
+
+
 def test_a_project_that_no_pool_serves_waits_for_others(pool: Pool) -> None:
     with Desk(pool.broker.url, fresh_project()) as desk:
         created = desk.put_up_whole()
@@ -176,6 +223,31 @@ def test_a_wait_ends_when_the_pool_is_paused_meanwhile(pool: Pool, paused: Calla
     paused()
     ended = finish(waiting)
     assert (ended.status, ended.data["no_reviewer"]["reason"]) == (14, "paused")
+
+
+def test_an_agents_wait_for_its_turn_ends_where_the_hand_off_gets_no_reviewer(
+    pool: Pool, paused: Callable[[], None]
+) -> None:
+    with Crew(pool.broker.url, pool.project, "gated") as crew:
+        crew.prepare().start()
+        paused()
+        crew.hand_over("codex")
+    waits = ("cycle", "status", "--workflow", "gated", "--role", "codex", "--wait", "--json")
+    ended = finish(Shell(pool.broker.url, pool.root).start(*waits, **AGENT))
+    assert (ended.status, ended.data["review"]["no_reviewer"]["reason"]) == (14, "paused")
+
+
+def test_a_step_of_gsd_stops_and_asks_the_person(
+    pool: Pool, paused: Callable[[], None], config_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDECODE", "1")
+    steps = Steps(Gated(pool.broker, pool.root, pool.project))
+    steps.gated.settings(tandem_enabled=True)
+    steps.write(PLAN_FILE, PLAN)
+    paused()
+    data = steps.ends(steps.run("plan", "--json"), "ESCALATE", 14)
+    assert "Ada is on the train" in data["reason"]
+    assert any("tandem reviewers resume" in line for line in data["next"])
 
 
 def test_a_persons_wait_goes_on_as_they_may_review_it_themselves(pool: Pool, paused: Callable[[], None]) -> None:
