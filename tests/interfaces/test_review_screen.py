@@ -156,6 +156,28 @@ async def test_whose_counter_patch_the_proposer_accepted_decides_on_it(url: str,
         await at.becomes(review_id, "approved")
 
 
+async def test_a_claim_on_what_became_ones_own_can_only_be_released(url: str, tmp_path: Path) -> None:
+    async with stage(url, tmp_path) as at:
+        review_id = await at.create()
+        async with TandemClient(url) as nameless:
+            claim = await nameless.claim_review(reviewer_id=PERSON, review_id=review_id)
+            given = await nameless.submit_verdict(
+                review_id,
+                verdict="comment",
+                reason="so",
+                counter_patch=BETTER,
+                claim_generation=claim.claim_generation or 0,
+            )
+            # Nobody can tell whether it was its author who accepted it.
+            await nameless.accept_counter_patch(review_id, counter_patch_id=given.counter_patch_id or "")
+        await at.opened(review_id)
+        await at.shows("yours, claim ends", "It is your own")
+        await at.press("a")
+        await at.shows("x releases your claim")
+        await at.press("x")
+        await at.becomes(review_id, "pending")
+
+
 async def test_what_somebody_else_holds_is_refused_in_words(url: str, tmp_path: Path) -> None:
     async with stage(url, tmp_path) as at:
         review_id = await at.create()

@@ -148,6 +148,17 @@ def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, wi
     revised = windows.open("mallory")
     revised.goto(f"/reviews/{other}")
     expect(revised.locator("#acts").get_by_text("It is your own: somebody else gives the verdict.")).to_be_visible()
+
+    # Nor to whose counter-patch somebody accepted without a name: it may have been they themselves.
+    held = shop.put_up(diff=edited())
+    given = shop.verdict(held, "comment", shop.claim(held, "rita"), counter_patch=edited(text="best"))
+    shop.do("accept_counter_patch", review_id=held, counter_patch_id=given["counter_patch_id"])
+    holder = windows.open("rita")
+    holder.goto(f"/reviews/{held}")
+    expect(holder.locator("#acts").get_by_text("This round is your own: release it")).to_be_visible()
+    expect(holder.locator("#acts").get_by_role("button", name="Approve")).to_have_count(0)
+    holder.locator("#acts").get_by_role("button", name="Release").click()
+    expect(holder.locator("#acts").get_by_text("It is your own: somebody else gives the verdict.")).to_be_visible()
     expect(revised.locator("#acts").get_by_role("button", name="Claim")).to_have_count(0)
     expect(own.locator("#acts").get_by_role("button", name="Claim")).to_have_count(0)
 
