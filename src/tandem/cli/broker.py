@@ -20,7 +20,7 @@ from tandem.core import platforms
 from tandem.core.visible import visible
 from tandem.errors import ConfigInvalid, TandemError, Unavailable
 from tandem.settings.config import Settings, load_settings
-from tandem.settings.instance import STOP_FILE, Instance, Running, find_running, refuse_foreign_host
+from tandem.settings.instance import STOP_FILE, FolderTaken, Instance, Running, find_running, refuse_foreign_host
 from tandem.setup.background import health, is_full, is_ready, run_in_background
 
 _log = logging.getLogger("tandem.process")
@@ -57,6 +57,9 @@ def up(
     host: Annotated[str | None, typer.Option(help="Address to listen on; loopback only without tokens.")] = None,
     data_dir: DataDirOption = None,
     background: Annotated[bool, typer.Option("--background", "-b", help="Return once the broker answers.")] = False,
+    unless_running: Annotated[
+        bool, typer.Option("--unless-running", help="End at once, without an error, if one has the data already.")
+    ] = False,
     as_json: EnvelopeOption = False,
 ) -> Answer | None:
     """Start the broker; in the foreground until Ctrl-C, or in the background.
@@ -66,7 +69,13 @@ def up(
     settings = load_settings({"port": port, "host": host, "data_dir": data_dir}).settings
     if background:
         return _start_in_background(settings, port, host, as_json=as_json)
-    return _serve(settings, as_json=as_json)
+    try:
+        return _serve(settings, as_json=as_json)
+    except FolderTaken as error:
+        if not unless_running:
+            raise
+        say(error.message)
+        return None
 
 
 @command()
@@ -97,7 +106,7 @@ def status(
     elif known is None:
         say(f"No broker answers{f' at {url}' if url else ''}. Start one with 'tandem up --background'.")
     else:
-        _show_facts(facts)
+        show_facts(facts)
     return Exit.DONE if known is not None else Exit.UNREACHABLE
 
 
@@ -116,7 +125,7 @@ def down(
     """Stop the broker: what is under way is finished, waits are answered, then it ends."""
     settings = load_settings({"data_dir": data_dir}).settings
     running = find_running(settings.data_dir)
-    patience = _stop_seconds(settings) if timeout is None else timeout
+    patience = stop_seconds(settings) if timeout is None else timeout
     ended = "not_running" if running is None else _stop(running, settings.data_dir, patience)
     if as_json:
         show_data({"ended": ended, "pid": running.pid if running else None})
@@ -249,7 +258,7 @@ async def _start_in_background(settings: Settings, port: int | None, host: str |
     _announce(running, settings, as_json=as_json)
 
 
-def _stop_seconds(settings: Settings) -> float:
+def stop_seconds(settings: Settings) -> float:
     """How long an orderly stop may take: reviewers first finish what they are at, if they can in time."""
     pool = settings.reviewer_pool
     return STOP_SECONDS + (pool.drain_seconds + pool.grace_seconds + STOP_SECONDS if pool.enabled else 0)
@@ -282,7 +291,8 @@ def _announce(running: Running, settings: Settings, *, as_json: bool) -> None:
         say(f"Tandem {running.version}, process {running.pid}, data in {settings.data_dir}, log in {settings.log_file}")
 
 
-def _show_facts(facts: dict[str, Any]) -> None:
+def show_facts(facts: dict[str, Any]) -> None:
+    """Print facts for people, a line each."""
     width = max(map(len, facts))
     for name, value in facts.items():
         typer.echo(f"{name:<{width}}  {value}")

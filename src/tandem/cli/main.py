@@ -66,6 +66,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "status": LazyCommand("tandem.cli.broker", "Say whether the broker runs, and where.", _SETTING_UP),
     "down": LazyCommand("tandem.cli.broker", "Stop the broker.", _SETTING_UP),
     "logs": LazyCommand("tandem.cli.broker", "Show the broker's log.", _SETTING_UP),
+    "service": LazyCommand("tandem.cli.service", "Start the broker at login.", _SETTING_UP),
     "config": LazyCommand("tandem.cli.settings", "Show settings and where each comes from.", _SETTING_UP),
     "gsd": LazyCommand("tandem.cli.gsd", "Reviews of GSD's steps: on, off, and where they stand.", _SETTING_UP),
     "trust": LazyCommand("tandem.cli.settings", "Allow a project's settings to loosen, by their hash.", _SETTING_UP),

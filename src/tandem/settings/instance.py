@@ -35,6 +35,10 @@ _BACKLOG = 2048
 _TRIES = 20
 
 
+class FolderTaken(Unavailable):
+    """Another broker has the data folder."""
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """A broker that runs, as it describes itself in its data folder.
@@ -88,7 +92,7 @@ class Instance:
         """Take the lock and the port; gives both back if one cannot be had.
 
         Raises:
-            Unavailable: Another broker has the folder.
+            FolderTaken: Another broker has the folder.
             ConfigInvalid: The address cannot be listened on, or must not be.
         """
         refuse_foreign_host(settings)
@@ -193,7 +197,7 @@ def _take_lock(data_dir: Path) -> int:
     holder = _read(path) or {}
     who = f"process {holder.get('pid', 'unknown')}"
     where = f", port {holder['port']}" if "port" in holder else ""
-    raise Unavailable(
+    raise FolderTaken(
         f"Another broker has the data in {data_dir} ({who}{where}). Use that one, or stop it with "
         f"'tandem down --data-dir {data_dir}'.",
         data_dir=str(data_dir),

@@ -15,13 +15,13 @@ from tandem.setup.doctor.clients import check_agent_hooks, check_clients, check_
 from tandem.setup.doctor.deep import check_review
 from tandem.setup.doctor.finding import DoctorContext, Finding, Level, problem
 from tandem.setup.doctor.gate import check_checks, check_gate, check_hooks, check_planning, check_project
-from tandem.setup.doctor.machine import check_data, check_programs, check_settings
+from tandem.setup.doctor.machine import check_data, check_programs, check_service, check_settings
 
 __all__ = ["CHECKS", "Check", "DoctorContext", "Finding", "Level", "examine"]
 
 Check = Callable[[DoctorContext], Awaitable[list[Finding]]]
 
-OF_MACHINE: Final[tuple[Check, ...]] = (check_programs, check_settings, check_data)
+OF_MACHINE: Final[tuple[Check, ...]] = (check_programs, check_settings, check_data, check_service)
 
 CHECKS: Final[tuple[Check, ...]] = (
     # What the broker's check learns, the ones behind it need.

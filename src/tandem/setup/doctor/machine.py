@@ -14,6 +14,7 @@ from tandem.git.runner import Git, ensure_recent
 from tandem.settings.config import load_settings
 from tandem.setup.clients import find_program
 from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem
+from tandem.setup.service import find_service
 
 _FREE_BYTES = 200_000_000
 
@@ -47,6 +48,23 @@ async def check_settings(here: DoctorContext) -> list[Finding]:
         for one in loaded.ignored
     ]
     return ignored or [ok("settings", "The settings can be used, and nothing of them is ignored.")]
+
+
+async def check_service(here: DoctorContext) -> list[Finding]:
+    """Whether what login starts is there, if the service is installed."""
+    return await asyncio.to_thread(_service, here)
+
+
+def _service(here: DoctorContext) -> list[Finding]:
+    service = find_service(here.home, here.environment)
+    if service is None or not service.is_installed:
+        return []
+    command = service.command()
+    if command and Path(command[0]).exists():
+        return [ok("service", f"The broker is started at login ({service.file}).")]
+    gone = f"starts {command[0]}, which is gone" if command else "cannot be read"
+    message = f"{service.file} {gone}: no broker starts at login."
+    return [problem("service", message, "tandem service install, or tandem service remove")]
 
 
 async def check_data(_: DoctorContext) -> list[Finding]:
