@@ -46,7 +46,7 @@ def start_tandem(
         stderr: As `stdout`.
     """
     if _can_fork(environment):
-        return Forked(arguments, folder, environment, stdin=stdin, stdout=stdout, stderr=stderr)
+        return Forked(arguments, folder, environment, stdin, stdout, stderr)
     command = [sys.executable, "-m", "tandem", *arguments]
     return subprocess.Popen(command, cwd=folder, env=environment, stdin=stdin, stdout=stdout, stderr=stderr)
 
@@ -108,21 +108,14 @@ class Forked:
         returncode: Its exit status once `poll` or `wait` has seen its end; negative is the number of a signal.
     """
 
-    def __init__(
-        self,
-        arguments: Sequence[str],
-        folder: Path,
-        environment: Mapping[str, str],
-        *,
-        stdin: int = subprocess.DEVNULL,
-        stdout: int,
-        stderr: int,
-    ) -> None:
+    def __init__(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], *streams: int) -> None:
+        """Fork it; what it is told is as `start_tandem` has it, the streams in the order of their numbers."""
         # As `Popen` has it: who has waited need not ask whether it is there.
         self.returncode: int | Any = None
         self.stdin: IO[bytes] | None = None
         self.stdout: IO[bytes] | None = None
         self.stderr: IO[bytes] | None = None
+        stdin, stdout, stderr = streams
         self._report, told = os.pipe()
         theirs = [told]
         if stdin == subprocess.DEVNULL:

@@ -26,7 +26,7 @@ def ended(folder: Path, *arguments: str, **environment: str) -> tuple[int, str, 
     told = [folder / "out.txt", folder / "errors.txt"]
     with told[0].open("wb") as out, told[1].open("wb") as errors:
         everything = {**os.environ, **environment}
-        with Forked(arguments, folder, everything, stdout=out.fileno(), stderr=errors.fileno()) as process:
+        with Forked(arguments, folder, everything, subprocess.DEVNULL, out.fileno(), errors.fileno()) as process:
             status = process.wait(PATIENCE_SECONDS)
     return status, told[0].read_text("utf-8"), told[1].read_text("utf-8")
 
@@ -74,8 +74,8 @@ def test_a_signal_ends_it_and_nobody_else(tmp_path: Path) -> None:
 def test_its_exit_status_is_the_signal_that_ended_it(tmp_path: Path) -> None:
     arguments = ["up", "--port", "0", "--data-dir", str(tmp_path / "data"), "--json"]
     with (tmp_path / "errors.txt").open("wb") as errors:
-        streams = {"stdout": subprocess.PIPE, "stderr": errors.fileno()}
-        with Forked(arguments, tmp_path, os.environ, **streams) as process:
+        streams = subprocess.DEVNULL, subprocess.PIPE, errors.fileno()
+        with Forked(arguments, tmp_path, os.environ, *streams) as process:
             assert process.stdout is not None
             assert process.stdout.readline()
             assert process.poll() is None
@@ -85,11 +85,11 @@ def test_its_exit_status_is_the_signal_that_ended_it(tmp_path: Path) -> None:
 
 def test_what_forks_is_gone_when_the_tests_are(tmp_path: Path) -> None:
     script = """
-        import os
+        import os, subprocess
         from pathlib import Path
         import psutil
         from tests.forked import Forked
-        with Forked(["--version"], Path.cwd(), os.environ, stdout=2, stderr=2):
+        with Forked(["--version"], Path.cwd(), os.environ, subprocess.DEVNULL, 2, 2):
             pass
         print(psutil.Process().children()[0].pid, flush=True)
         input()
