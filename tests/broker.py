@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import socket
 import ssl
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import httpx
 import orjson
 import pytest
 
+from tandem.core.platforms import claim_address
 from tandem.core.secret_key import Tokens, load_or_make
 from tandem.git.raw import FIELDS, digest_of
 from tandem.hooks import proof
@@ -101,6 +103,7 @@ class BrokerProcess:
             name if name == "PATH" else f"TANDEM_{name.upper()}": str(value) for name, value in settings.items()
         }
         self._process: Forked | subprocess.Popen[bytes] | None = None
+        self._held_port: int | None = None
 
     @property
     def url(self) -> str:
@@ -121,6 +124,7 @@ class BrokerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+        self._let_go()
 
     def command(self, *arguments: str) -> list[str]:
         """`tandem …` on this broker's data."""
@@ -150,6 +154,7 @@ class BrokerProcess:
         ready = self._process.stdout.readline()
         assert ready, f"the broker did not start:\n{errors.read_text('utf-8')}"
         self.port = httpx.URL(json.loads(ready)["data"]["url"]).port or 0
+        self._let_go()
         DATA_DIRS[self.url] = self.data_dir
 
     def _started(self, stdout: int, stderr: int, *arguments: str) -> Forked | subprocess.Popen[bytes]:
@@ -175,6 +180,29 @@ class BrokerProcess:
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
+        self.hold_port()
+
+    def hold_port(self) -> None:
+        """Once it has ended: no other listener is given its port before it starts again.
+
+        A bound socket that does not listen is in the way of whoever asks for any port, and not of who asks for this
+        one; so it is on Linux.
+        """
+        if sys.platform != "linux" or self._held_port is not None:
+            return
+        bound = socket.socket()
+        claim_address(bound)
+        try:
+            bound.bind(("127.0.0.1", self.port))
+        except OSError:
+            bound.close()
+        else:
+            self._held_port = bound.detach()
+
+    def _let_go(self) -> None:
+        if self._held_port is not None:
+            os.close(self._held_port)
+            self._held_port = None
 
     def health(self) -> dict[str, Any]:
         """The facts of `/healthz`."""

@@ -27,6 +27,9 @@ from tests.forked import Started, run_tandem, start_tandem
 T = TypeVar("T")
 START_SECONDS = 60
 COMMAND_SECONDS = 60
+NOBODY = "http://127.0.0.1:9"
+"""Where no broker listens: a port that the system gives to nobody who asks for any."""
+
 STDERR = 2
 
 DIFF = """\

@@ -36,7 +36,7 @@ class Steward:
 
     def register(self, **more: Any) -> dict[str, Any]:
         """Start, or start anew; the answer."""
-        self.incarnation = more.pop("incarnation", secrets.token_hex(3))
+        self.incarnation = more.pop("incarnation", secrets.token_hex(8))
         self.known = {}
         about = {"host": "a-host", "provider": "codex", "projects": [self.desk.project], "rules": self.rules}
         return self.desk.do("supervisor_register", secret=self.secret, incarnation=self.incarnation, **about, **more)

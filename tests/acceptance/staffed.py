@@ -92,7 +92,9 @@ class StaffedBroker(BrokerProcess):
         process, self._process = self._process, None
         assert process is not None
         with process:
-            return process.wait(PATIENCE_SECONDS)
+            status = process.wait(PATIENCE_SECONDS)
+        self.hold_port()
+        return status
 
     # --------------------------------------------------------------------------------- on this machine
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shlex
-import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
 from tandem.client import TandemClient
 from tandem.reviews.answers import ReviewRow
+from tests.broker import BrokerProcess
 from tests.commandline import Shell, finish, repository, running_broker
 from tests.databases import ON_BOTH_DATABASES
 
@@ -209,28 +207,16 @@ def test_other_waits_end_with_the_next_event(shell: Shell, command: tuple[str, s
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: there is no SIGKILL")
 @pytest.mark.timeout(180)
 def test_p6_a_wait_goes_on_across_a_restart_of_the_broker(tmp_path: Path) -> None:
-    def start(port: int) -> tuple[subprocess.Popen[bytes], str]:
-        options = ["--port", str(port), "--data-dir", str(tmp_path / "data"), "--json"]
-        started = subprocess.Popen([sys.executable, "-m", "tandem", "up", *options], stdout=subprocess.PIPE)
-        assert started.stdout is not None
-        data: dict[str, Any] = json.loads(started.stdout.readline())["data"]
-        return started, data["url"]
-
-    broker, url = start(0)
-    shell = Shell(url, repository(tmp_path / "shop"))
-    shell.ask(lambda client: client.register_project(root=str(shell.cwd)))
-    (shell.cwd / "a.txt").write_bytes(b"changed\n")
-    waiting = shell.start("submit", "-m", "m", "--wait", "--json")
-    shell.ask(lambda client: arrival(client, "shop"))
-    broker.send_signal(signal.SIGKILL)
-    finish(broker)
-    broker, _ = start(int(url.rpartition(":")[2]))
-    try:
+    with BrokerProcess(tmp_path) as broker:
+        shell = Shell(broker.url, repository(tmp_path / "shop"))
+        shell.ask(lambda client: client.register_project(root=str(shell.cwd)))
+        (shell.cwd / "a.txt").write_bytes(b"changed\n")
+        waiting = shell.start("submit", "-m", "m", "--wait", "--json")
+        shell.ask(lambda client: arrival(client, "shop"))
+        broker.kill()
+        broker.start()
         decide(shell, "approved")
         assert finish(waiting).status == 0
-    finally:
-        broker.terminate()
-        finish(broker)
 
 
 def test_an_agents_wait_for_a_silent_broker_ends_before_its_client_ends_it(tmp_path: Path) -> None:

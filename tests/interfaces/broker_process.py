@@ -44,7 +44,9 @@ class WatchedBroker(BrokerProcess):
         process, self._process = self._process, None
         assert process is not None
         with process:
-            return process.wait(STOP_SECONDS)
+            status = process.wait(STOP_SECONDS)
+        self.hold_port()
+        return status
 
     def stop_in_order(self) -> int:
         """Ask it to stop; gives the exit status."""

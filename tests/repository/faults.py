@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem.setup import trust
-from tests.commandline import Ended
+from tests.commandline import NOBODY, Ended
 from tests.repository.gating import Gated
 
 DEAD = "#!/bin/sh\nexit 0\n"
@@ -135,9 +135,7 @@ def open_to_all(name: str, mode: int) -> Plant:
 
 
 def name_nobody(desk: Desk) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        desk.set(TANDEM_BROKER=f"http://127.0.0.1:{free.getsockname()[1]}")
+    desk.set(TANDEM_BROKER=NOBODY)
 
 
 # The project and the gate.

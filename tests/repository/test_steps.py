@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker import BrokerProcess
-from tests.commandline import Ended, Inside, Shell, finish
+from tests.commandline import NOBODY, Ended, Inside, Shell, finish
 from tests.repository.gating import Gated
 from tests.repository.stepping import PHASE, PLAN, PLAN_FILE, Steps, enabled, head
 
@@ -46,20 +46,14 @@ def taken_at(url: str, root: Path, *arguments: str) -> Ended:
         return Inside(url, root).run("gate", *arguments)
 
 
-def nobody() -> str:
-    """Where no broker listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-
 def test_an_explicit_false_is_solo_too(plain: Path, config_dir: Path) -> None:
     (plain / ".planning").mkdir()
     (plain / ".planning" / "config.json").write_text(json.dumps({"tandem_enabled": False}))
-    ended = Shell(nobody(), plain).run("gate", "plan")
+    ended = Shell(NOBODY, plain).run("gate", "plan")
     assert (ended.status, head(ended)) == (0, "SOLO")
     # The short way is the program's own; the command line behind it says the same.
-    assert ended.stdout == taken_at(nobody(), plain, "plan").stdout
-    assert Shell(nobody(), plain).run("gate", "plan", "--json").data["word"] == "SOLO"
+    assert ended.stdout == taken_at(NOBODY, plain, "plan").stdout
+    assert Shell(NOBODY, plain).run("gate", "plan", "--json").data["word"] == "SOLO"
 
 
 def test_a_plan_goes_up_whole_with_its_path_and_is_approved(under_gate: Steps) -> None:
@@ -288,7 +282,7 @@ def test_a_broker_that_is_down_is_never_solo(
 ) -> None:
     steps = enabled(shared_broker, plain)
     steps.write(PLAN_FILE, PLAN)
-    url = nobody()
+    url = NOBODY
     ended = taken_at(url, plain, step)
     assert (ended.status, ended.stdout) == (3, "")
     assert "tandem up --background" in ended.stderr
@@ -300,7 +294,7 @@ def test_gate_on_and_broker_down_is_refused(under_gate: Steps) -> None:
     under_gate.write(PLAN_FILE, PLAN)
     file = under_gate.root / ".git" / "tandem" / "gate.json"
     facts = json.loads(file.read_text())
-    facts["broker"] = nobody()
+    facts["broker"] = NOBODY
     file.write_text(json.dumps(facts))
     ended = under_gate.run("plan")
     assert (ended.status, ended.stdout) == (3, "")
@@ -310,13 +304,13 @@ def test_gate_on_and_broker_down_is_refused(under_gate: Steps) -> None:
 def test_what_cannot_be_read_is_never_solo(plain: Path, config_dir: Path) -> None:
     (plain / ".planning").mkdir()
     (plain / ".planning" / "config.json").write_text("{")
-    ended = taken_at(nobody(), plain, "plan")
+    ended = taken_at(NOBODY, plain, "plan")
     assert ended.status != 0
     assert "SOLO" not in ended.stdout
     (plain / ".planning" / "config.json").unlink()
     (plain / ".git" / "tandem").mkdir()
     (plain / ".git" / "tandem" / "gate.json").write_text("{")
-    refused = taken_at(nobody(), plain, "plan")
+    refused = taken_at(NOBODY, plain, "plan")
     assert refused.status == 1
     assert "tandem gate on" in refused.stderr
 
