@@ -28,7 +28,7 @@ SCRIPTS = (
     f"[click](javascript:{RAN}=6) ![x](https://elsewhere.example/x.png)",
     f'<a href="javascript:{RAN}=7" onmouseover="{RAN}=8">press</a>',
     "<form action=https://elsewhere.example><button>go</button></form><iframe srcdoc='<script>top.ran=9</script>'>",
-    "{{ 71 * 99991 }} {% raw %} ${71 * 99991} <%= 71 * 99991 %>",
+    "{{ 7199991 * 99991 }} {% raw %} ${7199991 * 99991} <%= 7199991 * 99991 %>",
     '<div hx-get="/stolen" hx-trigger="load" hx-target="body" hx-on:load="window.ran=10" data-key="stolen">x</div>',
     "<link rel=stylesheet href=https://elsewhere.example/x.css>",
     '<meta http-equiv=refresh content="0;url=https://elsewhere.example">',
@@ -38,11 +38,11 @@ TURNED = "safe\u202egpj.exe\u202c \u2066x\u2069"
 CONTROL = "bell\x07 escape\x1b[31m"
 LONG = "long" * 120
 EVERYTHING = f"{' '.join(SCRIPTS)} {TURNED} {CONTROL} {LONG}"
-SHORT = f'<img src=x onerror="{RAN}=11">{{{{71*99991}}}}{TURNED}'
+SHORT = f'<img src=x onerror="{RAN}=11">{{{{7199991*99991}}}}{TURNED}'
 PATHS = (
     f'"><img src=x onerror={RAN}=12>.py',
     "<script>window.ran=13<",
-    "{{71*99991}}.md",
+    "{{7199991*99991}}.md",
     "turned\u202egpj.py",
     f"{'deep/' * 20}{'long' * 40}.txt",
     "javascript:window.ran=14",
@@ -131,8 +131,8 @@ def assert_harmless(page: Page, own: str = "none") -> None:
     """
     found = page.evaluate(_LOOK, own)
     assert (found["ran"], found["elements"], found["links"]) == (None, [], []), page.url
-    # Seven digits: no fraction of a second on a page has as many.
-    assert str(71 * 99991) not in found["text"], f"a template was run on {page.url}"
+    # Twelve digits: nothing else on a page has them by chance, neither a time nor a digest.
+    assert str(7199991 * 99991) not in found["text"], f"a template was run on {page.url}"
     for hidden in ("\u202e", "\u2066", "\x1b", "\x07"):
         assert hidden not in found["text"], f"{hidden!r} is not made visible on {page.url}"
 
@@ -159,8 +159,8 @@ def test_hostile_texts_can_be_read_as_they_are(browser_windows: OpenWindows, pla
         page = windows.open("ada")
         page.goto(f"/reviews/{planted.reviews[0]}")
         main = page.locator("main")
-        expect(page.get_by_role("heading", level=1)).to_contain_text('<img src=x onerror="window.ran=11">{{71*99991}}')
-        for words in ("</script><script>window.ran=2</script>", "{{ 71 * 99991 }} {% raw %}", "\\u202e"):
+        expect(page.get_by_role("heading", level=1)).to_contain_text('<img src=x onerror="window.ran=11">{{7199991*99991}}')
+        for words in ("</script><script>window.ran=2</script>", "{{ 7199991 * 99991 }} {% raw %}", "\\u202e"):
             expect(main).to_contain_text(words)
         for path in PATHS[:3]:
             expect(main).to_contain_text(path)
