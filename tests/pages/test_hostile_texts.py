@@ -159,7 +159,9 @@ def test_hostile_texts_can_be_read_as_they_are(browser_windows: OpenWindows, pla
         page = windows.open("ada")
         page.goto(f"/reviews/{planted.reviews[0]}")
         main = page.locator("main")
-        expect(page.get_by_role("heading", level=1)).to_contain_text('<img src=x onerror="window.ran=11">{{7199991*99991}}')
+        expect(page.get_by_role("heading", level=1)).to_contain_text(
+            '<img src=x onerror="window.ran=11">{{7199991*99991}}'
+        )
         for words in ("</script><script>window.ran=2</script>", "{{ 7199991 * 99991 }} {% raw %}", "\\u202e"):
             expect(main).to_contain_text(words)
         for path in PATHS[:3]:
