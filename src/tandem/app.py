@@ -46,6 +46,7 @@ from tandem.server.dispatch import Dispatcher
 from tandem.server.handlers import HANDLERS
 from tandem.server.http.health import BrokerPhase, Health
 from tandem.server.maintenance import Maintenance
+from tandem.server.measurements import Measurements
 from tandem.settings.config import Settings, load_settings, masked, user_file
 from tandem.settings.policy import Policy
 from tandem.settings.pool import TABLE, THROUGH_WSL, PoolSettings
@@ -120,13 +121,13 @@ class Broker:
     Attributes:
         instance_id: Tells this run of the broker from every other.
         application: The ASGI application of all interfaces.
+        measurements: What monitoring is told.
         owner_token: What whoever runs the broker shows it; null if it needs no tokens.
     """
 
     def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
         self.instance_id = secrets.token_hex(8)
-        self._started = time.monotonic()
-        self._clock = clock or SystemClock()
+        self._started, self._clock = time.monotonic(), clock or SystemClock()
         tokens = Tokens(load_or_make(settings.secret_key))
         self._store = store_of(settings, tokens.seal_event)
         git = GitSettings(settings.git_executable, settings.git_timeout_seconds, settings.inflated_limit_bytes)
@@ -164,7 +165,11 @@ class Broker:
         self.health = Health(self._facts, trouble=self._store.trouble)
         authorisation = Authorisation(self._services) if self._services.authenticator.required else None
         self._dispatcher = Dispatcher(REGISTRY, HANDLERS, self._services, self._clock, authorisation)
-        self.application = Application(
+        self.measurements = Measurements(self._services, self._dispatcher, VERSION)
+        self.application = self._application(settings, tokens.seal)
+
+    def _application(self, settings: Settings, seal: Callable[[str], str]) -> Application:
+        return Application(
             self._dispatcher,
             clock=self._clock,
             authenticator=self._services.authenticator,
@@ -174,11 +179,12 @@ class Broker:
             pages=Pages(
                 dispatcher=self._dispatcher,
                 clock=self._clock,
-                seal=tokens.seal,
+                seal=seal,
                 authenticator=self._services.authenticator,
                 check_ready=self.health.check,
                 body_limit_bytes=settings.body_limit_bytes,
             ),
+            measurements=self.measurements,
             allowed_hosts=(*settings.allowed_hosts, *_addresses(settings)),
             body_limit_bytes=settings.body_limit_bytes,
             fast_path=settings.fast_path,
@@ -392,6 +398,7 @@ async def _serve(server: uvicorn.Server, listeners: list[socket.socket]) -> None
 def _server_config(broker: Broker) -> uvicorn.Config:
     open_files = platforms.raise_open_files(_OPEN_FILES)
     connections = Connections(min(_CONNECTIONS, open_files // 2))
+    broker.measurements.connections = connections.counts
     return uvicorn.Config(
         broker.application,
         http=cast("type[BrokerProtocol]", partial(BrokerProtocol, connections)),

@@ -217,7 +217,7 @@ async def test_the_official_client_works_with_a_token_and_its_resources_are_with
     token.close()
 
 
-@pytest.mark.parametrize("role", ["proposer", "reviewer", "operator", "handoff", "supervisor", "admin"])
+@pytest.mark.parametrize("role", ["proposer", "reviewer", "operator", "handoff", "supervisor", "admin", "monitor"])
 def test_a_token_is_for_the_operations_of_its_roles(owner: Bearer, role: str):
     wrong: list[str] = []
     with owner.give("alice", role) as alice:

@@ -174,6 +174,16 @@ def test_an_open_review_of_the_same_content_is_found_by_its_digest(pair: tuple[W
     check(pair, read)
 
 
+def test_what_is_open_is_counted_without_the_closed(pair: tuple[Weighed, Weighed]) -> None:
+    def read(unit: Weighed) -> None:
+        found = reports.count_open(unit)
+        assert sum(count for count, _ in found.values()) == OPEN
+        assert all(oldest for count, oldest in found.values() if count)
+        assert 0 < reports.count_attention(unit) <= OPEN
+
+    check(pair, read)
+
+
 @pytest.mark.parametrize("project", [None, "beta"])
 @pytest.mark.parametrize("side", ["reviewer", "proposer"])
 def test_an_inbox_looks_at_open_reviews_only(pair: tuple[Weighed, Weighed], side: Any, project: str | None) -> None:

@@ -22,7 +22,7 @@ from tandem.errors import NotFound
 
 _MOST_DAYS = 3650
 
-RoleName = Literal["proposer", "reviewer", "operator", "handoff", "supervisor", "admin"]
+RoleName = Literal["proposer", "reviewer", "operator", "handoff", "supervisor", "admin", "monitor"]
 
 
 class CreateToken(WriteRequest):
@@ -32,7 +32,9 @@ class CreateToken(WriteRequest):
 
     project: Annotated[
         Name | None,
-        Field(description="The one project that it is for; default: all. Roles supervisor and admin are for all."),
+        Field(
+            description="The one project that it is for; default: all. Roles supervisor, admin and monitor are for all."
+        ),
     ] = None
     name: Annotated[
         str,

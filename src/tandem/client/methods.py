@@ -847,7 +847,7 @@ class Operations(ABC):
         self,
         *,
         name: str,
-        roles: list[Literal["proposer", "reviewer", "operator", "handoff", "supervisor", "admin"]],
+        roles: list[Literal["proposer", "reviewer", "operator", "handoff", "supervisor", "admin", "monitor"]],
         project: str | None = None,
         idempotency_key: str | None = None,
         days: float | None = None,

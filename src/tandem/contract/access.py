@@ -11,11 +11,11 @@ OWNER: Final = "owner"
 REVIEWER_PREFIX: Final = "reviewer:"
 """Begins the id of the access that a pool's reviewer has; its reviewer's id follows."""
 
-ROLES: Final = ("proposer", "reviewer", "operator", "handoff", "supervisor", "admin")
+ROLES: Final = ("proposer", "reviewer", "operator", "handoff", "supervisor", "admin", "monitor")
 """What a token can be for, in the order in which they are shown."""
 
-UNBOUND_ROLES: Final = frozenset({"supervisor", "admin"})
-"""Roles whose operations concern no single project: a token with one of them is for all projects."""
+UNBOUND_ROLES: Final = frozenset({"supervisor", "admin", "monitor"})
+"""Roles that concern no single project: a token with one of them is for all projects."""
 
 Subject = Literal["review", "reviewer", "cycle"]
 """What a request can be about that is of one project."""

@@ -242,6 +242,29 @@ def list_open(unit: Unit, *, project: str | None) -> dict[str, int]:
     return {str(row[0]).removeprefix(OPEN_PREFIX): int(row[1]) for row in rows if row[1]}
 
 
+MOST_COUNTED: Final = 10_000
+"""Reviews of one state that are counted at most, so that counting costs the same however many there are."""
+_of_state = select(_r.created_at).where(_r.state == bindparam("state")).limit(bindparam("limit")).subquery()
+_count_state = Statement(select(func.count(), func.min(_of_state.c.created_at)))
+_for_people = select(_r.priority).where(_r.attention.is_not(None)).limit(bindparam("limit")).subquery()
+_count_attention = Statement(select(func.count()).select_from(_for_people))
+
+
+def count_open(unit: Unit) -> dict[str, tuple[int, int | None]]:
+    """How many reviews are in each open state, and when the oldest of them was created."""
+    found: dict[str, tuple[int, int | None]] = {}
+    for state in _states(OPEN):
+        row = unit.one_or_none(_count_state, state=state, limit=MOST_COUNTED)
+        found[state] = (int(row[0]), row[1]) if row else (0, None)
+    return found
+
+
+def count_attention(unit: Unit) -> int:
+    """How many reviews wait for a person."""
+    row = unit.one_or_none(_count_attention, limit=MOST_COUNTED)
+    return int(row[0]) if row else 0
+
+
 _by_digest = Statement(
     select(_a.review_id, _a.round)
     .where(_a.project == bindparam("project"), _a.digest == bindparam("digest"))

@@ -26,12 +26,15 @@ from tandem.server.authorisation import Authenticator
 from tandem.server.dispatch import Dispatcher
 from tandem.server.http.api import PREFIX, JsonApi
 from tandem.server.http.health import RETRY_AFTER, Health
+from tandem.server.http.metrics import serve_metrics
 from tandem.server.http.openapi import OpenApiDocument
 from tandem.server.mcp.endpoint import McpEndpoints
 from tandem.server.mcp.fastpath import PING_SECONDS
+from tandem.server.measurements import Measurements
 from tandem.settings.workflows import BUILT_IN, Workflow
 
 HEALTH_PATH = "/healthz"
+METRICS_PATH = "/metrics"
 OPENAPI_PATH = PREFIX + "openapi.json"
 BODY_LIMIT_BYTES = 16_000_000
 
@@ -65,6 +68,7 @@ class Application:
         authenticator: Authenticator | None = None,
         workflows: Mapping[str, Workflow] | None = None,
         pages: Pages | None = None,
+        measurements: Measurements | None = None,
         allowed_hosts: Iterable[str] = (),
         body_limit_bytes: int = BODY_LIMIT_BYTES,
         fast_path: bool = True,
@@ -80,6 +84,7 @@ class Application:
             authenticator: Tells who calls; everybody is trusted if it is left out.
             workflows: The workflows of hand-off cycles by name; only the built-in one if left out.
             pages: The pages for people; there are none if it is left out.
+            measurements: What monitoring is told; nothing if it is left out.
             allowed_hosts: Names, beside the loopback ones, by which clients may address the broker.
             body_limit_bytes: The largest request body.
             fast_path: Whether MCP tool calls are answered without the SDK where possible.
@@ -105,6 +110,8 @@ class Application:
             HEALTH_PATH: (_READ, health.serve),
             OPENAPI_PATH: (_READ, OpenApiDocument(dispatcher.registry, version).serve),
         }
+        if measurements is not None:
+            self._routes[METRICS_PATH] = (_READ, partial(self._answer_metrics, measurements))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or follow the server's life."""
@@ -150,12 +157,19 @@ class Application:
     async def _answer_api(self, operation: Operation, exchange: Exchange) -> None:
         await self._api.serve(operation, exchange, await self._body(exchange))
 
+    async def _answer_metrics(self, measurements: Measurements, exchange: Exchange) -> None:
+        await self._admit(exchange)
+        await serve_metrics(exchange, measurements)
+
     async def _body(self, exchange: Exchange) -> bytes:
         """A request's body; nothing of it is read before the caller is let in."""
+        await self._admit(exchange)
+        return await read_body(exchange, self._body_limit_bytes)
+
+    async def _admit(self, exchange: Exchange) -> None:
         self._health.check()
         if self._gatekeeper.required:
             await admit(exchange, self._gatekeeper)
-        return await read_body(exchange, self._body_limit_bytes)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 import orjson
@@ -27,6 +28,7 @@ from tandem.errors import (
     error_from,
 )
 from tandem.server.authorisation import Authorisation
+from tandem.server.tally import CallTally
 from tandem.store.context import Replayed, Services, envelope, find_answer, keep_refusal
 
 _log = logging.getLogger("tandem.server")
@@ -100,10 +102,22 @@ class Dispatcher:
         self._under_way: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
         self.calls = 0
         """Operations that were called since the start, by whatever interface."""
+        self.tally = CallTally()
 
     async def dispatch(self, name: str, arguments: Any, caller: Caller) -> CallResult:
         """Run one operation; never raises but for cancellation."""
         self.calls += 1
+        began, outcome = time.perf_counter(), "CANCELLED"
+        try:
+            result = await self._outcome(name, arguments, caller)
+            outcome = "OK" if result.error is None else result.error.code
+            return result
+        finally:
+            waits = isinstance(arguments, dict) and bool(cast("dict[str, Any]", arguments).get("wait"))
+            known = name if self.registry.find(name) is not None else "unknown"
+            self.tally.add(known, outcome, None if waits else time.perf_counter() - began)
+
+    async def _outcome(self, name: str, arguments: Any, caller: Caller) -> CallResult:
         try:
             operation = self.registry.get(name)
             if self._authorisation is not None:

@@ -121,6 +121,10 @@ class Connections:
         self._served: OrderedDict[BrokerProtocol, None] = OrderedDict()
         self._sweep: asyncio.TimerHandle | None = None
 
+    def counts(self) -> dict[str, int]:
+        """How many there are, by what they do."""
+        return {"half_sent": len(self._half_sent), "idle": len(self._idle), "served": len(self._served)}
+
     def begins(self, connection: BrokerProtocol) -> None:
         """A client connected, or began to send a request."""
         self._idle.pop(connection, None)

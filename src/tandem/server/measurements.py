@@ -1,0 +1,194 @@
+"""Measures what a broker does, for monitoring: in memory as it happens, in the database when somebody asks."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from tandem.core.clock import MICROSECONDS
+from tandem.errors import TandemError
+from tandem.pool import queries as pool_queries
+from tandem.reviews import check_queries, report_queries
+from tandem.reviews.rules import State
+from tandem.server.dispatch import Dispatcher
+from tandem.server.tally import Durations, Family, Labels
+from tandem.store import events
+from tandem.store.base import Unit
+from tandem.store.context import Services
+
+_READ_SECONDS = 5.0
+_MOST_CHECKS = 1_000
+_STATE: Final = ("state",)
+_TICK_SECONDS = 0.5
+_LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What is read from the database for one scrape; its cost does not depend on the history.
+
+    Attributes:
+        events: The newest event's number.
+        reviews: How many are in each open state, and when the oldest was created.
+        attention: How many wait for a person.
+        reviewers: How many live ones are in each state.
+        pools: How many of the supervisors that were heard of lately are in each state.
+        open_circuits: How many of them start nobody after repeated failures.
+        checks: How many are queued and running.
+    """
+
+    events: int
+    reviews: Mapping[str, tuple[int, int | None]]
+    attention: int
+    reviewers: Mapping[str, int]
+    pools: Mapping[str, int]
+    open_circuits: int
+    checks: Mapping[str, int]
+
+
+def _read(unit: Unit, now_us: int) -> _Stored:
+    pools = [pool for pool in pool_queries.list_pools(unit) if pool.is_live(now_us)]
+    return _Stored(
+        events=events.head(unit)[1],
+        reviews=report_queries.count_open(unit),
+        attention=report_queries.count_attention(unit),
+        reviewers=Counter(reviewer.state for reviewer in pool_queries.list_live(unit)),
+        pools=Counter(pool.state for pool in pools),
+        open_circuits=sum(pool.circuit_until is not None and pool.circuit_until > now_us for pool in pools),
+        checks=Counter(check.status for check in check_queries.list_unfinished(unit, None, _MOST_CHECKS)),
+    )
+
+
+class _LoopLag:
+    """How late the event loop runs what is due; measured from the first scrape on."""
+
+    def __init__(self) -> None:
+        self.durations = Durations(_LAG_BOUNDS)
+        self._begun = False
+
+    def begin(self) -> None:
+        """Begin to measure; twice is safe."""
+        if not self._begun:
+            self._begun = True
+            self._wait(asyncio.get_running_loop())
+
+    def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.call_later(_TICK_SECONDS, self._tick, loop, loop.time() + _TICK_SECONDS)
+
+    def _tick(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        self.durations.add(max(0.0, loop.time() - due))
+        self._wait(loop)
+
+
+def _labelled(counts: Mapping[str, float]) -> Mapping[Labels, float]:
+    return {(name,): count for name, count in counts.items()}
+
+
+def _database(stored: _Stored, now_us: int) -> Iterable[Family]:
+    """What the database says, which is the same at every broker of it."""
+    yield Family("counter", "events", "Events in the log.", {(): stored.events})
+    states = {state: count for state, (count, _) in stored.reviews.items()}
+    yield Family(
+        "gauge",
+        "reviews",
+        f"Open reviews by state, at most {report_queries.MOST_COUNTED} each.",
+        _labelled(states),
+        _STATE,
+    )
+    yield Family("gauge", "reviews_attention", "Open reviews that wait for a person.", {(): stored.attention})
+    oldest = stored.reviews[State.PENDING][1]
+    age = 0.0 if oldest is None else max(0, now_us - oldest) / MICROSECONDS
+    yield Family("gauge", "oldest_pending_seconds", "Age of the oldest review that is pending.", {(): age})
+    yield Family("gauge", "reviewers", "Reviewers of pools that run, by state.", _labelled(stored.reviewers), _STATE)
+    yield Family(
+        "gauge", "pools", "Reviewer pools whose supervisor answers, by state.", _labelled(stored.pools), _STATE
+    )
+    yield Family(
+        "gauge", "pools_circuit_open", "Pools that start nobody after repeated failures.", {(): stored.open_circuits}
+    )
+    yield Family("gauge", "checks", "Checks that are queued or running.", _labelled(stored.checks), ("status",))
+
+
+class Measurements:
+    """What there is to measure of one broker.
+
+    Attributes:
+        connections: How many there are, by what they do; whoever serves names it.
+    """
+
+    def __init__(self, services: Services, dispatcher: Dispatcher, version: str) -> None:
+        """Make it; nothing is measured before somebody asks.
+
+        Args:
+            services: The store, the waits and the clock.
+            dispatcher: Counts the calls.
+            version: The broker's version.
+        """
+        self.connections: Callable[[], Mapping[str, int]] = dict
+        self._services = services
+        self._dispatcher = dispatcher
+        self._version = version
+        self._started = time.monotonic()
+        self._lag = _LoopLag()
+
+    async def families(self) -> list[Family]:
+        """All metrics, as they are now."""
+        self._lag.begin()
+        return [*self._families(await self._stored())]
+
+    async def _stored(self) -> _Stored | None:
+        """What the database says; null if it cannot say it now, which is news by itself."""
+        now_us = self._services.clock.now_us()
+        try:
+            async with asyncio.timeout(_READ_SECONDS):
+                return await self._services.store.read(lambda unit: _read(unit, now_us))
+        except (TandemError, TimeoutError):
+            return None
+
+    def _families(self, stored: _Stored | None) -> Iterable[Family]:
+        services = self._services
+        facts = {
+            "version": self._version,
+            "python": platform.python_version(),
+            "database": services.store.dialect,
+        }
+        yield Family("gauge", "build_info", "Always 1; what this broker is.", {tuple(facts.values()): 1}, tuple(facts))
+        yield Family("gauge", "uptime_seconds", "Since this broker was made.", {(): time.monotonic() - self._started})
+        yield Family("gauge", "database_up", "Whether the database was read for this scrape.", {(): stored is not None})
+        yield from self._calls()
+        yield Family("gauge", "waits_parked", "Calls that wait for an event.", {(): services.waits.parked})
+        yield Family(
+            "gauge", "connections", "Connections of clients by what they do.", _labelled(self.connections()), ("state",)
+        )
+        yield Family(
+            "histogram",
+            "event_loop_lag_seconds",
+            "How late the event loop runs what is due.",
+            {(): self._lag.durations.copy()},
+        )
+        yield from self._store()
+        if stored is not None:
+            yield from _database(stored, services.clock.now_us())
+
+    def _calls(self) -> Iterable[Family]:
+        tally = self._dispatcher.tally
+        running = self._dispatcher.calls - tally.ended.total()
+        yield Family(
+            "counter", "calls", "Calls that ended, by operation and outcome.", dict(tally.ended), ("operation", "code")
+        )
+        yield Family("gauge", "calls_running", "Calls that have begun and not ended, waits included.", {(): running})
+        times = {(operation,): one.copy() for operation, one in tally.durations.items()}
+        yield Family("histogram", "call_seconds", "How long calls took that did not wait.", times, ("operation",))
+
+    def _store(self) -> Iterable[Family]:
+        done = self._services.store.statistics()
+        units = {("committed",): done.units, ("failed",): done.failed, ("dropped",): done.dropped}
+        yield Family("counter", "store_units", "Units of work that write, by how they ended.", units, ("outcome",))
+        yield Family("counter", "store_commits", "Transactions that it took to commit them.", {(): done.commits})
+        yield Family("counter", "store_repeats", "Units that were run again after a conflict.", {(): done.repeated})
+        yield Family("gauge", "store_waiting", "Units that wait for a thread.", {(): done.waiting})
