@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import typer
+import yaml
 
 from tandem.bridge import keys
 from tandem.bridge import main as bridge
@@ -155,6 +156,8 @@ def test_blocks_are_valid_in_their_language(block: Block) -> None:
             json.loads(block.text)
         case "toml":
             tomllib.loads(block.text)
+        case "yaml":
+            yaml.safe_load(block.text)
         case "python":
             compile(block.text, block.page.where, "exec")
         case "console" | "text":

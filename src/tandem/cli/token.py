@@ -40,8 +40,8 @@ async def create(
         typer.Option(
             "--role",
             metavar="ROLE",
-            help="What it is for: proposer, reviewer, operator, handoff, supervisor or admin. For several, several"
-            " times.",
+            help="What it is for: proposer, reviewer, operator, handoff, supervisor, admin or monitor. For several,"
+            " several times.",
         ),
     ],
     project: Annotated[
