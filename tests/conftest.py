@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tests.no_skips", "tests.fuzzing", "tests.databases"]
 
+HERE = Path(__file__).resolve().parent
 # What a person's shell, a git hook around the tests or a broker on this machine would put in the way.
 _FOREIGN = ("GIT_", "TANDEM_", "XDG_", "PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGSERVICE", "PGDATABASE")
 _GITCONFIG = """\
@@ -36,14 +39,31 @@ _GITCONFIG = """\
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Collecting makes a million objects that all stay: nothing to look for meanwhile, nor among them later."""
     gc.disable()
     try:
+        _import_own_share(session.config)
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
+
+
+def _import_own_share(config: pytest.Config) -> None:
+    """Import some modules before all of them are collected in order, as one of several workers.
+
+    Pytest rewrites each module's assertions, which takes longer than all else, and keeps the result. In the same order
+    all workers at once would do the work for each module.
+    """
+    number, many = (os.environ.get(f"PYTEST_XDIST_WORKER{more}", "") for more in ("", "_COUNT"))
+    if not number or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    modules = sorted(HERE.rglob("test_*.py"))
+    for path in modules[int(number.removeprefix("gw")) :: int(many)]:
+        # What is wrong with a module is told where it is collected.
+        with contextlib.suppress(Exception):
+            importlib.import_module(".".join(path.relative_to(HERE.parent).with_suffix("").parts))
 
 
 @pytest.fixture(scope="session", autouse=True)

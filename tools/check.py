@@ -164,8 +164,7 @@ def run_tests(arguments: list[str]) -> Outcome:
     """Pytest over all processors, its output shown as it comes."""
     started = time.monotonic()
     # Once, and not by each of the thousands of processes that tests start: some machines have Python keep nothing.
-    for folder in ("src", "tests"):
-        compileall.compile_dir(ROOT / folder, quiet=2)
+    compileall.compile_dir(ROOT / "src", quiet=2)
     began = time.time()
     memory = _memory()
     with tempfile.TemporaryDirectory(prefix="tandem-check-", dir=memory) as folder:

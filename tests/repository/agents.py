@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from tests.forked import run_tandem
 from tests.repository.gating import Gated
 
 Client = Literal["claude", "codex", "gemini"]
@@ -66,18 +67,10 @@ def account(client: Client, kind: str, folder: Path, **words: str) -> dict[str, 
 
 
 def hook(said: dict[str, Any] | bytes, *arguments: str, cwd: Path, name: str = "agent", **environment: str) -> Answer:
-    """Run `tandem hook NAME …` as a client does."""
-    stdin = said if isinstance(said, bytes) else json.dumps(said).encode()
-    done = subprocess.run(
-        ["tandem", "hook", name, *arguments],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        input=stdin,
-        capture_output=True,
-        check=False,
-        timeout=RUN_SECONDS,
-    )
-    return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+    """Run `tandem hook NAME …` as a client does, but forked (`tests/forked.py`): there are hundreds of calls."""
+    told = said if isinstance(said, bytes) else json.dumps(said).encode()
+    done = run_tandem(["hook", name, *arguments], cwd, {**os.environ, **environment}, told=told, seconds=RUN_SECONDS)
+    return Answer(done.returncode, done.stdout, done.stderr)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,15 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import orjson
 
 from tandem.core.clock import MICROSECONDS
-from tandem.pool.contract import PoolRules
+
+if TYPE_CHECKING:
+    # Its models are half of what a reviewer's process would import, and it needs none.
+    from tandem.pool.contract import PoolRules
 
 Wanted = Literal["run", "drain", "kill"]
 PauseKind = Literal["manual", "quiet_hours", "budget_per_review", "budget_per_day"]
