@@ -15,12 +15,14 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import fields
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 import uvicorn
 
 from tandem.access.admission import Authenticator
+from tandem.bridge import ownership
 from tandem.contract.access import OWNER_ACCESS
 from tandem.contract.caller import Caller
 from tandem.core import platforms
@@ -44,7 +46,7 @@ from tandem.server.authorisation import Authorisation
 from tandem.server.catalogue import REGISTRY
 from tandem.server.dispatch import Dispatcher
 from tandem.server.handlers import HANDLERS
-from tandem.server.http.health import BrokerPhase, Health
+from tandem.server.http.health import BrokerPhase, Health, Identity
 from tandem.server.maintenance import Maintenance
 from tandem.server.measurements import Measurements
 from tandem.settings.config import Settings, load_settings, masked, user_file
@@ -95,6 +97,21 @@ def _addresses(settings: Settings) -> tuple[str, ...]:
     """What clients elsewhere call a broker by that listens on an address of its own."""
     everywhere = settings.host in {"0.0.0.0", "::"}  # noqa: S104 - compared, not listened on
     return () if settings.auth == "trusted" or everywhere else (settings.host,)
+
+
+def _owner_key(data_dir: Path) -> bytes:
+    """What the broker proves with whose it is; a new one where the file is damaged, or was open to others.
+
+    Raises:
+        ConfigInvalid: There is none, and none can be made.
+    """
+    path = data_dir / ownership.FILE
+    try:
+        return load_or_make(path)
+    except ConfigInvalid:
+        # Clients read it each time, so that nothing depends on the former one.
+        path.unlink(missing_ok=True)
+        return load_or_make(path)
 
 
 class InProcessBroker:
@@ -162,7 +179,8 @@ class Broker:
         )
         self._settings, self._settings_stamp = settings, _stamp()
         self.owner_token = self._services.authenticator.owner_token
-        self.health = Health(self._facts, trouble=self._store.trouble)
+        identity = Identity(str(settings.data_dir), _owner_key(settings.data_dir))
+        self.health = Health(self._facts, trouble=self._store.trouble, identity=identity)
         authorisation = Authorisation(self._services) if self._services.authenticator.required else None
         self._dispatcher = Dispatcher(REGISTRY, HANDLERS, self._services, self._clock, authorisation)
         self.measurements = Measurements(self._services, self._dispatcher, VERSION)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from tandem.bridge import forward
-from tandem.bridge.broker import DEFAULT_URL, BrokerLocator, find_data_dir, published_url
+from tandem.bridge.broker import BrokerLocator
 from tandem.bridge.forward import Forwarder, PendingRequest, Route
+from tandem.bridge.location import DEFAULT_URL, find_data_dir, published_url
 from tandem.bridge.messages import Message, parse
 from tandem.bridge.project import ProjectFinder
+from tandem.cli.main import app
+from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.settings.config import load_settings
+from tests.commandline import repository
 
 pytestmark = pytest.mark.usefixtures("config_dir")
 
@@ -45,23 +51,60 @@ def test_a_broken_runtime_file_publishes_nothing(tmp_path: Path, text: str) -> N
     assert published_url(str(tmp_path)) is None
 
 
-def test_the_broker_is_the_named_one_else_the_published_one_else_the_one_at_the_usual_port(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
-    usual = BrokerLocator(None).client
-    assert usual is not None
-    assert usual.target.url == DEFAULT_URL
-    folder = Path(platforms.data_dir())
-    folder.mkdir(parents=True)
-    (folder / "broker.json").write_text(json.dumps({"url": "http://127.0.0.1:1234"}))
-    published = BrokerLocator(None).client
-    assert published is not None
-    assert published.target.url == "http://127.0.0.1:1234"
-    named = BrokerLocator("https://broker.test/tandem/").client
-    assert named is not None
-    assert (named.target.host, named.target.port, named.target.prefix) == ("broker.test", 443, "/tandem")
+def at(port: int) -> str:
+    return f"http://127.0.0.1:{port}"
+
+
+NOBODY = [at(port) for port in (9, 11, 13, 15, 17, 19)]
+"""Ports at which nobody listens."""
+
+
+def test_all_find_the_same_broker_by_one_rule(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each of the places that name a broker is taken away in turn; then the next one counts, for everybody."""
+    named, variable, gate, init, running, usual = NOBODY
+    folder = repository(tmp_path / "shop")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    data_dir = Path(platforms.data_dir())
+    data_dir.mkdir(parents=True)
+    for file, facts in {
+        folder / ".git" / "tandem" / "gate.json": {"enabled": True, "broker": gate, "data_dir": str(data_dir)},
+        folder / ".git" / "tandem" / "init.json": {"broker": init},
+        data_dir / "broker.json": {"url": running},
+    }.items():
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(json.dumps(facts))
+
+    def found(*options: str) -> tuple[str, str]:
+        """Where everybody looks, as they say themselves, and on whose word."""
+        variables = {"TANDEM_BROKER": os.environ.get("TANDEM_BROKER")}
+        status = json.loads(CliRunner().invoke(app, ["status", "--json", *options], env=variables).stdout)["data"]
+        asked = CliRunner().invoke(app, ["review", "list", "--json", *options], env=variables)
+        client = BrokerLocator(options[-1] if options else None, str(folder)).client
+        said = {
+            json.loads(asked.stdout)["error"]["details"]["url"],
+            client.target.url if client else "",
+            TandemClient(options[-1] if options else None).url,
+            status["url"],
+        }
+        assert len(said) == 1
+        assert f"{status['url']}, from {status['from']} (" in status["trouble"]
+        return status["url"], status["from"]
+
+    monkeypatch.setenv("TANDEM_BROKER", variable)
+    monkeypatch.setenv("TANDEM_PORT", usual.rpartition(":")[2])
+    assert found("--broker", named) == (named, "--broker")
+    assert found() == (variable, "TANDEM_BROKER")
+    monkeypatch.delenv("TANDEM_BROKER")
+    assert found() == (gate, "the record in the git folder")
+    (folder / ".git" / "tandem" / "gate.json").unlink()
+    assert found() == (init, "the record in the git folder")
+    (folder / ".git" / "tandem" / "init.json").unlink()
+    assert found() == (running, "broker.json of this user")
+    (data_dir / "broker.json").unlink()
+    assert found() == (usual, "the configured port")
+    monkeypatch.delenv("TANDEM_PORT")
+    assert BrokerLocator(None, str(folder)).client.target.url == DEFAULT_URL  # pyright: ignore[reportOptionalMemberAccess] it has one
 
 
 def test_a_data_folder_of_ones_own_is_not_served_by_whoever_has_the_usual_port(

@@ -73,7 +73,7 @@ def stranger() -> Iterator[str]:
 def test_p7_something_else_that_answers_is_no_approval(gated: Gated, stranger: str):
     rewrite(gated, broker=stranger)
     gated.stage(DIGITS)
-    assert "no Tandem broker" in gated.refused("commit", "-m", "x")
+    assert "has not proved that it is this user's broker" in gated.refused("commit", "-m", "x")
 
 
 def test_p7_a_project_that_the_broker_does_not_know_is_refused_with_the_way_on(gated: Gated):
@@ -140,7 +140,7 @@ def test_the_status_asks_the_gates_broker_and_no_other(gated: Gated, tmp_path: P
     rewrite(gated, broker=None, data_dir=str(tmp_path / "nobody"), usual_url=None)
     status = gated.tandem("gate", "status", "--json", TANDEM_BROKER="")
     assert (status.status, status.data["broker_enabled"]) == (1, None)
-    assert "None runs on" in status.data["broker_problem"]
+    assert "No broker runs on" in status.data["broker_problem"]
 
 
 def replaced(gated: Gated, old: str, new: str) -> None:

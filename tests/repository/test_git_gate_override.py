@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -253,6 +254,7 @@ def test_p2_without_the_brokers_key_nobody_is_asked(gated: Gated):
     # A key of one's own is none of the broker's.
     own = gated.root / "nowhere"
     own.mkdir()
+    shutil.copy(gated.broker.data_dir / "owner.key", own)
     (own / "person.key").write_text("0" * 64, "ascii")
     with override(gated, "-m", "Fix it") as terminal:
         terminal.read_until("to let it pass: ")

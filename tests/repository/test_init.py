@@ -232,7 +232,7 @@ def test_what_uninit_could_not_tell_the_broker_it_tells_it_the_next_time(desk: D
 
 
 def test_a_gate_that_was_on_before_stays_on(desk: Desk) -> None:
-    assert desk.run("gate", "on", "--project", desk.name).status == 0
+    assert desk.run("gate", "on", "--project", desk.name, "--new").status == 0
     desk.init("--client", "claude", "--gate")
     ended = desk.run("uninit", "--yes")
     assert "still on" in ended.stderr

@@ -7,9 +7,10 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from tandem.bridge.credentials import Credentials, published, stated_token
-from tandem.bridge.http import HttpClient, Target
+from tandem.bridge.credentials import Credentials, stated_token
+from tandem.bridge.http import HttpClient, Stranger, Target
 from tandem.bridge.keys import without_secrets
+from tandem.bridge.location import locate
 from tandem.core import platforms
 
 if TYPE_CHECKING:
@@ -18,41 +19,10 @@ if TYPE_CHECKING:
     from tandem.bridge.http import HttpFailure
 
 
-DEFAULT_URL = "http://127.0.0.1:8321"
 _LONGEST_PAUSE_SECONDS = 8.0
 _START_LOG = os.path.join("logs", "start.log")
 _LOG_LIMIT_BYTES = 1_000_000
 _LAST_WORDS_LINES = 20
-
-
-def find_data_dir() -> str:
-    """The broker's data folder: `TANDEM_DATA_DIR`, the user's configuration file, the default."""
-    return stated_data_dir() or platforms.data_dir()
-
-
-def stated_data_dir() -> str | None:
-    """The data folder that the user chose; null if it is the default."""
-    stated = os.environ.get("TANDEM_DATA_DIR") or _configured_data_dir()
-    return os.path.abspath(os.path.expanduser(stated)) if stated else None
-
-
-def _configured_data_dir() -> str | None:
-    folder = os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()
-    try:
-        with open(os.path.join(folder, "config.toml"), "rb") as file:
-            import tomllib  # most users have no such file, and each start would pay for it
-
-            stated = tomllib.load(file).get("data_dir")
-    except (OSError, ValueError):
-        # Absent, or wrong: the broker's own start reports the latter with its place.
-        return None
-    return stated if isinstance(stated, str) else None
-
-
-def published_url(data_dir: str) -> str | None:
-    """The URL that the running broker left in its data folder; null if none did."""
-    found = published(data_dir)
-    return None if found is None else found.url
 
 
 class Launch:
@@ -110,12 +80,13 @@ def start_broker(data_dir: str, options: Sequence[str] = ()) -> Launch:
 class BrokerLocator:
     """The broker that requests go to, however often it is restarted. Safe to share between threads."""
 
-    def __init__(self, stated_url: str | None) -> None:
+    def __init__(self, stated_url: str | None, folder: str | None = None) -> None:
         """Choose the broker; nothing is contacted yet.
 
         Args:
             stated_url: The broker that the user named; it is then never started from here, because
                 nobody knows with which data.
+            folder: Where the agent works, for the record of its repository.
 
         Raises:
             ValueError: `stated_url` is not a URL, or what `TANDEM_TOKEN` holds is no token.
@@ -123,10 +94,7 @@ class BrokerLocator:
         # Here, so that later a URL is all that can be wrong.
         stated_token()
         self._stated_url = stated_url
-        chosen = None if stated_url else stated_data_dir()
-        self._data_dir = chosen or platforms.data_dir()
-        # Whoever listens at the usual port has other data than the user chose.
-        self._usual_url = None if chosen else DEFAULT_URL
+        self._folder = folder
         self._lock = threading.Lock()
         self._client = self._locate()
         self._starting: Launch | None = None
@@ -139,16 +107,21 @@ class BrokerLocator:
         """Requests to where the broker is, as far as is known; null if none is known."""
         return self._client
 
-    def revive(self, failed: HttpClient | None) -> None:
-        """Look again where the broker is after `failed` did not reach it, and start one if it may be started."""
+    def revive(self, failed: HttpClient | None, failure: HttpFailure | None = None) -> None:
+        """Look again where the broker is after `failed` did not reach it, and start one if it may be started.
+
+        Args:
+            failed: What did not reach it.
+            failure: Why; a stranger at its port leaves that port alone.
+        """
         with self._lock:
             if failed is not self._client:
                 return
             found = self._locate()
             if found is not None and (failed is None or found.target.url != failed.target.url):
                 self._client = found
-            elif self._stated_url is None:
-                self._start_if_due()
+            elif self._location.is_own:
+                self._start_if_due(("--port", "0") if isinstance(failure, Stranger) else ())
 
     def answered(self) -> None:
         """The broker is there: the next outage is a new one."""
@@ -158,35 +131,25 @@ class BrokerLocator:
     def refusal(self, failure: HttpFailure) -> dict[str, Any]:
         """The envelope's error for a request that found no broker."""
         where = f" at {self._client.target.url}" if self._client else ""
-        advice = "Is it running?" if self._stated_url else "Start it with 'tandem up --background', then call again."
+        advice = self._location.advice(failure)
         trouble = f" The last attempt to start it said: {self._trouble}" if self._trouble else ""
         return {
             "code": "UNAVAILABLE",
-            "message": f"The Tandem broker{where} cannot be reached: {failure}. {advice}{trouble}",
-            "details": {"broker": self._client.target.url if self._client else None},
+            "message": f"The Tandem broker{where} cannot be reached: {failure}. {advice}.{trouble}",
+            "details": {
+                "broker": self._client.target.url if self._client else None,
+                "from": self._location.origin,
+            },
             "retryable": True,
         }
 
     def _locate(self) -> HttpClient | None:
-        if self._stated_url is not None:
-            return self._client_of(self._stated_url)
-        for url in (published_url(self._data_dir), self._usual_url):
-            try:
-                if url is not None:
-                    return self._client_of(url)
-            except ValueError:
-                # Edited by hand: as good as none.
-                continue
-        return None
+        found = self._location = locate(self._stated_url, self._folder)
+        if found.url is None:
+            return None
+        return HttpClient(Target(found.url), credentials=Credentials(found), owner_dir=found.owner_dir)
 
-    def _client_of(self, url: str) -> HttpClient:
-        return HttpClient(Target(url), credentials=Credentials(url, self._published_in))
-
-    def _published_in(self) -> str:
-        """Where a broker of this user leaves its token, also for one that was named by its URL."""
-        return self._data_dir if self._stated_url is None else find_data_dir()
-
-    def _start_if_due(self) -> None:
+    def _start_if_due(self, options: Sequence[str]) -> None:
         if self._starting is not None:
             if not self._starting.has_ended():
                 return
@@ -197,6 +160,6 @@ class BrokerLocator:
         self._next_start = time.monotonic() + self._pause_seconds
         self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
         try:
-            self._starting = start_broker(self._data_dir)
+            self._starting = start_broker(self._location.data_dir, options)
         except OSError as error:
             self._trouble = str(error)

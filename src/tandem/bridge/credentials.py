@@ -14,7 +14,7 @@ import time
 
 TYPE_CHECKING = False  # every commit waits for what is imported here, and `typing` takes a third of a start
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from tandem.bridge.location import BrokerLocation
 
 TOKEN_VARIABLE = "TANDEM_TOKEN"  # noqa: S105 - the variable's name
 RUNTIME_FILE = "broker.json"
@@ -83,18 +83,17 @@ def headers(token: str | None) -> dict[str, str]:
 class Credentials:
     """The token for one broker. Safe to share between threads."""
 
-    def __init__(self, url: str, data_dir: Callable[[], str]) -> None:
+    def __init__(self, broker: BrokerLocation) -> None:
         """Nothing is read yet but the environment.
 
         Args:
-            url: Where the requests go.
-            data_dir: The data folder that may hold the token for it; asked only if it is needed.
+            broker: Where the requests go; its data folder may hold the token.
 
         Raises:
             NoToken: `TANDEM_TOKEN` holds something else.
         """
-        self._url = url.rstrip("/")
-        self._data_dir = data_dir
+        self._url = (broker.url or "").rstrip("/")
+        self._data_dir = broker.data_dir
         self._token = stated_token()
         self._is_settled = self._token is not None
         self._was_read = False
@@ -120,7 +119,7 @@ class Credentials:
 
     def _read(self) -> bool:
         """Look what is there now; says whether any broker is published."""
-        found = published(self._data_dir())
+        found = published(self._data_dir)
         self._token = found.token if found is not None and found.url.rstrip("/") == self._url else None
         self._was_read = True
         return found is not None

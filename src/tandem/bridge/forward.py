@@ -117,6 +117,7 @@ class Forwarder:
                 if outage_since is None or request.was_heard:
                     outage_since = time.monotonic()
                 refused = self._give_up(call, failure, outage_since)
+                reason = failure
             else:
                 self._broker.answered()
                 return
@@ -124,7 +125,7 @@ class Forwarder:
                 self._say(request, messages.refusal(request.message, refused))
                 return
             request.was_heard = False
-            self._broker.revive(client)
+            self._broker.revive(client, reason)
             request.pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 

@@ -8,6 +8,7 @@ Errors:
 
     HttpFailure
     ├── NotSent     the request did not leave whole: the other side cannot have acted on it
+    │   └── Stranger    who answers has not proved to be this user's broker, and was told nothing
     ├── Lost        it left whole, and the answer did not arrive whole: the other side may have acted
     └── Aborted     this side closed the connection, see `Exchange.abort`
 """
@@ -54,6 +55,13 @@ class HttpFailure(Exception):
 
 class NotSent(HttpFailure):
     """The request did not leave whole, so that it can be repeated safely, whatever it is."""
+
+
+class Stranger(NotSent):
+    """Who answers there has not proved that it is this user's broker."""
+
+    def __init__(self) -> None:
+        super().__init__("what answers there has not proved that it is this user's broker")
 
 
 class ResponseLost(HttpFailure):
@@ -261,12 +269,20 @@ class HttpClient:
         target: Where they go.
         silence_seconds: How long it may be silent.
         credentials: The token that goes with each; null for requests that need none.
+        owner_dir: The data folder with whose secret the other side has to prove first that it is this user's broker;
+            null for one that need not.
     """
 
     def __init__(
-        self, target: Target, *, silence_seconds: float = SILENCE_SECONDS, credentials: Credentials | None = None
+        self,
+        target: Target,
+        *,
+        silence_seconds: float = SILENCE_SECONDS,
+        credentials: Credentials | None = None,
+        owner_dir: str | None = None,
     ) -> None:
         self.target = target
+        self._owner_dir = owner_dir
         self._silence_seconds = silence_seconds
         self._credentials = credentials
         self._lock = _thread.allocate_lock()
@@ -328,15 +344,44 @@ class HttpClient:
     def _send(self, request: bytes, exchange: Exchange) -> _Connection:
         connection: _Connection | None = None
         try:
-            connection = self._take_idle() or _Connection(self.target, self._silence_seconds)
+            connection = self._take_idle()
+            is_new = connection is None
+            connection = connection or _Connection(self.target, self._silence_seconds)
             exchange.hold(connection.socket)
+            if is_new and self._owner_dir is not None:
+                self._need_proof(connection, self._owner_dir)
             connection.socket.sendall(request)
-        except (OSError, Aborted) as error:
+        except (OSError, Aborted, Stranger) as error:
             exchange.hold(None)
             if connection is not None:
                 connection.close()
+            if isinstance(error, Stranger):
+                raise
             raise exchange.blame(NotSent, error) from error
         return connection
+
+    def _need_proof(self, connection: _Connection, owner_dir: str) -> None:
+        """Have the other side prove that it is this user's broker: nothing else is sent before.
+
+        Raises:
+            Stranger: It does not.
+            OSError: It hangs up, or is silent.
+        """
+        from tandem.bridge.ownership import is_proven, new_nonce  # who needs no proof need not wait for this
+
+        nonce = new_nonce()
+        head = f"GET {self.target.prefix}/healthz HTTP/1.1\r\nHost: {self.target.authority}\r\nTandem-Nonce: {nonce}"
+        connection.socket.sendall(f"{head}\r\n\r\n".encode())
+        if not connection.reader.peek(1):
+            raise ConnectionResetError("the connection was closed before an answer")
+        try:
+            answer = _read_head(connection)[1]
+            if not is_proven(answer.get("tandem-proof"), nonce, connection.socket, owner_dir):
+                raise Stranger
+            size = int(answer.get("content-length", -1))
+            _exactly(connection.reader.read(_within_limit(size)), size)
+        except ValueError as error:
+            raise Stranger from error
 
     def _take_idle(self) -> _Connection | None:
         while True:

@@ -69,14 +69,15 @@ def run(arguments: list[str]) -> NoReturn:
         sys.exit(0)
     try:
         options = parse(arguments)
-        broker = BrokerLocator(options.broker or os.environ.get("TANDEM_BROKER") or None)
+        folder = os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd()
+        broker = BrokerLocator(options.broker, folder)
     except ValueError as error:
         sys.stderr.write(f"tandem mcp: {error}\n\n{USAGE}")
         sys.exit(_USAGE_STATUS)
     output = Output(sys.stdout.fileno())
     # Nothing but the protocol may reach standard output.
     sys.stdout = sys.stderr
-    finder = ProjectFinder(os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd())
+    finder = ProjectFinder(folder)
     route = Route(options.role, options.project, finder, os.environ.get("TANDEM_AGENT"))
     bridge = Bridge(Forwarder(broker, route, output.write), output.write)
     try:

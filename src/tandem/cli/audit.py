@@ -18,7 +18,6 @@ from rich.console import Group, RenderableType
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from tandem.bridge.broker import published_url
 from tandem.cli.broker import DataDirOption
 from tandem.cli.commands import HELP, CommandGroup, add, command, epilog
 from tandem.cli.connection_options import (
@@ -34,7 +33,7 @@ from tandem.client.session import read_envelope
 from tandem.core.secret_key import Tokens, find
 from tandem.errors import InvalidInput, NotFound, TandemError, Unavailable
 from tandem.gate.contract import GateDecision
-from tandem.hooks import git, pending, remotes, state
+from tandem.hooks import ask, git, pending, remotes, state
 from tandem.hooks.ask import Refused
 from tandem.hooks.findings import SIGNED
 from tandem.hooks.git import HEADS
@@ -211,8 +210,7 @@ def _client(options: ConnectionOptions, gate: GateFile | None) -> TandemClient:
     """A client for the broker that was named, else for the one that the gate asks."""
     if options.broker is not None or gate is None:
         return options.client()
-    url = gate.broker or published_url(gate.data_dir) or gate.usual_url
-    return TandemClient(url, agent=options.agent, data_dir=gate.data_dir)
+    return options.client(ask.location_of(gate))
 
 
 def _asking(

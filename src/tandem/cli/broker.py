@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from tandem.bridge.location import locate
 from tandem.bridge.messages import as_object
 from tandem.cli.commands import Answer, EnvelopeOption, command
 from tandem.cli.terminal import Exit, indented, say, show_data, show_log
@@ -21,7 +22,7 @@ from tandem.core.visible import visible
 from tandem.errors import ConfigInvalid, TandemError, Unavailable
 from tandem.settings.config import Settings, load_settings
 from tandem.settings.instance import STOP_FILE, FolderTaken, Instance, Running, find_running, refuse_foreign_host
-from tandem.setup.background import health, is_full, is_ready, run_in_background
+from tandem.setup.background import is_full, is_ready, look, run_in_background
 
 _log = logging.getLogger("tandem.process")
 
@@ -88,25 +89,23 @@ def status(
     as_json: EnvelopeOption = False,
 ) -> Exit:
     """Say whether the broker runs, where, and since when; exit status 3 if it does not."""
-    settings = load_settings({"data_dir": data_dir}).settings
-    running = find_running(settings.data_dir)
-    url = broker or (running.url if running else None)
-    said = health(url) if url else {}
+    from tandem.client.session import unreachable  # late: a broker that starts needs no client
+
+    found = locate(broker, ".", str(data_dir) if data_dir else None)
+    said, failure = look(found)
     known = as_object(said.get("data")) if said.get("ok") is True else None
-    facts = {"running": known is not None, "url": url, **(known or {})}
-    if broker is None:
-        facts["data_dir"] = str(settings.data_dir)
-    trouble = (as_object(said.get("error")) or {}).get("message")
-    if trouble:
-        facts["trouble"] = trouble
+    facts = {"running": known is not None, "url": found.url, "from": found.origin, **(known or {})}
+    if found.is_own:
+        facts["data_dir"] = found.data_dir
+    if known is None:
+        trouble = (as_object(said.get("error")) or {}).get("message")
+        facts["trouble"] = f"{unreachable(found, failure).message}." if failure else trouble
     if as_json:
         show_data(facts)
-    elif trouble:
-        say(f"The broker at {url} does not serve: {trouble}")
-    elif known is None:
-        say(f"No broker answers{f' at {url}' if url else ''}. Start one with 'tandem up --background'.")
-    else:
+    elif known is not None:
         show_facts(facts)
+    else:
+        say(f"{facts['trouble']}" if failure else f"The broker at {found.url} does not serve: {facts['trouble']}")
     return Exit.DONE if known is not None else Exit.UNREACHABLE
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tandem.bridge.broker import find_data_dir, published_url
+from tandem.bridge.location import BrokerLocation, locate
 from tandem.bridge.project import owner, top_level
 from tandem.cli.identity import caller
 from tandem.client import TandemClient
@@ -93,10 +93,10 @@ class ConnectionOptions:
     new: NewOption = False
     data_dir: str | None = None
 
-    def client(self) -> TandemClient:
-        """A client for the broker: the one that was named, else the one that runs for this user."""
-        url = self.broker or published_url(self.data_dir or find_data_dir())
-        return TandemClient(url, agent=caller(self.agent).name, data_dir=self.data_dir, answer_s=answer_seconds())
+    def client(self, location: BrokerLocation | None = None) -> TandemClient:
+        """A client for the broker: by the one rule of `bridge.location`, or one that is known already."""
+        found = location or locate(self.broker, ".", self.data_dir)
+        return TandemClient(found, agent=caller(self.agent).name, answer_s=answer_seconds())
 
 
 async def need_project(client: TandemClient, options: ConnectionOptions, gate: GateFile | None = None) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from tandem.bridge.broker import published_url
+from tandem.bridge.location import locate, published_url
 from tandem.cli.audit import verified
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import BrokerOption, JsonOption
@@ -93,9 +93,9 @@ async def check_database(here: DoctorContext) -> list[Finding]:
     except ConfigInvalid:
         # The settings' own finding.
         return []
-    stated = here.broker or (here.gate.broker if here.gate else None)
-    if stated is not None and stated != published_url(str(settings.data_dir)):
-        return [skipped("database", f"It is that of {stated}; there: tandem audit verify")]
+    meant = locate(here.broker, str(here.folder))
+    if not meant.is_own and meant.url != published_url(str(settings.data_dir)):
+        return [skipped("database", f"It is that of {meant.url}; there: tandem audit verify")]
     try:
         found = await _audited(here, settings)
     except NotFound as error:

@@ -299,10 +299,9 @@ async def _step(order: StepRequest, asked: StepOptions, options: ConnectionOptio
     # With the gate on, commits are judged by its broker, whatever the environment says; an option still counts.
     is_of_environment = situation.gate is not None and options.broker == os.environ.get("TANDEM_BROKER")
     stated = None if is_of_environment else options.broker
-    data_dir = situation.gate.data_dir if situation.gate and stated is None else None
     # By the name that it proposes under: else who accepts a counter-patch might be its author.
     agent = options.agent or asked.agent_type or ROLES.get(order.step)
-    broker = TandemClient(situation.broker_url(stated), agent=agent, data_dir=data_dir, answer_s=answer_seconds())
+    broker = TandemClient(situation.broker(stated), agent=agent, answer_s=answer_seconds())
     async with broker as client, progress(f"gate {order.step}"):
         project = await need_project(client, options, situation.gate)
         outcome = await StepRun(order, situation, client, project, say, asked.agent_type).outcome()

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,7 +17,6 @@ from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.persons import need_person, refuse_agents
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
-from tandem.client import Unreachable
 from tandem.errors import Forbidden, InvalidInput
 from tandem.gate.contract import SIGNER
 from tandem.hooks import ask, git, override, person, state
@@ -175,16 +174,8 @@ def _signers(stated: Sequence[str]) -> tuple[str, ...]:
 @asynccontextmanager
 async def _calling(options: ConnectionOptions, gate: GateFile | None) -> AsyncGenerator[Call, None]:
     """Calls the broker that was named, else the gate's, which need not be the one that the environment means."""
-    url = options.broker or (ask.url_of(gate) if gate is not None else None)
-    if url is None and gate is not None:
-
-        async def nobody(_operation: str, _arguments: Mapping[str, Any]) -> Any:
-            raise Unreachable(f"None runs on {gate.data_dir}. Start it with: tandem up --background", broker=None)
-
-        yield nobody
-        return
-    data_dir = gate.data_dir if gate is not None and options.broker is None else None
-    async with ConnectionOptions(url, None, options.agent, data_dir=data_dir).client() as client:
+    located = ask.location_of(gate) if gate is not None and options.broker is None else None
+    async with options.client(located) as client:
         yield client.data
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.text import Text
 
+from tandem.bridge.location import VARIABLE
 from tandem.cli import identity
 from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.persons import confirm, refuse_agents
@@ -241,26 +242,26 @@ async def init(
     Finds Claude Code, Codex, Gemini CLI, OpenCode and Cursor. Merges into files that are there and leaves the rest of
     them as it is, to the byte. Run it again at any time; 'tandem uninit' takes back exactly what it did.
     """
-    wish = InitOptions(tuple(client or ()), gate, name, broker)
+    wish = InitOptions(tuple(client or ()), gate, name, broker, os.environ.get(VARIABLE) or None)
     if not dry_run:
         clean(Path.cwd())
     plan = plan_init(Path.cwd(), Path.home(), os.environ, wish)
-    stated = wish.broker or os.environ.get("TANDEM_BROKER") or (plan.before.broker if plan.before else None)
+    stated = wish.broker or wish.gate_broker or (plan.before.broker if plan.before else None)
     report = SetupReport("init", plan, dry_run=dry_run)
     if dry_run:
-        found = await find_broker(stated)
+        found = await find_broker(stated, ".")
         if found is not None:
             report.broker = found.url
-            async with TandemClient(found.url) as broker_client:
+            async with TandemClient(found) as broker_client:
                 report.project = await registered_as(broker_client.data, plan.root)
         return show_diff(report, wish.name, as_json=as_json)
     if plan.changes and not yes:
         _ask(report.question())
     async with progress("looking for the broker"):
-        reached = await reach_broker(stated)
-    async with TandemClient(reached.url) as broker_client, progress("setting up"):
+        reached, report.started = await reach_broker(stated, ".")
+    async with TandemClient(reached) as broker_client, progress("setting up"):
         report.done = await set_up(broker_client.data, plan, wish, _person())
-    report.broker, report.started, report.project = reached.url, reached.started, report.done.project
+    report.broker, report.project = reached.url, report.done.project
     return show_report(report, as_json=as_json)
 
 
@@ -281,8 +282,7 @@ async def uninit(*, dry_run: DryRunOption = False, yes: YesOption = False, as_js
         refuse_agents(report.question())
     if not yes:
         _ask(report.question())
-    found = await find_broker(os.environ.get("TANDEM_BROKER") or None)
-    async with TandemClient(found.url if found else None) as client, progress("taking back"):
+    async with TandemClient() as client, progress("taking back"):
         report.done = await take_back(client.data, plan)
     return show_report(report, as_json=as_json)
 

@@ -43,8 +43,8 @@ async def open_pages(
         raise typer.BadParameter("A review knows its project: give one of the two.", param_hint="--project")
     path = _path(review, project)
     async with progress("looking for the broker"):
-        reached = await reach_broker(broker)
-        async with TandemClient(reached.url) as client:
+        reached, started = await reach_broker(broker, ".")
+        async with TandemClient(reached) as client:
             if project is not None:
                 await ensure_known(client, project, may_be_new=False)
             if review is not None:
@@ -52,15 +52,15 @@ async def open_pages(
                 await client.get_review_status(review_id=review)
             login = await client.data("create_login", {})
     logs_in = login["expires_in_s"] > 0
-    address = reached.url.rstrip("/") + (f"{login['path']}&{urlencode({'to': path})}" if logs_in else path)
+    address = (reached.url or "").rstrip("/") + (f"{login['path']}&{urlencode({'to': path})}" if logs_in else path)
     obstacle = None if print_only else _obstacle(address) or (_onlookers() if logs_in else None)
     opened = not print_only and obstacle is None and webbrowser.open(address)
     if as_json:
-        facts = {"url": address, "opened": opened, "started": reached.started}
+        facts = {"url": address, "opened": opened, "started": started}
         show_data(facts)
         return
     typer.echo(address)
-    if reached.started:
+    if started:
         say("The broker did not run and was started; 'tandem down' stops it.")
     if logs_in and not opened:
         say(f"This address logs one browser in as you, once, within {login['expires_in_s']} s: give it to nobody.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem.bridge.broker import DEFAULT_URL
+from tandem.bridge.location import DEFAULT_URL
 from tandem.client.session import TandemClient, Unreachable
 
 __all__ = ["DEFAULT_URL", "TandemClient", "Unreachable"]

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from tandem.bridge.broker import DEFAULT_URL, find_data_dir
 from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
 from tandem.bridge.http import Aborted, Exchange, HttpClient, HttpFailure, NotSent, Target, quoted
+from tandem.bridge.location import BrokerLocation, locate
 from tandem.client.methods import Operations
 from tandem.client.table import OPERATIONS
 from tandem.errors import ConfigInvalid, InternalError, InvalidInput, Unavailable, error_from
@@ -90,28 +90,31 @@ class TandemClient(Operations):
     takes longer than all else that most commands do.
 
     Args:
-        url: The broker; by default the one at its default address on this machine.
+        url: The broker; by default the one that commands take, too: `TANDEM_BROKER`, that of the repository one is
+            in, else this user's own.
         project: The project of calls that name none.
         agent: Who is calling, for the log (`Tandem-Agent`).
         data_dir: The data folder of that broker, if it is not the user's own.
         answer_s: The longest that a call takes in all, tries again included; default: no limit but that on silence.
 
     Attributes:
-        url: The broker's address.
+        url: The broker's address; empty if it runs nowhere.
+        location: How that is known.
     """
 
     def __init__(
         self,
-        url: str | None = None,
+        url: str | BrokerLocation | None = None,
         project: str | None = None,
         agent: str | None = None,
         *,
         data_dir: str | None = None,
         answer_s: float | None = None,
     ) -> None:
-        self.url = (url or DEFAULT_URL).rstrip("/")
+        located = isinstance(url, BrokerLocation)
+        self.location = url if located else locate(url, ".", data_dir)
+        self.url = (self.location.url or "").rstrip("/")
         self._answer_s = answer_s
-        self._data_dir = data_dir
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if agent is not None:
             self._headers["Tandem-Agent"] = agent
@@ -176,7 +179,7 @@ class TandemClient(Operations):
                 may_retry = not isinstance(failure, Aborted) and (is_repeatable or isinstance(failure, NotSent))
                 delay_seconds = next(delays_seconds, None) if may_retry else None
                 if delay_seconds is None:
-                    raise self._unreachable(failure) from failure
+                    raise unreachable(self.location, failure) from failure
                 await asyncio.sleep(delay_seconds)
             else:
                 self._contacted = True
@@ -285,7 +288,7 @@ class TandemClient(Operations):
         if not content.lstrip().startswith((b'{"ok":', b'{"ok" :')):
             raise Unreachable(
                 f"What answers at {self.url} is not a Tandem broker (HTTP {status}). "
-                "Check --broker or TANDEM_BROKER, or start one with: tandem up --background",
+                f"The address is from {self.location.origin}. {self.location.advice()}",
                 url=self.url,
             )
         return content
@@ -316,22 +319,29 @@ class TandemClient(Operations):
     def _client(self) -> HttpClient:
         if self._http is None:
             try:
-                credentials = Credentials(self.url, lambda: self._data_dir or find_data_dir())
-                self._http = HttpClient(Target(self.url), silence_seconds=_ANSWER_SECONDS, credentials=credentials)
+                self._http = HttpClient(
+                    Target(self.url),
+                    silence_seconds=_ANSWER_SECONDS,
+                    credentials=Credentials(self.location),
+                    owner_dir=self.location.owner_dir,
+                )
             except NoToken as error:
                 raise ConfigInvalid(str(error), setting=TOKEN_VARIABLE, origin="environment") from None
             except ValueError as error:
-                raise self._unreachable(error) from error
+                raise unreachable(self.location, error) from error
             if not "".join(self._headers.values()).isprintable():
                 raise InvalidInput("The agent's name must be a single line of text.", field="agent")
         return self._http
 
-    def _unreachable(self, failure: Exception) -> Unreachable:
-        reason = str(failure) or type(failure).__name__
-        return Unreachable(
-            f"No broker answers at {self.url} ({reason}). Start it with: tandem up --background",
-            url=self.url,
-        )
+
+def unreachable(broker: BrokerLocation, failure: Exception) -> Unreachable:
+    """That a broker does not answer: where it was looked for, who said so, and what to do."""
+    advice = broker.advice(failure)
+    if not broker.url:
+        return Unreachable(f"No broker runs on {broker.data_dir}. {advice}", url=None, origin=broker.origin)
+    reason = str(failure) or type(failure).__name__
+    said = f"No broker answers at {broker.url}, from {broker.origin} ({reason}). {advice}"
+    return Unreachable(said, url=broker.url, origin=broker.origin)
 
 
 def read_envelope(envelope: bytes, answer: type[Answer]) -> Answer:

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from tandem.bridge.broker import find_data_dir
+from tandem.bridge.location import find_data_dir
 from tandem.errors import TandemError
 from tandem.gsd.overlay import OverlayPlan, Overlays
 from tandem.gsd.rollback.publishing import Note

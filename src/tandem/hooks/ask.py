@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 
-from tandem.bridge.credentials import REFUSED_CODE, Credentials, NoToken, published
+from tandem.bridge.credentials import REFUSED_CODE, Credentials, NoToken
 from tandem.bridge.http import HttpClient, HttpFailure, Target
+from tandem.bridge.location import of_record
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any, Self
 
+    from tandem.bridge.location import BrokerLocation
     from tandem.hooks.state import GateFile
 
 SILENCE_SECONDS = 20.0
@@ -47,12 +49,11 @@ class Unreachable(Exception):
         url: Where it was looked for; null if it has left no address.
     """
 
-    def __init__(self, url: str | None, reason: str) -> None:
-        where = f" at {url}" if url else ""
-        super().__init__(
-            f"The Tandem broker{where} cannot be reached ({reason}). Start it with: tandem up --background"
-        )
-        self.url = url
+    def __init__(self, location: BrokerLocation, reason: Exception | str, trouble: str = "") -> None:
+        where = f" at {location.url}" if location.url else ""
+        failure = reason if isinstance(reason, HttpFailure) else None
+        super().__init__(f"The Tandem broker{where} cannot be reached ({reason}). {trouble}{location.advice(failure)}")
+        self.url = location.url
 
 
 class GateClient:
@@ -72,7 +73,7 @@ class GateClient:
         """
         self._gate = gate
         self._agent = agent or AGENT
-        self._url: str | None = None
+        self._location = location_of(gate, is_server=is_server)
         self._client: HttpClient | None = None
         self._is_compared = is_server
 
@@ -102,22 +103,28 @@ class GateClient:
             error: dict[str, Any] = envelope["error"]
             refused = Refused(error["code"], error["message"], error.get("details", {}))
         except HttpFailure as failure:
-            raise Unreachable(self._url, str(failure)) from failure
+            raise Unreachable(self._location, failure) from failure
         except NoToken as failure:
             raise Refused(REFUSED_CODE, str(failure), {}) from failure
         except (ValueError, KeyError, TypeError) as failure:
-            raise Unreachable(self._url, "what answers there is no Tandem broker") from failure
+            raise Unreachable(self._location, "what answers there is no Tandem broker") from failure
         raise refused
 
     def _connected(self) -> HttpClient:
-        url = self._url = url_of(self._gate)
-        if url is None:
-            raise Unreachable(None, f"none runs on {self._gate.data_dir}")
-        credentials = Credentials(url, lambda: self._gate.data_dir)
+        found = self._location
+        if found.url is None:
+            raise Unreachable(found, f"none runs on {found.data_dir}")
         try:
-            return HttpClient(Target(url), silence_seconds=SILENCE_SECONDS, credentials=credentials)
+            return HttpClient(
+                Target(found.url),
+                silence_seconds=SILENCE_SECONDS,
+                credentials=Credentials(found),
+                owner_dir=found.owner_dir,
+            )
+        except NoToken:
+            raise
         except ValueError as error:
-            raise Unreachable(url, str(error)) from error
+            raise Unreachable(found, str(error)) from error
 
     def check_gate(
         self, changes: list[dict[str, str]], signed: Sequence[str] = (), head: str | None = None, *, sign: bool = False
@@ -167,7 +174,16 @@ def wait_for(reviews: Sequence[str]) -> list[str]:
     return [f"Wait for it: tandem review status {review_id} --wait" for review_id in reviews]
 
 
+def location_of(gate: GateFile, *, is_server: bool = False) -> BrokerLocation:
+    """Where a gate's broker is.
+
+    Args:
+        gate: The switch.
+        is_server: Whether it is on a server, where the repository's owner is not whoever runs the broker.
+    """
+    return of_record(gate.broker, gate.data_dir, gate.usual_url, is_trusted=is_server)
+
+
 def url_of(gate: GateFile) -> str | None:
-    """Where a gate's broker is: the one that was named, else the one on its data; null if that has left no address."""
-    found = published(gate.data_dir) if gate.broker is None else None
-    return gate.broker or (found.url if found is not None else gate.usual_url)
+    """That broker's address; null if it has left none."""
+    return location_of(gate).url

@@ -8,13 +8,14 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url, start_broker, stated_data_dir
-from tandem.bridge.http import HttpClient, HttpFailure, Target
+from tandem.bridge.broker import start_broker
+from tandem.bridge.http import HttpClient, HttpFailure, NotSent, Stranger, Target
+from tandem.bridge.location import BrokerLocation, locate
 from tandem.bridge.messages import as_object
+from tandem.bridge.ownership import new_nonce
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 from tandem.settings.instance import Running, find_running
 
@@ -26,50 +27,56 @@ _SILENCE_SECONDS = 5.0
 _LEAST_ROOM_BYTES = 1_000_000
 """A start takes about half of it."""
 
-_JSON = {"Content-Type": "application/json", "Accept": "application/json"}
+_ASKED = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerAddress:
-    """A broker that answers.
+async def find_broker(stated: str | None, folder: str | None = None) -> BrokerLocation | None:
+    """The broker that is meant, by the one rule; null if it does not answer, or does not prove whose it is.
 
-    Attributes:
-        url: Where it is.
-        started: Whether it was started for this.
+    Args:
+        stated: The one that was named.
+        folder: Where the record of a repository is looked for.
     """
-
-    url: str
-    started: bool
-
-
-async def find_broker(stated: str | None) -> BrokerAddress | None:
-    """The broker that was named, else the one of this user's data folder; null if it does not answer."""
-    usual = None if stated_data_dir() else DEFAULT_URL
-    for url in (stated,) if stated else (published_url(find_data_dir()), usual):
-        # That it refuses, or is not ready, is an answer.
-        if url is not None and "ok" in await asyncio.to_thread(health, url):
-            return BrokerAddress(url, started=False)
-    return None
+    found = locate(stated, folder)
+    _, failure = await asyncio.to_thread(look, found)
+    return found if failure is None else None
 
 
-async def reach_broker(stated: str | None) -> BrokerAddress:
-    """As `find_broker`, but one that does not run is started, unless it was named.
+async def reach_broker(stated: str | None, folder: str | None = None) -> tuple[BrokerLocation, bool]:
+    """As `find_broker`, but one that does not run is started, unless it was named; and whether it was started.
 
     Raises:
         Unreachable: The one that was named does not answer.
         ConfigInvalid: None can be started in the data folder.
         Unavailable: The one that was started does not answer.
     """
-    found = await find_broker(stated)
-    if found is not None:
-        return found
-    if stated:
+    meant = locate(stated, folder)
+    _, failure = await asyncio.to_thread(look, meant)
+    if failure is None:
+        return meant, False
+    if not meant.is_own:
         # Late: a broker that starts needs no client.
-        from tandem.client import Unreachable
+        from tandem.client.session import unreachable
 
-        raise Unreachable(f"No broker answers at {stated}; start it there, or leave --broker out.", broker=stated)
-    running = await run_in_background(Path(find_data_dir()))
-    return BrokerAddress(running.url, started=True)
+        raise unreachable(meant, failure)
+    port = ("--port", "0") if isinstance(failure, Stranger) else ()
+    await run_in_background(Path(meant.data_dir), port)
+    return locate(None, None, meant.data_dir), True
+
+
+def look(broker: BrokerLocation) -> tuple[dict[str, Any], HttpFailure | None]:
+    """What a broker says of itself at `/healthz`, in its envelope; else why it says nothing. Blocks.
+
+    Raises:
+        InvalidInput: Its address is no URL.
+    """
+    if broker.url is None:
+        return {}, NotSent(f"none runs on {broker.data_dir}")
+    try:
+        said = _exchanged(broker.url, "GET", "/healthz", b"", broker.owner_dir)[1]
+    except HttpFailure as failure:
+        return {}, failure
+    return said, None if "ok" in said else NotSent("what answers there is no Tandem broker")
 
 
 async def run_in_background(
@@ -121,7 +128,7 @@ def is_ready(url: str) -> bool:
 
 
 def health(url: str) -> dict[str, Any]:
-    """The envelope of `/healthz`; empty if no broker is there. Blocks; see `ask`."""
+    """The envelope of `/healthz`, with the broker's data folder; empty if no broker is there. Blocks; see `ask`."""
     return ask(url, "GET", "/healthz")[1]
 
 
@@ -132,12 +139,21 @@ def ask(url: str, method: str, path: str, body: bytes = b"") -> tuple[int, dict[
         InvalidInput: That is no URL of a broker.
     """
     try:
-        client = HttpClient(Target(url), silence_seconds=_SILENCE_SECONDS)
+        return _exchanged(url, method, path, body)
+    except HttpFailure:
+        return 0, {}
+
+
+def _exchanged(
+    url: str, method: str, path: str, body: bytes, owner_dir: str | None = None
+) -> tuple[int, dict[str, Any]]:
+    try:
+        client = HttpClient(Target(url), silence_seconds=_SILENCE_SECONDS, owner_dir=owner_dir)
     except ValueError as error:
         raise InvalidInput(f"{error}.", field="broker") from error
     with closing(client):
         try:
-            answer = client.request(method, path, body, _JSON)
+            answer = client.request(method, path, body, _ASKED | {"Tandem-Nonce": new_nonce()})
             return answer.status, as_object(json.loads(answer.read()))
-        except (HttpFailure, ValueError):
+        except ValueError:
             return 0, {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -11,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url, stated_data_dir
+from tandem.bridge.http import Stranger
+from tandem.bridge.location import configured_url, find_data_dir, locate, of_record, stated_data_dir
+from tandem.bridge.messages import as_object
 from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.core.files import write_atomically
@@ -20,6 +23,7 @@ from tandem.git.runner import GitFailed
 from tandem.hooks import ask, enforcement, git, liveness, pending, planning, proof, remotes, state
 from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
 from tandem.setup import githooks, registration
+from tandem.setup.background import health, look
 from tandem.setup.githooks import Installed
 from tandem.setup.registration import Call, main_worktree, registered_as
 
@@ -129,6 +133,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
             sign = before.sign if wish.sign is None else wish.sign
             project = wish.project or await _on_record(call, before, main_worktree(place))
             wish = replace(wish, project=project, broker=wish.broker or before.broker, strict=strict, sign=sign)
+        data_dir = await asyncio.to_thread(_data_dir_of, wish.broker)
         root = main_worktree(place)
         project = await _registered(call, wish.project, root)
         known = await call("get_gate", {"project": project})
@@ -142,6 +147,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
         starts = [git.resolve(place, _HEADS + branch) for branch in branches if branch not in standing]
         accepted = [*_resolved(place, wish.accepted).values(), *(oid for oid in starts if oid)]
         gate = new_gate(place, root, project, replace(wish, branches=branches), githooks.found(place))
+        gate.data_dir = data_dir
         here = gate.here()
         # The person seals with what they have for the gate that they loosen.
         request = proof.proved(
@@ -161,6 +167,23 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
         gate.hooks = githooks.install(place, branches).facts()
         write(gate)
         return gate
+
+
+def _data_dir_of(url: str | None) -> str:
+    """The data folder of the broker that is to be on record: one on this machine proves itself to the hooks by it.
+
+    Raises:
+        ConfigInvalid: It does not prove that it is this user's, so that no hook would ask it.
+    """
+    own = find_data_dir()
+    if url is None or of_record(url, own, None).owner_dir is None:
+        return own
+    said = as_object(health(url).get("data")) or {}
+    named = of_record(url, str(said.get("data_dir", own)), None)
+    failure = look(named)[1]
+    if isinstance(failure, Stranger):
+        raise ConfigInvalid(f"No hook would ask {url}: {failure}. {named.advice(failure)}.", setting="broker")
+    return named.data_dir
 
 
 async def _on_record(call: Call, before: GateFile, root: Path) -> str:
@@ -312,13 +335,14 @@ async def differences(call: Call, gate: GateFile) -> list[str]:
 async def _elsewhere(gate: GateFile) -> str | None:
     """That the user's own broker has the gate of this folder, and another broker is asked; null if that is not so."""
     data_dir = find_data_dir()
-    url, asked = published_url(data_dir), ask.url_of(gate)
+    own, asked = locate(None, None, data_dir), ask.url_of(gate)
+    url = own.url
     if url is None or url == asked:
         return None
     try:
-        async with TandemClient(url, data_dir=data_dir) as own:
-            name = await registered_as(own.data, Path(gate.root))
-            known = await own.data("get_gate", {"project": name}) if name else None
+        async with TandemClient(own) as owner:
+            name = await registered_as(owner.data, Path(gate.root))
+            known = await owner.data("get_gate", {"project": name}) if name else None
     except TandemError:
         # It is away, and may be for good.
         return None
@@ -365,7 +389,7 @@ def new_gate(
         "enabled": True,
         "broker": wish.broker,
         "data_dir": find_data_dir(),
-        "usual_url": None if stated_data_dir() else DEFAULT_URL,
+        "usual_url": None if stated_data_dir() else configured_url(),
         "config_dir": str(Path(os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()).absolute()),
         "branches": list(wish.branches or ()),
         "switched_at": None,

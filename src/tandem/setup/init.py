@@ -16,7 +16,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from tandem.bridge.broker import find_data_dir
+from tandem.bridge.location import find_data_dir
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.hooks import pending, state
 from tandem.hooks.commit import RECORDING
@@ -113,12 +113,14 @@ class InitOptions:
         gate: Whether to have commits refused that are not approved.
         name: The project's name; null for the folder's.
         broker: The broker's URL; null for the one of an earlier `init`, else the one that runs for this user.
+        gate_broker: The one that the gate is to ask if none is named otherwise: hooks do not look at the environment.
     """
 
     clients: tuple[str, ...] = ()
     gate: bool = False
     name: str | None = None
     broker: str | None = None
+    gate_broker: str | None = None
 
 
 @dataclass
@@ -339,7 +341,7 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) ->
         )
         for step in _write(plan, record):
             undo.callback(step)
-        switched = plan.gate and await _switch_on(call, plan, project, record.broker)
+        switched = plan.gate and await _switch_on(call, plan, project, record.broker or wish.gate_broker)
         undo.pop_all()
     gate = gate_switch.switch(plan.place)
     done = Done(project, is_new, gate is not None and gate.enabled, switched)

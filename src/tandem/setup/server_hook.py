@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tandem.bridge import credentials
-from tandem.bridge.broker import find_data_dir, published_url
+from tandem.bridge.location import find_data_dir, published_url
 from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput
 from tandem.hooks import git, state

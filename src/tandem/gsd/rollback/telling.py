@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tandem.bridge.broker import find_data_dir
+from tandem.bridge.location import find_data_dir
 from tandem.bridge.project import main_worktree
 from tandem.client import TandemClient
 from tandem.core.files import write_atomically

@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from tandem.bridge.broker import DEFAULT_URL, find_data_dir, published_url
+from tandem.bridge.location import BrokerLocation, locate
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 from tandem.gsd.steps.documents import NOBODY, DocumentIdentity
@@ -131,7 +131,7 @@ class StepContext:
             self.planning, trusted=trust.trusts(folder, self.planning.root, self.planning.sources)
         )
 
-    def broker_url(self, stated: str | None) -> str:
+    def broker(self, stated: str | None) -> BrokerLocation:
         """Where the broker is: where the person says, else where the gate says, else this user's own.
 
         Raises:
@@ -139,15 +139,15 @@ class StepContext:
         """
         gate = self.gate
         if stated is not None or gate is None:
-            return stated or published_url(find_data_dir()) or DEFAULT_URL
-        url = ask.url_of(gate)
-        if url is None:
+            return locate(stated, str(self.folder))
+        found = ask.location_of(gate)
+        if found.url is None:
             raise Unavailable(
                 f"The gate is on and no broker runs on {gate.data_dir}. Start it with: "
                 f"tandem up --background --data-dir {gate.data_dir}",
                 data_dir=gate.data_dir,
             )
-        return url
+        return found
 
 
 def look(folder: Path) -> StepContext:

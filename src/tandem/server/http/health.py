@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
+from tandem.bridge import ownership
 from tandem.errors import Unavailable
-from tandem.server.asgi.exchange import Exchange, send_outcome, send_refusal
+from tandem.server.asgi.exchange import Exchange, Headers, send_outcome, send_refusal
 from tandem.server.dispatch import CallResult
 
+_NONCE = re.compile(rf"[0-9a-f]{{{2 * ownership.NONCE_BYTES}}}")
 RETRY_AFTER = ((b"retry-after", b"1"),)
 
 
@@ -26,6 +29,25 @@ class BrokerPhase(StrEnum):
     """What runs is finished; nothing new is begun."""
 
 
+class Identity:
+    """Whose broker this is, for whoever asks at `/healthz` with a number in `Tandem-Nonce`."""
+
+    def __init__(self, data_dir: str, owner_key: bytes) -> None:
+        self._data_dir = data_dir
+        self._owner_key = owner_key
+
+    def answer(self, exchange: Exchange) -> tuple[Headers, Mapping[str, str]]:
+        """The proof, which only the owner can read, and where its secret is, for those on this machine."""
+        nonce = exchange.headers.get(b"tandem-nonce", b"").decode("latin-1")
+        server = exchange.scope.get("server")
+        if not server or not _NONCE.fullmatch(nonce):
+            return (), {}
+        host, port = server
+        made = ownership.proof(self._owner_key, nonce, host, port)
+        is_here = host == "::1" or host.startswith("127.")
+        return ((b"tandem-proof", made.encode()),), {"data_dir": self._data_dir} if is_here else {}
+
+
 class Health:
     """The broker's state of life and the facts that go with it.
 
@@ -38,6 +60,7 @@ class Health:
         facts: Callable[[], Mapping[str, Any]],
         phase: BrokerPhase = BrokerPhase.STARTING,
         trouble: Callable[[], str | None] = lambda: None,
+        identity: Identity | None = None,
     ) -> None:
         """Make a report.
 
@@ -45,10 +68,12 @@ class Health:
             facts: Cheap to call; JSON values such as `version`, `pid`, `instance_id`, `log_id`, `uptime_seconds`.
             phase: Where life begins.
             trouble: Why everything is refused though the broker runs, for people; null if it is not. Cheap.
+            identity: Proves whose broker it is; null if it cannot.
         """
         self.phase = phase
         self._facts = facts
         self._trouble = trouble
+        self._identity = identity
 
     def check(self) -> None:
         """Let new work begin, or say why not.
@@ -61,10 +86,14 @@ class Health:
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer `GET /healthz`: 200 when ready, else 503, with the facts either way."""
-        facts = {"phase": self.phase, **self._facts()}
+        facts: dict[str, Any] = {"phase": self.phase, **self._facts()}
+        proof: Headers = ()
+        if self._identity is not None:
+            proof, place = self._identity.answer(exchange)
+            facts |= place
         trouble = self._trouble()
         if self.phase is BrokerPhase.READY and trouble is None:
-            await send_outcome(exchange.send, CallResult(facts))
+            await send_outcome(exchange.send, CallResult(facts), headers=proof)
         else:
             refusal = Unavailable(trouble or f"The broker is {self.phase}.", **facts)
-            await send_refusal(exchange.send, refusal, headers=RETRY_AFTER)
+            await send_refusal(exchange.send, refusal, headers=(*RETRY_AFTER, *proof))

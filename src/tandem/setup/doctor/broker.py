@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import tandem
-from tandem.bridge.broker import find_data_dir
 from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE
+from tandem.bridge.http import HttpFailure, Stranger
+from tandem.bridge.location import BrokerLocation, locate
 from tandem.bridge.messages import as_object
 from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.settings.config import load_settings
-from tandem.setup.background import ask, find_broker, health, reach_broker
+from tandem.setup.background import ask, look, reach_broker
 from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem, skipped
 from tandem.setup.registration import Call
 
@@ -38,12 +39,12 @@ _ASK_FOR_TOKENS = (
 
 async def check_broker(here: DoctorContext) -> list[Finding]:
     """Whether it answers, with the version of this program, and can use its database."""
-    stated = here.broker or (here.gate.broker if here.gate else None)
-    reached = await find_broker(stated)
-    if reached is None:
-        return [await _silence(here, stated)]
-    here.url, here.call = reached.url, _caller(reached.url)
-    facts = await asyncio.to_thread(_facts, reached.url)
+    reached = locate(here.broker, str(here.folder))
+    said, failure = await asyncio.to_thread(look, reached)
+    if failure is not None:
+        return [await _silence(here, reached, failure)]
+    here.url, here.call = reached.url, _caller(reached)
+    facts = as_object(said.get("data")) or as_object(as_object(said.get("error")).get("details"))
     here.facts = facts
     phase = facts.get("phase")
     if phase != "ready":
@@ -75,20 +76,24 @@ def _changed_since(uptime_seconds: float) -> str | None:
     return next((str(file) for file in newer), None)
 
 
-async def _silence(here: DoctorContext, stated: str | None) -> Finding:
+async def _silence(here: DoctorContext, meant: BrokerLocation, failure: HttpFailure) -> Finding:
     """Why nothing answers."""
-    if stated is not None:
-        return problem("broker", f"No broker answers at {stated}.", "start it there, or name another with --broker")
+    if not meant.is_own:
+        said = f"No broker answers at {meant.url}, from {meant.origin}: {failure}."
+        return problem("broker", said, meant.advice(failure))
+    folder = meant.data_dir
     if here.database_trouble:
-        said = f"No broker runs on {find_data_dir()}, and none can with this database."
-        return problem("broker", said, f"mend the database first, then: {_START}")
+        return problem(
+            "broker",
+            f"No broker runs on {folder}, and none can with this database.",
+            f"mend the database first, then: {_START}",
+        )
 
     async def start() -> None:
-        await reach_broker(None)
+        await reach_broker(None, str(here.folder))
 
-    folder = find_data_dir()
     port = load_settings().settings.port
-    if port and await asyncio.to_thread(_is_taken, port):
+    if isinstance(failure, Stranger) or (port and await asyncio.to_thread(_is_taken, port)):
         taken = f"No broker runs on {folder}, and somebody else has its port {port}."
         return problem("broker", taken, "tandem up --background --port 0, or end what listens there")
     return problem("broker", f"No broker runs on {folder}.", _START, start)
@@ -213,18 +218,12 @@ def _stopped(pool: Mapping[str, Any]) -> Finding:
     return problem("reviewers", said, "remove the cause, then: tandem reviewers resume")
 
 
-def _caller(url: str) -> Call:
+def _caller(broker: BrokerLocation) -> Call:
     async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
-        async with TandemClient(url, agent="doctor") as client:
+        async with TandemClient(broker, agent="doctor") as client:
             return await client.data(operation, arguments)
 
     return call
-
-
-def _facts(url: str) -> dict[str, Any]:
-    """What the broker says of itself, ready or not; empty if it says nothing that can be read."""
-    answer = health(url)
-    return as_object(answer.get("data")) or as_object(as_object(answer.get("error")).get("details"))
 
 
 def _is_taken(port: int) -> bool:

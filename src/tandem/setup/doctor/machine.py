@@ -8,7 +8,7 @@ import platform
 import shutil
 from pathlib import Path
 
-from tandem.bridge.broker import find_data_dir
+from tandem.bridge.location import find_data_dir
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.git.runner import Git, ensure_recent
 from tandem.settings.config import load_settings

@@ -1,0 +1,204 @@
+"""Which broker is meant: one rule for the command line, the bridge, the hooks, the Python client and `tandem init`.
+
+In this order: the option `--broker`, `TANDEM_BROKER`, what the repository's git folder has on record, the running
+broker's `broker.json` in this user's data folder, and the configured port. The hooks take only the record, as whoever
+commits sets the environment. See docs/decisions/0024-one-way-to-find-the-broker.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from tandem.bridge.credentials import published
+from tandem.bridge.http import Stranger, Target
+from tandem.bridge.project import pointed_at, top_level
+
+TYPE_CHECKING = False  # as in `credentials`
+if TYPE_CHECKING:
+    from typing import Any
+
+VARIABLE = "TANDEM_BROKER"
+OPTION = "--broker"
+RECORD = "the record in the git folder"
+RUNTIME = "broker.json of this user"
+PORT = "the configured port"
+
+_HERE = "127.0.0.1"
+_USUAL_PORT = "8321"
+DEFAULT_URL = f"http://{_HERE}:{_USUAL_PORT}"
+
+
+class BrokerLocation:
+    """Where a broker is, and how that is known.
+
+    Attributes:
+        url: Its address; null if it runs nowhere.
+        origin: What said so.
+        data_dir: The data folder where it leaves its address and its owner's token.
+        is_own: Whether it is the one on that folder, which may be started when it is away.
+        owner_dir: The data folder with whose secret it has to prove first that it is this user's; null if it need not.
+    """
+
+    __slots__ = ("data_dir", "is_own", "origin", "owner_dir", "url")
+
+    def __init__(self, url: str | None, origin: str, data_dir: str, *, is_own: bool, is_trusted: bool = False) -> None:
+        self.url = url
+        self.origin = origin
+        self.data_dir = data_dir
+        self.is_own = is_own
+        must_prove = not is_trusted and url is not None and (is_own or is_local(url))
+        self.owner_dir = data_dir if must_prove else None
+
+    def advice(self, failure: Exception | None = None) -> str:
+        """What to do when it cannot be reached, a sentence without its full stop."""
+        if isinstance(failure, Stranger) and not self.is_own:
+            return (
+                f"Its data should be in {self.data_dir}. If it is yours, and has other data by now, run: tandem gate on"
+                f" --broker {self.url}. If it is somebody else's and you mean it, put the access token that they gave"
+                " you into TANDEM_TOKEN"
+            )
+        if self.url is not None and not is_local(self.url):
+            return f"Check the address (it is from {self.origin}), and whether the broker runs on that machine"
+        folder = "" if not self.is_own or self.data_dir == find_data_dir() else f" --data-dir {self.data_dir}"
+        if isinstance(failure, Stranger):
+            return (
+                "Another user may have that port, or your own broker is of an older version: 'tandem down' ends it."
+                f" Start yours with: tandem up --background --port 0{folder}"
+            )
+        return f"Start it with: tandem up --background{folder}"
+
+
+def locate(stated: str | None = None, folder: str | None = None, data_dir: str | None = None) -> BrokerLocation:
+    """Which broker is meant; nothing is contacted.
+
+    Args:
+        stated: The URL that an option has.
+        folder: Where the record is looked for; null for nowhere.
+        data_dir: The data folder that was named: then it is the broker on that one, whatever a record says.
+    """
+    variable = os.environ.get(VARIABLE) or None
+    if stated or (variable and data_dir is None):
+        origin = OPTION if stated and stated != variable else VARIABLE
+        # The person's own word: through a tunnel or from a container no broker could prove anything.
+        return BrokerLocation(stated or variable, origin, data_dir or find_data_dir(), is_own=False, is_trusted=True)
+    found = _recorded(folder) if folder is not None and data_dir is None else None
+    own = data_dir or find_data_dir()
+    return found or _on_data(own, None if data_dir or stated_data_dir() else configured_url())
+
+
+def of_record(broker: str | None, data_dir: str, usual_url: str | None, *, is_trusted: bool = False) -> BrokerLocation:
+    """The broker of a gate's switch.
+
+    Args:
+        broker: The URL that was named when it was switched on.
+        data_dir: The data folder of its broker, if none was named.
+        usual_url: Where that listens if it has not said so.
+        is_trusted: Whether the one that was named need not prove whose it is.
+    """
+    if broker is None:
+        found = _on_data(data_dir, usual_url)
+        return BrokerLocation(found.url, RECORD, data_dir, is_own=True)
+    # Its holder's token is for a broker of somebody else, too.
+    is_trusted = is_trusted or bool(os.environ.get("TANDEM_TOKEN", "").strip())
+    return BrokerLocation(broker, RECORD, data_dir, is_own=False, is_trusted=is_trusted)
+
+
+def _on_data(data_dir: str, usual_url: str | None) -> BrokerLocation:
+    found = published(data_dir)
+    if found is not None and _is_url(found.url):
+        return BrokerLocation(found.url, RUNTIME, data_dir, is_own=True)
+    return BrokerLocation(usual_url, PORT, data_dir, is_own=True)
+
+
+def _recorded(folder: str) -> BrokerLocation | None:
+    """The broker that a folder's repository has on record: that of its gate, else the one that `tandem init` was told.
+
+    A file that is of no use counts as none.
+    """
+    root = top_level(folder)
+    if root is None:
+        return None
+    own = os.path.join(root, ".git")
+    git_dir = own if os.path.isdir(own) else pointed_at(own, "gitdir:") or own
+    common = pointed_at(os.path.join(git_dir, "commondir")) or git_dir
+    gate = _facts(common, "gate.json")
+    try:
+        if gate.get("enabled") is not False and _is_broker(gate.get("broker"), gate["data_dir"]):
+            return of_record(gate.get("broker"), gate["data_dir"], gate.get("usual_url"))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        pass  # edited by hand: as good as none
+    named = _facts(git_dir, "init.json").get("broker")
+    return of_record(named, find_data_dir(), None) if isinstance(named, str) and _is_url(named) else None
+
+
+def _facts(git_dir: str, name: str) -> dict[str, Any]:
+    """What a file of Tandem's in a git folder holds; nothing if it cannot be read."""
+    try:
+        with open(os.path.join(git_dir, "tandem", name), "rb") as file:
+            found: Any = json.load(file)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}  # pyright: ignore[reportUnknownVariableType] any JSON object
+
+
+def _is_broker(url: str | None, data_dir: str) -> bool:
+    return os.path.isdir(data_dir) if url is None else _is_url(url)
+
+
+def _is_url(text: str) -> bool:
+    try:
+        Target(text)
+    except ValueError:
+        # Edited by hand: as good as none.
+        return False
+    return True
+
+
+def is_local(url: str) -> bool:
+    """Whether an address is one of this machine's own, which its other users can listen at, too."""
+    try:
+        host = Target(url).host
+    except ValueError:
+        return True
+    return host in {"localhost", "::1"} or host.startswith("127.")
+
+
+def configured_url() -> str | None:
+    """Where a broker listens that is started without options; null if it takes any free port."""
+    port = os.environ.get("TANDEM_PORT") or str(_configured().get("port", _USUAL_PORT))
+    return f"http://{_HERE}:{port}" if port.isdecimal() and port.strip("0") else None
+
+
+def find_data_dir() -> str:
+    """The broker's data folder: `TANDEM_DATA_DIR`, the user's configuration file, the default."""
+    from tandem.core import platforms  # hooks read where it is
+
+    return stated_data_dir() or platforms.data_dir()
+
+
+def stated_data_dir() -> str | None:
+    """The data folder that the user chose; null if it is the default."""
+    stated = os.environ.get("TANDEM_DATA_DIR") or _configured().get("data_dir")
+    return os.path.abspath(os.path.expanduser(stated)) if isinstance(stated, str) else None
+
+
+def _configured() -> dict[str, Any]:
+    """What the user's configuration file says."""
+    from tandem.core import platforms
+
+    folder = os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()
+    try:
+        with open(os.path.join(folder, "config.toml"), "rb") as file:
+            import tomllib  # most users have no such file, and each start would pay for it
+
+            return tomllib.load(file)
+    except (OSError, ValueError):
+        # Absent, or wrong: the broker's own start reports the latter with its place.
+        return {}
+
+
+def published_url(data_dir: str) -> str | None:
+    """The URL that the running broker left in its data folder; null if none did."""
+    found = published(data_dir)
+    return None if found is None else found.url
