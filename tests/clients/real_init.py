@@ -69,6 +69,8 @@ class Place:
                 "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
                 "DISABLE_AUTOUPDATER": "1",
                 "ANTHROPIC_API_KEY": "key",
+                # Else it tries for 20 seconds to reach the service, even to list what is configured here.
+                "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
                 "GEMINI_API_KEY": "key",
                 **environment,
             },
