@@ -135,6 +135,20 @@ def test_a_broker_that_never_comes_is_a_refusal_that_says_what_to_do(
     assert "http://127.0.0.1:9 cannot be reached" in error["message"]
 
 
+def test_a_broker_elsewhere_that_never_comes_is_not_to_be_started_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(forward, "OUTAGE_SECONDS", 0.2)
+    written: list[bytes] = []
+    forwarder = Forwarder(
+        BrokerLocator("http://255.255.255.255:9"), Route(None, "p", ProjectFinder(str(tmp_path)), None), written.append
+    )
+    forwarder.answer(PendingRequest(request(7, "tools/call")))
+    error = json.loads(written[-1])["result"]["structuredContent"]["error"]
+    assert "Check the address (it is from --broker)" in error["message"]
+    assert "tandem up" not in error["message"]
+
+
 def test_a_broker_that_cannot_start_says_why_to_the_client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(forward, "OUTAGE_SECONDS", 0.5)
     monkeypatch.setenv("TANDEM_DATA_DIR", str(tmp_path / "data"))

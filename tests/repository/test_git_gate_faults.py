@@ -76,6 +76,14 @@ def test_p7_something_else_that_answers_is_no_approval(gated: Gated, stranger: s
     assert "has not proved that it is this user's broker" in gated.refused("commit", "-m", "x")
 
 
+def test_p7_a_broker_elsewhere_that_is_away_is_not_to_be_started_here(gated: Gated):
+    rewrite(gated, broker="http://255.255.255.255:9")
+    gated.stage(DIGITS)
+    refused = gated.refused("commit", "-m", "x")
+    assert "whether the broker runs on that machine" in refused
+    assert "tandem up" not in refused
+
+
 def test_p7_a_project_that_the_broker_does_not_know_is_refused_with_the_way_on(gated: Gated):
     rewrite(gated, project="somebody-elses")
     gated.stage(DIGITS)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.broker import DATA_DIRS
 from tests.commandline import git
 from tests.repository.desks import CLIENTS, SERVER_FILES, THEIRS, Desk, command_of, commit, make_desk
 
@@ -158,6 +159,39 @@ def test_what_init_wrote_passes_the_gate_and_an_edit_of_it_does_not(desk: Desk) 
     assert git(desk.root, "status", "--short").split() == ["M", ".mcp.json"]
     again = desk.init("--client", "claude", "--client", "codex", "--gate", "--json").data
     assert (again["approved_as"], again["files"]) == (None, [])
+
+
+def test_the_gate_records_the_broker_of_the_environment_and_the_clients_files_do_not(desk: Desk) -> None:
+    assert desk.init("--client", "claude", "--gate", "--yes").status == 0
+    gate = json.loads((desk.root / ".git/tandem/gate.json").read_bytes())
+    assert (gate["broker"], Path(gate["data_dir"])) == (desk.inside.url, DATA_DIRS[desk.inside.url])
+    assert desk.inside.url not in (desk.root / ".mcp.json").read_text("utf-8")
+    (desk.root / "a.txt").write_text("new\n", "utf-8")
+    # Without the variable and without a token, the hook finds the broker, which proves whose it is.
+    git(desk.root, "add", "a.txt")
+    refused = subprocess.run(["git", "commit", "-m", "x"], cwd=desk.root, check=False, capture_output=True, text=True)
+    assert "no approved round has this content" in refused.stderr
+
+
+def test_a_broker_that_was_named_is_on_record_without_a_gate_too(desk: Desk) -> None:
+    desk.init("--client", "claude", "--broker", desk.inside.url)
+    known = desk.run("status", "--json", TANDEM_BROKER="").data
+    assert (known["url"], known["from"]) == (desk.inside.url, "the record in the git folder")
+    assert desk.run("review", "list", TANDEM_BROKER="").status == 0
+    desk.run("uninit", "--yes")
+    assert desk.run("status", "--json", TANDEM_BROKER="").data["from"] != known["from"]
+
+
+def test_a_broker_of_another_user_is_not_put_on_record(desk: Desk) -> None:
+    key = DATA_DIRS[desk.inside.url] / "owner.key"
+    key.chmod(0o644)
+    try:
+        refused = desk.init("--client", "claude", "--gate")
+    finally:
+        key.chmod(0o600)
+    assert refused.status == 1
+    assert "No hook would ask" in refused.stderr
+    assert not (desk.root / ".git/tandem/gate.json").exists()
 
 
 def test_an_agent_that_runs_init_approves_nothing(desk: Desk) -> None:

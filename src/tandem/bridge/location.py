@@ -54,19 +54,26 @@ class BrokerLocation:
         """What to do when it cannot be reached, a sentence without its full stop."""
         if isinstance(failure, Stranger) and not self.is_own:
             return (
-                f"Its data should be in {self.data_dir}. If it is yours, and has other data by now, run: tandem gate on"
-                f" --broker {self.url}. If it is somebody else's and you mean it, put the access token that they gave"
-                " you into TANDEM_TOKEN"
+                f"{self._listener()}, and its data should be in {self.data_dir}. If it is yours, and has other data by"
+                f" now, have it put on record again: tandem gate on --broker {self.url}. If it is somebody else's and"
+                " you mean it, put the access token that they gave you into TANDEM_TOKEN"
             )
         if self.url is not None and not is_local(self.url):
             return f"Check the address (it is from {self.origin}), and whether the broker runs on that machine"
         folder = "" if not self.is_own or self.data_dir == find_data_dir() else f" --data-dir {self.data_dir}"
         if isinstance(failure, Stranger):
             return (
-                "Another user may have that port, or your own broker is of an older version: 'tandem down' ends it."
-                f" Start yours with: tandem up --background --port 0{folder}"
+                f"{self._listener()}. If that is your own broker, of an older version, end it: tandem down. Start yours"
+                f" with: tandem up --background --port 0{folder}"
             )
         return f"Start it with: tandem up --background{folder}"
+
+    def _listener(self) -> str:
+        """Who has the port, as far as the system says."""
+        from tandem.core import platforms
+
+        name = platforms.listener(Target(self.url or "").port)
+        return "Another user may listen there" if name is None else f"The user {name} listens there"
 
 
 def locate(stated: str | None = None, folder: str | None = None, data_dir: str | None = None) -> BrokerLocation:
@@ -128,8 +135,11 @@ def _recorded(folder: str) -> BrokerLocation | None:
             return of_record(gate.get("broker"), gate["data_dir"], gate.get("usual_url"))
     except (ValueError, KeyError, TypeError, AttributeError):
         pass  # edited by hand: as good as none
-    named = _facts(git_dir, "init.json").get("broker")
-    return of_record(named, find_data_dir(), None) if isinstance(named, str) and _is_url(named) else None
+    init = _facts(git_dir, "init.json")
+    named, data_dir = init.get("broker"), init.get("data_dir")
+    if not isinstance(named, str) or not _is_url(named):
+        return None
+    return of_record(named, data_dir if isinstance(data_dir, str) else find_data_dir(), None)
 
 
 def _facts(git_dir: str, name: str) -> dict[str, Any]:

@@ -46,6 +46,9 @@ STOPS_BY_FILE = sys.platform == "win32"
 """Whether a process without a console cannot be asked to stop by a signal, only by a file it looks for."""
 
 
+_LISTENS = "0A"
+"""The state of a listening socket in Linux's tables."""
+
 _PEOPLE = range(501 if sys.platform == "darwin" else 1000, 60_000)
 """Numbers of users that are people, and not services."""
 
@@ -94,6 +97,29 @@ def accounts() -> list[str]:
         for one in pwd.getpwall()
         if one.pw_uid in _PEOPLE and not one.pw_shell.endswith(("nologin", "false", "sync", "halt", "shutdown"))
     ]
+
+
+def listener(port: int) -> str | None:
+    """The name of the user who listens at a port of this machine; null where the system does not tell (only Linux)."""
+    for table in ("tcp", "tcp6"):
+        try:
+            with open(f"/proc/net/{table}", encoding="ascii") as sockets:
+                rows = [row.split() for row in sockets][1:]
+        except OSError:
+            continue
+        for row in rows:
+            if row[3] == _LISTENS and int(row[1].rpartition(":")[2], 16) == port:
+                return _account(int(row[7]))
+    return None
+
+
+def _account(number: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def others_logged_in() -> set[str]:

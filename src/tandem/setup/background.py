@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from tandem.bridge.broker import start_broker
 from tandem.bridge.http import HttpClient, HttpFailure, NotSent, Stranger, Target
-from tandem.bridge.location import BrokerLocation, locate
+from tandem.bridge.location import BrokerLocation, find_data_dir, locate, of_record
 from tandem.bridge.messages import as_object
 from tandem.bridge.ownership import new_nonce
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
@@ -130,6 +130,18 @@ def is_ready(url: str) -> bool:
 def health(url: str) -> dict[str, Any]:
     """The envelope of `/healthz`, with the broker's data folder; empty if no broker is there. Blocks; see `ask`."""
     return ask(url, "GET", "/healthz")[1]
+
+
+def data_dir_of(url: str | None) -> str:
+    """The data folder of a broker that is to be on record, as one on this machine says itself; else the user's. Blocks.
+
+    It is what such a broker has to prove itself by from then on.
+    """
+    own = find_data_dir()
+    if url is None or of_record(url, own, None).owner_dir is None:
+        return own
+    said = as_object(health(url).get("data")) or {}
+    return str(said.get("data_dir", own))
 
 
 def ask(url: str, method: str, path: str, body: bytes = b"") -> tuple[int, dict[str, Any]]:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem.bridge.http import Stranger
-from tandem.bridge.location import configured_url, find_data_dir, locate, of_record, stated_data_dir
-from tandem.bridge.messages import as_object
+from tandem.bridge.location import BrokerLocation, configured_url, find_data_dir, locate, of_record, stated_data_dir
 from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.core.files import write_atomically
@@ -23,7 +22,7 @@ from tandem.git.runner import GitFailed
 from tandem.hooks import ask, enforcement, git, liveness, pending, planning, proof, remotes, state
 from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
 from tandem.setup import githooks, registration
-from tandem.setup.background import health, look
+from tandem.setup.background import data_dir_of, look
 from tandem.setup.githooks import Installed
 from tandem.setup.registration import Call, main_worktree, registered_as
 
@@ -133,7 +132,9 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
             sign = before.sign if wish.sign is None else wish.sign
             project = wish.project or await _on_record(call, before, main_worktree(place))
             wish = replace(wish, project=project, broker=wish.broker or before.broker, strict=strict, sign=sign)
-        data_dir = await asyncio.to_thread(_data_dir_of, wish.broker)
+        data_dir = await asyncio.to_thread(data_dir_of, wish.broker)
+        if wish.broker is not None:
+            await asyncio.to_thread(_need_own, of_record(wish.broker, data_dir, None))
         root = main_worktree(place)
         project = await _registered(call, wish.project, root)
         known = await call("get_gate", {"project": project})
@@ -169,21 +170,15 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
         return gate
 
 
-def _data_dir_of(url: str | None) -> str:
-    """The data folder of the broker that is to be on record: one on this machine proves itself to the hooks by it.
+def _need_own(broker: BrokerLocation) -> None:
+    """Insist on a broker that the hooks will ask.
 
     Raises:
-        ConfigInvalid: It does not prove that it is this user's, so that no hook would ask it.
+        ConfigInvalid: It does not prove that it is this user's.
     """
-    own = find_data_dir()
-    if url is None or of_record(url, own, None).owner_dir is None:
-        return own
-    said = as_object(health(url).get("data")) or {}
-    named = of_record(url, str(said.get("data_dir", own)), None)
-    failure = look(named)[1]
+    failure = look(broker)[1]
     if isinstance(failure, Stranger):
-        raise ConfigInvalid(f"No hook would ask {url}: {failure}. {named.advice(failure)}.", setting="broker")
-    return named.data_dir
+        raise ConfigInvalid(f"No hook would ask {broker.url}: {failure}. {broker.advice(failure)}.", setting="broker")
 
 
 async def _on_record(call: Call, before: GateFile, root: Path) -> str:

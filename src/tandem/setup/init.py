@@ -6,6 +6,7 @@ the files are changed and the gate is switched; what fails on the way takes the 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from tandem.hooks import pending, state
 from tandem.hooks.commit import RECORDING
 from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import gate_switch, githooks, own_files, registration
+from tandem.setup.background import data_dir_of
 from tandem.setup.clients import (
     ClientSetup,
     FoundClient,
@@ -73,6 +75,7 @@ class InitRecord:
         clients: The clients that were set up.
         ledgers: The manifests of files outside of the project.
         broker: The URL that the person named; null for the broker that runs for this user.
+        data_dir: The data folder of the one that was named.
     """
 
     project: str | None = None
@@ -82,6 +85,7 @@ class InitRecord:
     clients: tuple[str, ...] = ()
     ledgers: tuple[UserManifest, ...] = ()
     broker: str | None = None
+    data_dir: str | None = None
 
     def content(self) -> bytes:
         """As it is kept."""
@@ -338,6 +342,7 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) ->
             clients=tuple(one.client.name for one in plan.clients),
             ledgers=plan.ledgers,
             broker=wish.broker or before.broker,
+            data_dir=await asyncio.to_thread(data_dir_of, wish.broker) if wish.broker else before.data_dir,
         )
         for step in _write(plan, record):
             undo.callback(step)
