@@ -5,8 +5,8 @@
     python tools/constraints.py --hash    write the pins of those who only use Tandem, with the hashes of their files
 
 `requirements.txt` is what the guides have people install: Tandem's own dependencies and what builds it, for all
-platforms; `requirements-extras.txt` what PostgreSQL and the terminal screen need in addition. The hashes come from the
-package index, by `uv`, which is installed into an environment of its own for that.
+platforms; `requirements-extras.txt` what PostgreSQL, the terminal screen and traces need in addition. The hashes come
+from the package index, by `uv`, which is installed into an environment of its own for that.
 
 Markers are kept line by line: a package that is not for every platform carries one.
 """
@@ -30,10 +30,10 @@ HASHED_HEADER = """\
 # Written by `make constraints`, from `constraints.txt`.
 """
 EXTRAS_HEADER = """\
-# What PostgreSQL and the terminal screen need beside requirements.txt, with hashes: for `pip --require-hashes`.
+# What PostgreSQL, the terminal screen and traces need beside requirements.txt, with hashes: for `pip --require-hashes`.
 # Written by `make constraints`, from `constraints.txt`.
 """
-EXTRAS = ("postgres", "screen")
+EXTRAS = ("postgres", "screen", "traces")
 HEADER = """\
 # Every package that Tandem and its development install, at the version that is tested.
 # Written by `make constraints`; a marker says that a package is not for every platform.

@@ -33,7 +33,7 @@ from tandem.core.secret_key import Tokens, load_or_make
 from tandem.cycles.handoffs import HandoffReviews
 from tandem.errors import ConfigInvalid
 from tandem.gate.commits import CommittedReviews
-from tandem.git.runner import memory_folder
+from tandem.git.runner import Git, memory_folder
 from tandem.hooks import proof
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.runs import PoolReviews
@@ -63,6 +63,7 @@ from tandem.web import Pages
 
 if TYPE_CHECKING:
     from tandem.pool.reviewers.supervisor import Supervisor
+    from tandem.server.tracing import Tracing
 
 VERSION = version("tandem-broker")
 DRAIN_SECONDS = 10
@@ -73,6 +74,8 @@ _CONNECTIONS = 4096
 _OPEN_FILES = 16_384
 _VALIDATIONS_AT_ONCE = 4
 """More than the connections, those that wait to be taken, the database and git need together."""
+_COLLECTOR = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+"""The standard variables that say where traces go."""
 _log = logging.getLogger("tandem.app")
 
 
@@ -185,6 +188,21 @@ class Broker:
         self._dispatcher = Dispatcher(REGISTRY, HANDLERS, self._services, self._clock, authorisation)
         self.measurements = Measurements(self._services, self._dispatcher, VERSION)
         self.application = self._application(settings, tokens.seal)
+        self._tracing = self._trace()
+
+    def _trace(self) -> Tracing | None:
+        """Trace what is done, if the environment names a collector; null if it does not."""
+        if not any(os.environ.get(name) for name in _COLLECTOR) or os.environ.get("OTEL_SDK_DISABLED") == "true":
+            return None
+        try:
+            from tandem.server.tracing import Tracing
+        except ModuleNotFoundError:
+            _log.warning('no traces are sent: pip install "tandem-broker[traces]", or unset %s', _COLLECTOR[0])
+            return None
+        tracing = Tracing(VERSION, self.instance_id)
+        self._dispatcher.span, self._store.span = tracing.operation, tracing.child
+        Git.span = tracing.child
+        return tracing
 
     def _application(self, settings: Settings, seal: Callable[[str], str]) -> Application:
         return Application(
@@ -212,6 +230,8 @@ class Broker:
     async def running(self) -> AsyncGenerator[None]:
         """Open the data, recover, and serve until left; whatever began is ended in reverse."""
         async with contextlib.AsyncExitStack() as stack:
+            if self._tracing is not None:
+                stack.push_async_callback(asyncio.to_thread, self._tracing.stop)
             self._leave_person_key()
             self._record.refuse_missing(self._store)
             await self._store.open()

@@ -39,6 +39,7 @@ LATE_IMPORTS = {
     ("tandem.store.*", "tandem.store.postgres*"): "as psycopg",
     ("tandem.app", "tandem.server.mcp*"): "the port opens while the SDK is still being imported",
     ("tandem.app", "tandem.pool.reviewers*"): "a broker without a pool starts the sooner for it",
+    ("tandem.app", "tandem.server.tracing"): "an extra, which only a broker that traces needs",
     ("tandem.app", "tandem.pool.check_runner"): "as the reviewers: few brokers have checks to run",
     ("tandem.server.http.metrics", "tandem.server.http.exposition"): "most brokers are never scraped",
     ("tandem.server.*", "mcp*"): "as tandem.app: 0.8 s that the first request need not wait for",

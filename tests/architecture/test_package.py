@@ -24,7 +24,7 @@ from tests.architecture.source import ROOT
 
 GIT_VERSION = ".".join(map(str, OLDEST_GIT))
 PROGRAM = re.compile(r"```python\n(.*?)```", re.DOTALL)
-WITHOUT_EXTRAS = "import sys\nsys.modules.update(psycopg=None, textual=None)\n"
+WITHOUT_EXTRAS = "import sys\nsys.modules.update({'psycopg': None, 'textual': None, 'opentelemetry.sdk': None})\n"
 
 
 def run(folder: Path, *command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -88,7 +88,7 @@ def test_the_sdist_has_every_file_of_the_repository(unpacked: Path) -> None:
 
 def test_a_wheel_says_the_version_that_its_sdist_has_written_down(about: Message, sdist: Path) -> None:
     assert sdist.name == f"tandem_broker-{about['Version']}.tar.gz"
-    assert set(about.get_all("Provides-Extra", [])) >= {"postgres", "screen"}
+    assert set(about.get_all("Provides-Extra", [])) >= {"postgres", "screen", "traces"}
 
 
 def test_an_index_can_show_every_picture_and_follow_every_link(about: Message) -> None:
@@ -137,13 +137,16 @@ def test_a_users_program_is_accepted_by(checker: str, environment: Path, tmp_pat
 
 
 def test_a_broker_runs_without_the_extras(environment: Path, tmp_path: Path) -> None:
-    tandem = partial(run, tmp_path, environment / "bin/python", "-m", "tandem", TANDEM_DATA_DIR=str(tmp_path / "data"))
+    place = {"TANDEM_DATA_DIR": str(tmp_path / "data"), "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
+    tandem = partial(run, tmp_path, environment / "bin/python", "-m", "tandem", **place)
     started = tandem("up", "--background", "--port", "0")
     try:
         assert started.returncode == 0, started.stdout + started.stderr
         assert tandem("review", "list").returncode == 0
     finally:
         tandem("down")
+    log = (tmp_path / "data/logs/broker.jsonl").read_text("utf-8")
+    assert 'pip install \\"tandem-broker[traces]\\"' in log
 
 
 def test_without_the_driver_of_postgresql_a_broker_says_what_to_install(environment: Path, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from tandem.errors import TimedOut, TooLarge, Unavailable
 TYPE_CHECKING = False  # as in `errors`
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from pathlib import Path
     from typing import IO, TypeAlias
 
@@ -136,7 +137,10 @@ class Git:
         program: Its name or path.
         timeout_seconds: How long one command may take.
         limits: What one process may take up; null for a user's own content.
+        span: Opens a span around a command, in a broker that traces; for all of the process.
     """
+
+    span: Callable[[str], AbstractContextManager[object]] | None = None
 
     def __init__(self, program: str = "git", timeout_seconds: float = 10.0, limits: Limits | None = None) -> None:
         self.program = program
@@ -167,6 +171,19 @@ class Git:
             TooLarge: More output than anyone could review, or more memory than is allowed.
             Unavailable: Git, or the folder, is not there.
         """
+        if self.span is None:
+            return self._run(arguments, environment, cwd, stdin, accept)
+        with self.span(f"git {_command(arguments)}"):
+            return self._run(arguments, environment, cwd, stdin, accept)
+
+    def _run(
+        self,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        cwd: Path | None,
+        stdin: bytes,
+        accept: Sequence[int],
+    ) -> Output:
         process = self.start(arguments, environment=environment, cwd=cwd)
         deadline = time.monotonic() + self.timeout_seconds
         try:

@@ -23,7 +23,7 @@ from tandem.server.asgi.exchange import (
 )
 from tandem.server.asgi.guard import HostGuard
 from tandem.server.authorisation import Authenticator
-from tandem.server.dispatch import Dispatcher
+from tandem.server.dispatch import TRACEPARENT, Dispatcher
 from tandem.server.http.api import PREFIX, JsonApi
 from tandem.server.http.health import RETRY_AFTER, Health
 from tandem.server.http.metrics import serve_metrics
@@ -121,6 +121,9 @@ class Application:
             await self._live(receive, send)
 
     async def _answer(self, exchange: Exchange) -> None:
+        traceparent = exchange.headers.get(b"traceparent")
+        if traceparent is not None:
+            TRACEPARENT.set(traceparent.decode("latin-1"))
         try:
             self._guard.check(exchange)
             methods, answer = self._find(exchange.path)

@@ -6,7 +6,9 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, cast
 from weakref import WeakValueDictionary
@@ -30,6 +32,12 @@ from tandem.errors import (
 from tandem.server.authorisation import Authorisation
 from tandem.server.tally import CallTally
 from tandem.store.context import Replayed, Services, envelope, find_answer, keep_refusal
+
+TRACEPARENT: ContextVar[str | None] = ContextVar("traceparent", default=None)
+"""The caller's own span, as W3C Trace Context writes it, which the spans of a request go on from."""
+
+OperationSpan = Callable[[str], AbstractContextManager[Callable[[str], None]]]
+"""Opens a span around an operation, and gives a function that notes its outcome."""
 
 _log = logging.getLogger("tandem.server")
 _MOST_PROBLEMS = 1000
@@ -57,6 +65,11 @@ class CallResult:
     def status(self) -> int:
         """The HTTP status that goes with it."""
         return 200 if self.error is None else self.error.status
+
+    @property
+    def code(self) -> str:
+        """`OK`, or the code of the refusal."""
+        return "OK" if self.error is None else self.error.code
 
     def body(self) -> bytes:
         """Serialises the envelope, as UTF-8 JSON."""
@@ -103,19 +116,29 @@ class Dispatcher:
         self.calls = 0
         """Operations that were called since the start, by whatever interface."""
         self.tally = CallTally()
+        self.span: OperationSpan | None = None
+        """Null unless operations are traced."""
 
     async def dispatch(self, name: str, arguments: Any, caller: Caller) -> CallResult:
         """Run one operation; never raises but for cancellation."""
         self.calls += 1
         began, outcome = time.perf_counter(), "CANCELLED"
+        known = name if self.registry.find(name) is not None else "unknown"
         try:
-            result = await self._outcome(name, arguments, caller)
-            outcome = "OK" if result.error is None else result.error.code
+            result = await self._traced(known, name, arguments, caller)
+            outcome = result.code
             return result
         finally:
             waits = isinstance(arguments, dict) and bool(cast("dict[str, Any]", arguments).get("wait"))
-            known = name if self.registry.find(name) is not None else "unknown"
             self.tally.add(known, outcome, None if waits else time.perf_counter() - began)
+
+    async def _traced(self, known: str, name: str, arguments: Any, caller: Caller) -> CallResult:
+        if self.span is None:
+            return await self._outcome(name, arguments, caller)
+        with self.span(known) as note:
+            result = await self._outcome(name, arguments, caller)
+            note(result.code)
+            return result
 
     async def _outcome(self, name: str, arguments: Any, caller: Caller) -> CallResult:
         try:

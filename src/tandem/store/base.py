@@ -18,7 +18,7 @@ from tandem.store.jobs import Completions, Job, WorkQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from tandem.store.statement import Statement
 
@@ -117,6 +117,8 @@ class Store(ABC):
     dialect: str
 
     def __init__(self, seal: Seal = unkeyed) -> None:
+        self.span: Callable[[str], AbstractContextManager[object]] | None = None
+        """Opens a span around a unit of work; null unless they are traced."""
         self._seal = seal
         self._delivery = Completions()
         self._writes = WorkQueue(WAITING_LIMIT)
@@ -136,10 +138,7 @@ class Store(ABC):
             Unavailable: The database cannot do it now.
             Exception: Whatever `fn` raised; its unit was rolled back, and no other.
         """
-        job = Job(fn, asyncio.get_running_loop())
-        self._writes.put(job)
-        answer: T = await job.answer
-        return answer
+        return await self._done(fn, self._writes, "store.write")
 
     async def read(self, fn: Callable[[Unit], T]) -> T:
         """Run `fn` on a consistent snapshot that it cannot change.
@@ -148,9 +147,18 @@ class Store(ABC):
             Unavailable: The database cannot be read now.
             Exception: Whatever `fn` raised.
         """
+        return await self._done(fn, self._reads, "store.read")
+
+    async def _done(self, fn: Callable[[Unit], T], inbox: WorkQueue, name: str) -> T:
         job = Job(fn, asyncio.get_running_loop())
-        self._reads.put(job)
-        answer: T = await job.answer
+        answer: T
+        if self.span is None:
+            inbox.put(job)
+            answer = await job.answer
+        else:
+            with self.span(name):
+                inbox.put(job)
+                answer = await job.answer
         return answer
 
     def write_blocking(self, fn: Callable[[Unit], T]) -> T:

@@ -9,11 +9,11 @@ import orjson
 from tandem.contract.operation import MCP_ROLES
 from tandem.server.asgi.calls import AGENT_HEADER, identify, parse_json
 from tandem.server.asgi.exchange import Exchange, replaying, send_bytes
-from tandem.server.dispatch import Dispatcher
+from tandem.server.dispatch import TRACEPARENT, Dispatcher
 from tandem.server.mcp import fastpath
 from tandem.server.mcp.fastpath import PARSE_ERROR, server_stamp
 from tandem.server.mcp.mount import SdkMount
-from tandem.server.mcp.recognition import ToolCall, recognise
+from tandem.server.mcp.recognition import ToolCall, recognise, traceparent
 from tandem.server.mcp.tools import Tools
 from tandem.settings.workflows import Workflow
 
@@ -93,6 +93,8 @@ class McpEndpoints:
         except orjson.JSONDecodeError:
             await send_bytes(exchange.send, 400, PARSE_ERROR)
             return
+        if (parent := traceparent(message)) is not None:
+            TRACEPARENT.set(parent)
         call = self._recognise(message, exchange)
         if call is None and self._fast_path and self._sdk.modern_check is None:
             await self._sdk.ready()

@@ -88,6 +88,16 @@ def recognise(message: Any, headers: Headers, modern_check: ModernCheck | None) 
     )
 
 
+def traceparent(message: Any) -> str | None:
+    """The client's own span, where a request's `_meta` says it."""
+    node: Any = message
+    for key in ("params", "_meta", "traceparent"):
+        if not _is_object(node):
+            return None
+        node = node.get(key)
+    return node if isinstance(node, str) else None
+
+
 def client_name(parameters: Mapping[str, Any] | None) -> str | None:
     """What the client calls itself in a request's `_meta`, if it does; cut where no name is that long."""
     node: Any = parameters
