@@ -28,6 +28,6 @@ USER tandem
 VOLUME /data
 EXPOSE 8321
 STOPSIGNAL SIGTERM
-HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --start-interval=1s CMD ["tandem", "status"]
+HEALTHCHECK --interval=5s --timeout=5s --start-period=60s CMD ["tandem", "status"]
 ENTRYPOINT ["tandem"]
 CMD ["up"]
