@@ -80,7 +80,7 @@ async def _silence(here: DoctorContext, meant: BrokerLocation, failure: HttpFail
     """Why nothing answers."""
     if not meant.is_own:
         said = f"No broker answers at {meant.url}, from {meant.origin}: {failure}."
-        return problem("broker", said, meant.advice(failure))
+        return problem("broker", said, f"{meant.advice(failure)}; or name another with --broker")
     folder = meant.data_dir
     if here.database_trouble:
         return problem(
