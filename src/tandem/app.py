@@ -60,6 +60,8 @@ from tandem.store.engine import make_store
 from tandem.store.event import Event, EventKind, Seal
 from tandem.store.waits import WaitHub
 from tandem.web import Pages
+from tandem.webhooks import queries as webhooks
+from tandem.webhooks.sender import Sender
 
 if TYPE_CHECKING:
     from tandem.pool.reviewers.supervisor import Supervisor
@@ -240,9 +242,11 @@ class Broker:
             await self._services.projects.load()
             stack.push_async_callback(self._services.projects.close)
             self._services.waits.follow(self._services.projects.notice)
-            self._services.waits.follow(self._notice_checks)
+            self._services.waits.follow(self._notice_wanted)
             if await self._store.read(lambda unit: check_queries.list_unfinished(unit, None, 1)):
                 self._services.checks_wanted.set()
+            if await self._store.read(webhooks.list_all):
+                self._services.webhooks_wanted.set()
             await self._services.waits.start()
             stack.push_async_callback(self._services.waits.stop)
             # What processes left behind that were killed, in this one and others; nobody waits for it.
@@ -281,9 +285,16 @@ class Broker:
         options = RunnerOptions.of(self._settings, FOLDER)
         await CheckRunner(InProcessBroker(self._dispatcher), options).run()
 
-    async def _notice_checks(self, batch: list[Event]) -> None:
-        if any(event.kind == EventKind.CHECKS_REQUESTED for event in batch):
+    async def send_webhooks(self) -> None:
+        """Send events to webhooks until cancelled."""
+        await Sender(self._services, standby_seconds=self._settings.sweep_interval_seconds).run()
+
+    async def _notice_wanted(self, batch: list[Event]) -> None:
+        kinds = {event.kind for event in batch}
+        if EventKind.CHECKS_REQUESTED in kinds:
             self._services.checks_wanted.set()
+        if EventKind.WEBHOOK_ADDED in kinds:
+            self._services.webhooks_wanted.set()
 
     def _leave_person_key(self) -> None:
         """Leave the key by which hooks prove that a person answered, for this user alone."""
@@ -399,25 +410,30 @@ async def run_broker(
 
 @contextlib.asynccontextmanager
 async def _reviewing(broker: Broker, listener: socket.socket) -> AsyncGenerator[None]:
-    """Have checks run and the pool's reviewers work while the broker serves; they are ended before it stops to."""
+    """Have checks run, the pool's reviewers work and webhooks told while the broker serves; they are ended first."""
     supervisor = broker.supervisor(_url_of(listener))
-    checking = asyncio.create_task(broker.run_checks(), name="checks")
-    checking.add_done_callback(_tell_of_its_end)
+    tasks = [
+        asyncio.create_task(broker.run_checks(), name="checks"),
+        asyncio.create_task(broker.send_webhooks(), name="webhooks"),
+    ]
+    for task in tasks:
+        task.add_done_callback(_tell_of_its_end)
     try:
         if supervisor is not None:
             await supervisor.start()
         yield
     finally:
-        checking.cancel()
-        await asyncio.gather(checking, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if supervisor is not None:
             await supervisor.stop()
 
 
-def _tell_of_its_end(checking: asyncio.Task[None]) -> None:
-    """The broker serves on without checks; why, is in the log."""
-    if not checking.cancelled() and (error := checking.exception()) is not None:
-        _log.error("checks are no longer run", exc_info=error)
+def _tell_of_its_end(task: asyncio.Task[None]) -> None:
+    """The broker serves on without it; why, is in the log."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _log.error("%s are no longer run", task.get_name(), exc_info=error)
 
 
 def _url_of(listener: socket.socket) -> str:

@@ -15,8 +15,9 @@ from tandem.reviews import tables as review_tables
 from tandem.store import migrations
 from tandem.store.schema import Schema
 from tandem.store.tables import metadata
+from tandem.webhooks import tables as webhook_tables
 
-SUBJECTS: Final = (access_tables, project_tables, review_tables, gate_tables, cycle_tables, pool_tables)
+SUBJECTS: Final = (access_tables, project_tables, review_tables, gate_tables, cycle_tables, pool_tables, webhook_tables)
 """Each adds its tables to the metadata when it is imported."""
 
 TANDEM: Final = Schema(metadata, migrations.REVISIONS, Path(migrations.__file__).parent)

@@ -15,7 +15,7 @@ from tests.architecture.source import Import, Module, imports, package_modules
 
 # Who calls operations, over whatever protocol, knows of a subject only what it declares and decides.
 CALLERS = ("cli", "client", "gsd", "server.app", "server.asgi", "server.http", "server.mcp", "setup", "web")
-SUBJECTS = ("access", "cycles", "gate", "inbox", "pool", "projects", "reviews")
+SUBJECTS = ("access", "cycles", "gate", "inbox", "pool", "projects", "reviews", "webhooks")
 DECLARED = (
     "answers", "archives", "check_contract", "check_rules", "claim_rules", "contract", "operations", "page_answers",
     "page_operations", "page_requests", "payloads", "requests", "rounds", "rules", "unusual",

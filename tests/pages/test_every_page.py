@@ -26,6 +26,7 @@ PAGES = {
     "statistics": "/statistics",
     "projects": "/projects",
     "project": "/projects/{project}",
+    "webhooks": "/webhooks",
     "person": "/you",
     "review": "/reviews/{change}",
     "review-split": "/reviews/{change}?view=split",

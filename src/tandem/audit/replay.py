@@ -19,10 +19,10 @@ Key = tuple[Any, ...]
 
 _KEYS = {name: table.primary_key.columns.keys() for name, table in TANDEM.metadata.tables.items()}
 
-UNRESTORED = VOLATILE | {"last_seen_at"}
-"""All such columns: the use of a session is no event either."""
+UNRESTORED = VOLATILE | {"last_seen_at", "scanned_seq"}
+"""All such columns: the use of a session is no event either, nor is how far a webhook has come."""
 
-SEALED = frozenset({"key_hash", "token_hash"})
+SEALED = frozenset({"key_hash", "token_hash", "secret", "url"})
 """Columns of which events have a keyed hash: what they hold is no one's business. Older events say nothing of them."""
 
 ROWS = {
@@ -38,6 +38,7 @@ ROWS = {
     "override": "overrides",
     "commit": "commits",
     "rollback": "rollbacks",
+    "webhook": "webhooks",
 }
 """Parts of a delta that are one new row: their tables."""
 
@@ -91,6 +92,8 @@ EVENT_PARTS: dict[str, tuple[str, ...]] = {
     EventKind.COMMIT_RECORDED: ("commit",),
     EventKind.TOKEN_CREATED: ("access_token", "cycle_key"),
     EventKind.TOKEN_REVOKED: ("access_token", "cycle_key"),
+    EventKind.WEBHOOK_ADDED: ("webhook",),
+    EventKind.WEBHOOK_REMOVED: ("webhook",),
     EventKind.CHECKPOINT: ("",),
 }
 """The parts of the delta of each kind of event, the first one its subject's; for some kinds there are several ways."""
@@ -98,7 +101,9 @@ EVENT_PARTS: dict[str, tuple[str, ...]] = {
 _PREFIXES = {"access_token": "token:", "cycle_key": "key:", "session_end": "session:", "review": "", "": "log"}
 """How subjects begin, by the first part of a delta, where it is not the part's own name."""
 
-STAMPED = frozenset({"access_tokens", "projects", "cycle_keys", "sessions", "gates", "overrides", "commits"})
+STAMPED = frozenset(
+    {"access_tokens", "projects", "cycle_keys", "sessions", "gates", "overrides", "commits", "webhooks"}
+)
 """Tables whose rows are a subject each, and carry the newest event's number and hash."""
 
 

@@ -45,6 +45,7 @@ _STORED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "key:": {"cycle_keys": ("project", "workflow", "role")},
     "override:": {"overrides": ("project", "id")},
     "commit:": {"commits": ("project", "id"), "commit_reviews": ("project", "commit_id")},
+    "webhook:": {"webhooks": ("id",)},
     "": {"reviews": ("id",), **dict.fromkeys(_OF_A_REVIEW, ("review_id",))},
 }
 """What is stored of a subject: by the prefix of its name, the tables, and the columns that make up the rest of it."""

@@ -144,7 +144,7 @@ def _has_reviews(data: dict[str, Any]) -> bool:
     return bool(data.get("reviews"))
 
 
-_KNOW_THEIR_PROJECT = frozenset({"review_id", "cycle_id", "session_token", "token_id"})
+_KNOW_THEIR_PROJECT = frozenset({"review_id", "cycle_id", "session_token", "token_id", "webhook_id"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ FOR_PROGRAMS = frozenset(
 )
 """Operations whose commands hooks, pools and scripts call; people have others for the same. No help lists them."""
 _WAIT_FIELDS = frozenset({"wait", "timeout_s"})
-_POSITIONAL = frozenset({"counter_patch_id", "name", "feature", "role", "target", "token_id"})
+_POSITIONAL = frozenset({"counter_patch_id", "name", "feature", "role", "target", "token_id", "webhook_id"})
 """May be given without their names where they are required."""
 _ALWAYS_POSITIONAL = frozenset({"review_id", "cycle_id"})
 _COMMON_FIELDS = frozenset({"project", "idempotency_key"})

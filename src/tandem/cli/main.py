@@ -71,6 +71,9 @@ COMMANDS: dict[str, LazyCommand] = {
     "gsd": LazyCommand("tandem.cli.gsd", "Reviews of GSD's steps: on, off, and where they stand.", _SETTING_UP),
     "trust": LazyCommand("tandem.cli.settings", "Allow a project's settings to loosen, by their hash.", _SETTING_UP),
     "token": LazyCommand("tandem.cli.token", "Access tokens: who may call the broker, and for what.", _SETTING_UP),
+    "webhook": LazyCommand(
+        "tandem.cli.webhook", "Post events to other programs, signed; see what arrived.", _SETTING_UP
+    ),
     "supervisor": LazyCommand(
         "tandem.cli.generated", "Operations for programs that run a reviewer pool.", _SETTING_UP, hidden=True
     ),

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import tandem.reviews.page_answers as reviews_page_answers
     import tandem.reviews.page_requests as reviews_page_requests
     import tandem.reviews.requests as reviews_requests
+    import tandem.webhooks.contract as webhooks_contract
 
 
 class Operations(ABC):
@@ -899,3 +900,50 @@ class Operations(ABC):
     ) -> projects_contract.ProjectRemoved:
         """Forget a project's folder; its reviews stay."""
         return await self._operate("remove_project", locals())
+
+    async def add_webhook(
+        self,
+        *,
+        url: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        events: list[str] | None = None,
+        format: Literal["json", "slack"] = "json",
+        allow_private: bool = False,
+        proof: str | None = None,
+    ) -> webhooks_contract.WebhookAdded:
+        """Post events to a URL from now on. Takes the proof that a person decided it; its secret is shown once."""
+        return await self._operate("add_webhook", locals())
+
+    async def list_webhooks(self) -> webhooks_contract.WebhookList:
+        """Webhooks, oldest first, with what waits and what has failed; never the secrets."""
+        return await self._operate("list_webhooks", locals())
+
+    async def list_deliveries(
+        self,
+        *,
+        webhook_id: str,
+        limit: int = 50,
+    ) -> webhooks_contract.DeliveryList:
+        """Deliveries of a webhook: those that failed, those that wait, and the newest that arrived."""
+        return await self._operate("list_deliveries", locals())
+
+    async def remove_webhook(
+        self,
+        *,
+        webhook_id: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> webhooks_contract.WebhookRemoved:
+        """Remove a webhook at once, with everything that waits to be delivered to it."""
+        return await self._operate("remove_webhook", locals())
+
+    async def test_webhook(
+        self,
+        *,
+        webhook_id: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> webhooks_contract.WebhookTested:
+        """Post a `ping` to a webhook now, and tell what its receiver says. If it arrives, failed tries are repeated."""
+        return await self._operate("test_webhook", locals())

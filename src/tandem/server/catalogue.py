@@ -12,6 +12,7 @@ from tandem.projects import contract as project_contract
 from tandem.reviews import check_contract
 from tandem.reviews import operations as review_operations
 from tandem.reviews import page_operations as file_operations
+from tandem.webhooks import contract as webhook_contract
 
 REGISTRY = Registry(
     (
@@ -24,5 +25,6 @@ REGISTRY = Registry(
         *inbox_contract.OPERATIONS,
         *access_contract.OPERATIONS,
         *project_contract.OPERATIONS,
+        *webhook_contract.OPERATIONS,
     )
 )

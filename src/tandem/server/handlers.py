@@ -40,6 +40,7 @@ from tandem.reviews import (
     reading as reviews,
 )
 from tandem.server.catalogue import REGISTRY
+from tandem.webhooks import administration as webhooks
 
 MODULES: Final = (
     access_tokens,
@@ -69,6 +70,7 @@ MODULES: Final = (
     sessions,
     verdicts,
     viewed,
+    webhooks,
     withdrawal,
 )
 """The services that have operations."""

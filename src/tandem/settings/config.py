@@ -200,6 +200,12 @@ class Settings(BaseModel):
     session_idle_seconds: float = Field(
         43_200, ge=1, le=2_592_000, description="A hand-off session that is not used for so long ends."
     )
+    webhook_retry_seconds: Seconds = Field(
+        5, description="How long after a first failure a webhook is tried again; four times as long each time."
+    )
+    webhook_give_up_seconds: float = Field(
+        259_200, gt=0, le=2_592_000, description="How long an event is tried at a webhook before it is given up."
+    )
     archive_dir: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
         None, description="Folder of archived hand-off cycles; default: `archives` in the data folder."
     )

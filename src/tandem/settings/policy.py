@@ -20,6 +20,8 @@ class Policy:
         page_limit: The most rows in a page.
         idempotency_ttl_seconds: How long an idempotency key is remembered.
         session_idle_seconds: How long after its last use a hand-off session ends.
+        webhook_retry_seconds: How long after a first failure an event is posted again; four times as long each time.
+        webhook_give_up_seconds: How long an event is tried at the most.
         gate_exempt: Patterns of the paths that a gate sets aside.
     """
 
@@ -31,4 +33,6 @@ class Policy:
     page_limit: int = 200
     idempotency_ttl_seconds: float = 86_400
     session_idle_seconds: float = 43_200
+    webhook_retry_seconds: float = 5
+    webhook_give_up_seconds: float = 259_200
     gate_exempt: tuple[str, ...] = DEFAULT_PATTERNS

@@ -58,6 +58,7 @@ class Services:
         options: The settings that the command line can name, as the broker was started with them.
         archiving: Held while one is written.
         checks_wanted: Set once a project has checks to run.
+        webhooks_wanted: Set while there are webhooks, or may be.
     """
 
     store: Store
@@ -76,6 +77,7 @@ class Services:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     archiving: asyncio.Lock = field(default_factory=asyncio.Lock)
     checks_wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    webhooks_wanted: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Replayed(Exception):

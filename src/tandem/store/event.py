@@ -130,6 +130,10 @@ class EventKind(StrEnum):
     """
     TOKEN_REVOKED = "token_revoked"  # noqa: S105 - the name of an event
     """A role's key or an access token was revoked."""
+    WEBHOOK_ADDED = "webhook_added"
+    """Events are posted to a receiver from now on: `url` without its path, `events`, `format`."""
+    WEBHOOK_REMOVED = "webhook_removed"
+    """The receiver gets nothing any more."""
     CHECKPOINT = "checkpoint"
     """One hash over all events since the last checkpoint: no whole review can vanish unnoticed."""
 
@@ -143,7 +147,7 @@ class Event(NamedTuple):
         project: The project it belongs to; empty for the log's own.
         subject: What it happened to: a review's id, `cycle:<id>`, `session:<id>`, `key:<project>/<workflow>/<role>`,
             `project:<name>`, `pool:<supervisor>`, `reviewer:<id>`, `gate:<project>`, `override:<project>/<id>`,
-            `commit:<project>/<id>`, or `log`.
+            `commit:<project>/<id>`, `webhook:<id>`, or `log`.
         actor: Who did it.
         kind: What happened.
         old: The state before, where there is one.

@@ -11,7 +11,8 @@ from typing import Any
 from tandem.server.asgi.exchange import Exchange
 
 _ADDRESS = re.compile(
-    "/(?:(?:activity|cycles|events|inbox|login|logout|projects|queue|reviewers|reviews|static|statistics|you)(?:/.*)?)?",
+    "/(?:(?:activity|cycles|events|inbox|login|logout|projects|queue|reviewers|reviews|static|statistics|webhooks|you)"
+    "(?:/.*)?)?",
     re.DOTALL,
 )
 _SITE_MODULE = "tandem.web.site"

@@ -28,7 +28,7 @@ from tandem.server.asgi.exchange import (
 from tandem.server.asgi.watching import run_watched
 from tandem.server.authorisation import Authenticator
 from tandem.server.dispatch import Dispatcher
-from tandem.web import activity, cycles, exports, inbox, login, projects, queue, reviewers, statistics
+from tandem.web import activity, cycles, exports, inbox, login, projects, queue, reviewers, statistics, webhooks
 from tandem.web.page import (
     HEADERS,
     INBOX_ROWS,
@@ -62,6 +62,7 @@ ROUTES: tuple[PageRoute, ...] = (
     *activity.ROUTES,
     *statistics.ROUTES,
     *projects.ROUTES,
+    *webhooks.ROUTES,
     *login.ROUTES,
 )
 

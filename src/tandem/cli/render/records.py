@@ -19,9 +19,12 @@ from tandem.pool import contract
 from tandem.projects import contract as project_contract
 from tandem.reviews import answers
 from tandem.reviews import page_answers as file_answers
+from tandem.webhooks import contract as webhook_contract
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _PERCENT = 100
+_PROBLEM = 60
+"""Letters of a receiver's answer in a list."""
 _SHORT = 12
 """Letters of a commit's id in a list."""
 _STATE_STYLES = {"valid": "green", "expired": "dim", "revoked": "dim"}
@@ -200,6 +203,48 @@ def _(answer: access_contract.TokenList) -> RenderableType:
 @render.register
 def _(answer: access_contract.TokenRevoked) -> RenderableType:
     return Text(f"{answer.token_id} is void since {ago(answer.revoked_at)}.")
+
+
+@render.register
+def _(answer: webhook_contract.WebhookList) -> RenderableType:
+    def cells(one: webhook_contract.WebhookView) -> tuple[Cell, ...]:
+        failed = Text(str(one.failed), style="bold red" if one.failed else "")
+        what = one.webhook_id, one.url, ", ".join(one.events) or "all", one.project or "all", one.format
+        return (
+            *what,
+            str(one.waiting),
+            failed,
+            ago(one.delivered_at),
+            plain(one.problem and one.problem[:_PROBLEM], "red"),
+        )
+
+    columns = "id!, posts to, events, project, format, waiting!, failed!, last arrived!, problem"
+    nothing = "No webhooks. Add one with: tandem webhook add URL"
+    return parts.page(columns, map(cells, answer.webhooks), empty=nothing)
+
+
+@render.register
+def _(answer: webhook_contract.DeliveryList) -> RenderableType:
+    def cells(one: webhook_contract.DeliveryView) -> tuple[Cell, ...]:
+        state = Text(one.state, style={"failed": "bold red", "delivered": "green"}.get(one.state, ""))
+        when = ago(one.ended_at or one.next_try_at)
+        said = " ".join(str(part) for part in (one.status, one.answer) if part)
+        return str(one.seq), one.kind, one.subject, state, str(one.attempts), when, plain(said)
+
+    columns = "seq!, kind!, subject, state!, tries, ended or next try, answer"
+    return parts.page(columns, map(cells, answer.deliveries), empty="Nothing was to be delivered yet.")
+
+
+@render.register
+def _(answer: webhook_contract.WebhookRemoved) -> RenderableType:
+    return Text(f"{answer.webhook_id} gets nothing any more.")
+
+
+@render.register
+def _(answer: webhook_contract.WebhookTested) -> RenderableType:
+    word = Text("delivered", style="bold green") if answer.delivered else Text("not delivered", style="bold red")
+    status = [("status", answer.status), ("answer", block(answer.answer)), ("took", f"{answer.seconds:.2f} s")]
+    return Group(word, facts(status))
 
 
 @render.register

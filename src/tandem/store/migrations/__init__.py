@@ -20,5 +20,6 @@ REVISIONS: Final = (
     "0010_checks",
     "0011_gate_record",
     "0012_activity",
+    "0013_webhooks",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""

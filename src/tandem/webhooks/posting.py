@@ -1,0 +1,219 @@
+"""One POST to an address that somebody named: checked first, then connected to as it was checked.
+
+Speaks HTTP by itself, as no client lets us connect to the address that we looked at and nowhere else: no second look
+at the name, no redirect, no proxy of the environment, and no more of an answer than we want.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import socket
+import ssl
+from functools import cache
+from importlib.metadata import version
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+import httptools
+
+from tandem.core.visible import visible
+from tandem.errors import InvalidInput
+
+SECONDS: Final = 10
+"""How long a receiver may take, from the look at its name to its answer."""
+_MOST_BYTES: Final = 4_096
+"""Of an answer: its beginning is enough to see what is wrong."""
+_MOST_SHOWN: Final = 500
+_READ_BYTES: Final = 65_536
+_URL: Final = re.compile(r"[!-~]+")
+_HOST: Final = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
+_SHARED: Final = ipaddress.ip_network("100.64.0.0/10")
+_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+_OK: Final = range(200, 300)
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Target(NamedTuple):
+    """Where a URL leads.
+
+    Attributes:
+        host: Name or address, without brackets.
+        authority: As the header `Host` has it.
+        path: With the query.
+    """
+
+    host: str
+    port: int
+    authority: str
+    path: str
+    tls: bool
+
+
+class Reply(NamedTuple):
+    """What a receiver said.
+
+    Attributes:
+        status: The HTTP status; null if it did not answer.
+        answer: The beginning of what it said, or why it said nothing.
+    """
+
+    status: int | None
+    answer: str
+
+    @property
+    def delivered(self) -> bool:
+        """Whether it took the message."""
+        return self.status in _OK
+
+
+class NotAllowed(Exception):
+    """The address is none that a webhook may post to; says why."""
+
+
+def read_url(url: str) -> Target:
+    """Where a webhook's URL leads.
+
+    Raises:
+        InvalidInput: It is none that can be posted to.
+    """
+    try:
+        parts = urlsplit(url) if _URL.fullmatch(url) else None
+        port = parts.port if parts else None
+    except ValueError:
+        parts, port = None, None
+    if parts is None or parts.scheme not in {"http", "https"} or not _HOST.fullmatch(parts.hostname or ""):
+        raise InvalidInput("The URL must be https://HOST/PATH, or http:// to this machine, in ASCII.", field="url")
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise InvalidInput("The URL must have no user, password or fragment.", field="url")
+    tls = parts.scheme == "https"
+    path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Target(parts.hostname or "", port or (443 if tls else 80), parts.netloc, path, tls)
+
+
+async def find_address(target: Target, *, allow_private: bool) -> str:
+    """An address of the target that may be posted to.
+
+    Raises:
+        NotAllowed: It has none.
+        OSError: Its name cannot be resolved.
+    """
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    reasons: list[str] = []
+    for *_, place in found:
+        problem = _problem(ipaddress.ip_address(str(place[0]).partition("%")[0]), target, allow_private=allow_private)
+        if problem is None:
+            return str(place[0])
+        reasons.append(f"{place[0]} {problem}")
+    raise NotAllowed(f"{target.host} leads to no address that may be posted to: {'; '.join(reasons[:3])}")
+
+
+async def post(url: str, headers: dict[str, str], body: bytes, *, allow_private: bool) -> Reply:
+    """Post to a webhook's URL; whatever goes wrong is the reply."""
+    try:
+        target = read_url(url)
+        async with asyncio.timeout(SECONDS):
+            address = await find_address(target, allow_private=allow_private)
+            return await _exchange(target, address, headers, body)
+    except TimeoutError:
+        return Reply(None, f"no answer within {SECONDS} s")
+    except (NotAllowed, InvalidInput, httptools.HttpParserError, OSError, UnicodeError) as error:
+        return Reply(None, _shown(f"{type(error).__name__}: {error}"))
+
+
+async def _exchange(target: Target, address: str, headers: dict[str, str], body: bytes) -> Reply:
+    context = _tls() if target.tls else None
+    reader, writer = await asyncio.open_connection(
+        address, target.port, ssl=context, server_hostname=target.host if target.tls else None
+    )
+    try:
+        sent = {
+            "Host": target.authority,
+            "User-Agent": f"Tandem/{version('tandem-broker')}",
+            "Content-Type": "application/json",
+            "Content-Length": str(len(body)),
+            "Connection": "close",
+            **headers,
+        }
+        lines = [f"POST {target.path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
+        writer.write("".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii") + body)
+        return await _answer(reader)
+    finally:
+        writer.transport.abort()
+
+
+async def _answer(reader: asyncio.StreamReader) -> Reply:
+    answer = _Answer()
+    parser = httptools.HttpResponseParser(answer)
+    left = _READ_BYTES
+    while left > 0 and not answer.ends(parser.get_status_code()) and len(answer.body) < _MOST_BYTES:
+        data = await reader.read(_MOST_BYTES)
+        if not data:
+            break
+        left -= len(data)
+        parser.feed_data(data)
+    if not answer.headers_complete:
+        return Reply(None, "the connection ended before an answer")
+    return Reply(parser.get_status_code(), _shown(answer.body[:_MOST_BYTES].decode("utf-8", "replace")))
+
+
+class _Answer:
+    """What a parser tells of an answer."""
+
+    def __init__(self) -> None:
+        self.body = b""
+        self.headers_complete = False
+        self.complete = False
+
+    def ends(self, status: int) -> bool:
+        """Whether all is there; an interim answer (`100 Continue`) is followed by another."""
+        return self.complete and status >= _OK.start
+
+    def on_message_begin(self) -> None:
+        """Take what comes for the answer."""
+        self.body, self.headers_complete, self.complete = b"", False, False
+
+    def on_headers_complete(self) -> None:
+        """The status is known."""
+        self.headers_complete = True
+
+    def on_body(self, data: bytes) -> None:
+        """Take a part of the body."""
+        self.body += data
+
+    def on_message_complete(self) -> None:
+        """There is no more of it."""
+        self.complete = True
+
+
+def _problem(address: IpAddress, target: Target, *, allow_private: bool) -> str | None:
+    """Why an address may not be posted to; null if it may."""
+    meant = _meant(address)
+    if meant.is_loopback:
+        return None
+    if meant.is_link_local or meant.is_unspecified or meant.is_multicast or meant.is_reserved:
+        return "is of a kind that no receiver has"
+    if meant.is_global and meant not in _SHARED:
+        return None if target.tls else "takes https: http is for this machine"
+    return None if allow_private else "is of a private network, which takes --allow-private"
+
+
+def _meant(address: IpAddress) -> IpAddress:
+    """The address of the fourth version that one of the sixth stands for, if it does."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+def _shown(text: str) -> str:
+    return visible(text)[:_MOST_SHOWN]
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()

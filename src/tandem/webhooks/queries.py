@@ -1,0 +1,227 @@
+"""Webhooks and deliveries: reading and writing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, delete, exists, func, select, update
+
+from tandem.store import events, ledger
+from tandem.store.base import Unit
+from tandem.store.event import Event, EventKind, sealed_value
+from tandem.store.statement import Statement, insert_if_new
+from tandem.store.tables import events as log
+from tandem.webhooks import tables
+from tandem.webhooks.rules import Webhook
+
+_w, _d = tables.webhooks.c, tables.deliveries.c
+_earlier, _kept = tables.deliveries.alias("earlier"), tables.deliveries.alias("kept")
+_UNLOGGED = ledger.STAMPS | {"scanned_seq", "url", "secret"}
+_KEPT = 200
+"""Deliveries that arrived, of each webhook: so many are kept to be shown."""
+
+_find = Statement(select(tables.webhooks).where(_w.id == bindparam("webhook_id"), _w.removed_at.is_(None)))
+_list = Statement(select(tables.webhooks).where(_w.removed_at.is_(None)).order_by(_w.id))
+_advance = Statement(
+    update(tables.webhooks)
+    .where(_w.id == bindparam("webhook_id"), _w.removed_at.is_(None), _w.scanned_seq == bindparam("before"))
+    .values(scanned_seq=bindparam("after"))
+)
+_queue = insert_if_new(tables.deliveries)
+_of_one = _d.webhook_id == bindparam("webhook_id")
+_due = Statement(
+    select(tables.deliveries)
+    .where(
+        _of_one,
+        _d.state == "waiting",
+        _d.not_before <= bindparam("now"),
+        ~exists().where(
+            _earlier.c.webhook_id == _d.webhook_id,
+            _earlier.c.subject == _d.subject,
+            _earlier.c.seq < _d.seq,
+            _earlier.c.state == "waiting",
+        ),
+    )
+    .order_by(_d.not_before, _d.seq)
+    .limit(bindparam("limit"))
+)
+_next_try = Statement(
+    select(func.min(_d.not_before)).where(_of_one, _d.state == "waiting", _d.not_before > bindparam("now"))
+)
+_hasten = Statement(
+    update(tables.deliveries)
+    .where(_of_one, _d.state == "waiting", _d.not_before > bindparam("now"))
+    .values(not_before=bindparam("new_not_before"))
+)
+_end = Statement(
+    update(tables.deliveries)
+    .where(_of_one, _d.seq == bindparam("of_seq"), _d.state == "waiting")
+    .values(
+        {name: bindparam(f"new_{name}") for name in ("state", "attempts", "not_before", "ended_at", "status", "answer")}
+    )
+)
+_counts = Statement(select(_d.state, func.count(), func.max(_d.ended_at)).where(_of_one).group_by(_d.state))
+_problem = Statement(
+    select(_d.answer)
+    .where(_of_one, _d.state != "delivered", _d.attempts > 0)
+    .order_by(_d.not_before.desc(), _d.seq.desc())
+    .limit(1)
+)
+_shown = Statement(
+    select(tables.deliveries, log.c.kind)
+    .join(log, log.c.seq == _d.seq)
+    .where(_of_one, _d.state == bindparam("state"))
+    .order_by(_d.seq.desc())
+    .limit(bindparam("limit"))
+)
+_newest_dropped = (
+    select(_kept.c.seq)
+    .where(_kept.c.webhook_id == bindparam("webhook_id"), _kept.c.state == "delivered")
+    .order_by(_kept.c.seq.desc())
+    .offset(_KEPT)
+    .limit(1)
+    .scalar_subquery()
+)
+_purge_delivered = Statement(
+    delete(tables.deliveries).where(_of_one, _d.state == "delivered", _d.seq <= _newest_dropped)
+)
+_purge_failed = Statement(
+    delete(tables.deliveries).where(_of_one, _d.state == "failed", _d.ended_at < bindparam("oldest"))
+)
+_drop = Statement(delete(tables.deliveries).where(_of_one))
+
+
+class Delivery(NamedTuple):
+    """One event on its way to one webhook. Field order is the column order of its table."""
+
+    webhook_id: str
+    seq: int
+    subject: str
+    state: str
+    attempts: int
+    queued_at: int
+    not_before: int
+    ended_at: int | None = None
+    status: int | None = None
+    answer: str | None = None
+
+
+class Standing(NamedTuple):
+    """How many deliveries a webhook has, when the latest arrived, and what the latest failed one was answered."""
+
+    waiting: int
+    failed: int
+    delivered_at: int | None
+    problem: str | None
+
+
+def find(unit: Unit, webhook_id: str) -> Webhook | None:
+    """A webhook that was not removed."""
+    row = unit.one_or_none(_find, webhook_id=webhook_id)
+    return Webhook(*row) if row else None
+
+
+def list_all(unit: Unit) -> list[Webhook]:
+    """All webhooks that were not removed, oldest first."""
+    return [Webhook(*row) for row in unit.all(_list)]
+
+
+def add(unit: Unit, webhook: Webhook) -> Webhook:
+    """Write a new webhook, which gets what happens after its own event."""
+    seq = ledger.take_seq(unit)
+    return _write(unit, None, webhook._replace(scanned_seq=seq), EventKind.WEBHOOK_ADDED, webhook.created_by, seq)
+
+
+def remove(unit: Unit, webhook: Webhook, *, actor: str, now_us: int) -> Webhook:
+    """Remove a webhook with its deliveries and secrets."""
+    unit.execute(_drop, webhook_id=webhook.id)
+    after = webhook._replace(removed_at=now_us, url=webhook.place, secret="")
+    return _write(unit, webhook, after, EventKind.WEBHOOK_REMOVED, actor, 0)
+
+
+def _write(unit: Unit, before: Webhook | None, after: Webhook, kind: EventKind, actor: str, seq: int) -> Webhook:
+    sealed = {name: sealed_value(unit.seal, getattr(after, name)) for name in ("url", "secret")}
+    return ledger.write(
+        unit,
+        tables.webhooks,
+        before,
+        after,
+        at=after.removed_at or after.created_at,
+        actor=actor,
+        kind=kind,
+        old=None,
+        new=None,
+        data={"url": after.place, "events": after.beginnings, "format": after.format},
+        delta={"webhook": ledger.changes(None, after, _UNLOGGED) | sealed},
+        seq=seq,
+    )
+
+
+def queue(unit: Unit, webhook: Webhook, found: Iterable[Event], until: int, now_us: int) -> bool:
+    """Take events from the log, up to a number; false if another sender did, or the webhook was removed."""
+    if not unit.execute(_advance, webhook_id=webhook.id, before=webhook.scanned_seq, after=until):
+        return False
+    for event in found:
+        made = Delivery(webhook.id, event.seq, event.subject, "waiting", 0, now_us, now_us)
+        unit.execute(_queue, **made._asdict())
+    return True
+
+
+def purge(unit: Unit, webhook_id: str, oldest_us: int) -> None:
+    """Forget what arrived, but for the newest, and what was given up before a time."""
+    unit.execute(_purge_delivered, webhook_id=webhook_id)
+    unit.execute(_purge_failed, webhook_id=webhook_id, oldest=oldest_us)
+
+
+def list_due(unit: Unit, webhook_id: str, now_us: int, limit: int) -> list[Delivery]:
+    """What can be tried now: the first of each subject that is not delivered."""
+    return [Delivery(*row) for row in unit.all(_due, webhook_id=webhook_id, now=now_us, limit=limit)]
+
+
+def find_next_try(unit: Unit, webhook_id: str, now_us: int) -> int | None:
+    """When something is to be tried again that is not due yet."""
+    row = unit.one_or_none(_next_try, webhook_id=webhook_id, now=now_us)
+    return row[0] if row else None
+
+
+def hasten(unit: Unit, webhook_id: str, now_us: int) -> None:
+    """Have everything that waits to be tried again tried now."""
+    unit.execute(_hasten, webhook_id=webhook_id, now=now_us, new_not_before=now_us)
+
+
+def record(unit: Unit, delivery: Delivery) -> None:
+    """Write what became of a try."""
+    given = {
+        f"new_{name}": getattr(delivery, name)
+        for name in ("state", "attempts", "not_before", "ended_at", "status", "answer")
+    }
+    unit.execute(_end, webhook_id=delivery.webhook_id, of_seq=delivery.seq, **given)
+
+
+def standing(unit: Unit, webhook_id: str) -> Standing:
+    """How a webhook's deliveries stand."""
+    counts = {state: (count, ended_at) for state, count, ended_at in unit.all(_counts, webhook_id=webhook_id)}
+    problem = unit.one_or_none(_problem, webhook_id=webhook_id)
+    none = (0, None)
+    return Standing(
+        counts.get("waiting", none)[0],
+        counts.get("failed", none)[0],
+        counts.get("delivered", none)[1],
+        problem[0] if problem else None,
+    )
+
+
+def list_deliveries(unit: Unit, webhook_id: str, limit: int) -> list[tuple[Delivery, str]]:
+    """Deliveries with their events' kinds: failed ones, then waiting ones, then those that arrived; newest first."""
+    found: list[tuple[Delivery, str]] = []
+    for state in ("failed", "waiting", "delivered"):
+        rows = unit.all(_shown, webhook_id=webhook_id, state=state, limit=limit - len(found))
+        found += [(Delivery(*row[:-1]), row[-1]) for row in rows]
+    return found
+
+
+def find_event(unit: Unit, seq: int) -> Event:
+    """An event by its number."""
+    (event,) = events.list_after(unit, seq - 1, 1)
+    return event

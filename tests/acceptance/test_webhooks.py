@@ -1,0 +1,292 @@
+"""Events posted to other programs: signed, at least once, in order for each review, and nowhere that is not allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import HTTPServer
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tandem.webhooks import posting
+from tests.acceptance.receiving import Posted, Receiver, added, proved, standing
+from tests.acceptance.reviewing import REVIEWER, Desk
+from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.commandline import Inside
+from tests.databases import ON_BOTH_DATABASES
+
+HASTY = {"webhook_retry_seconds": 0.01, "sweep_interval_seconds": 0.1}
+WHOLE = ["review_created", "review_claimed", "verdict_submitted", "review_closed"]
+
+
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """One broker for all tests that only need a project of their own; what fails is tried again soon."""
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), **HASTY, webhook_give_up_seconds=0.2) as broker:
+        yield broker
+        assert broker.audited().status == 0
+
+
+@pytest.fixture
+def office(hasty: BrokerProcess) -> Iterator[Desk]:
+    with Desk(hasty.url, fresh_project()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as opened:
+        yield opened
+
+
+def finish(desk: Desk, review: str) -> None:
+    """Take a review to its end."""
+    desk.approve(review)
+    desk.do("close_review", review_id=review)
+
+
+@ON_BOTH_DATABASES
+def test_events_arrive_signed_and_in_order_for_each_review_whatever_fails_and_is_killed(
+    start_broker: StartBroker, database_settings: dict[str, object], receiver: Receiver
+):
+    broker = start_broker(**HASTY, **database_settings)
+    with Desk(broker.url, fresh_project()) as desk, Desk(broker.url, fresh_project()) as other:
+        made = added(desk, receiver.url)
+        receiver.answer = lambda _posted: 500
+        stuck, well = desk.put_up(), desk.put_up()
+        receiver.answer = lambda posted: 500 if posted.event.get("subject") == stuck else 200
+        other.put_up()
+        finish(desk, stuck)
+        finish(desk, well)
+        receiver.until(lambda: receiver.of(well) == WHOLE)
+        receiver.until(lambda: len(receiver.kinds_tried(stuck)) > 1)
+        broker.kill()
+        tried = len(receiver.kinds_tried(stuck))
+        broker.start()
+        # What failed need not wait for its next try once the receiver has taken something.
+        assert desk.do("test_webhook", webhook_id=made["webhook_id"])["delivered"]
+        receiver.until(lambda: len(receiver.kinds_tried(stuck)) > tried)
+        # Not one of the others before the first was taken.
+        assert set(receiver.kinds_tried(stuck)) == {"review_created"}
+        receiver.answer = lambda _posted: 200
+        desk.do("test_webhook", webhook_id=made["webhook_id"])
+        receiver.until(lambda: receiver.of(stuck) == WHOLE)
+        assert all(one.is_signed_with(made["secret"]) for one in receiver.tried)
+        assert {one.event["project"] for one in receiver.tried if "project" in one.event} == {desk.project}
+        shown = {event["seq"]: event for event in desk.do("get_audit_log", limit=200)["events"]}
+        assert all(one.event == shown[one.event["seq"]] for one in receiver.taken if "seq" in one.event)
+    assert broker.audited().status == 0
+
+
+def test_two_brokers_send_each_event_once_and_one_goes_on_where_the_other_died(
+    start_broker: StartBroker, postgres_url: str, receiver: Receiver
+):
+    one, two = (start_broker(database_url=postgres_url, **HASTY) for _ in range(2))
+    project = fresh_project()
+    with Desk(one.url, project) as here, Desk(two.url, project) as there:
+        added(here, receiver.url)
+        reviews = [desk.put_up() for desk in (here, there) * 3]
+        for review, desk in zip(reviews, (there, here) * 3, strict=True):
+            finish(desk, review)
+        receiver.until(lambda: all(receiver.of(review) == WHOLE for review in reviews))
+        sent = len(receiver.tried)
+        assert sent == len(reviews) * len(WHOLE)
+        for broker, desk in ((one, there), (two, here)):
+            broker.kill()
+            later = desk.put_up()
+            finish(desk, later)
+            receiver.until(lambda later=later: receiver.of(later) == WHOLE)
+            broker.start()
+
+
+def test_a_receiver_that_hangs_holds_up_neither_the_broker_nor_others(office: Desk, receiver: Receiver):
+    released = threading.Event()
+
+    def hang(_posted: Posted) -> int:
+        released.wait()
+        return 200
+
+    with Receiver(hang) as slow:
+        added(office, slow.url)
+        added(office, receiver.url)
+        review = office.put_up()
+        finish(office, review)
+        receiver.until(lambda: receiver.of(review) == WHOLE)
+        assert slow.taken == []
+        released.set()
+        slow.until(lambda: slow.of(review) == WHOLE)
+
+
+def test_what_is_never_taken_is_given_up_and_shown_and_what_comes_after_it_goes_on(office: Desk, receiver: Receiver):
+    receiver.answer = lambda posted: 302 if posted.event["kind"] == "review_created" else 200
+    webhook = added(office, receiver.url)["webhook_id"]
+    review = office.put_up()
+    office.claim(review)
+    receiver.until(lambda: receiver.of(review) == ["review_claimed"])
+    # A redirect is followed nowhere.
+    assert {one.path for one in receiver.tried} == {"/hooks/s3cret"}
+    created = next(one for one in receiver.tried if one.event["kind"] == "review_created")
+    failed, *_ = office.do_unscoped("list_deliveries", webhook_id=webhook)["deliveries"]
+    assert (failed["state"], failed["kind"], failed["status"]) == ("failed", "review_created", 302)
+    assert failed["attempts"] == sum(one.id == created.id for one in receiver.tried) > 1
+    assert failed["answer"].startswith("not <now>\\u0000!!!")
+    assert len(failed["answer"]) == 500
+    shown = standing(office, webhook)
+    assert (shown["failed"], shown["problem"]) == (1, failed["answer"])
+
+
+def test_only_the_kinds_that_were_asked_for_are_posted_and_slack_gets_a_line(office: Desk, receiver: Receiver):
+    added(office, receiver.url, events=["review_cr", "verdict_"], format="slack")
+    hostile = office.put_up(intent="<!channel> & co\nsecond line")
+    finish(office, hostile)
+    receiver.until(lambda: len(receiver.taken) == 2)
+    texts = [json.loads(one.body) for one in receiver.taken]
+    created = f"review created {hostile} in {office.project} by prop-1: &lt;!channel&gt; &amp; co\\nsecond line"
+    decided = f"verdict submitted {hostile} in {office.project} by {REVIEWER}: claimed → approved"
+    assert texts == [{"text": created}, {"text": decided}]
+
+
+def test_a_removed_webhook_gets_nothing_and_leaves_no_secret(office: Desk, receiver: Receiver, hasty: BrokerProcess):
+    made = added(office, receiver.url)
+    webhook = made["webhook_id"]
+    assert made["url"] == standing(office, webhook)["url"] == receiver.url.removesuffix("hooks/s3cret") + "…"
+    removed = office.do("remove_webhook", webhook_id=webhook)
+    assert removed["webhook_id"] == webhook
+    office.refused("NOT_FOUND", "remove_webhook", webhook_id=webhook)
+    office.refused("NOT_FOUND", "test_webhook", webhook_id=webhook)
+    office.envelope_unscoped("list_deliveries", webhook_id=webhook)
+    office.put_up()
+    with Receiver() as after:
+        added(office, after.url)
+        office.put_up()
+        after.until(lambda: len(after.taken) == 1)
+    assert receiver.tried == []
+    told = office.do("get_audit_log", review_id=f"webhook:{webhook}", limit=50)["events"]
+    assert [event["kind"] for event in told] == ["webhook_added", "webhook_removed"]
+    secrets = made["secret"].encode(), made["secret"].removeprefix("whsec_").encode(), b"s3cret"
+    logs = [path.read_bytes() for path in (hasty.data_dir / "logs").iterdir()]
+    assert not any(secret in text for secret in secrets for text in [json.dumps(told).encode(), *logs])
+
+
+REFUSED = {
+    "http://192.0.2.1/x": "allow-private",
+    "https://10.1.2.3/x": "--allow-private",
+    "https://[fd00::1]/x": "--allow-private",
+    "https://[::ffff:10.1.2.3]/x": "--allow-private",
+    "https://[64:ff9b::a01:203]/x": "--allow-private",
+    "https://100.64.1.1/x": "--allow-private",
+    "https://169.254.169.254/latest": "no receiver has",
+    "https://0.0.0.0/x": "no receiver has",
+    "http://8.8.8.8/x": "https",
+    "https://nowhere.invalid/x": "cannot be resolved",
+    "ftp://localhost/x": "must be https",
+    "https://user:word@localhost/x": "no user",
+    "https://localhost/x#y": "fragment",
+    "https://localhost/x y": "must be https",
+    "https://localhost:99999/x": "must be https",
+    "https://": "must be https",
+}
+
+
+@pytest.mark.parametrize("url", REFUSED)
+def test_a_url_that_leads_elsewhere_is_refused(office: Desk, url: str):
+    envelope = office.envelope_unscoped("add_webhook", **proved(office, url))
+    assert envelope["error"]["code"] == "INVALID_INPUT"
+    assert envelope["error"]["details"]["field"] == "url"
+    assert REFUSED[url] in envelope["error"]["message"]
+
+
+def test_only_a_person_adds_one_and_exactly_what_they_saw(office: Desk):
+    wanted = proved(office, "http://127.0.0.1/x")
+    for change in ({"proof": None}, {"allow_private": True}, {"url": "http://127.0.0.1/y"}, {"project": "other"}):
+        refused = office.envelope_unscoped("add_webhook", **{**wanted, **change})["error"]
+        assert (refused["code"], refused["details"]["needed"]) == ("FORBIDDEN", "person")
+    unknown = office.envelope_unscoped("add_webhook", **proved(office, "http://127.0.0.1/x", events=["nothing_"]))
+    assert unknown["error"]["details"]["field"] == "events"
+
+
+def test_private_addresses_can_be_allowed_and_none_of_a_cloud():
+    async def look(url: str) -> str:
+        return await posting.find_address(posting.read_url(url), allow_private=True)
+
+    for address in ("10.1.2.3", "192.168.0.1", "100.64.1.1"):
+        assert asyncio.run(look(f"http://{address}/")) == address
+    for url in ("http://169.254.169.254/", "http://[fe80::1]/", "http://224.0.0.1/", "http://240.0.0.1/"):
+        with pytest.raises(posting.NotAllowed):
+            asyncio.run(look(url))
+
+
+def test_the_commands_add_try_show_and_remove(
+    office: Desk, receiver: Receiver, hasty: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TANDEM_DATA_DIR", str(hasty.data_dir))
+    shell = Inside(hasty.url, tmp_path)
+    made = shell.run("webhook", "add", receiver.url, "--project", office.project, "--new", "--events", "review_")
+    assert made.status == 0, made.stderr
+    assert made.stdout.startswith("whsec_")
+    webhook = next(word for word in made.stderr.split() if word.startswith("whk_"))
+    tried = shell.run("webhook", "test", webhook)
+    assert (tried.status, "as you like" in tried.stdout) == (0, True)
+    (ping,) = receiver.tried
+    assert ping.is_signed_with(made.stdout.strip())
+    assert json.loads(ping.body)["type"] == "ping"
+    receiver.answer = lambda _posted: 503
+    assert shell.run("webhook", "test", webhook).status == 1
+    receiver.answer = lambda _posted: 200
+    review = office.put_up()
+    receiver.until(lambda: receiver.of(review) == ["review_created"])
+    assert webhook in shell.run("webhook", "list").stdout
+    assert review in shell.run("webhook", "deliveries", webhook).stdout
+    assert shell.run("webhook", "remove", webhook).status == 0
+    assert webhook not in shell.run("webhook", "list").stdout
+    agents = shell.run("webhook", "add", receiver.url, CLAUDECODE="1")
+    assert (agents.status, "person's to decide" in agents.stderr) == (1, True)
+
+
+def test_over_tls_the_certificate_is_checked_for_the_name_of_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    trusting = certificate(tmp_path, "localhost")
+    monkeypatch.setattr(posting, "_tls", lambda: trusting)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "both.pem")
+    with Receiver() as receiver:
+        server: HTTPServer = receiver._server
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+
+        def post(host: str) -> posting.Reply:
+            url = f"https://{host}:{server.server_port}/x"
+            return asyncio.run(posting.post(url, {}, b"{}", allow_private=False))
+
+        assert post("localhost") == (200, "as you like")
+        assert "certificate" in post("127.0.0.1").answer
+        monkeypatch.undo()
+        assert "certificate" in post("localhost").answer
+
+
+def certificate(folder: Path, name: str) -> ssl.SSLContext:
+    """A certificate of its own in a file, and who trusts it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(who, who, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    public = made.public_bytes(serialization.Encoding.PEM)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    (folder / "both.pem").write_bytes(private + public)
+    return ssl.create_default_context(cadata=public.decode())
