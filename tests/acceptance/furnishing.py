@@ -11,6 +11,7 @@ from typing import Any
 from tandem.cycles.payloads import ARRAYS
 from tandem.hooks.trust import CHECKS_FILE
 from tests.acceptance.pooling import Steward
+from tests.acceptance.receiving import NOBODY, added
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import CALL_SECONDS
 from tests.git.sandbox import Sandbox
@@ -106,6 +107,10 @@ class Shop:
         with Desk(self.desk.url, self.desk.project, agent=AGENT) as person:
             return person.proved(changes=CHANGES, reason="The shop is down.")
 
+    def webhook(self) -> str:
+        """A webhook to where nothing listens; its id."""
+        return added(self.desk, NOBODY)["webhook_id"]
+
     def token(self) -> str:
         """An access token; its id."""
         return self.desk.do("create_token", name="bob", roles=["proposer"])["token_id"]
@@ -121,6 +126,9 @@ class Shop:
         """Wait for what goes on beside the test: its calls are not to outlive it."""
         if "staff" in vars(self):
             self.staff.settle()
+        for webhook in self.desk.do_unscoped("list_webhooks")["webhooks"]:
+            if webhook["project"] == self.desk.project:
+                self.desk.do("remove_webhook", webhook_id=webhook["webhook_id"])
 
     @cached_property
     def team(self) -> Team:

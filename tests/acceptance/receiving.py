@@ -20,6 +20,8 @@ from tests.architecture.source import ROOT
 from tests.broker import DATA_DIRS
 
 SECONDS = 60
+NOBODY = "http://127.0.0.1:9/hooks"
+"""Nothing listens there."""
 GUIDE = Page(ROOT / "docs" / "guide" / "webhooks.md")
 PERSONS = {"project": None, "events": None, "format": "json", "allow_private": False}
 

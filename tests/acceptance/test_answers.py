@@ -18,6 +18,7 @@ from tandem.contract.operation import MCP_ROLES
 from tandem.hooks.trust import CHECKS_FILE
 from tandem.server.catalogue import REGISTRY
 from tests.acceptance.furnishing import AGENT, CHANGES, Shop
+from tests.acceptance.receiving import NOBODY, proved
 from tests.acceptance.reviewing import OTHER, PROPOSAL, PROPOSER, REVIEWER, WHY, Desk, edited
 from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES, ON_ONE_DATABASE
@@ -206,6 +207,14 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
     ],
     "list_tokens": [lambda _: {}, lambda shop: {"limit": 1} if shop.token() else {}],
     "revoke_token": [lambda shop: {"token_id": shop.token()}],
+    "add_webhook": [
+        lambda shop: proved(shop.desk, NOBODY, project=shop.desk.project),
+        lambda shop: proved(shop.desk, NOBODY, project=shop.desk.project, events=["review_"], format="slack"),
+    ],
+    "list_webhooks": [lambda _: {}, lambda shop: (shop.webhook(), {})[1]],
+    "list_deliveries": [lambda shop: {"webhook_id": shop.webhook(), "limit": 5}],
+    "remove_webhook": [lambda shop: {"webhook_id": shop.webhook()}],
+    "test_webhook": [lambda shop: {"webhook_id": shop.webhook()}],
     "create_login": [lambda _: {}],
     "supervisor_heartbeat": [lambda shop: shop.staff.steward.saying()],
     "report_outcome": [lambda shop: shop.staff.failing()],
@@ -215,6 +224,7 @@ WRITES = {operation.name for operation in REGISTRY if operation.writes}
 PREPARED = {
     *("cycle_status", "get_cycle", "handoff_read", "list_cycles", "get_inbox", "get_reviewer_log", "list_reviewers"),
     *("get_gate", "list_commits", "list_tokens", "list_viewed", "list_checks", "get_check_log"),
+    *("list_deliveries", "list_webhooks"),
 }
 """Reads for which something is made first; all others leave a shop as it is."""
 

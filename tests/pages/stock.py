@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.acceptance.cycling import Crew
-from tests.acceptance.receiving import added
+from tests.acceptance.receiving import NOBODY, added
 from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
 
@@ -114,8 +114,7 @@ def stocked(url: str, folder: Path) -> Stock:
     shop.commit("start")
     with Desk(url, "webshop") as desk:
         desk.register(shop.root)
-        # Nothing listens there.
-        added(desk, "http://127.0.0.1:9/hooks")
+        added(desk, NOBODY)
         change, plan, mine = _change(desk, shop), _plan(desk), _mine(desk, shop)
         _others(desk, shop)
     with Crew(url, "webshop") as crew:

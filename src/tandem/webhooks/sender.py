@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
@@ -20,7 +20,6 @@ from tandem.store import events
 from tandem.store.base import Unit
 from tandem.store.context import Services
 from tandem.store.event import Event
-from tandem.store.waits import topic
 from tandem.webhooks import posting, queries, rules
 from tandem.webhooks.queries import Delivery
 from tandem.webhooks.rules import Webhook
@@ -58,15 +57,17 @@ class Sender:
 
         Args:
             services: What it stands on.
-            standby_seconds: How often it looks whether another broker's sender has stopped.
+            standby_seconds: How often it looks though nothing told it to: for events, and whether it is its turn.
         """
         self._services = services
         self._standby_seconds = standby_seconds
+        self._wake = asyncio.Event()
         self._under_way: set[tuple[str, str]] = set()
         self._seen: dict[str, int] = {}
 
     async def run(self) -> None:
         """Send until cancelled; waits for the first webhook to be there."""
+        self._services.store.add_listener(lambda _notice: self._wake.set())
         while True:
             await self._services.webhooks_wanted.wait()
             try:
@@ -80,35 +81,26 @@ class Sender:
 
     async def _send(self, until: float) -> None:
         """Send until a time, or until there are no webhooks."""
-        waits, wake = self._services.waits, asyncio.Event()
         self._seen.clear()
         self._under_way.clear()
-
-        async def listen(pause: Callable[[float], Awaitable[bool]]) -> None:
-            while not waits.closing:
-                await pause(_TERM_SECONDS)
-                wake.set()
-
-        with waits.parking(topic()) as pause:
-            async with asyncio.TaskGroup() as group:
-                listening = group.create_task(listen(pause))
-                while (left := until - time.monotonic()) > 0 and not waits.closing:
-                    wake.clear()
-                    self._services.webhooks_wanted.clear()
-                    # What ends while we look is seen as it was before.
-                    looked = frozenset(self._under_way)
-                    work = await self._services.store.read(self._look)
-                    if not work:
-                        break
-                    self._services.webhooks_wanted.set()
-                    if await self._queue(work):
-                        continue
-                    for one in work:
-                        self._begin(one, looked, group, wake)
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(min(left, self._patience(work))):
-                            await wake.wait()
-                listening.cancel()
+        async with asyncio.TaskGroup() as group:
+            while (left := until - time.monotonic()) > 0:
+                self._wake.clear()
+                self._services.webhooks_wanted.clear()
+                # What ends while we look is seen as it was before.
+                looked = frozenset(self._under_way)
+                work = await self._services.store.read(self._look)
+                if not work:
+                    break
+                self._services.webhooks_wanted.set()
+                queued = await self._queue(work)
+                for one in work:
+                    self._begin(one, looked, group)
+                if queued:
+                    continue
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(left, self._patience(work))):
+                        await self._wake.wait()
 
     def _look(self, unit: Unit) -> list[_Work]:
         now = self._services.clock.now_us()
@@ -141,9 +133,7 @@ class Sender:
             return False
         return queries.queue(unit, work.webhook, wanted, work.found[-1].seq, now)
 
-    def _begin(
-        self, work: _Work, looked: frozenset[tuple[str, str]], group: asyncio.TaskGroup, wake: asyncio.Event
-    ) -> None:
+    def _begin(self, work: _Work, looked: frozenset[tuple[str, str]], group: asyncio.TaskGroup) -> None:
         """Begin what can be tried now, as far as the receiver is not busy."""
         for delivery in work.due:
             busy = sum(1 for webhook_id, _ in self._under_way if webhook_id == work.webhook.id)
@@ -152,18 +142,16 @@ class Sender:
                 return
             if key not in self._under_way | looked:
                 self._under_way.add(key)
-                group.create_task(self._deliver(work.webhook, delivery, wake))
+                group.create_task(self._deliver(work.webhook, delivery))
 
     def _patience(self, work: Iterable[_Work]) -> float:
         """How long to wait for something to happen, in seconds."""
         now = self._services.clock.now_us()
-        next_tries = [one.next_try for one in work if one.next_try is not None]
-        if not next_tries:
-            return _TERM_SECONDS
-        # Another broker may have tried the receiver with success, and hastened them.
-        return min(self._standby_seconds, max(0.0, (min(next_tries) - now) / MICROSECONDS))
+        tries = [max(0.0, (one.next_try - now) / MICROSECONDS) for one in work if one.next_try is not None]
+        # A notice of another broker's may be lost.
+        return min([self._standby_seconds, *tries])
 
-    async def _deliver(self, webhook: Webhook, delivery: Delivery, wake: asyncio.Event) -> None:
+    async def _deliver(self, webhook: Webhook, delivery: Delivery) -> None:
         """Try once, and write what became of it."""
         services = self._services
         try:
@@ -178,7 +166,7 @@ class Sender:
             await asyncio.sleep(self._standby_seconds)
         finally:
             self._under_way.discard((delivery.webhook_id, delivery.subject))
-            wake.set()
+            self._wake.set()
 
     def _tried(self, delivery: Delivery, reply: posting.Reply) -> Delivery:
         policy, now = self._services.policy, self._services.clock.now_us()

@@ -17,6 +17,8 @@ from tandem.server.http.api import PREFIX
 _SAMPLES = {
     "review_id": "rv_4k2m8q0x7c1d5n3p",
     "token_id": "tok_1m824bnajk7cjb5vw7",
+    "webhook_id": "whk_1m824bnajk7cjb5vw7",
+    "url": "https://ci.example.com/tandem",
     "counter_patch_id": "cp_4k2m8q0x7c1d5n3p",
     "reviewer_id": "reviewer-1",
     "intent": "Refuse empty names when a project is registered",
