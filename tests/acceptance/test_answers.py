@@ -211,7 +211,7 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
         lambda shop: proved(shop.desk, NOBODY, project=shop.desk.project),
         lambda shop: proved(shop.desk, NOBODY, project=shop.desk.project, events=["review_"], format="slack"),
     ],
-    "list_webhooks": [lambda _: {}, lambda shop: (shop.webhook(), {})[1]],
+    "list_webhooks": [lambda _: {}, lambda shop: (shop.webhook(), dict[str, Any]())[1]],
     "list_deliveries": [lambda shop: {"webhook_id": shop.webhook(), "limit": 5}],
     "remove_webhook": [lambda shop: {"webhook_id": shop.webhook()}],
     "test_webhook": [lambda shop: {"webhook_id": shop.webhook()}],

@@ -31,7 +31,7 @@ WHOLE = ["review_created", "review_claimed", "verdict_submitted", "review_closed
 @pytest.fixture(scope="module")
 def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One broker for all tests that only need a project of their own; what fails is tried again soon."""
-    with BrokerProcess(tmp_path_factory.mktemp("broker"), **HASTY, webhook_give_up_seconds=0.2) as broker:
+    with BrokerProcess(tmp_path_factory.mktemp("broker"), **HASTY) as broker:
         yield broker
         assert broker.audited().status == 0
 
@@ -126,21 +126,25 @@ def test_a_receiver_that_hangs_holds_up_neither_the_broker_nor_others(office: De
         slow.until(lambda: slow.of(review) == WHOLE)
 
 
-def test_what_is_never_taken_is_given_up_and_shown_and_what_comes_after_it_goes_on(office: Desk, receiver: Receiver):
+def test_what_is_never_taken_is_given_up_and_shown_and_what_comes_after_it_goes_on(
+    start_broker: StartBroker, receiver: Receiver
+):
+    broker = start_broker(**HASTY, webhook_give_up_seconds=0.2)
     receiver.answer = lambda posted: 302 if posted.event["kind"] == "review_created" else 200
-    webhook = added(office, receiver.url)["webhook_id"]
-    review = office.put_up()
-    office.claim(review)
-    receiver.until(lambda: receiver.of(review) == ["review_claimed"])
+    with Desk(broker.url, fresh_project()) as desk:
+        webhook = added(desk, receiver.url)["webhook_id"]
+        review = desk.put_up()
+        desk.claim(review)
+        receiver.until(lambda: receiver.of(review) == ["review_claimed"])
+        failed, *_ = desk.do_unscoped("list_deliveries", webhook_id=webhook)["deliveries"]
+        shown = standing(desk, webhook)
     # A redirect is followed nowhere.
     assert {one.path for one in receiver.tried} == {"/hooks/s3cret"}
     created = next(one for one in receiver.tried if one.event["kind"] == "review_created")
-    failed, *_ = office.do_unscoped("list_deliveries", webhook_id=webhook)["deliveries"]
     assert (failed["state"], failed["kind"], failed["status"]) == ("failed", "review_created", 302)
-    assert failed["attempts"] == sum(one.id == created.id for one in receiver.tried) > 1
+    assert failed["attempts"] == sum(one.id == created.id for one in receiver.tried)
     assert failed["answer"].startswith("not <now>\\u0000!!!")
     assert len(failed["answer"]) == 500
-    shown = standing(office, webhook)
     assert (shown["failed"], shown["problem"]) == (1, failed["answer"])
 
 
@@ -163,7 +167,6 @@ def test_a_removed_webhook_gets_nothing_and_leaves_no_secret(office: Desk, recei
     assert removed["webhook_id"] == webhook
     office.refused("NOT_FOUND", "remove_webhook", webhook_id=webhook)
     office.refused("NOT_FOUND", "test_webhook", webhook_id=webhook)
-    office.envelope_unscoped("list_deliveries", webhook_id=webhook)
     office.put_up()
     with Receiver() as after:
         added(office, after.url)
@@ -187,7 +190,7 @@ REFUSED = {
     "https://169.254.169.254/latest": "no receiver has",
     "https://0.0.0.0/x": "no receiver has",
     "http://8.8.8.8/x": "https",
-    "https://nowhere.invalid/x": "cannot be resolved",
+    "https://no..name/x": "cannot be resolved",
     "ftp://localhost/x": "must be https",
     "https://user:word@localhost/x": "no user",
     "https://localhost/x#y": "fragment",
@@ -215,11 +218,11 @@ def test_only_a_person_adds_one_and_exactly_what_they_saw(office: Desk):
 
 
 def test_private_addresses_can_be_allowed_and_none_of_a_cloud():
-    async def look(url: str) -> str:
-        return await posting.find_address(posting.read_url(url), allow_private=True)
+    async def look(url: str) -> list[str]:
+        return await posting.list_addresses(posting.read_url(url), allow_private=True)
 
     for address in ("10.1.2.3", "192.168.0.1", "100.64.1.1"):
-        assert asyncio.run(look(f"http://{address}/")) == address
+        assert asyncio.run(look(f"http://{address}/")) == [address]
     for url in ("http://169.254.169.254/", "http://[fe80::1]/", "http://224.0.0.1/", "http://240.0.0.1/"):
         with pytest.raises(posting.NotAllowed):
             asyncio.run(look(url))

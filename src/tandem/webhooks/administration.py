@@ -161,7 +161,7 @@ async def _check_url(request: AddWebhook) -> None:
     target = posting.read_url(request.url)
     try:
         async with asyncio.timeout(posting.SECONDS):
-            await posting.find_address(target, allow_private=request.allow_private)
+            await posting.list_addresses(target, allow_private=request.allow_private)
     except posting.NotAllowed as error:
         raise InvalidInput(f"{error}.", field="url") from None
     except (OSError, UnicodeError, TimeoutError):

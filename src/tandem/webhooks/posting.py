@@ -11,6 +11,7 @@ import ipaddress
 import re
 import socket
 import ssl
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from typing import Final, NamedTuple
@@ -93,8 +94,8 @@ def read_url(url: str) -> Target:
     return Target(parts.hostname or "", port or (443 if tls else 80), parts.netloc, path, tls)
 
 
-async def find_address(target: Target, *, allow_private: bool) -> str:
-    """An address of the target that may be posted to.
+async def list_addresses(target: Target, *, allow_private: bool) -> list[str]:
+    """The addresses of the target that may be posted to.
 
     Raises:
         NotAllowed: It has none.
@@ -102,13 +103,15 @@ async def find_address(target: Target, *, allow_private: bool) -> str:
     """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    reasons: list[str] = []
-    for *_, place in found:
-        problem = _problem(ipaddress.ip_address(str(place[0]).partition("%")[0]), target, allow_private=allow_private)
-        if problem is None:
-            return str(place[0])
-        reasons.append(f"{place[0]} {problem}")
-    raise NotAllowed(f"{target.host} leads to no address that may be posted to: {'; '.join(reasons[:3])}")
+    problems = {
+        address: _problem(ipaddress.ip_address(address.partition("%")[0]), target, allow_private=allow_private)
+        for address in (str(place[0]) for *_, place in found)
+    }
+    allowed = [address for address, problem in problems.items() if problem is None]
+    if not allowed:
+        reasons = "; ".join(f"{address} {problem}" for address, problem in list(problems.items())[:3])
+        raise NotAllowed(f"{target.host} leads to no address that may be posted to: {reasons}")
+    return allowed
 
 
 async def post(url: str, headers: dict[str, str], body: bytes, *, allow_private: bool) -> Reply:
@@ -116,8 +119,11 @@ async def post(url: str, headers: dict[str, str], body: bytes, *, allow_private:
     try:
         target = read_url(url)
         async with asyncio.timeout(SECONDS):
-            address = await find_address(target, allow_private=allow_private)
-            return await _exchange(target, address, headers, body)
+            *others, last = await list_addresses(target, allow_private=allow_private)
+            for address in others:
+                with suppress(ConnectionError):
+                    return await _exchange(target, address, headers, body)
+            return await _exchange(target, last, headers, body)
     except TimeoutError:
         return Reply(None, f"no answer within {SECONDS} s")
     except (NotAllowed, InvalidInput, httptools.HttpParserError, OSError, UnicodeError) as error:
