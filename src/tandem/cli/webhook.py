@@ -8,7 +8,7 @@ from typing import Annotated
 import orjson
 import typer
 
-from tandem.bridge.broker import find_data_dir
+from tandem.bridge.location import locate
 from tandem.cli.calls import given, present
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_project
@@ -57,8 +57,9 @@ async def add_webhook(
     refuse_agents("A webhook sends what happens here elsewhere.")
     stated = given(url=url, events=events, project=project, format=body, allow_private=allow_private)
     facts = proof_facts({name: stated.get(name, one.get_default()) for name, one in AddWebhook.model_fields.items()})
-    stated["proof"] = proof.prove(proof.keys(options.data_dir or find_data_dir()), facts) or None
-    async with options.client() as client, progress("webhook add"):
+    location = locate(options.broker, ".", options.data_dir)
+    stated["proof"] = proof.prove(proof.keys(location.data_dir), facts) or None
+    async with options.client(location) as client, progress("webhook add"):
         if project is not None:
             await find_project(client, replace(options, project=project, new=new))
         envelope = await client.call("add_webhook", given(**stated, idempotency_key=idempotency_key))
