@@ -245,10 +245,10 @@ class Broker:
             self._services.waits.follow(self._notice_wanted)
             if await self._store.read(lambda unit: check_queries.list_unfinished(unit, None, 1)):
                 self._services.checks_wanted.set()
-            if await self._store.read(webhooks.list_all):
-                self._services.webhooks_wanted.set()
             await self._services.waits.start()
             stack.push_async_callback(self._services.waits.stop)
+            if await self._store.read(webhooks.list_all):
+                self._services.webhooks_wanted.set()
             # What processes left behind that were killed, in this one and others; nobody waits for it.
             threading.Thread(target=sweep, args=((None, memory_folder()),), name="sweep", daemon=True).start()
             await self._maintenance.start()
