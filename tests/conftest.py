@@ -7,10 +7,12 @@ import gc
 import importlib
 import os
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import certifi
+import psutil
 import pytest
 
 from tests.postgres import PostgresServer, running_postgres
@@ -23,6 +25,7 @@ pytest_plugins = ["tests.no_skips", "tests.fuzzing", "tests.databases"]
 HERE = Path(__file__).resolve().parent
 # What a person's shell, a git hook around the tests or a broker on this machine would put in the way.
 _FOREIGN = ("GIT_", "TANDEM_", "XDG_", "PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGSERVICE", "PGDATABASE")
+_END_SECONDS = 20
 _GITCONFIG = """\
 [user]
     name = Test Person
@@ -83,6 +86,24 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
         (home / "one.pem").write_text(f"{first}{end}\n", "utf-8")
         patch.setenv("SSL_CERT_FILE", str(home / "one.pem"))
         yield home
+    _refuse_left_brokers(tmp_path_factory.getbasetemp())
+
+
+def _refuse_left_brokers(folder: Path) -> None:
+    """Insist that no test has left a broker that a hook, the bridge or a command started in the background."""
+    deadline = time.monotonic() + _END_SECONDS
+    while left := [one for one in psutil.process_iter(["cmdline"]) if _is_started_below(folder, one.info["cmdline"])]:
+        if time.monotonic() > deadline:
+            for one in left:
+                one.kill()
+            pytest.fail(f"tests left brokers behind: {[one.info['cmdline'] for one in left]}")
+        # One that was not needed ends by itself.
+        time.sleep(0.1)
+
+
+def _is_started_below(folder: Path, command: list[str] | None) -> bool:
+    words = command or []
+    return "--unless-running" in words and any(Path(word).is_relative_to(folder) for word in words)
 
 
 @pytest.fixture(scope="session")

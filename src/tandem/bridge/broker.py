@@ -53,14 +53,15 @@ class Launch:
         return "\n".join(lines[-_LAST_WORDS_LINES:])
 
 
-def start_broker(data_dir: str, options: Sequence[str] = ()) -> Launch:
+def start_broker(data_dir: str, options: Sequence[str] = (), environment: dict[str, str] | None = None) -> Launch:
     """Start `tandem up` so that it outlives this process; does not wait for it.
 
-    Two at once do no harm: the instance lock lets one of them through.
+    Two at once do no harm: the instance lock lets one of them through, and the others end once it is ready.
 
     Args:
         data_dir: The broker's data folder; created if need be.
         options: Further options of `tandem up`.
+        environment: Its variables; null for this process's own without secrets.
 
     Raises:
         OSError: The folder cannot be written, or the process cannot be started.
@@ -69,12 +70,12 @@ def start_broker(data_dir: str, options: Sequence[str] = ()) -> Launch:
     path = os.path.join(data_dir, _START_LOG)
     platforms.make_private(os.path.dirname(path))
     # -P, and the folder: else Python would import modules that stand in the repository we run in.
-    command = ["-P", "-m", "tandem", "up", "--data-dir", data_dir, *options]
+    command = ["-P", "-m", "tandem", "up", "--unless-running", "--data-dir", data_dir, *options]
     with open(path, "ab") as log:
         offset = log.seek(0, os.SEEK_END)
         if offset > _LOG_LIMIT_BYTES:
             offset = log.truncate(0)
-        return Launch(platforms.start_detached(command, data_dir, without_secrets(), log), path, offset)
+        return Launch(platforms.start_detached(command, data_dir, environment or without_secrets(), log), path, offset)
 
 
 class BrokerLocator:

@@ -22,7 +22,7 @@ from tandem.core.visible import visible
 from tandem.errors import ConfigInvalid, TandemError, Unavailable
 from tandem.settings.config import Settings, load_settings
 from tandem.settings.instance import STOP_FILE, FolderTaken, Instance, Running, find_running, refuse_foreign_host
-from tandem.setup.background import is_full, is_ready, look, run_in_background
+from tandem.setup.background import START_SECONDS, is_full, is_ready, look, run_in_background
 
 _log = logging.getLogger("tandem.process")
 
@@ -32,6 +32,7 @@ STOP_SECONDS = 20.0
 _KILL_SECONDS = 5.0
 _STOP_FILE_SECONDS = 0.5
 _FULL_SECONDS = 1.0
+_TAKEN_SECONDS = 0.1
 _LOG_BYTES = 10_000_000
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
@@ -59,7 +60,7 @@ def up(
     data_dir: DataDirOption = None,
     background: Annotated[bool, typer.Option("--background", "-b", help="Return once the broker answers.")] = False,
     unless_running: Annotated[
-        bool, typer.Option("--unless-running", help="End at once, without an error, if one has the data already.")
+        bool, typer.Option("--unless-running", help="End without an error if another one has the data, and is ready.")
     ] = False,
     as_json: EnvelopeOption = False,
 ) -> Answer | None:
@@ -70,13 +71,7 @@ def up(
     settings = load_settings({"port": port, "host": host, "data_dir": data_dir}).settings
     if background:
         return _start_in_background(settings, port, host, as_json=as_json)
-    try:
-        return _serve(settings, as_json=as_json)
-    except FolderTaken as error:
-        if not unless_running:
-            raise
-        say(error.message)
-        return None
+    return _serve_unless_running(settings) if unless_running else _serve(settings, as_json=as_json)
 
 
 @command()
@@ -155,6 +150,21 @@ def forward(context: typer.Context) -> None:
     from tandem.bridge.main import run
 
     run(context.args)
+
+
+def _serve_unless_running(settings: Settings) -> None:
+    """Be the broker; where another one has the data, end once it is ready, or take its place if it ends."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return _serve(settings, as_json=False)
+        except FolderTaken as error:
+            running = find_running(settings.data_dir)
+            if running is not None and is_ready(running.url):
+                return say(f"A broker runs already (process {running.pid}).")
+            if time.monotonic() > deadline:
+                raise error from None
+        time.sleep(_TAKEN_SECONDS)
 
 
 def _serve(settings: Settings, *, as_json: bool) -> None:

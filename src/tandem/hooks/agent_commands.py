@@ -422,7 +422,7 @@ def _own_review(client: str, text: str, folder: str) -> list[str] | None:
     if gate is None or own is None:
         return None
     # What the broker does not answer now, it does not take from the command either.
-    with GateClient(gate) as asker, suppress(Unreachable, Refused):
+    with GateClient(gate, starts=True) as asker, suppress(Unreachable, Refused):
         for review_id in ids:
             by = person.shared(own, asker.call("get_proposal", review_id=review_id, files=[]))
             if by is not None:

@@ -94,7 +94,7 @@ def refusal(tool: str, given: dict[str, Any], folder: str) -> list[str] | None:
         if kind is None or gate is None or (kind.when_strict and not gate.strict):
             continue
         try:
-            with GateClient(gate) as asker:
+            with GateClient(gate, starts=True) as asker:
                 reasons = _ruling(gate, asker, kind, writing)
         except (Unreachable, Refused, TandemError, OSError) as error:
             reasons = _trouble(error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tandem.bridge.credentials import REFUSED_CODE, Credentials, NoToken
-from tandem.bridge.http import HttpClient, HttpFailure, Target
+from tandem.bridge.http import HttpClient, HttpFailure, NotSent, Target
 from tandem.bridge.location import of_record
 
 TYPE_CHECKING = False  # as in `git`
@@ -46,14 +46,21 @@ class Unreachable(Exception):
     """No broker answered; whether it acted is unknown.
 
     Attributes:
-        url: Where it was looked for; null if it has left no address.
+        location: Where it was looked for.
+        reason: What went wrong.
     """
 
     def __init__(self, location: BrokerLocation, reason: Exception | str, trouble: str = "") -> None:
         where = f" at {location.url}" if location.url else ""
         failure = reason if isinstance(reason, HttpFailure) else None
         super().__init__(f"The Tandem broker{where} cannot be reached ({reason}). {trouble}{location.advice(failure)}")
-        self.url = location.url
+        self.location = location
+        self.reason = reason
+
+    @property
+    def may_start(self) -> bool:
+        """Whether a broker may be started in its place: it is the user's own, and has not been asked anything."""
+        return self.location.is_own and (self.location.url is None or isinstance(self.reason, NotSent))
 
 
 class GateClient:
@@ -63,19 +70,24 @@ class GateClient:
     commits sets that. It may say with which access token, which the broker judges.
     """
 
-    def __init__(self, gate: GateFile, agent: str | None = None, *, is_server: bool = False) -> None:
+    def __init__(
+        self, gate: GateFile, agent: str | None = None, *, is_server: bool = False, starts: bool = False
+    ) -> None:
         """Nothing is contacted yet.
 
         Args:
             gate: The switch.
             agent: On whose behalf the broker is asked; null for the hook itself.
             is_server: Whether the switch is where no client writes, and so needs no comparison with the record.
+            starts: Whether a broker that does not run is started, where it is this user's own; not on a server.
         """
         self._gate = gate
         self._agent = agent or AGENT
         self._location = location_of(gate, is_server=is_server)
         self._client: HttpClient | None = None
         self._is_compared = is_server
+        self._is_server = is_server
+        self._starts = starts and not is_server
 
     def __enter__(self) -> Self:
         return self
@@ -93,6 +105,20 @@ class GateClient:
         """
         body = json.dumps({"project": self._gate.project, **arguments}).encode()
         head = {"Content-Type": "application/json", "Accept": "application/json", "Tandem-Agent": self._agent}
+        try:
+            return self._answer(operation, body, head)
+        except Unreachable as missed:
+            if not (self._starts and missed.may_start):
+                raise
+            from tandem.hooks import starting  # almost always it runs
+
+            self._starts = False
+            return starting.answered(missed, lambda: self._answer(operation, body, head, anew=True))
+
+    def _answer(self, operation: str, body: bytes, head: dict[str, str], *, anew: bool = False) -> dict[str, Any]:
+        """The data of one request; `anew` looks first where the broker is by now."""
+        if anew:
+            self._location, self._client = location_of(self._gate, is_server=self._is_server), None
         try:
             self._client = self._client or self._connected()
             answer = self._client.request("POST", f"/api/v1/{operation}", body, head)

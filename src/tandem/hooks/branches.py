@@ -59,7 +59,7 @@ def update(gate: GateFile, arguments: Sequence[str], stdin: bytes, *, is_server:
         return 0
     ref, new = (moves or branches)[0]
     name = ref.removeprefix(HEADS)
-    with GateClient(gate, is_server=is_server) as asker:
+    with GateClient(gate, is_server=is_server, starts=True) as asker:
         try:
             return _moved(gate, asker, moves)
         except Unreachable as error:
@@ -120,7 +120,7 @@ def push(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
     sent = [(oid, ref, there) for oid, ref, there in sent if oid.strip("0")]
     if not sent:
         return 0
-    with GateClient(gate) as asker:
+    with GateClient(gate, starts=True) as asker:
         try:
             known = Bases(gate, asker.get_gate()["accepted"]).never_judged
             with RangeChecker(gate.place, asker.check_gate) as judge:

@@ -63,7 +63,7 @@ def main(gate: GateFile, arguments: Sequence[str]) -> int:
         gate: The switch, which is on.
         arguments: Git's: the message's file, where the message comes from, a commit.
     """
-    with GateClient(gate) as asker:
+    with GateClient(gate, starts=True) as asker:
         try:
             return _judged(gate, asker, arguments)
         except Unreachable as error:

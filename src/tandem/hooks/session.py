@@ -93,7 +93,7 @@ def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
     except TandemError as error:
         said += f" Whether git starts its hooks cannot be found out: {error}"
     try:
-        with GateClient(gate) as asker:
+        with GateClient(gate, starts=True) as asker:
             asker.check_gate([])
     except Unreachable as error:
         return f"{said} {error}"

@@ -1,0 +1,192 @@
+"""A hook that finds no broker starts the one on its gate's data, waits a moment, and has it judge; else it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tandem.core.platforms import lock_file
+from tandem.hooks import ask, starting, state
+from tandem.settings.instance import LOCK_FILE, find_running
+from tests.broker import BrokerProcess
+from tests.repository.agents import account, hook
+from tests.repository.gating import Gated, gate_on, new_repository
+
+DIGITS = {"a.txt": "one\n2\nthree\n"}
+GREEK = {"a.txt": "alpha\n2\nthree\n"}
+STARTED = "tandem: The broker does not run: it is being started.\n"
+AT_ONCE = 10
+PATIENCE_SECONDS = 60
+CONTEXT = ".planning/phases/01-x/01-CONTEXT.md"
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """The person's own broker; whoever starts it, it is down in the end."""
+    with BrokerProcess(tmp_path_factory.mktemp("own")) as broker:
+        yield broker
+        end(broker)
+
+
+def end(broker: BrokerProcess) -> None:
+    """Stop it, whoever has started it; whoever was too late takes its place, and is stopped, too."""
+    broker.stop()
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while brokers(broker):
+        assert time.monotonic() < deadline
+        assert broker.run("down").returncode == 0
+
+
+@pytest.fixture
+def here(own: BrokerProcess, tmp_path: Path, config_dir: Path) -> Gated:
+    """A repository whose gate asks whichever broker runs on that one's data; it is approved what `DIGITS` says."""
+    end(own)
+    own.start()
+    gated = gate_on(own, new_repository(tmp_path / "repository"))
+    as_own(gated)
+    # A free port: who commits has the settings of their shell.
+    gated.environment["TANDEM_PORT"] = "0"
+    gated.stage(DIGITS)
+    gated.approve()
+    assert config_dir.is_dir()
+    return gated
+
+
+def as_own(gated: Gated) -> None:
+    """Have the gate ask whichever broker runs on its data, as `tandem gate on` has it without `--broker`."""
+    file = gated.root / ".git/tandem/gate.json"
+    facts = json.loads(file.read_text("utf-8"))
+    facts |= {"broker": None, "data_dir": str(gated.broker.data_dir), "usual_url": None}
+    file.write_text(json.dumps(facts), "utf-8")
+
+
+def brokers(broker: BrokerProcess) -> list[int]:
+    """The processes that are, or are about to be, a broker on that data."""
+    folder = str(broker.data_dir)
+    return [one.pid for one in psutil.process_iter(["cmdline"]) if folder in (one.info["cmdline"] or ())]
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_p7_a_commit_starts_the_broker_that_is_down_and_is_judged_by_it(here: Gated, own: BrokerProcess, how: str):
+    if how == "stopped":
+        own.stop()
+    else:
+        own.kill()
+        assert (own.data_dir / "broker.json").exists()
+    said = here.try_git("commit", "-m", "x")
+    assert (said.status, said.stderr.startswith(STARTED)) == (0, True), said.stderr
+    assert len(here.trailers()) == 1
+    running = find_running(own.data_dir)
+    assert running is not None
+    here.stage(GREEK)
+    words = here.refused("commit", "-m", "y")
+    assert "no approved round" in words
+    assert "being started" not in words
+    assert find_running(own.data_dir) == running
+
+
+def test_p7_commits_at_the_same_time_start_one_broker(here: Gated, own: BrokerProcess, tmp_path: Path):
+    trees = [here.linked(tmp_path / f"tree{number}", f"branch{number}") for number in range(AT_ONCE)]
+    for tree in trees:
+        here.write(GREEK, tree)
+        here.git("add", "--all", cwd=tree)
+    own.kill()
+
+    def commit(tree: Path) -> str:
+        return here.refused("commit", "-m", "x", cwd=tree)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        said = list(pool.map(commit, trees))
+    assert ["no approved round" in words for words in said] == [True] * AT_ONCE, said
+    running = find_running(own.data_dir)
+    assert running is not None
+    # Those that came too late end by themselves.
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while brokers(own) != [running.pid]:
+        assert time.monotonic() < deadline, (brokers(own), running)
+        time.sleep(0.05)
+
+
+def test_p7_an_agents_hook_starts_it_too_and_so_does_the_start_of_a_session(here: Gated, own: BrokerProcess):
+    own.stop()
+    writes = account("claude", "write", here.root, path=str(here.root / CONTEXT), content="It is decided.\n")
+    answer = hook(writes, "--client", "claude", cwd=here.root, **here.environment)
+    assert (answer.status, answer.stderr.startswith(STARTED)) == (2, True), answer
+    assert "may be written when exactly this content is approved" in answer.stderr
+    assert own.run("down").returncode == 0
+    session = account("claude", "start", here.root)
+    answer = hook(session, "--client", "claude", cwd=here.root, name="session", **here.environment)
+    assert (answer.status, answer.stderr) == (0, STARTED)
+    assert "The broker runs." in answer.stdout
+
+
+def test_p7_a_broker_that_was_named_is_not_started(own: BrokerProcess, here: Gated, tmp_path: Path):
+    named = gate_on(own, new_repository(tmp_path / "named"))
+    named.stage(DIGITS)
+    named.approve()
+    own.stop()
+    before = _log_of_starts(own)
+    words = named.refused("commit", "-m", "x")
+    assert "cannot be reached" in words
+    assert "being started" not in words
+    assert (_log_of_starts(own), brokers(own)) == (before, [])
+    assert here.project != named.project
+
+
+@pytest.mark.parametrize("fault", ["database", "folder", "gone"])
+def test_p7_where_it_cannot_be_started_the_refusal_says_why_and_all_is_as_it_was(
+    here: Gated, own: BrokerProcess, fault: str
+):
+    own.stop()
+    moved, reason = {
+        "database": (own.data_dir / "tandem.db", "tandem.db is gone, or empty"),
+        "folder": (own.data_dir / "logs", "File exists"),
+        "gone": (own.data_dir, f"there is no folder {own.data_dir}"),
+    }[fault]
+    away = moved.rename(moved.with_name("away"))
+    if fault == "folder":
+        moved.touch()
+    words = here.refused("commit", "-m", "x")
+    assert "cannot be reached (none runs on" in words
+    assert reason in words
+    assert "tandem up --background" in words
+    if fault == "folder":
+        moved.unlink()
+    away.rename(moved)
+    here.git("commit", "-m", "x")
+
+
+def test_p7_a_hook_waits_only_a_moment_for_a_broker_that_does_not_come(
+    here: Gated, own: BrokerProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    own.stop()
+    monkeypatch.setattr(starting, "WAIT_SECONDS", 0.5)
+    monkeypatch.setattr(starting, "_TELL_SECONDS", 0.2)
+    monkeypatch.setenv("TANDEM_PORT", "0")
+    gate = state.find_enabled(str(here.root))
+    assert gate is not None
+    lock = os.open(own.data_dir / LOCK_FILE, os.O_RDWR)
+    try:
+        assert lock_file(lock)
+        with ask.GateClient(gate, starts=True) as asker, pytest.raises(ask.Unreachable) as refused:
+            asker.check_gate([])
+        assert "did not answer within 0.5 s" in str(refused.value)
+        assert "tandem: Waiting for the broker (0 s) …" in capsys.readouterr().err
+    finally:
+        os.close(lock)
+    # What was started takes its place now.
+    with ask.GateClient(gate, starts=True) as asker:
+        monkeypatch.setattr(starting, "WAIT_SECONDS", PATIENCE_SECONDS)
+        assert asker.check_gate([])["allowed"] is True
+
+
+def _log_of_starts(broker: BrokerProcess) -> bytes:
+    log = broker.data_dir / "logs" / "start.log"
+    return log.read_bytes() if log.exists() else b""
