@@ -32,6 +32,7 @@ _LOCKED_BYTE = 1 << 30
 
 _CREATE_NEW_PROCESS_GROUP = 0x0000_0200
 _CREATE_NO_WINDOW = 0x0800_0000
+_SYNCHRONIZE = 0x0010_0000
 _DETACHED = _CREATE_NEW_PROCESS_GROUP | _CREATE_NO_WINDOW
 """No window rather than `DETACHED_PROCESS`: with the latter each git that is started opens a console."""
 
@@ -238,9 +239,17 @@ def start_detached(arguments: list[str], folder: str, environment: dict[str, str
 def has_ended(number: int) -> bool:
     """Whether a process that was started a moment ago has ended; one that nobody has reaped has."""
     if sys.platform == "win32":
-        import psutil
+        # Not psutil, which hooks have not.
+        import _winapi
 
-        return not psutil.pid_exists(number)
+        try:
+            process = _winapi.OpenProcess(_SYNCHRONIZE, False, number)  # noqa: FBT003 - the system's signature
+        except OSError:
+            return True
+        try:
+            return _winapi.WaitForSingleObject(process, 0) == _winapi.WAIT_OBJECT_0
+        finally:
+            _winapi.CloseHandle(process)
     try:
         os.kill(number, 0)
         with open(f"/proc/{number}/stat", "rb") as stream:
