@@ -107,11 +107,7 @@ def test_p7_commits_at_the_same_time_start_one_broker(here: Gated, own: BrokerPr
     assert ["no approved round" in words for words in said] == [True] * AT_ONCE, said
     running = find_running(own.data_dir)
     assert running is not None
-    # Those that came too late end by themselves.
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while brokers(own) != [running.pid]:
-        assert time.monotonic() < deadline, (brokers(own), running)
-        time.sleep(0.05)
+    assert brokers(own) == [running.pid]
 
 
 def test_p7_an_agents_hook_starts_it_too_and_so_does_the_start_of_a_session(here: Gated, own: BrokerProcess):
@@ -123,7 +119,7 @@ def test_p7_an_agents_hook_starts_it_too_and_so_does_the_start_of_a_session(here
     assert own.run("down").returncode == 0
     session = account("claude", "start", here.root)
     answer = hook(session, "--client", "claude", cwd=here.root, name="session", **here.environment)
-    assert (answer.status, answer.stderr) == (0, STARTED)
+    assert (answer.status, answer.stderr.startswith(STARTED)) == (0, True), answer
     assert "The broker runs." in answer.stdout
 
 

@@ -53,6 +53,18 @@ class Launch:
         return "\n".join(lines[-_LAST_WORDS_LINES:])
 
 
+def start_log(data_dir: str) -> str:
+    """The file for what a broker says before its own log begins; its folder is made if need be.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    path = os.path.join(data_dir, _START_LOG)
+    for folder in (data_dir, os.path.dirname(path)):
+        platforms.make_private(folder)
+    return path
+
+
 def start_broker(data_dir: str, options: Sequence[str] = (), environment: dict[str, str] | None = None) -> Launch:
     """Start `tandem up` so that it outlives this process; does not wait for it.
 
@@ -66,9 +78,7 @@ def start_broker(data_dir: str, options: Sequence[str] = (), environment: dict[s
     Raises:
         OSError: The folder cannot be written, or the process cannot be started.
     """
-    platforms.make_private(data_dir)
-    path = os.path.join(data_dir, _START_LOG)
-    platforms.make_private(os.path.dirname(path))
+    path = start_log(data_dir)
     # -P, and the folder: else Python would import modules that stand in the repository we run in.
     command = ["-P", "-m", "tandem", "up", "--unless-running", "--data-dir", data_dir, *options]
     with open(path, "ab") as log:

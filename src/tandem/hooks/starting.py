@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 
-from tandem.bridge.broker import start_broker
+from tandem.bridge.broker import start_broker, start_log
 from tandem.bridge.http import Stranger
 from tandem.bridge.keys import without_secrets
+from tandem.core import platforms
 from tandem.core.visible import say
 from tandem.hooks.ask import Unreachable
 
@@ -15,6 +16,8 @@ TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
+
+    from tandem.bridge.broker import Launch
 
 WAIT_SECONDS = 15.0
 """The longest that a hook waits; a start takes one or two, and one that fails is noticed at once."""
@@ -40,24 +43,33 @@ def answered(missed: Unreachable, ask: Callable[[], dict[str, Any]]) -> dict[str
     # Git's variables say where a commit is made, which is nothing to a broker.
     environment = {name: value for name, value in without_secrets().items() if not name.startswith("GIT_")}
     port = ("--port", "0") if isinstance(missed.reason, Stranger) else ()
+    began = told = time.monotonic()
+    launched = None
+    say("The broker does not run: it is being started.")
     try:
-        launched = start_broker(folder, port, environment)
+        with open(start_log(folder), "ab") as log:
+            while True:
+                # One hook at a time starts it; whoever waits behind one that gives up tries in its place.
+                is_first = launched is None and platforms.lock_file(log.fileno())
+                # Before it asks: it may have ended because another one was quicker.
+                has_ended, now = launched is not None and launched.has_ended(), time.monotonic()
+                try:
+                    return ask()
+                except Unreachable as error:
+                    if has_ended or now - began > WAIT_SECONDS or not error.may_start:
+                        raise Unreachable(error.location, error.reason, _trouble(launched, has_ended)) from error
+                if is_first:
+                    launched = start_broker(folder, port, environment)
+                if now - told > _TELL_SECONDS:
+                    told = now
+                    say(f"Waiting for the broker ({now - began:.0f} s) …")
+                time.sleep(_LOOK_SECONDS)
     except OSError as error:
         raise Unreachable(missed.location, missed.reason, f"It cannot be started: {error}. ") from error
-    say("The broker does not run: it is being started.")
-    began = told = time.monotonic()
-    while True:
-        # Asked once more after its end: it may have ended because another one was quicker.
-        has_ended, now = launched.has_ended(), time.monotonic()
-        try:
-            return ask()
-        except Unreachable as error:
-            if has_ended or now - began > WAIT_SECONDS or not error.may_start:
-                how = "ended" if has_ended else f"did not answer within {WAIT_SECONDS:g} s"
-                words = launched.last_words() or "nothing"
-                trouble = f"One was started and {how}. It said ({launched.log}):\n{words}\n"
-                raise Unreachable(error.location, error.reason, trouble) from error
-        if now - told > _TELL_SECONDS:
-            told = now
-            say(f"Waiting for the broker ({now - began:.0f} s) …")
-        time.sleep(_LOOK_SECONDS)
+
+
+def _trouble(launched: Launch | None, has_ended: bool) -> str:  # noqa: FBT001 - the sentence needs it
+    """What became of a start, with the broker's last words."""
+    said = f"One was started and {'ended' if has_ended else f'did not answer within {WAIT_SECONDS:g} s'}."
+    words = launched.last_words() if launched is not None else ""
+    return f"{said} It said ({launched.log}):\n{words}\n" if launched is not None and words else f"{said} "
