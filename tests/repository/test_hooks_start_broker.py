@@ -92,6 +92,21 @@ def test_p7_a_commit_starts_the_broker_that_is_down_and_is_judged_by_it(here: Ga
     assert find_running(own.data_dir) == running
 
 
+def test_p7_who_commits_does_not_choose_the_settings_of_the_broker_that_is_started(
+    here: Gated, own: BrokerProcess, tmp_path: Path
+):
+    own.stop()
+    here.stage(GREEK)
+    words = here.refused("commit", "-m", "x", TANDEM_CONFIG_DIR=str(tmp_path / "loose"))
+    assert (
+        f"It is not started from here: the gate's record has the settings in {os.environ['TANDEM_CONFIG_DIR']}" in words
+    )
+    assert not brokers(own)
+    words = here.refused("commit", "-m", "x", TANDEM_GATE_EXEMPT='["**"]')
+    assert words.startswith(STARTED)
+    assert "no approved round" in words
+
+
 def test_p7_commits_at_the_same_time_start_one_broker(here: Gated, own: BrokerProcess, tmp_path: Path):
     trees = [here.linked(tmp_path / f"tree{number}", f"branch{number}") for number in range(AT_ONCE)]
     for tree in trees:

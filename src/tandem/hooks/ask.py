@@ -113,7 +113,8 @@ class GateClient:
             from tandem.hooks import starting  # almost always it runs
 
             self._starts = False
-            return starting.answered(missed, lambda: self._answer(operation, body, head, anew=True))
+            config_dir = self._gate.config_dir
+            return starting.answered(missed, config_dir, lambda: self._answer(operation, body, head, anew=True))
 
     def _answer(self, operation: str, body: bytes, head: dict[str, str], *, anew: bool = False) -> dict[str, Any]:
         """The data of one request; `anew` looks first where the broker is by now."""

@@ -26,11 +26,12 @@ _LOOK_SECONDS = 0.05
 _TELL_SECONDS = 3.0
 
 
-def answered(missed: Unreachable, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def answered(missed: Unreachable, config_dir: str, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """The answer of the broker that is started on the data folder of the one that was missed.
 
     Args:
         missed: How it was missed.
+        config_dir: The folder of the settings, as the gate has it on record.
         ask: Looks where it is by now, and asks again.
 
     Raises:
@@ -40,8 +41,15 @@ def answered(missed: Unreachable, ask: Callable[[], dict[str, Any]]) -> dict[str
     folder = missed.location.data_dir
     if not os.path.isdir(folder):
         raise Unreachable(missed.location, missed.reason, f"It cannot be started: there is no folder {folder}. ")
+    settings = os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()
+    if os.path.realpath(settings) != os.path.realpath(config_dir):
+        # Neither whoever commits nor a git folder from elsewhere chooses by what settings it judges.
+        other = f"It is not started from here: the gate's record has the settings in {config_dir}, not in {settings}. "
+        raise Unreachable(missed.location, missed.reason, other)
     # Git's variables say where a commit is made, which is nothing to a broker.
     environment = {name: value for name, value in without_secrets().items() if not name.startswith("GIT_")}
+    # Whoever commits sets the others: they must not say what the gate exempts.
+    environment.pop("TANDEM_GATE_EXEMPT", None)
     port = ("--port", "0") if isinstance(missed.reason, Stranger) else ()
     began = told = time.monotonic()
     launched = None
