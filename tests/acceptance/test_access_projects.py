@@ -25,7 +25,7 @@ KEEPS_TO_CALLER = {"list_projects", "create_login"}
 FOR_ALL = {operation.name for operation in REGISTRY if not operation.roles & set(EVERY_ROLE)}
 """Operations of administrators and supervisors, whose tokens are for all projects."""
 
-ID = re.compile(r"(?:rv|ms|cp|vd)_[0-9a-z]{18}|20[0-9]{6}T[0-9]{6}Z_[a-z-]+_[0-9a-z]{6}|codex-r[0-9]+-[a-z0-9]{6}")
+ID = re.compile(r"(?:rv|ms|cp|vd|whk)_[0-9a-z]{18}|20[0-9]{6}T[0-9]{6}Z_[a-z-]+_[0-9a-z]{6}|codex-r[0-9]+-[a-z0-9]{16}")
 
 
 @pytest.fixture

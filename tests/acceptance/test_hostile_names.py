@@ -75,6 +75,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "review viewed": (ID, "--round", "1", "--person", LINE),
     **{f"review {verb}": (ID,) for verb in ("show", "status", "proposal", "discussion", "timeline", "retry")},
     "review close": ("{other}",),
+    "webhook add": (f"http://127.0.0.1:9/{LINE}", "--events", LINE),
+    **{f"webhook {verb}": (LINE,) for verb in ("remove", "test", "deliveries")},
     **{f"checks {verb}": (ID,) for verb in ("list", "run")},
     "checks log": (ID, LINE),
     "checks report": (ID, LINE, "--round", "1", "--runner", LINE, "--status", "queued", "--reason", LINE),
