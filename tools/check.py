@@ -1,10 +1,11 @@
 """Everything that a change must pass: `make test`, and so CI.
 
-    python tools/check.py [--static | --tests | --fuzz MINUTES] [--keep-going] [pytest's own arguments]
+    python tools/check.py [--static | --tests | --fuzz MINUTES] [--clients NAMES] [--keep-going] [arguments of pytest]
 
 The checks that only read run first, two at a time; when one fails, its output is shown and the tests
 are not started (unless `--keep-going`). The slowest of them, that of the types, runs beside the tests:
-alone it would leave processors idle for a minute. The last line counts checks and tests together:
+alone it would leave processors idle for a minute. So do, with `--clients`, the tests of the real client
+programs (`tools/clients.py`), which mostly wait. The last line counts checks and tests together:
 `1234 passed, 0 failed`. Exit status 0 means that nothing failed.
 
 `--fuzz` is another thing: the tests that explore, with random examples, for so long (`tests/fuzzing.py`).
@@ -95,7 +96,11 @@ def main() -> int:
         outcomes += run_checks([check for check in wanted if (ROOT / check.only_if).exists()])
         stop = any(outcome.failed for outcome in outcomes) and not options.keep_going
         if not options.static and not stop:
-            outcomes += run_tests_beside([] if options.tests else [TYPES], pytest_arguments)
+            beside = [] if options.tests else [TYPES]
+            if options.clients:
+                of_clients = ("tools/clients.py", "--only", options.clients, "--quiet")
+                beside.insert(0, Check("real clients (pytest)", of_clients))
+            outcomes += run_tests_beside(beside, pytest_arguments)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
@@ -108,6 +113,7 @@ def _arguments() -> tuple[argparse.Namespace, list[str]]:
     parser.add_argument("--static", action="store_true", help="only the checks that read")
     parser.add_argument("--tests", action="store_true", help="only the tests")
     parser.add_argument("--fuzz", type=float, metavar="MINUTES", help="only look for new counterexamples, so long")
+    parser.add_argument("--clients", metavar="NAMES", help="the tests of these real clients, too: codex,claude")
     parser.add_argument("--keep-going", action="store_true", help="run the tests even when a check has failed")
     return parser.parse_known_args()
 
