@@ -6,11 +6,8 @@ import getpass
 import json
 import os
 import shutil
-import socket
 import sys
-import threading
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -23,6 +20,7 @@ from tandem.bridge.project import ProjectFinder
 from tests.broker import BrokerProcess
 from tests.commandline import Ended, repository
 from tests.forked import run_tandem
+from tests.stranger import listening
 
 KEY = "ab" * 32
 
@@ -56,30 +54,6 @@ class User:
     def run(self, *words: str, **variables: str) -> Ended:
         ended = run_tandem(words, self.home, {**os.environ, **self.variables, **variables}, seconds=60)
         return Ended(ended.returncode, ended.stdout, ended.stderr)
-
-
-@contextmanager
-def listening(answer: Callable[[bytes], bytes]) -> Generator[tuple[int, list[bytes]]]:
-    """A stranger's program; its port, and all that it is told."""
-    told: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                with connection:
-                    while said := connection.recv(65536):
-                        told.append(said)
-                        connection.sendall(answer(said))
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        yield server.getsockname()[1], told
-        server.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
 
 
 def nonce_of(request: bytes) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.broker import BrokerProcess
 from tests.repository.gating import Gated, gate_on, new_repository
+from tests.stranger import listening
 
 DIGITS = {"a.txt": "one\n2\nthree\n"}
 RECORDERS = {"post-commit", "post-rewrite"}
@@ -48,32 +46,11 @@ def test_p7_a_broker_elsewhere_is_found_by_its_data(shared_broker: BrokerProcess
     assert "none runs" in gated.refused("commit", "-m", "x")
 
 
-@pytest.fixture
-def stranger() -> Iterator[str]:
-    """Something that listens and answers, and is no broker."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer() -> None:
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                with connection:
-                    connection.recv(65536)
-                    connection.sendall(b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ok":true}')
-
-        thread = threading.Thread(target=answer, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-        server.shutdown(socket.SHUT_RDWR)
-    thread.join(10)
-
-
-def test_p7_something_else_that_answers_is_no_approval(gated: Gated, stranger: str):
-    rewrite(gated, broker=stranger)
+def test_p7_something_else_that_answers_is_no_approval(gated: Gated):
     gated.stage(DIGITS)
-    assert "has not proved that it is this user's broker" in gated.refused("commit", "-m", "x")
+    with listening(lambda _said: b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ok":true}') as (port, _told):
+        rewrite(gated, broker=f"http://127.0.0.1:{port}")
+        assert "has not proved that it is this user's broker" in gated.refused("commit", "-m", "x")
 
 
 def test_p7_a_broker_elsewhere_that_is_away_is_not_to_be_started_here(gated: Gated):
