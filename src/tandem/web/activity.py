@@ -84,14 +84,14 @@ _STREAMED = ("seq", "at", "project", "subject", "actor", "kind", "old", "new")
 
 async def events(request: PageRequest) -> Response:
     """The stream from a cursor on: `Last-Event-ID`, or else `?after=`, or else from now."""
-    cursor = request.http.headers.get("last-event-id") or request.query("after")
+    # Before the first byte: who has that may count on everything that happens from then on.
+    cursor = request.http.headers.get("last-event-id") or request.query("after") or await request.newest()
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
     return StreamingResponse(_follow(request, cursor), media_type="text/event-stream", headers=headers)
 
 
-async def _follow(request: PageRequest, cursor: str | None) -> AsyncGenerator[bytes]:
+async def _follow(request: PageRequest, place: str) -> AsyncGenerator[bytes]:
     yield b"retry: %d\n\n" % _RETRY_MS
-    place = cursor or await request.newest()
     while True:  # until the person would no longer be let in: then the browser asks, and is led to the login
         try:
             request.backend.check_ready()
