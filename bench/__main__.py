@@ -1,6 +1,7 @@
 """`python -m bench`: measures, prints a table, keeps the figures as JSON.
 
-The broker runs as its users run it: a process of its own, SQLite with full durability, a real socket.
+The broker runs as its users run it: a process of its own, SQLite with full durability, a real socket; several share
+a PostgreSQL that the run brings along.
 """
 
 from __future__ import annotations
@@ -14,7 +15,21 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import checks, commits, floors, life_cycle, machine, pages, report, screens, starts, trees, validation, waits
+from bench import (
+    brokers,
+    checks,
+    commits,
+    floors,
+    life_cycle,
+    machine,
+    pages,
+    report,
+    screens,
+    starts,
+    trees,
+    validation,
+    waits,
+)
 from bench.run import Measure, Run
 from tandem.core import platforms
 
@@ -30,6 +45,7 @@ MEASURES: dict[str, Measure] = {
     "trees": trees.measure,
     "checks": checks.measure,
     "screens": screens.measure,
+    "brokers": brokers.measure,
     "backlog": pages.measure_backlog,
 }
 """In the order in which they run; the floors come first and always, because others compare with them."""
