@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-import socket
 import ssl
 import subprocess
 import sys
@@ -21,13 +19,13 @@ import httpx
 import orjson
 import pytest
 
-from tandem.core.platforms import claim_address
 from tandem.core.secret_key import Tokens, load_or_make
 from tandem.git.raw import FIELDS, digest_of
 from tandem.hooks import proof
 from tandem.store.event import Seal
 from tests.commandline import Ended, Inside
 from tests.forked import Forked, run_tandem, start_tandem
+from tests.ports import HeldPort
 from tests.postgres import PostgresServer
 
 STOP_SECONDS = 60
@@ -94,7 +92,7 @@ class BrokerProcess:
     def __init__(self, folder: Path, **settings: object) -> None:
         self.folder = folder
         self.data_dir = folder / "data"
-        self.port = 0
+        self._port = HeldPort()
         if "database_url" in settings:
             # Brokers that share a database need the same key, and tests copy databases.
             settings.setdefault("secret_key_file", _SHARED_KEY)
@@ -103,7 +101,11 @@ class BrokerProcess:
             name if name == "PATH" else f"TANDEM_{name.upper()}": str(value) for name, value in settings.items()
         }
         self._process: Forked | subprocess.Popen[bytes] | None = None
-        self._held_port: int | None = None
+
+    @property
+    def port(self) -> int:
+        """Where it listens, once it has been started; nobody else is given it until the test is over."""
+        return self._port.number
 
     @property
     def url(self) -> str:
@@ -124,7 +126,7 @@ class BrokerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
-        self._let_go()
+        self._port.release()
 
     def command(self, *arguments: str) -> list[str]:
         """`tandem …` on this broker's data."""
@@ -147,14 +149,12 @@ class BrokerProcess:
 
     def start(self) -> None:
         """Return once it answers."""
-        errors = self.folder / "stderr.txt"
+        errors, port = self.folder / "stderr.txt", str(self._port.hold())
         with errors.open("ab") as stderr:
-            self._process = self._started(subprocess.PIPE, stderr.fileno(), "up", "--json", "--port", str(self.port))
+            self._process = self._started(subprocess.PIPE, stderr.fileno(), "up", "--json", "--port", port)
         assert self._process.stdout is not None
         ready = self._process.stdout.readline()
         assert ready, f"the broker did not start:\n{errors.read_text('utf-8')}"
-        self.port = httpx.URL(json.loads(ready)["data"]["url"]).port or 0
-        self._let_go()
         DATA_DIRS[self.url] = self.data_dir
 
     def _started(self, stdout: int, stderr: int, *arguments: str) -> Forked | subprocess.Popen[bytes]:
@@ -180,29 +180,6 @@ class BrokerProcess:
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise
-        self.hold_port()
-
-    def hold_port(self) -> None:
-        """Once it has ended: no other listener is given its port before it starts again.
-
-        A bound socket that does not listen is in the way of whoever asks for any port, and not of who asks for this
-        one; so it is on Linux.
-        """
-        if sys.platform != "linux" or self._held_port is not None:
-            return
-        bound = socket.socket()
-        claim_address(bound)
-        try:
-            bound.bind(("127.0.0.1", self.port))
-        except OSError:
-            bound.close()
-        else:
-            self._held_port = bound.detach()
-
-    def _let_go(self) -> None:
-        if self._held_port is not None:
-            os.close(self._held_port)
-            self._held_port = None
 
     def health(self) -> dict[str, Any]:
         """The facts of `/healthz`."""

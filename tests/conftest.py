@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import inspect
 import os
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import certifi
+import httpx
 import psutil
 import pytest
 
@@ -26,6 +28,9 @@ HERE = Path(__file__).resolve().parent
 # What a person's shell, a git hook around the tests or a broker on this machine would put in the way.
 _FOREIGN = ("GIT_", "TANDEM_", "XDG_", "PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGSERVICE", "PGDATABASE")
 _END_SECONDS = 20
+_ANSWER_SECONDS = 60
+_DAY_SECONDS = 86_400
+_OF_A_DAY_SECONDS = 30
 _GITCONFIG = """\
 [user]
     name = Test Person
@@ -85,6 +90,10 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
         first, end, _ = certifi.contents().partition("-----END CERTIFICATE-----")
         (home / "one.pem").write_text(f"{first}{end}\n", "utf-8")
         patch.setenv("SSL_CERT_FILE", str(home / "one.pem"))
+        # After the five seconds of httpx a machine that was busy with something else would look like a broken broker.
+        usual: httpx.Timeout = inspect.signature(httpx.get).parameters["timeout"].default
+        for phase in ("connect", "read", "write", "pool"):
+            patch.setattr(usual, phase, _ANSWER_SECONDS)
         yield home
     _refuse_left_brokers(tmp_path_factory.getbasetemp())
 
@@ -132,6 +141,14 @@ def own_postgres() -> Iterator[PostgresServer]:
     """A server of the test's own, with PostgreSQL's own durability, to stop, crash and start again."""
     with running_postgres(durable=True) as server:
         yield server
+
+
+@pytest.fixture
+def within_a_day() -> None:
+    """No midnight of UTC comes in the next half minute: for tests of what is counted by days."""
+    left = _DAY_SECONDS - time.time() % _DAY_SECONDS
+    if left < _OF_A_DAY_SECONDS:
+        time.sleep(left)
 
 
 @pytest.fixture

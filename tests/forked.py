@@ -188,7 +188,9 @@ class Forked:
     def send_signal(self, number: int) -> None:
         """Signal it, if it runs."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            # The process that forks has seen its end a moment before it tells us.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Ask it to end."""

@@ -18,7 +18,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import stat
 import subprocess
 import sys
@@ -29,6 +28,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypedDict
 
 import psycopg
+
+from tests.ports import HeldPort
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -59,7 +60,6 @@ _SETTINGS = (
     "logging_collector=off",
     "lc_messages=C",
 )
-_PORT_ATTEMPTS = 5
 
 
 class PostgresError(RuntimeError):
@@ -92,12 +92,17 @@ class PostgresServer:
 
     def __init__(self, *, durable: bool = False) -> None:
         self.durable = durable
-        self.port = 0
+        self._port = HeldPort()
         self._folder = Path()
         self._bin = Path()
         self._account: Account | None = None
         self._guard: subprocess.Popen[str] | None = None
         self._numbers = itertools.count(1)
+
+    @property
+    def port(self) -> int:
+        """Where it listens, once it has been started."""
+        return self._port.number
 
     @property
     def running(self) -> bool:
@@ -117,19 +122,8 @@ class PostgresServer:
         """Makes the data folder the first time, keeps its port later; returns when connections are accepted."""
         if self._folder == Path():
             self._initialise()
-        if self.port:
-            self._launch()
-            return
-        # Another process may take the free port before the server does.
-        for attempt in range(_PORT_ATTEMPTS):
-            self.port = _free_port()
-            try:
-                self._launch()
-            except PostgresError as error:
-                if "could not bind" not in str(error) or attempt == _PORT_ATTEMPTS - 1:
-                    raise
-            else:
-                return
+        self._port.hold()
+        self._launch()
 
     def create_database(self) -> str:
         """A fresh, empty database; answers its URL."""
@@ -162,6 +156,7 @@ class PostgresServer:
         guard, self._guard = self._guard, None
         if guard is not None:
             guard.communicate(timeout=60)
+        self._port.release()
         if self._folder != Path():
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = Path()
@@ -338,9 +333,3 @@ def _reachable_binaries(folder: Path, temporary: Path, account: Account) -> Path
 def _environment(folder: Path) -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "LC_", "COV", "COVERAGE"))}
     return {**kept, "HOME": str(folder), "LC_ALL": "C", "TZ": "UTC"}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

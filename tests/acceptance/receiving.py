@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -65,7 +66,9 @@ class Receiver:
         tried: All that came.
     """
 
-    def __init__(self, answer: Callable[[Posted], int] = lambda _posted: 200) -> None:
+    def __init__(
+        self, answer: Callable[[Posted], int] = lambda _posted: 200, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.answer: Callable[[Posted], int] = answer
         self.taken: list[Posted] = []
         self.tried: list[Posted] = []
@@ -87,7 +90,10 @@ class Receiver:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_port}/hooks/s3cret"
+        if tls is not None:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self.port = self._server.server_port
+        self.url = f"http://127.0.0.1:{self.port}/hooks/s3cret"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()

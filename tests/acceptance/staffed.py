@@ -92,9 +92,7 @@ class StaffedBroker(BrokerProcess):
         process, self._process = self._process, None
         assert process is not None
         with process:
-            status = process.wait(PATIENCE_SECONDS)
-        self.hold_port()
-        return status
+            return process.wait(PATIENCE_SECONDS)
 
     # --------------------------------------------------------------------------------- on this machine
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.git.sandbox import Sandbox
 pytestmark = ON_BOTH_DATABASES
 
 KEY = "key-1"
+TTL_SECONDS = 5
 
 
 def _claimed(desk: Desk) -> str:
@@ -220,12 +222,15 @@ def test_p4_holds_across_a_kill(start_broker: StartBroker, database_settings: di
 
 
 def test_p4_a_key_is_forgotten_after_its_time_only(start_broker: StartBroker):
-    # On a busy machine a second may pass between two calls.
-    broker = start_broker(idempotency_ttl_seconds=5, sweep_interval_seconds=0.1, checkpoint_interval_seconds=0.1)
+    broker = start_broker(
+        idempotency_ttl_seconds=TTL_SECONDS, sweep_interval_seconds=0.1, checkpoint_interval_seconds=0.1
+    )
     with Desk(broker.url, fresh_project()) as desk:
         call = partial(desk.do, "create_review", **PROPOSAL, description="Once.", idempotency_key=KEY)
+        began = time.monotonic()
         first = call()
-        assert call() == first
+        # Unless this machine took so long for two calls.
+        assert call() == first or time.monotonic() - began > TTL_SECONDS
         cursor = first["cursor"]
         # Each answer has to be asked for again: nothing in the log tells that a key was forgotten.
         while call() == first:

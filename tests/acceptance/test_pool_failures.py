@@ -261,6 +261,7 @@ def test_quiet_hours_pause_and_end_by_themselves(shop: Desk, steward: Steward) -
 
 
 @ON_BOTH_DATABASES
+@pytest.mark.usefixtures("within_a_day")
 @pytest.mark.parametrize(
     ("budget", "spending"),
     [
@@ -314,9 +315,8 @@ def test_p5_who_lets_a_lease_run_out_is_ended_and_replaced(start_broker: StartBr
         steward.register()
         review = desk.put_up()
         reviewer = steward.one()
-        desk.do("claim_review", reviewer_id=reviewer)
-        cursor = steward.log(f"reviewer:{reviewer}") and desk.do("get_audit_log")["cursor"]
-        desk.do("get_audit_log", kind="review_reclaimed", wait=True, cursor=cursor, timeout_s=20)
+        cursor = desk.do("claim_review", reviewer_id=reviewer)["cursor"]
+        assert desk.do("get_audit_log", kind="review_reclaimed", wait=True, cursor=cursor, timeout_s=50)["changed"]
         orders = {one["reviewer_id"]: one["wanted"] for one in steward.beat()["reviewers"]}
         assert orders.pop(reviewer) == "kill"
         assert steward.seen(reviewer)["drain_reason"] == "stuck"

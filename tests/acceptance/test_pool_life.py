@@ -40,7 +40,7 @@ def reopened(before: Counter) -> Generator[Counter]:
 def without_pool(broker: StaffedBroker) -> Generator[BrokerProcess]:
     """A broker on the same data and port that starts no reviewers."""
     plain = BrokerProcess(broker.folder)
-    plain.port = broker.port
+    plain._port.number = broker.port
     with plain:
         yield plain
 

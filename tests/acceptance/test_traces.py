@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import queue
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -157,8 +158,9 @@ def test_a_parent_that_is_none_begins_a_trace(traced: BrokerProcess, collector: 
 
 
 def test_a_collector_that_is_away_delays_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    closed = Collector()
-    closed.close()
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", closed.url)
-    with BrokerProcess(tmp_path) as broker, Desk(broker.url, fresh_project()) as desk:
-        desk.put_up()
+    with socket.socket() as away:
+        # Nobody listens there, and no other test is given the port meanwhile.
+        away.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{away.getsockname()[1]}")
+        with BrokerProcess(tmp_path) as broker, Desk(broker.url, fresh_project()) as desk:
+            desk.put_up()

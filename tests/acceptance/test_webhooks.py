@@ -8,7 +8,6 @@ import ssl
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import HTTPServer
 from pathlib import Path
 
 import pytest
@@ -260,12 +259,10 @@ def test_over_tls_the_certificate_is_checked_for_the_name_of_the_url(tmp_path: P
     monkeypatch.setattr(posting, "_tls", lambda: trusting)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(tmp_path / "both.pem")
-    with Receiver() as receiver:
-        server: HTTPServer = receiver._server
-        server.socket = context.wrap_socket(server.socket, server_side=True)
+    with Receiver(tls=context) as receiver:
 
         def post(host: str) -> posting.Reply:
-            url = f"https://{host}:{server.server_port}/x"
+            url = f"https://{host}:{receiver.port}/x"
             return asyncio.run(posting.post(url, {}, b"{}", allow_private=False))
 
         assert post("localhost") == (200, "as you like")

@@ -44,9 +44,7 @@ class WatchedBroker(BrokerProcess):
         process, self._process = self._process, None
         assert process is not None
         with process:
-            status = process.wait(STOP_SECONDS)
-        self.hold_port()
-        return status
+            return process.wait(STOP_SECONDS)
 
     def stop_in_order(self) -> int:
         """Ask it to stop; gives the exit status."""

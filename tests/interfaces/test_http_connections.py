@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import httpx
 import pytest
@@ -27,10 +28,23 @@ Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @pytest.fixture
 async def address() -> AsyncGenerator[Address]:
-    """A server that is soon out of patience and connections."""
+    """A server that is soon out of connections."""
+    async with serving(60) as found:
+        yield found
+
+
+@pytest.fixture
+async def hasty() -> AsyncGenerator[Address]:
+    """A server that is soon out of patience, too: only for what is late on purpose."""
+    async with serving(0.5) as found:
+        yield found
+
+
+@asynccontextmanager
+async def serving(patience_seconds: float) -> AsyncGenerator[Address]:
     health = Health(lambda: {"version": "1"}, BrokerPhase.READY)
     app = Application(dispatcher(Toys()), version="1", clock=SystemClock(), health=health)
-    limits = Connections(LIMIT, head_seconds=0.1, body_seconds=0.1, held_bytes=HELD)
+    limits = Connections(LIMIT, head_seconds=patience_seconds, body_seconds=patience_seconds, held_bytes=HELD)
     async with asyncio.timeout(60), running(app, limits) as found:
         yield found
 
@@ -57,26 +71,26 @@ async def echoes(address: Address) -> bool:
 @pytest.mark.parametrize(
     "half", [HALF, HALF[:10], HALF + b"Content-Length: 9\r\n\r\n{", HALF + b"Transfer-Encoding: chunked\r\n\r\n1\r\n"]
 )
-async def test_a_request_that_is_not_sent_whole_in_time_is_refused(address: Address, half: bytes):
-    assert await answered(await sent(address, half)) == (408, "TIMEOUT")
+async def test_a_request_that_is_not_sent_whole_in_time_is_refused(hasty: Address, half: bytes):
+    assert await answered(await sent(hasty, half)) == (408, "TIMEOUT")
 
 
-async def test_a_connection_on_which_nothing_is_sent_is_closed(address: Address):
-    reader, writer = await sent(address, b"")
+async def test_a_connection_on_which_nothing_is_sent_is_closed(hasty: Address):
+    reader, writer = await sent(hasty, b"")
     with pytest.raises((asyncio.IncompleteReadError, ConnectionResetError)):
         await reader.readexactly(1)
     writer.close()
 
 
-async def test_a_wait_outlasts_the_time_for_requests(address: Address):
+async def test_a_wait_outlasts_the_time_for_requests(hasty: Address):
     """Limits are for what a client has not sent yet; it may wait for its answer, and between two requests."""
-    reader, writer = await sent(address, HALF + b"Content-Length: 2\r\n\r\n{}")
+    reader, writer = await sent(hasty, HALF + b"Content-Length: 2\r\n\r\n{}")
     assert b"400" in await reader.readline()
     length = 0
     while (line := await reader.readline()) != b"\r\n":
         length = int(line.split()[1]) if line.startswith(b"content-length") else length
     await reader.readexactly(length)
-    slow = await sent(address, HALF)
+    slow = await sent(hasty, HALF)
     assert await answered(slow) == (408, "TIMEOUT")  # by now the first would have been closed, too
     writer.write(HALF + b"Content-Length: 2\r\n\r\n{}")
     assert b"400" in await reader.readline()
@@ -117,11 +131,12 @@ async def test_a_new_client_takes_the_place_of_an_idle_one_and_of_the_longest_wa
 
 
 async def test_half_sent_bodies_are_held_up_to_a_limit_in_all(address: Address):
-    part = HALF + b"Content-Length: 90000\r\n\r\n" + b"x" * 60_000
+    part = HALF + b"Connection: close\r\nContent-Length: 90000\r\n\r\n" + b"x" * 60_000
     first = await sent(address, part)
     second = await sent(address, part)
     assert await first[0].read() == b""
-    assert await answered(second) == (408, "TIMEOUT")
+    second[1].write(b"x" * 30_000)
+    assert await answered(second) == (400, "INVALID_INPUT")
     first[1].close()
 
 

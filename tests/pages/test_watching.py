@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import Desk
@@ -46,6 +47,7 @@ def test_a_place_in_another_log_is_refused_in_words(windows: Windows):
     expect(page.get_by_role("alert")).to_be_visible()
 
 
+@pytest.mark.usefixtures("within_a_day")
 def test_statistics_are_charts_and_the_same_numbers_as_tables(page: Page, shop: Desk, axe: Check, shot: Shot):
     for number in range(3):
         review = shop.put_up(intent=f"Number {number}")

@@ -178,8 +178,8 @@ def test_p7_a_hook_waits_only_a_moment_for_a_broker_that_does_not_come(
     here: Gated, own: BrokerProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     own.stop()
-    monkeypatch.setattr(starting, "WAIT_SECONDS", 0.5)
-    monkeypatch.setattr(starting, "_TELL_SECONDS", 0.2)
+    monkeypatch.setattr(starting, "WAIT_SECONDS", 1)
+    monkeypatch.setattr(starting, "_TELL_SECONDS", 0)
     monkeypatch.setenv("TANDEM_PORT", "0")
     gate = state.find_enabled(str(here.root))
     assert gate is not None
@@ -188,8 +188,8 @@ def test_p7_a_hook_waits_only_a_moment_for_a_broker_that_does_not_come(
         assert lock_file(lock)
         with ask.GateClient(gate, starts=True) as asker, pytest.raises(ask.Unreachable) as refused:
             asker.check_gate([])
-        assert "did not answer within 0.5 s" in str(refused.value)
-        assert "tandem: Waiting for the broker (0 s) …" in capsys.readouterr().err
+        assert "did not answer within 1 s" in str(refused.value)
+        assert "tandem: Waiting for the broker (" in capsys.readouterr().err
     finally:
         os.close(lock)
     # What was started takes its place now.

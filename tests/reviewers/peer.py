@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, cast
 
+from tests.ports import HeldPort
 from tests.reviewers.running import PATIENCE_SECONDS
 
 DIGEST = "5f" * 32
@@ -99,15 +100,14 @@ class Peer:
         self._claimed_at = datetime.now(UTC)
         self._events = 0
         self._server: _Server | None = None
-        self._port = 0
+        self._port = HeldPort()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http://127.0.0.1:{self._port.number}"
 
     def start(self) -> None:
-        self._server = _Server(self, self._port)
-        self._port = self._server.server_address[1]
+        self._server = _Server(self, self._port.hold())
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def stop(self) -> None:
@@ -284,3 +284,4 @@ def running_peer() -> Generator[Peer]:
         yield peer
     finally:
         peer.stop()
+        peer._port.release()
