@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sys
-import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 import orjson
 import typer
 from rich.console import Group, RenderableType
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from tandem.cli.broker import DataDirOption
@@ -26,8 +23,9 @@ from tandem.cli.connection_options import (
     need_project,
 )
 from tandem.cli.generated import new_group
+from tandem.cli.progress_bar import progress_bar
 from tandem.cli.render.parts import Cell, listing, plain
-from tandem.cli.terminal import Exit, console, progress, say, show, show_data, tell
+from tandem.cli.terminal import Exit, progress, say, show, show_data, tell
 from tandem.client import TandemClient
 from tandem.client.session import read_envelope
 from tandem.core.secret_key import Tokens, find
@@ -58,7 +56,6 @@ _ABOUT = """Check whether the commits of a range are approved; show and verify t
 
 [bold]tandem audit RANGE[/bold] is short for [bold]tandem audit commits RANGE[/bold]."""
 _SQLITE = "sqlite:///"
-_QUIET_SECONDS = 1.0
 
 
 class RangeGroup(CommandGroup):
@@ -319,8 +316,8 @@ async def verify(
     settings = load_settings({"data_dir": data_dir, "database_url": database}).settings
     from tandem.store.log import HELP
 
-    with _progress() as progress:
-        report = await verified(settings, is_copy=database is not None, progress=progress)
+    with progress_bar() as told:
+        report = await verified(settings, is_copy=database is not None, progress=partial(told, "checking the log"))
     if as_json:
         show_data({**asdict(report), "intact": report.intact})
     else:
@@ -373,22 +370,3 @@ def _ensure_there(settings: Settings) -> None:
     file = settings.database.removeprefix(_SQLITE)
     if file != settings.database and not Path(file).is_file():
         raise NotFound(f"There is no database at {file}. Name its folder with --data-dir.", path=file)
-
-
-@contextmanager
-def _progress() -> Generator[Callable[[int, int], None]]:
-    """A bar on a terminal's standard error, for audits that take over a second."""
-    columns = (TextColumn("checking the log"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=console(stderr=True), transient=True)
-    task = bar.add_task("", total=None)
-    began = time.monotonic()
-
-    def looked(done: int, total: int) -> None:
-        if sys.stderr.isatty() and not bar.live.is_started and time.monotonic() - began > _QUIET_SECONDS:
-            bar.start()
-        bar.update(task, completed=done, total=total)
-
-    try:
-        yield looked
-    finally:
-        bar.stop()

@@ -68,6 +68,7 @@ COMMANDS: dict[str, LazyCommand] = {
     "logs": LazyCommand("tandem.cli.broker", "Show the broker's log.", _SETTING_UP),
     "service": LazyCommand("tandem.cli.service", "Start the broker at login.", _SETTING_UP),
     "config": LazyCommand("tandem.cli.settings", "Show settings and where each comes from.", _SETTING_UP),
+    "data": LazyCommand("tandem.cli.data", "The database: back it up, restore it, move it.", _SETTING_UP),
     "gsd": LazyCommand("tandem.cli.gsd", "Reviews of GSD's steps: on, off, and where they stand.", _SETTING_UP),
     "trust": LazyCommand("tandem.cli.settings", "Allow a project's settings to loosen, by their hash.", _SETTING_UP),
     "token": LazyCommand("tandem.cli.token", "Access tokens: who may call the broker, and for what.", _SETTING_UP),

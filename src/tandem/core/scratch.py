@@ -20,7 +20,7 @@ try:
 except ImportError:
     fcntl = None
 
-_KINDS: Final = ("demo", "diff", "doctor", "git", "hook", "index", "merge", "rollback", "steps")
+_KINDS: Final = ("copy", "demo", "diff", "doctor", "git", "hook", "index", "merge", "rollback", "steps")
 _NAME = re.compile(rf"tandem-(?:{'|'.join(_KINDS)})-[a-z0-9_]{{8}}")
 _LOCK = "tandem-in-use"
 _TRIES = 10

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,11 +83,17 @@ class Schema:
     """The folder with Alembic's `env.py` and `versions`."""
     changes: bool = True
     """Whether a database of another version is brought to this one; otherwise it is refused."""
+    statements: tuple[str, ...] = ()
+    """What makes the tables of an earlier version on SQLite; else `metadata` says what they are."""
 
     @property
     def version(self) -> str:
         """The version that a database has to have."""
         return self.revisions[-1]
+
+    def former(self, version: str, statements: tuple[str, ...]) -> Schema:
+        """The schema as it was in an earlier version, as that one's `ddl` for SQLite said."""
+        return replace(self, revisions=self.revisions[: self.revisions.index(version) + 1], statements=statements)
 
     def prepare_sqlite(self, connection: sqlite3.Connection) -> None:
         """Bring the database to this schema; the connection is in autocommit mode.
@@ -175,7 +181,7 @@ class Schema:
     def _create(self, connection: Any, dialect: Dialect) -> None:
         version = insert(_versions).values(version_num=self.version)
         for statement in (
-            *self.ddl(dialect),
+            *(self.statements or self.ddl(dialect)),
             str(CreateTable(_versions).compile(dialect=dialect)),
             str(version.compile(dialect=dialect, compile_kwargs={"literal_binds": True})),
         ):

@@ -1,0 +1,210 @@
+"""`tandem data …`: copies of the database, and moves to another one."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from tandem.cli.broker import DataDirOption
+from tandem.cli.commands import add, command
+from tandem.cli.connection_options import JsonOption
+from tandem.cli.generated import new_group
+from tandem.cli.progress_bar import progress_bar
+from tandem.cli.render.parts import plain
+from tandem.cli.terminal import Exit, say, tell
+from tandem.core.scratch import ScratchFolder
+from tandem.settings.config import Settings, load_settings, masked
+
+if TYPE_CHECKING:
+    from tandem.data.copies import Copied
+
+_STANDARD = "-"
+
+DatabaseOption = Annotated[
+    str | None, typer.Option("--database", metavar="URL", help="Another database than the settings name.")
+]
+VerifyOption = Annotated[
+    bool, typer.Option("--verify/--no-verify", help="Audit the copy: its events, their chain, and the state.")
+]
+ReplaceOption = Annotated[
+    bool, typer.Option("--replace", help="Set a SQLite database that is there aside, under another name.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the group `data`."""
+    group = new_group("data", "The database: back it up, restore it, move it.")
+    add(group, "data backup", backup)
+    add(group, "data restore", restore)
+    add(group, "data export", export)
+    add(group, "data import", import_)
+    add(group, "data copy", copy)
+    app.add_typer(group, name="data")
+
+
+@command()
+async def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file, for you alone.")],
+    *,
+    database: DatabaseOption = None,
+    verify: VerifyOption = True,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> Exit:
+    """Write a compressed copy of the whole database into one file; the broker may run meanwhile.
+
+    The secret key, archives of cycles and logs are not in it: keep copies of those, the key apart from this file.
+    """
+    settings = _settings(data_dir, database)
+    from tandem.data import copies  # late: no other command needs it
+
+    with progress_bar() as told:
+        copied = await copies.back_up(settings, file, compress=True, verify=verify, told=told)
+    if not as_json:
+        _say_what_is_missing(settings)
+    return _told(copied, f"backed up to {file}", {"file": str(file), "bytes": file.stat().st_size}, as_json=as_json)
+
+
+@command()
+async def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What 'tandem data backup' or 'export' wrote.")],
+    *,
+    database: DatabaseOption = None,
+    replace: ReplaceOption = False,
+    verify: VerifyOption = True,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> Exit:
+    """Make the database of a copy, whole or not at all. It must not be there yet, or in use by a broker."""
+    return await _restore(
+        _settings(data_dir, database), file, str(file), replace=replace, verify=verify, as_json=as_json
+    )
+
+
+@command()
+async def export(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A new file, for you alone; - is standard output.")
+    ] = Path(_STANDARD),
+    *,
+    database: DatabaseOption = None,
+    verify: VerifyOption = True,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> Exit:
+    """Write the whole database as lines of JSON, for other programs or a pipe; otherwise as 'tandem data backup'."""
+    settings = _settings(data_dir, database)
+    from tandem.data import copies
+
+    with _spool(file) as spool:
+        with progress_bar() as told:
+            copied = await copies.back_up(settings, spool, compress=False, verify=verify, told=told)
+        if str(file) == _STANDARD:
+            with spool.open("rb") as stream:
+                shutil.copyfileobj(stream, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+            return Exit.DONE
+        size = spool.stat().st_size
+    return _told(copied, f"exported to {file}", {"file": str(file), "bytes": size}, as_json=as_json)
+
+
+@command()
+async def import_(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="What 'tandem data export' or 'backup' wrote; - is standard input.")
+    ] = Path(_STANDARD),
+    *,
+    database: DatabaseOption = None,
+    replace: ReplaceOption = False,
+    verify: VerifyOption = True,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> Exit:
+    """Make the database of an export, as 'tandem data restore' does of a backup."""
+    settings = _settings(data_dir, database)
+    is_standard = str(file) == _STANDARD
+    with _spool(file) as spool:
+        if is_standard:
+            with spool.open("wb") as stream:
+                shutil.copyfileobj(sys.stdin.buffer, stream)
+        name = "standard input" if is_standard else str(file)
+        return await _restore(settings, spool, name, replace=replace, verify=verify, as_json=as_json)
+
+
+@command()
+async def copy(
+    to: Annotated[str, typer.Argument(metavar="URL", help="An empty one: sqlite:///path or postgresql://…")],
+    *,
+    database: DatabaseOption = None,
+    verify: VerifyOption = True,
+    data_dir: DataDirOption = None,
+    as_json: JsonOption = False,
+) -> Exit:
+    """Copy the whole database to another, from SQLite to PostgreSQL or back.
+
+    To move, stop the broker first: what it writes after this began is not in the copy.
+    """
+    settings = _settings(data_dir, database)
+    target = load_settings({"data_dir": data_dir, "database_url": to}).settings
+    from tandem.data import copies
+
+    with progress_bar() as told:
+        copied = await copies.copy(settings, target, verify=verify, told=told)
+    shown = masked("database_url", target.database)
+    return _told(copied, f"copied to {shown}", {"database": shown}, as_json=as_json)
+
+
+def _settings(data_dir: Path | None, database: str | None) -> Settings:
+    return load_settings({"data_dir": data_dir, "database_url": database}).settings
+
+
+async def _restore(settings: Settings, file: Path, name: str, *, replace: bool, verify: bool, as_json: bool) -> Exit:
+    from tandem.data import copies
+
+    with progress_bar() as told:
+        copied = await copies.restore(settings, file, name, replace=replace, verify=verify, told=told)
+    database = masked("database_url", settings.database)
+    aside = str(copied.set_aside) if copied.set_aside else None
+    if aside and not as_json:
+        say(f"The database that was there is now {aside}")
+    facts = {"database": database, "set_aside": aside}
+    return _told(copied, f"restored to {database}", facts, as_json=as_json)
+
+
+def _told(copied: Copied, what: str, facts: Mapping[str, object], *, as_json: bool) -> Exit:
+    if not as_json:
+        for note in copied.notes:
+            say(note)
+    checked = f", {copied.events} events verified" if copied.events is not None else ", not verified"
+    shown = Text.assemble((what.partition(" ")[0], "bold green"), plain(f" {what.partition(' ')[2]}"))
+    shown.append(f"  {copied.header.rows} rows{checked}")
+    data = {
+        **{name: value for name, value in asdict(copied.header).items() if name != "ddl"},
+        **facts,
+        "verified": copied.events is not None,
+        "events": copied.events,
+        "notes": copied.notes,
+    }
+    return tell(data, shown, as_json=as_json)
+
+
+def _say_what_is_missing(settings: Settings) -> None:
+    say(f"Not in it: the secret key ({settings.secret_key}), archives of cycles ({settings.archives}), logs.")
+
+
+@contextmanager
+def _spool(file: Path) -> Generator[Path]:
+    """The file; for a standard stream one in its place."""
+    if str(file) != _STANDARD:
+        yield file
+        return
+    with ScratchFolder("copy") as folder:
+        yield Path(folder) / "standard"

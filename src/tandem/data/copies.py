@@ -1,0 +1,411 @@
+"""Backing a database up, putting a copy back, and moving from one kind of database to the other.
+
+There is one form of a copy, and one way in: a copy becomes a SQLite database first, beside its place or in a scratch
+folder, is brought to this version's schema there, and audited. Only then does it take its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from importlib.metadata import version
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from tandem.audit import audit
+from tandem.core import platforms
+from tandem.core.files import FRESH, flush_file, flush_folder
+from tandem.core.scratch import ScratchFolder, sweep
+from tandem.core.secret_key import Tokens, find
+from tandem.data import portable, queries
+from tandem.errors import ConfigInvalid, InvalidInput, NotFound, TandemError, Unavailable
+from tandem.schema import TANDEM, UNCHANGED
+from tandem.settings.config import Settings, masked
+from tandem.store import events, log
+from tandem.store.base import Store, Unit
+from tandem.store.engine import make_store
+from tandem.store.event import GENESIS, Seal
+from tandem.store.schema import Schema
+from tandem.store.sqlite_file import DatabaseFile
+from tandem.store.statement import SQLITE
+
+Told = Callable[[str, int, int], None]
+"""Called with what is being done, how much of it is, and how much there is."""
+
+_SQLITE: Final = "sqlite:///"
+_NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT}
+_SHOWN_PROBLEMS: Final = 10
+_NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+_FILES: Final = ("", "-wal", "-shm")
+"""What the names of a SQLite database's files end with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What was copied.
+
+    Attributes:
+        header: What the copy says of itself.
+        events: How many events were verified; null if nothing was.
+        notes: What the audit could not check.
+        set_aside: Where the database went that had the place; null if there was none.
+    """
+
+    header: portable.Header
+    events: int | None = None
+    notes: tuple[str, ...] = ()
+    set_aside: Path | None = None
+
+
+async def back_up(settings: Settings, file: Path, *, compress: bool, verify: bool, told: Told) -> Copied:
+    """Write everything that the database has at one moment into a new file; its broker may go on meanwhile.
+
+    Raises:
+        InvalidInput: The file is there already.
+        NotFound: There is no database.
+        Unavailable: The database cannot be read, the file cannot be written, or what was read does not verify.
+    """
+    await asyncio.to_thread(_refuse_taken, file)
+    folder = file.parent
+    fresh = folder / FRESH.format(name=file.name, random=os.urandom(8).hex())
+    with _disk(folder):
+        try:
+            header = await _dump(settings.database, fresh, compress=compress, told=told)
+            copied = Copied(header)
+            if verify:
+                with _scratch(folder) as scratch:
+                    report = await _audited_copy(fresh, file.name, scratch, settings, told)
+                if not report.intact:
+                    raise _damaged("The database", report)
+                copied = Copied(header, report.events, report.notes)
+            await asyncio.to_thread(_name, fresh, file)
+        finally:
+            with suppress(FileNotFoundError):
+                fresh.unlink()
+    return copied
+
+
+async def restore(settings: Settings, file: Path, name: str, *, replace: bool, verify: bool, told: Told) -> Copied:
+    """Make the database that the settings name of a copy: whole, or not at all.
+
+    Args:
+        settings: The settings.
+        file: The copy.
+        name: How errors call it.
+        replace: Whether a SQLite database that is there is set aside.
+        verify: Whether to audit what was restored before it takes its place.
+        told: Told how far it is.
+
+    Raises:
+        InvalidInput: It is no copy, is not whole, or does not verify.
+        ConfigInvalid: The place is taken, or the copy was made by a newer Tandem.
+        Unavailable: A broker has the database, or it cannot be written.
+    """
+    header = await asyncio.to_thread(_header, file, name)
+    if header.schema not in TANDEM.revisions:
+        raise ConfigInvalid(
+            f"{name} was made by a newer Tandem ({header.tandem}, schema {header.schema}; this one knows up to"
+            f" {TANDEM.version}). Restore it with that one.",
+            newer=True,
+            actual=header.schema,
+            expected=TANDEM.version,
+        )
+    record = log.Record(settings.data_dir, masked("database_url", settings.database))
+    known = record.find(header.log_id)
+    is_another = known is not None and known.log_id != header.log_id
+    if is_another and not replace:
+        raise ConfigInvalid(
+            f"{name} has another log than the database that a broker of {settings.data_dir} worked on last. With"
+            " --replace it takes that one's place; or name another data folder with --data-dir.",
+            setting="database_url",
+        )
+    into = _restore_sqlite if settings.database.startswith(_SQLITE) else _restore_postgres
+    copied = await into(settings, file, name, header, replace=replace, verify=verify, told=told)
+    if is_another:
+        await asyncio.to_thread(record.write, log.KnownLog(header.log_id, 0, GENESIS))
+    return copied
+
+
+async def copy(settings: Settings, to: Settings, *, verify: bool, told: Told) -> Copied:
+    """Copy the database to another, empty one, of whichever kind.
+
+    Raises:
+        NotFound: There is no database.
+        ConfigInvalid: The other one is not empty.
+        Unavailable: A database cannot be reached, or what was read does not verify.
+    """
+    with _scratch(None) as scratch, _disk(scratch):
+        file = scratch / "copy"
+        await _dump(settings.database, file, compress=True, told=told)
+        return await restore(to, file, "The copy", replace=False, verify=verify, told=told)
+
+
+async def _restore_sqlite(
+    settings: Settings,
+    file: Path,
+    name: str,
+    header: portable.Header,
+    *,
+    replace: bool,
+    verify: bool,
+    told: Told,
+) -> Copied:
+    path = await asyncio.to_thread(Path(settings.database.removeprefix(_SQLITE)).resolve)
+    held = DatabaseFile(path)
+    with _disk(path.parent):
+        platforms.make_private(str(path.parent))
+        held.lock()
+        try:
+            if not held.is_missing() and not replace:
+                raise ConfigInvalid(
+                    f"There is a database at {path}, which is not overwritten. With --replace it is set aside; or name"
+                    " another data folder with --data-dir.",
+                    setting="database_url",
+                )
+            with _scratch(path.parent) as scratch:
+                fresh = scratch / path.name
+                await _make(file, name, header, fresh, told)
+                report = await _audit(_SQLITE + fresh.as_posix(), settings, told) if verify else None
+                if report is not None and not report.intact:
+                    raise _altered(name, report)
+                set_aside = await asyncio.to_thread(_put_in_place, fresh, path)
+        finally:
+            held.unlock()
+    return Copied(header, report.events if report else None, report.notes if report else (), set_aside)
+
+
+async def _restore_postgres(
+    settings: Settings,
+    file: Path,
+    name: str,
+    header: portable.Header,
+    *,
+    replace: bool,
+    verify: bool,
+    told: Told,
+) -> Copied:
+    del replace  # of a database that others share, emptying it is for whoever made it
+    target = _store(settings.database, TANDEM)
+    try:
+        await target.open()
+        await target.read(_refuse_rows)
+        with _scratch(None) as scratch, _disk(scratch):
+            if verify or header.schema != TANDEM.version:
+                report = await _audited_copy(file, name, scratch, settings, told)
+                if verify and not report.intact:
+                    raise _altered(name, report)
+            if header.schema != TANDEM.version:
+                file = scratch / "copy"
+                await _dump(_SQLITE + (scratch / "tandem.db").as_posix(), file, compress=True, told=told)
+            await _fill(target, file, name, told)
+    finally:
+        await target.close()
+    if not verify:
+        return Copied(header)
+    report = await _audit(settings.database, settings, told)
+    if not report.intact:
+        raise _damaged("What was restored", report)
+    return Copied(header, report.events, report.notes)
+
+
+async def _audited_copy(file: Path, name: str, scratch: Path, settings: Settings, told: Told) -> audit.AuditReport:
+    """The audit of the database that a copy makes."""
+    fresh = scratch / "tandem.db"
+    await _make(file, name, await asyncio.to_thread(_header, file, name), fresh, told)
+    return await _audit(_SQLITE + fresh.as_posix(), settings, told)
+
+
+async def _make(file: Path, name: str, header: portable.Header, path: Path, told: Told) -> None:
+    """Make a SQLite database of a copy, and bring it to this version's schema."""
+    url = _SQLITE + path.as_posix()
+    is_older = header.schema != TANDEM.version
+    store = _store(url, TANDEM.former(header.schema, header.ddl) if is_older else TANDEM)
+    try:
+        await store.open()
+        await _fill(store, file, name, told)
+    finally:
+        await store.close()
+    if is_older:
+        upgraded = _store(url, TANDEM)
+        try:
+            await upgraded.open()
+        finally:
+            await upgraded.close()
+
+
+async def _fill(store: Store, file: Path, name: str, told: Told) -> None:
+    """Write a copy into an empty database, in one transaction."""
+
+    def work(unit: Unit) -> None:
+        if unit.dialect != "sqlite":
+            _refuse_rows(unit)
+        with file.open("rb") as stream:
+            reader = portable.Reader(stream, name)
+            rows = reader.rows(partial(told, "restoring"))
+            for (table, columns), of_table in groupby(rows, key=lambda one: one[:2]):
+                queries.write_rows(unit, table, columns, (row for *_, row in of_table))
+
+    try:
+        await store.write(work)
+    except TandemError:
+        raise
+    except Exception as exc:
+        raise InvalidInput(
+            f"{name} does not fit the tables of its schema ({exc}). Nothing of it was taken; use another copy.",
+            field="file",
+            file=name,
+        ) from exc
+
+
+async def _dump(url: str, file: Path, *, compress: bool, told: Told) -> portable.Header:
+    """Write all that a database has in one snapshot into a file of this user's."""
+    path = Path(url.removeprefix(_SQLITE))
+    if url.startswith(_SQLITE) and DatabaseFile(path).is_missing():
+        raise NotFound(f"There is no database at {path}. Name its folder with --data-dir.", path=str(path))
+
+    def work(unit: Unit) -> portable.Header:
+        try:
+            head = events.read_head(unit)
+        except LookupError as exc:
+            raise NotFound("The database is empty: no broker has used it yet.") from exc
+        header = portable.Header(
+            version("tandem-broker"),
+            TANDEM.version,
+            datetime.now(UTC).isoformat(timespec="seconds"),
+            head.log_id,
+            unit.dialect,
+            queries.count_rows(unit),
+            tuple(TANDEM.ddl(SQLITE)),
+        )
+        tables = ((table.name, queries.columns_of(table), queries.read_rows(unit, table)) for table in queries.TABLES)
+        # Anew each time: on PostgreSQL a unit may be run again.
+        with os.fdopen(os.open(file, _NEW_FILE, 0o600), "wb") as stream:
+            portable.write(stream, header, tables, partial(told, "reading"), compress=compress)
+            stream.flush()
+            flush_file(stream.fileno())
+        return header
+
+    store = make_store(url, readers=1, connections=2, schema=UNCHANGED)
+    try:
+        await store.open()
+        return await store.read(work)
+    finally:
+        await store.close()
+
+
+async def _audit(url: str, settings: Settings, told: Told) -> audit.AuditReport:
+    # A copy need not have what its broker wrote since.
+    return await audit.verify(
+        make_store(url, readers=1, connections=2, schema=UNCHANGED),
+        seal=_seal(settings),
+        find_known=lambda _log_id: None,
+        progress=partial(told, "checking the log"),
+    )
+
+
+def _seal(settings: Settings) -> Seal | None:
+    key = find(settings.secret_key)
+    return Tokens(key).seal_event if key else None
+
+
+def _store(url: str, schema: Schema) -> Store:
+    return make_store(url, readers=1, connections=2, schema=schema)
+
+
+def _header(file: Path, name: str) -> portable.Header:
+    try:
+        with file.open("rb") as stream:
+            return portable.Reader(stream, name).header
+    except FileNotFoundError as exc:
+        raise NotFound(f"There is no file {name}.", path=name) from exc
+    except OSError as exc:
+        raise Unavailable(f"{name} cannot be read: {exc.strerror or exc}.", file=name) from exc
+
+
+def _refuse_rows(unit: Unit) -> None:
+    if not queries.is_empty(unit):
+        raise ConfigInvalid(
+            "The database has rows already, and is not overwritten. Make an empty one, and name it with --database.",
+            setting="database_url",
+        )
+
+
+def _damaged(what: str, report: audit.AuditReport) -> Unavailable:
+    error = Unavailable(
+        f"{what} does not verify: {'; '.join(report.problems[:_SHOWN_PROBLEMS])}. See 'tandem audit verify'; with"
+        " --no-verify it is copied as it is.",
+        damaged=True,
+    )
+    error.retryable = False
+    return error
+
+
+def _altered(name: str, report: audit.AuditReport) -> InvalidInput:
+    return InvalidInput(
+        f"{name} does not verify: {'; '.join(report.problems[:_SHOWN_PROBLEMS])}. Nothing of it was taken; use another"
+        " copy, or the secret key that it was made with. With --no-verify it is restored as it is.",
+        field="file",
+        file=name,
+    )
+
+
+def _refuse_taken(file: Path) -> None:
+    if os.path.lexists(file):
+        raise InvalidInput(f"{file} is there already, and is not overwritten. Name another file.", field="file")
+
+
+def _name(fresh: Path, file: Path) -> None:
+    """Give a file that is whole its name, unless somebody else took that meanwhile."""
+    try:
+        os.link(fresh, file)
+    except FileExistsError as exc:
+        raise InvalidInput(
+            f"{file} is there already, and is not overwritten. Name another file.", field="file"
+        ) from exc
+    except OSError:
+        # A file system without links.
+        fresh.rename(file)
+    flush_folder(str(file.parent))
+
+
+def _put_in_place(fresh: Path, path: Path) -> Path | None:
+    """Give a database its name, and those files others that have it; the one that the former database has now."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    aside = path.with_name(f"{path.name}.replaced-{stamp}")
+    is_there = path.exists() and path.stat().st_size > 0
+    # Never the new one beside the old one's log, which SQLite would take for its own.
+    for ending in _FILES:
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + ending).rename(aside.with_name(aside.name + ending))
+    fresh.rename(path)
+    flush_folder(str(path.parent))
+    return aside if is_there else None
+
+
+@contextmanager
+def _scratch(parent: Path | None) -> Generator[Path]:
+    """A private folder for databases that are being made; what killed processes left of theirs is removed."""
+    where = None if parent is None else str(parent)
+    sweep((where,))
+    with ScratchFolder("copy", where) as folder:
+        yield Path(folder)
+
+
+@contextmanager
+def _disk(folder: Path) -> Generator[None]:
+    """Say what is to be done when a folder does not take what is written."""
+    try:
+        yield
+    except OSError as exc:
+        advice = "make room there" if exc.errno in _NO_ROOM else "see to its permissions"
+        raise Unavailable(
+            f"{folder} cannot be written: {exc.strerror or exc}. Nothing was kept; {advice}, then run it again.",
+            folder=str(folder),
+        ) from exc

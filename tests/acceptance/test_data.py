@@ -1,0 +1,343 @@
+"""Copies of the database: taken beside a running broker, whole or refused, and the same on either kind of database."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import shutil
+import sqlite3
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.acceptance.reviewing import Desk
+from tests.acceptance.test_p8_audit import whole_history
+from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.commandline import Ended, Inside
+from tests.forked import start_tandem
+
+WAIT_SECONDS = 60
+_LOG = "SELECT * FROM events ORDER BY seq"
+
+
+@dataclass
+class Place:
+    """A data folder, with a database in it or on a server; no broker need run there."""
+
+    broker: BrokerProcess
+    url: str | None = None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {} if self.url is None else {"TANDEM_DATABASE_URL": self.url}
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> Ended:
+        """`tandem data …` here."""
+        where = ("--data-dir", str(self.broker.data_dir))
+        key = {"TANDEM_SECRET_KEY_FILE": str(self.broker.secret_key)}
+        return Inside("", self.broker.folder).run("data", *arguments, *where, stdin=stdin, **self.settings, **key)
+
+    def done(self, *arguments: str) -> dict[str, Any]:
+        ended = self.run(*arguments, "--json")
+        assert ended.status == 0, ended
+        return ended.data
+
+    def refused(self, code: str, *arguments: str, stdin: bytes = b"") -> str:
+        """What is refused changes nothing here; why it was."""
+        before = self.content()
+        error = self.run(*arguments, "--json", stdin=stdin).envelope["error"]
+        assert (error["code"], self.content()) == (code, before), error
+        return error["message"]
+
+    def content(self) -> Any:
+        """What there is: names of files, and the log."""
+        folder = self.broker.data_dir
+        names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+        return [name for name in names if not name.endswith((".lock", "-wal", "-shm"))], self.log()
+
+    def log(self) -> list[tuple[Any, ...]]:
+        """Every event."""
+        if self.url is not None:
+            with psycopg.connect(self.url) as server:
+                is_there = server.execute("SELECT to_regclass('events')").fetchone()
+                return server.execute(_LOG).fetchall() if is_there and is_there[0] else []
+        path = self.broker.data_dir / "tandem.db"
+        if not path.exists():
+            return []
+        with closing(sqlite3.connect(path)) as file:
+            return file.execute(_LOG).fetchall()
+
+
+def place_in(folder: Path, like: BrokerProcess, url: str | None = None) -> Place:
+    """Another data folder, with the secret of a broker."""
+    folder.mkdir(exist_ok=True)
+    broker = BrokerProcess(folder, secret_key_file=like.secret_key, **({} if url is None else {"database_url": url}))
+    return Place(broker, url)
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory, repo_template: Path) -> Place:
+    """A database with every kind of row, that no broker runs on."""
+    folder = tmp_path_factory.mktemp("history")
+    broker = BrokerProcess(folder)
+    with broker, Desk(broker.url, fresh_project()) as desk:
+        desk.register(shutil.copytree(repo_template, folder / "repository"))
+        whole_history(desk)
+    return Place(broker)
+
+
+@pytest.fixture(scope="module")
+def backup(history: Place, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A backup of it."""
+    file = tmp_path_factory.mktemp("backup") / "backup"
+    history.done("backup", str(file))
+    return file
+
+
+@pytest.fixture
+def elsewhere(history: Place, tmp_path: Path) -> Place:
+    """An empty folder for the same broker."""
+    return place_in(tmp_path / "elsewhere", history.broker)
+
+
+@contextmanager
+def writing(desk: Desk) -> Generator[list[str]]:
+    """Writes one review after the other while it is left; those that were acknowledged."""
+    reviews: list[str] = []
+    some, enough = threading.Event(), threading.Event()
+
+    def write() -> None:
+        while not enough.is_set():
+            reviews.append(desk.put_up())
+            desk.approve(reviews[-1])
+            some.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        assert some.wait(WAIT_SECONDS)
+        yield reviews
+    finally:
+        enough.set()
+        writer.join()
+
+
+@pytest.mark.both_databases
+def test_p3_a_backup_taken_amid_writes_verifies_and_a_broker_goes_on_from_it(
+    start_broker: StartBroker, database_settings: dict[str, object], tmp_path: Path
+):
+    broker = start_broker(**database_settings)
+    file = tmp_path / "backup"
+    with Desk(broker.url, fresh_project()) as desk, writing(desk) as reviews:
+        acknowledged = list(reviews)
+        ended = broker.run("data", "backup", str(file), "--json")
+    assert ended.returncode == 0, ended
+    assert json.loads(ended.stdout)["data"]["verified"] is True
+    assert len(reviews) > len(acknowledged)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    restored = place_in(tmp_path / "restored", broker)
+    restored.done("restore", str(file))
+    with restored.broker, Desk(restored.broker.url, desk.project) as other:
+        assert all(other.status(review)["status"] == "approved" for review in acknowledged)
+        other.approve(other.put_up())
+    assert restored.broker.audited().data["problems"] == []
+
+
+def test_p8_a_copy_to_the_other_database_and_back_has_the_same_log(
+    history: Place, elsewhere: Place, postgres_url: str, tmp_path: Path
+):
+    history.done("copy", postgres_url)
+    on_server = place_in(tmp_path / "server", history.broker, postgres_url)
+    assert on_server.log() == history.log()
+    with on_server.broker, Desk(on_server.broker.url, fresh_project()) as desk:
+        review = desk.put_up(description="Written on PostgreSQL.")
+    assert on_server.broker.audited().data["problems"] == []
+    on_server.done("copy", f"sqlite:///{elsewhere.broker.data_dir}/tandem.db")
+    assert elsewhere.log() == on_server.log()
+    with elsewhere.broker, Desk(elsewhere.broker.url, desk.project) as back:
+        back.approve(review)
+    assert elsewhere.broker.audited().data["problems"] == []
+
+
+def test_an_export_goes_through_a_pipe(history: Place, elsewhere: Place):
+    exported = history.run("export")
+    assert exported.status == 0
+    assert elsewhere.run("import", stdin=exported.stdout.encode()).status == 0
+    assert elsewhere.log() == history.log()
+
+
+def _whole(backup: Path) -> list[bytes]:
+    return gzip.decompress(backup.read_bytes()).splitlines(keepends=True)
+
+
+def _signed(lines: list[bytes]) -> bytes:
+    """An export of these lines, with the end that fits them."""
+    content = b"".join(lines)
+    rows = sum(line.startswith(b"[") for line in lines)
+    return content + json.dumps({"rows": rows, "sha256": hashlib.sha256(content).hexdigest()}).encode() + b"\n"
+
+
+def _changed(lines: list[bytes]) -> list[bytes]:
+    at = next(number for number, line in enumerate(lines) if b'"review_created"' in line)
+    return [*lines[:at], lines[at].replace(b'"review_created"', b'"review_revised"', 1), *lines[at + 1 :]]
+
+
+def _newer(lines: list[bytes]) -> list[bytes]:
+    return [json.dumps({**json.loads(lines[0]), "schema": "9999_later"}).encode() + b"\n", *lines[1:]]
+
+
+SPOILT: dict[str, tuple[str, str, Callable[[Path], bytes]]] = {
+    "cut off": ("INVALID_INPUT", "cut off", lambda file: file.read_bytes()[:-20]),
+    "cut off, not compressed": ("INVALID_INPUT", "cut off", lambda file: b"".join(_whole(file)[:-1])),
+    "something behind it": ("INVALID_INPUT", "changed", lambda file: b"".join([*_whole(file), b"[]\n"])),
+    "a bit flipped": (
+        "INVALID_INPUT",
+        "changed",
+        lambda file: (raw := file.read_bytes())[:-100] + bytes([raw[-100] ^ 1]) + raw[-99:],
+    ),
+    "an event changed": ("INVALID_INPUT", "changed", lambda file: b"".join(_changed(_whole(file)))),
+    "an event changed, and the digest": (
+        "INVALID_INPUT",
+        "does not verify",
+        lambda file: _signed(_changed(_whole(file)[:-1])),
+    ),
+    "an event removed, and the digest": (
+        "INVALID_INPUT",
+        "",
+        lambda file: _signed([line for line in _whole(file)[:-1] if b'"review_closed"' not in line]),
+    ),
+    "of a newer Tandem": ("CONFIG_INVALID", "newer", lambda file: _signed(_newer(_whole(file)[:-1]))),
+    "another file": ("INVALID_INPUT", "no copy", lambda _file: b"Dear diary\n"),
+    "an empty file": ("INVALID_INPUT", "no copy", lambda _file: b""),
+    "a SQLite database": ("INVALID_INPUT", "no copy", lambda _file: b"SQLite format 3\x00" + bytes(100)),
+}
+
+
+@pytest.mark.parametrize("kind", SPOILT)
+def test_p8_a_copy_that_is_not_whole_is_refused(backup: Path, elsewhere: Place, tmp_path: Path, kind: str):
+    code, reason, spoil = SPOILT[kind]
+    spoilt = tmp_path / "spoilt"
+    spoilt.write_bytes(spoil(backup))
+    message = elsewhere.refused(code, "restore", str(spoilt))
+    assert reason in message
+    assert elsewhere.log() == []
+
+
+def test_a_copy_of_an_older_schema_is_brought_forward(backup: Path, elsewhere: Place, tmp_path: Path):
+    # As the version before webhooks would have made it.
+    first, *lines = _whole(backup)[:-1]
+    header, of_webhooks = json.loads(first), (b'{"table":"webhooks"', b'{"table":"deliveries"')
+    header["schema"] = "0012_activity"
+    header["ddl"] = [one for one in header["ddl"] if "webhook" not in one]
+    kept = [line for line in lines if not line.startswith(of_webhooks)]
+    older = [json.dumps(header).encode() + b"\n", *kept]
+    file = tmp_path / "older"
+    file.write_bytes(_signed(older))
+    elsewhere.done("restore", str(file))
+    with elsewhere.broker:
+        pass
+    assert elsewhere.broker.audited().data["problems"] == []
+
+
+def test_what_is_there_is_never_overwritten(backup: Path, history: Place, elsewhere: Place):
+    before = backup.read_bytes()
+    assert "not overwritten" in history.refused("INVALID_INPUT", "backup", str(backup))
+    assert backup.read_bytes() == before
+    elsewhere.done("restore", str(backup))
+    assert "not overwritten" in elsewhere.refused("CONFIG_INVALID", "restore", str(backup))
+    assert "not overwritten" in elsewhere.refused(
+        "CONFIG_INVALID", "copy", f"sqlite:///{history.broker.data_dir}/tandem.db"
+    )
+    aside = elsewhere.done("restore", str(backup), "--replace")["set_aside"]
+    with closing(sqlite3.connect(aside)) as former:
+        assert former.execute(_LOG).fetchall() == history.log()
+
+
+def test_a_database_that_a_broker_has_is_not_replaced(start_broker: StartBroker, backup: Path, postgres_url: str):
+    broker = start_broker()
+    with Desk(broker.url, fresh_project()) as desk:
+        review = desk.put_up()
+        assert "process" in Place(broker).refused("UNAVAILABLE", "restore", str(backup), "--replace")
+        assert desk.status(review)["status"] == "pending"
+    on_server = Place(start_broker(database_url=postgres_url), postgres_url)
+    assert "not overwritten" in on_server.refused("CONFIG_INVALID", "restore", str(backup), "--replace")
+
+
+def test_another_log_takes_the_place_of_the_one_before_only_when_told(backup: Path, history: Place, tmp_path: Path):
+    broker = BrokerProcess(tmp_path / "another", secret_key_file=history.broker.secret_key)
+    broker.folder.mkdir()
+    with broker:
+        pass
+    place = Place(broker)
+    (broker.data_dir / "tandem.db").unlink()
+    assert "another log" in place.refused("CONFIG_INVALID", "restore", str(backup))
+    place.done("restore", str(backup), "--replace")
+    with broker:
+        pass
+    assert broker.audited().data["problems"] == []
+
+
+def test_what_does_not_exist_is_not_found(elsewhere: Place, tmp_path: Path):
+    elsewhere.refused("NOT_FOUND", "backup", str(tmp_path / "new"))
+    elsewhere.refused("NOT_FOUND", "restore", str(tmp_path / "none"))
+    elsewhere.refused("UNAVAILABLE", "restore", str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def large(backup: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy whose restoring takes long enough to be killed in the middle, as nobody reads its contents."""
+    lines = _whole(backup)[:-1]
+    at = next(number for number, line in enumerate(lines) if line.startswith(b'{"table":"contents"'))
+    bodies = [f"{number} {'x' * 4000}" for number in range(30_000)]
+    rows = [json.dumps([hashlib.sha256(body.encode()).hexdigest(), body]).encode() + b"\n" for body in bodies]
+    header = json.loads(lines[0])
+    header["rows"] += len(rows)
+    file = tmp_path_factory.mktemp("large") / "large"
+    file.write_bytes(_signed([json.dumps(header).encode() + b"\n", *lines[1 : at + 1], *rows, *lines[at + 1 :]]))
+    return file
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_restore_that_is_killed_leaves_no_half_database(
+    history: Place, backup: Path, large: Path, tmp_path: Path, kind: str, request: pytest.FixtureRequest
+):
+    url = request.getfixturevalue("postgres_url") if kind == "postgresql" else None
+    place = place_in(tmp_path / "place", history.broker, url)
+    arguments = ["data", "restore", str(large), "--no-verify", "--data-dir", str(place.broker.data_dir)]
+    with start_tandem(arguments, tmp_path, place.broker.environment, stdout=subprocess.PIPE, stderr=2) as restoring:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not _is_half_way(place):
+            assert restoring.poll() is None, "it ended before it was looked at"
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        restoring.kill()
+        restoring.wait(WAIT_SECONDS)
+    assert place.log() == []
+    place.done("restore", str(backup))
+    assert list(place.broker.data_dir.glob("tandem-copy-*")) == []
+    with place.broker, Desk(place.broker.url, fresh_project()) as desk:
+        desk.put_up()
+    assert place.broker.audited().data["problems"] == []
+
+
+def _is_half_way(place: Place) -> bool:
+    """Whether a restore has begun to write, and not yet committed."""
+    if place.url is None:
+        logs = place.broker.data_dir.glob("tandem-copy-*/tandem.db-wal")
+        return any(log.stat().st_size > 1_000_000 for log in logs)
+    with psycopg.connect(place.url) as server:
+        found = server.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_xid IS NOT NULL"
+            " AND query LIKE 'INSERT INTO contents%'"
+        ).fetchone()
+        return found is not None and found[0] > 0
