@@ -51,7 +51,7 @@ async def test_a_silent_call_is_kept_alive_and_then_answered(served: Served, rev
         assert response.headers["content-type"] == "text/event-stream"
         async for part in response.aiter_text():
             text += part
-            if text.count(": ping") == 3:
+            if text.count(": ping") >= 3:
                 served.toys.release.set()
     pings, _, answer = text.partition("event: message\r\ndata: ")
     assert all(line.startswith(": ping") for line in pings.split("\r\n") if line)
