@@ -76,6 +76,8 @@ class _Audit:
     events: int = 0
     subjects: int = 0
     covered: int = 0
+    gapless: bool = True
+    gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
     problems: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     deadline: float | None = None
@@ -107,6 +109,7 @@ async def verify(
     find_known: Callable[[str], log.KnownLog | None],
     progress: Progress | None = None,
     seconds: float | None = None,
+    gapless: bool = True,
 ) -> AuditReport:
     """Check schema, numbers, hashes, chains and checkpoints, replay the log, and compare with the state.
 
@@ -115,6 +118,7 @@ async def verify(
         seal: What the log's hashes are made with; null where its secret is not at hand.
         find_known: What the broker knows of a log outside of the database, by the log's id.
         progress: Told how far it is.
+        gapless: Whether events are numbered without gaps.
         seconds: What is not checked after so long is left out, with a note; null for all of it.
 
     Raises:
@@ -122,6 +126,7 @@ async def verify(
         ConfigInvalid: It is not of this version of Tandem.
     """
     audit = _Audit(seal, find_known, progress or (lambda _looked, _all: None))
+    audit.gapless = gapless
     audit.deadline = None if seconds is None else time.monotonic() + seconds
     try:
         await store.open()
@@ -224,12 +229,12 @@ def _facts(event: Event) -> dict[str, Any]:
 
 def _check_log(unit: Unit, audit: _Audit) -> None:
     """The log in its own order: no number missing, no event changed, every checkpoint right."""
-    expected, newest = 1, audit.head.seq
+    expected = 1
     for event in log.read(unit, 0, 2**62):
         audit.tick()
         audit.events += 1
         if event.seq != expected:
-            audit.add(f"events {expected} to {event.seq - 1} are missing")
+            audit.gaps.append((expected, event.seq - 1))
         expected = event.seq + 1
         if type(event.subject) is not str or ILLEGIBLE in event.subject:
             audit.legible = False
@@ -237,15 +242,25 @@ def _check_log(unit: Unit, audit: _Audit) -> None:
             audit.add(f"event {event.seq} ({event.kind} of {event.subject}) was changed: its hash does not fit")
         elif event.kind == EventKind.CHECKPOINT:
             _check_checkpoint(unit, audit, event)
-    if expected <= newest:
-        audit.add(f"the log ends at event {expected - 1}, but {newest} were written: it was cut off")
-    elif expected - 1 > newest:
-        audit.add(f"the log goes on after event {newest}, the newest that was written")
+    _check_end(audit, expected - 1)
     if audit.head.checkpoint_seq != audit.covered:
         audit.add(
             f"log_head says that checkpoints cover the log up to event {audit.head.checkpoint_seq}, but they cover it"
             f" up to {audit.covered}"
         )
+
+
+def _check_end(audit: _Audit, last: int) -> None:
+    """That no number is missing, at the end neither, as far as numbers tell."""
+    if not audit.gapless:
+        return
+    newest = audit.head.seq
+    for first, until in audit.gaps:
+        audit.add(f"events {first} to {until} are missing")
+    if last < newest:
+        audit.add(f"the log ends at event {last}, but {newest} were written: it was cut off")
+    elif last > newest:
+        audit.add(f"the log goes on after event {newest}, the newest that was written")
 
 
 def _check_checkpoint(unit: Unit, audit: _Audit, event: Event) -> None:
@@ -262,6 +277,9 @@ def _check_checkpoint(unit: Unit, audit: _Audit, event: Event) -> None:
     covered = log.read(unit, first - 1, last)
     if (log.content_chain if vouches else log.chain)(covered) != facts.get("chain"):
         audit.add(f"checkpoint {event.seq} does not fit: events {first} to {last} were changed")
+    else:
+        # Nothing is missing there: the numbers were given by PostgreSQL, before this became a SQLite database.
+        audit.gaps = [gap for gap in audit.gaps if not first <= gap[0] <= gap[1] <= last]
     if "missing_until" in facts:
         audit.notes.append(
             f"at event {event.seq} the broker found that the log had once gone on to event {facts['missing_until']}:"

@@ -172,7 +172,7 @@ async def _restore_sqlite(
             with _scratch(path.parent) as scratch:
                 fresh = scratch / path.name
                 await _make(file, name, header, fresh, told)
-                report = await _audit(_SQLITE + fresh.as_posix(), settings, told) if verify else None
+                report = await _audit(_SQLITE + fresh.as_posix(), settings, told, header) if verify else None
                 if report is not None and not report.intact:
                     raise _altered(name, report)
                 set_aside = await asyncio.to_thread(_put_in_place, fresh, path)
@@ -209,7 +209,7 @@ async def _restore_postgres(
         await target.close()
     if not verify:
         return Copied(header)
-    report = await _audit(settings.database, settings, told)
+    report = await _audit(settings.database, settings, told, header)
     if not report.intact:
         raise _damaged("What was restored", report)
     return Copied(header, report.events, report.notes)
@@ -218,8 +218,9 @@ async def _restore_postgres(
 async def _audited_copy(file: Path, name: str, scratch: Path, settings: Settings, told: Told) -> audit.AuditReport:
     """The audit of the database that a copy makes."""
     fresh = scratch / "tandem.db"
-    await _make(file, name, await asyncio.to_thread(_header, file, name), fresh, told)
-    return await _audit(_SQLITE + fresh.as_posix(), settings, told)
+    header = await asyncio.to_thread(_header, file, name)
+    await _make(file, name, header, fresh, told)
+    return await _audit(_SQLITE + fresh.as_posix(), settings, told, header)
 
 
 async def _make(file: Path, name: str, header: portable.Header, path: Path, told: Told) -> None:
@@ -300,13 +301,14 @@ async def _dump(url: str, file: Path, *, compress: bool, told: Told) -> portable
         await store.close()
 
 
-async def _audit(url: str, settings: Settings, told: Told) -> audit.AuditReport:
+async def _audit(url: str, settings: Settings, told: Told, header: portable.Header) -> audit.AuditReport:
     # A copy need not have what its broker wrote since.
     return await audit.verify(
         make_store(url, readers=1, connections=2, schema=UNCHANGED),
         seal=_seal(settings),
         find_known=lambda _log_id: None,
         progress=partial(told, "checking the log"),
+        gapless=header.database == "sqlite",
     )
 
 
