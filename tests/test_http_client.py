@@ -1,14 +1,15 @@
-"""The HTTP client for calls to a broker: which URLs it takes, and how much of an answer."""
+"""The HTTP client for calls to a broker: which URLs it takes, how much of an answer, and where it goes on."""
 
 from __future__ import annotations
 
 import socket
 import threading
+from typing import Self
 
 import pytest
 
 from tandem.bridge import http
-from tandem.bridge.http import HttpClient, ResponseLost, Target
+from tandem.bridge.http import HttpClient, NotSent, ResponseLost, Target, targets
 
 
 @pytest.mark.parametrize(
@@ -57,3 +58,80 @@ def test_an_answer_may_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch, head
             client.request("GET", "/", b"", {}).read()
         client.close()
         thread.join()
+
+
+class Server:
+    """Takes a request on each connection, and gives it one answer; hangs up where that is empty."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self.requests: list[bytes] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._thread = threading.Thread(target=self._serve, args=answers)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join()
+        self._listener.close()
+
+    def _serve(self, *answers: bytes) -> None:
+        for answer in answers:
+            connected, _ = self._listener.accept()
+            with connected:
+                self.requests.append(connected.recv(65_536))
+                connected.sendall(answer)
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+AWAY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+def nobody() -> str:
+    """A URL at which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def status_of(client: HttpClient) -> int:
+    """The status of an answer that is read whole."""
+    answer = client.request("POST", "/x", b"", {})
+    answer.read()
+    return answer.status
+
+
+def test_what_was_not_sent_goes_to_the_next_broker_and_the_next_requests_too():
+    with Server(OK, OK) as second:
+        client = HttpClient(*targets(f"{nobody()}, {second.url}"))
+        for _ in range(2):
+            assert status_of(client) == 200
+        client.close()
+    assert len(second.requests) == 2
+
+
+def test_what_may_have_had_an_effect_is_not_sent_to_the_next_broker_by_itself():
+    with Server(b"") as first, Server(OK) as second:
+        client = HttpClient(*targets(f"{first.url},{second.url}"))
+        with pytest.raises(ResponseLost):
+            client.request("POST", "/once", b"", {})
+        assert second.requests == []
+        client.request("POST", "/next", b"", {}).read()
+        client.close()
+    assert [request.split(b" ")[1] for request in second.requests] == [b"/next"]
+
+
+def test_a_broker_that_serves_nobody_now_is_left_for_the_next_one():
+    with Server(AWAY) as first, Server(OK) as second:
+        client = HttpClient(*targets(f"{first.url},{second.url}"))
+        assert [status_of(client) for _ in range(2)] == [503, 200]
+        client.close()
+    assert len(second.requests) == 1
+
+
+def test_each_broker_is_tried_once():
+    client = HttpClient(*targets(f"{nobody()},{nobody()}"))
+    with pytest.raises(NotSent):
+        client.request("GET", "/", b"", {})
+    client.close()

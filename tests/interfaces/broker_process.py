@@ -17,6 +17,11 @@ from tests.broker import CALL_SECONDS, STOP_SECONDS, BrokerProcess, Caller
 class WatchedBroker(BrokerProcess):
     """A broker whose end and whose waits can be watched."""
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started, and nobody has ended it since."""
+        return self._process is not None
+
     def ask(self, operation: str, **arguments: Any) -> Any:
         """Call an operation over HTTP; gives the envelope's data."""
         with Caller(self.url, "label") as caller:

@@ -221,12 +221,17 @@ def test_logging_out_ends_the_login_whoever_copied_its_cookie(guarded: Guarded, 
         assert again.get("/logout").status_code == httpx.codes.METHOD_NOT_ALLOWED
 
 
-def test_a_login_that_was_ended_is_over_at_every_node_and_after_a_restart(
+def test_a_login_its_link_and_its_end_count_at_every_node_and_after_a_restart(
     start_broker: StartBroker, postgres_url: str, tmp_path: Path
 ) -> None:
     shared = {"auth": "token", "database_url": postgres_url, "secret_key_file": str(tmp_path / "secret.key")}
     here, there = (Guarded(start_broker(**shared)) for _ in range(2))
     ada = here.issue("ada")
+    link = here.link(ada.token)
+    with there.client() as by_link, here.client() as again:
+        by_link.get(link)
+        assert is_in(by_link)
+        assert again.get(link).status_code == UNAUTHENTICATED
     with here.client(ada) as browser, here.client(ada) as other, there.client() as thief:
         steal(browser, thief)
         assert is_in(thief)

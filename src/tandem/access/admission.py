@@ -74,9 +74,7 @@ class Authenticator:
         self._clock = clock
         self._tokens = tokens
         self._reviewer_project = reviewer_project
-        # Login codes are good at the broker that made them only: it alone knows which were used.
         self._run = secrets.token_hex(8)
-        self._redeemed: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"Authenticator(required={self.required})"
@@ -169,22 +167,23 @@ class Authenticator:
         return f"tdm_r_{self._sealed('reviewer pass', [reviewer_id, project, until])}"
 
     def login_code(self, access: Access) -> str:
-        """A code that logs a browser in as somebody: once, within a minute, at this broker."""
+        """A code that logs a browser in as somebody: once, within a minute; as the owner in this run of the broker."""
         until = self._clock.now_us() + LOGIN_SECONDS * MICROSECONDS
-        return self._sealed(f"login code {self._run}", [access.id, until, secrets.token_hex(8)])
+        run = self._run if access.is_owner else None
+        return self._sealed("login code", [access.id, until, run, secrets.token_hex(8)])
 
     async def redeem(self, code: str) -> Access | None:
         """Who a login code was made for; null if it is void or was used."""
         found = _CODE.fullmatch(code) if len(code) <= _LONGEST_BEARER else None
-        said = self._unsealed(f"login code {self._run}", found) if found is not None else None
-        now = self._clock.now_us()
-        if said is None or said[1] <= now:
+        said = self._unsealed("login code", found) if found is not None else None
+        store = self._store
+        if store is None or said is None:
             return None
-        self._redeemed = {one: until for one, until in self._redeemed.items() if until > now}
-        if said[2] in self._redeemed:
+        access_id, until, run, number = said
+        if until <= self._clock.now_us() or run not in {None, self._run}:
             return None
-        self._redeemed[said[2]] = said[1]
-        return await self.known(said[0])
+        is_first = await store.write(lambda unit: logins.end(unit, hash_of(f"login code {number}"), until))
+        return await self.known(access_id) if is_first else None
 
     async def _until_published(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Logins of browsers that were ended. No event tells of it: nothing about a review depends on it."""
+"""Logins of browsers that were ended, and codes that were used. No event tells of it: no review depends on it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ _find = Statement(select(_e.until).where(_e.login_hash == bindparam("login_hash"
 _purge = Statement(delete(ended_logins).where(_e.until < bindparam("now")))
 
 
-def end(unit: Unit, login_hash: str, until_us: int) -> None:
-    """Take a login for over, at every node; it would be over by itself at that time."""
-    unit.execute(_insert, login_hash=login_hash, until=until_us)
+def end(unit: Unit, login_hash: str, until_us: int) -> bool:
+    """Take a login, or the code for one, for over at every node; it would be over by itself at that time.
+
+    Returns:
+        Whether it was not over yet.
+    """
+    return unit.execute(_insert, login_hash=login_hash, until=until_us) > 0
 
 
 def has_ended(unit: Unit, login_hash: str) -> bool:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tandem.bridge.credentials import Credentials, stated_token
-from tandem.bridge.http import HttpClient, Stranger, Target
+from tandem.bridge.http import HttpClient, Stranger, targets
 from tandem.bridge.keys import without_secrets
 from tandem.bridge.location import locate
 from tandem.core import platforms
@@ -129,7 +129,7 @@ class BrokerLocator:
             if failed is not self._client:
                 return
             found = self._locate()
-            if found is not None and (failed is None or found.target.url != failed.target.url):
+            if found is not None and (failed is None or found.url != failed.url):
                 self._client = found
             elif self._location.is_own:
                 self._start_if_due(("--port", "0") if isinstance(failure, Stranger) else ())
@@ -141,14 +141,14 @@ class BrokerLocator:
 
     def refusal(self, failure: HttpFailure) -> dict[str, Any]:
         """The envelope's error for a request that found no broker."""
-        where = f" at {self._client.target.url}" if self._client else ""
+        where = f" at {self._client.url}" if self._client else ""
         advice = self._location.advice(failure)
         trouble = f" The last attempt to start it said: {self._trouble}" if self._trouble else ""
         return {
             "code": "UNAVAILABLE",
             "message": f"The Tandem broker{where} cannot be reached: {failure}. {advice}.{trouble}",
             "details": {
-                "broker": self._client.target.url if self._client else None,
+                "broker": self._client.url if self._client else None,
                 "from": self._location.origin,
             },
             "retryable": True,
@@ -158,7 +158,7 @@ class BrokerLocator:
         found = self._location = locate(self._stated_url, self._folder)
         if found.url is None:
             return None
-        return HttpClient(Target(found.url), credentials=Credentials(found), owner_dir=found.owner_dir)
+        return HttpClient(*targets(found.url), credentials=Credentials(found), owner_dir=found.owner_dir)
 
     def _start_if_due(self, options: Sequence[str]) -> None:
         if self._starting is not None:

@@ -200,13 +200,15 @@ class Forwarder:
 
 
 def _is_ready(client: HttpClient, exchange: Exchange) -> bool:
-    """Whether the broker takes new work, which one that is stopping does not."""
+    """Whether the broker that was asked last takes new work, which one that is stopping does not."""
+    target = client.target
     try:
         answer = client.request("GET", "/healthz", b"", {"Accept": "application/json"}, exchange)
         answer.read()
     except (NotSent, ResponseLost):
         return False
-    return answer.status == _OK
+    # Where it has gone, another one may have answered.
+    return answer.status == _OK and client.target is target
 
 
 def _unknown_outcome(failure: HttpFailure) -> dict[str, Any]:

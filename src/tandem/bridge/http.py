@@ -1,8 +1,9 @@
 """The HTTP client for calls to a broker, of hooks, bridge, reviewers and the Python client alike.
 
-Keeps connections, and knows how far each request got. Written on sockets, as importing `http.client` takes as long as
-all else that the bridge does before its first answer; and without `socket`, `threading` and `re` where the broker is on
-this machine, as each commit waits for it. Speaks HTTP/1.1 as far as a broker needs it.
+Keeps connections, knows how far each request got, and goes on at the next address where several brokers share a
+database. Written on sockets, as importing `http.client` takes as long as all else that the bridge does before its first
+answer; and without `socket`, `threading` and `re` where the broker is on this machine, as each commit waits for it.
+Speaks HTTP/1.1 as far as a broker needs it.
 
 Errors:
 
@@ -46,6 +47,7 @@ _UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01
 _LONGEST_LINE_BYTES = 65_536
 _MOST_HEADERS = 200
 _FIRST_FINAL_STATUS = 200
+_UNAVAILABLE = 503
 _NO_BODY = frozenset({204, 304})
 
 
@@ -110,6 +112,20 @@ class Target:
         self.secure = scheme == "https"
         self.port = int(digits) if port else (443 if self.secure else 80)
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is one of this machine's own, which its other users can listen at, too."""
+        return self.host in {"localhost", "::1"} or self.host.startswith("127.")
+
+
+def targets(urls: str) -> list[Target]:
+    """The brokers of one database: their URLs, with commas between them.
+
+    Raises:
+        ValueError: One of them is not a URL.
+    """
+    return [Target(url.strip()) for url in urls.split(",")]
+
 
 class Exchange:
     """One request's hold on a connection; `abort` may be called from any thread."""
@@ -158,9 +174,10 @@ class _Incoming(io.RawIOBase):
 class _Connection:
     """A connected socket and its reading side."""
 
-    __slots__ = ("reader", "socket")
+    __slots__ = ("reader", "socket", "target")
 
     def __init__(self, target: Target, silence_seconds: float) -> None:
+        self.target = target
         self.socket = _connected(target)
         self.socket.settimeout(silence_seconds)
         self.reader = io.BufferedReader(_Incoming(self.socket))
@@ -200,7 +217,10 @@ class HttpResponse:
             self._length = 0 if self.status in _NO_BODY else int(head.get("content-length", -1))
         except (OSError, ValueError) as error:
             self.close()
+            client.leave(connection.target)
             raise exchange.blame(ResponseLost, error) from error
+        if self.status == _UNAVAILABLE:
+            client.leave(connection.target)
 
     def read(self) -> bytes:
         """The body; the connection then serves the next request.
@@ -253,6 +273,7 @@ class HttpResponse:
                     yield piece
             is_whole = True
         except (OSError, ValueError) as error:
+            self._client.leave(self._connection.target)
             raise self._exchange.blame(ResponseLost, error) from error
         finally:
             self._exchange.hold(None)
@@ -263,10 +284,11 @@ class HttpResponse:
 
 
 class HttpClient:
-    """Requests to one target; idle connections are kept for the next ones. Safe to share between threads.
+    """Requests to a broker; idle connections are kept for the next ones. Safe to share between threads.
 
     Args:
-        target: Where they go.
+        targets: Where they go: to the first one, and from there to the next one whenever one does not answer, or says
+            that it serves nobody now. A request goes to another one by itself only if it has not been sent.
         silence_seconds: How long it may be silent.
         credentials: The token that goes with each; null for requests that need none.
         owner_dir: The data folder with whose secret the other side has to prove first that it is this user's broker;
@@ -275,18 +297,34 @@ class HttpClient:
 
     def __init__(
         self,
-        target: Target,
-        *,
+        *targets: Target,
         silence_seconds: float = SILENCE_SECONDS,
         credentials: Credentials | None = None,
         owner_dir: str | None = None,
     ) -> None:
-        self.target = target
+        self.targets = targets
+        self._at = 0
         self._owner_dir = owner_dir
         self._silence_seconds = silence_seconds
         self._credentials = credentials
         self._lock = _thread.allocate_lock()
         self._idle: list[_Connection] = []
+
+    @property
+    def url(self) -> str:
+        """All addresses, as they were stated."""
+        return ",".join(target.url for target in self.targets)
+
+    @property
+    def target(self) -> Target:
+        """Where requests go now."""
+        return self.targets[self._at]
+
+    def leave(self, target: Target) -> None:
+        """Send the next requests to another one than this, if there is one."""
+        with self._lock:
+            if self.target is target:
+                self._at = (self._at + 1) % len(self.targets)
 
     def request(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str], exchange: Exchange | None = None
@@ -321,13 +359,23 @@ class HttpClient:
     def _once(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str], exchange: Exchange
     ) -> HttpResponse:
-        head = [f"{method} {self.target.prefix}{path} HTTP/1.1", f"Host: {self.target.authority}"]
-        head += [f"{name}: {value}" for name, value in headers.items()]
+        head = [f"{name}: {value}" for name, value in headers.items()]
         head.append(f"Content-Length: {len(body)}")
-        if any("\r" in line or "\n" in line for line in head):
+        if any("\r" in line or "\n" in line for line in (path, *head)):
             raise ValueError("a header must be a single line")
-        connection = self._send("\r\n".join(head).encode() + b"\r\n\r\n" + body, exchange)
-        return HttpResponse(self, connection, exchange)
+        rest = "\r\n".join(head).encode() + b"\r\n\r\n" + body
+        for left in reversed(range(len(self.targets))):
+            target = self.target
+            begin = f"{method} {target.prefix}{path} HTTP/1.1\r\nHost: {target.authority}\r\n".encode()
+            try:
+                connection = self._send(target, begin + rest, exchange)
+            except NotSent:
+                self.leave(target)
+                if not left:
+                    raise
+            else:
+                return HttpResponse(self, connection, exchange)
+        raise AssertionError("a client has a target")
 
     def put_back(self, connection: _Connection) -> None:
         """Keep a connection whose answer was read whole."""
@@ -341,14 +389,15 @@ class HttpClient:
         for connection in idle:
             connection.close()
 
-    def _send(self, request: bytes, exchange: Exchange) -> _Connection:
+    def _send(self, target: Target, request: bytes, exchange: Exchange) -> _Connection:
         connection: _Connection | None = None
         try:
-            connection = self._take_idle()
+            connection = self._take_idle(target)
             is_new = connection is None
-            connection = connection or _Connection(self.target, self._silence_seconds)
+            connection = connection or _Connection(target, self._silence_seconds)
             exchange.hold(connection.socket)
-            if is_new and self._owner_dir is not None:
+            # Of several, those on other machines have TLS and the token to say who is who.
+            if is_new and self._owner_dir is not None and (target.is_local or len(self.targets) == 1):
                 self._need_proof(connection, self._owner_dir)
             connection.socket.sendall(request)
         except (OSError, Aborted, Stranger) as error:
@@ -370,7 +419,8 @@ class HttpClient:
         from tandem.bridge.ownership import is_proven, new_nonce  # who needs no proof need not wait for this
 
         nonce = new_nonce()
-        head = f"GET {self.target.prefix}/healthz HTTP/1.1\r\nHost: {self.target.authority}\r\nTandem-Nonce: {nonce}"
+        target = connection.target
+        head = f"GET {target.prefix}/healthz HTTP/1.1\r\nHost: {target.authority}\r\nTandem-Nonce: {nonce}"
         connection.socket.sendall(f"{head}\r\n\r\n".encode())
         if not connection.reader.peek(1):
             raise ConnectionResetError("the connection was closed before an answer")
@@ -383,13 +433,13 @@ class HttpClient:
         except ValueError as error:
             raise Stranger from error
 
-    def _take_idle(self) -> _Connection | None:
+    def _take_idle(self, target: Target) -> _Connection | None:
         while True:
             with self._lock:
                 if not self._idle:
                     return None
                 connection = self._idle.pop()
-            if connection.is_quiet():
+            if connection.target is target and connection.is_quiet():
                 return connection
             connection.close()
 

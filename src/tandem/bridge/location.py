@@ -2,7 +2,8 @@
 
 In this order: the option `--broker`, `TANDEM_BROKER`, what the repository's git folder has on record, the running
 broker's `broker.json` in this user's data folder, and the configured port. The hooks take only the record, as whoever
-commits sets the environment. See docs/decisions/0024-one-way-to-find-the-broker.md.
+commits sets the environment. Where several brokers share a database, `URL,URL` names them in the first three. See
+docs/decisions/0024-one-way-to-find-the-broker.md.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import os
 
 from tandem.bridge.credentials import published
-from tandem.bridge.http import Stranger, Target
+from tandem.bridge.http import Stranger, targets
 from tandem.bridge.project import pointed_at, top_level
 
 TYPE_CHECKING = False  # as in `credentials`
@@ -33,7 +34,8 @@ class BrokerLocation:
     """Where a broker is, and how that is known.
 
     Attributes:
-        url: Its address; null if it runs nowhere.
+        url: Its address; null if it runs nowhere. Where several brokers share a database, the addresses of those that
+            may be asked, with commas between them.
         origin: What said so.
         data_dir: The data folder where it leaves its address and its owner's token.
         is_own: Whether it is the one on that folder, which may be started when it is away.
@@ -72,7 +74,7 @@ class BrokerLocation:
         """Who has the port, as far as the system says."""
         from tandem.core import platforms
 
-        name = platforms.listener(Target(self.url or "").port)
+        name = platforms.listener(targets(self.url or "")[0].port)
         return "Another user may listen there" if name is None else f"The user {name} listens there"
 
 
@@ -158,7 +160,7 @@ def _is_broker(url: str | None, data_dir: str) -> bool:
 
 def _is_url(text: str) -> bool:
     try:
-        Target(text)
+        targets(text)
     except ValueError:
         # Edited by hand: as good as none.
         return False
@@ -166,12 +168,11 @@ def _is_url(text: str) -> bool:
 
 
 def is_local(url: str) -> bool:
-    """Whether an address is one of this machine's own, which its other users can listen at, too."""
+    """Whether an address, or one of several, is this machine's own."""
     try:
-        host = Target(url).host
+        return any(target.is_local for target in targets(url))
     except ValueError:
         return True
-    return host in {"localhost", "::1"} or host.startswith("127.")
 
 
 def configured_url() -> str | None:

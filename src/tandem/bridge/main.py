@@ -33,8 +33,9 @@ in the background when none runs.
   --role ROLE      offer only this role's tools: proposer, reviewer, operator, or handoff
                    for the tools of hand-off cycles, which are offered nowhere else
   --project NAME   the project of all calls; default: the registered one of the folder
-  --broker URL     the broker to talk to; default: TANDEM_BROKER, else the one running for
-                   this user. A broker that is named here is never started, only awaited.
+  --broker URL     the broker to talk to, or several on one database as URL,URL; default:
+                   TANDEM_BROKER, else the one running for this user. A broker that is named
+                   here is never started, only awaited.
 
 TANDEM_AGENT states the agent's identity to the broker. TANDEM_TOKEN is the access token, where the
 broker asks for one; whoever runs the broker on this machine needs none.

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import json
 import logging
+import os
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -58,6 +59,9 @@ def up(
     port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on; loopback only without tokens.")] = None,
     data_dir: DataDirOption = None,
+    database: Annotated[
+        str | None, typer.Option("--database", metavar="URL", help="PostgreSQL in place of SQLite: postgresql://…")
+    ] = None,
     background: Annotated[bool, typer.Option("--background", "-b", help="Return once the broker answers.")] = False,
     unless_running: Annotated[
         bool, typer.Option("--unless-running", help="End without an error if another one has the data, and is ready.")
@@ -68,6 +72,9 @@ def up(
 
     Examples: tandem up; tandem up --background; tandem up --port 0 --data-dir ./scratch
     """
+    if database is not None:
+        # Also for the process in the background: on a command line everybody could read its password.
+        os.environ["TANDEM_DATABASE_URL"] = database
     settings = load_settings({"port": port, "host": host, "data_dir": data_dir}).settings
     if background:
         return _start_in_background(settings, port, host, as_json=as_json)
@@ -78,7 +85,8 @@ def up(
 def status(
     *,
     broker: Annotated[
-        str | None, typer.Option("--broker", metavar="URL", envvar="TANDEM_BROKER", help="Ask this one instead.")
+        str | None,
+        typer.Option("--broker", metavar="URL", envvar="TANDEM_BROKER", help="Ask this one instead, or one of these."),
     ] = None,
     data_dir: DataDirOption = None,
     as_json: EnvelopeOption = False,

@@ -26,7 +26,7 @@ BrokerOption = Annotated[
         "--broker",
         metavar="URL",
         envvar="TANDEM_BROKER",
-        help="The broker; default: the one on this machine.",
+        help="The broker, or several on one database: URL,URL; default: the one on this machine.",
         rich_help_panel=COMMON_PANEL,
     ),
 ]

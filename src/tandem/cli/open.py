@@ -51,8 +51,9 @@ async def open_pages(
                 # A wrong id is said here, and not by a page.
                 await client.get_review_status(review_id=review)
             login = await client.data("create_login", {})
+            address = client.address
     logs_in = login["expires_in_s"] > 0
-    address = (reached.url or "").rstrip("/") + (f"{login['path']}&{urlencode({'to': path})}" if logs_in else path)
+    address += f"{login['path']}&{urlencode({'to': path})}" if logs_in else path
     obstacle = None if print_only else _obstacle(address) or (_onlookers() if logs_in else None)
     opened = not print_only and obstacle is None and webbrowser.open(address)
     if as_json:

@@ -20,7 +20,7 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
-from tandem.bridge.http import Aborted, Exchange, HttpClient, HttpFailure, NotSent, Target, quoted
+from tandem.bridge.http import Aborted, Exchange, HttpClient, HttpFailure, NotSent, quoted, targets
 from tandem.bridge.location import BrokerLocation, locate
 from tandem.client.methods import Operations
 from tandem.client.table import OPERATIONS
@@ -90,15 +90,15 @@ class TandemClient(Operations):
     takes longer than all else that most commands do.
 
     Args:
-        url: The broker; by default the one that commands take, too: `TANDEM_BROKER`, that of the repository one is
-            in, else this user's own.
+        url: The broker, or several on one database as `URL,URL`: whenever one is away, calls go to the next. By default
+            the one that commands take, too: `TANDEM_BROKER`, that of the repository one is in, else this user's own.
         project: The project of calls that name none.
         agent: Who is calling, for the log (`Tandem-Agent`).
         data_dir: The data folder of that broker, if it is not the user's own.
         answer_s: The longest that a call takes in all, tries again included; default: no limit but that on silence.
 
     Attributes:
-        url: The broker's address; empty if it runs nowhere.
+        url: The broker's address, or those of several; empty if it runs nowhere.
         location: How that is known.
     """
 
@@ -138,6 +138,11 @@ class TandemClient(Operations):
         if self._http is not None:
             self._http.close()
 
+    @property
+    def address(self) -> str:
+        """The URL of the one of several brokers that is asked now, e.g. for a page."""
+        return self._client().target.url
+
     async def call(
         self, operation: str, arguments: Mapping[str, Any], *, patient: bool = False, within_s: float | None = None
     ) -> bytes:
@@ -173,7 +178,7 @@ class TandemClient(Operations):
         delays_seconds = iter(_PATIENT_DELAYS_SECONDS if patient and self._contacted else _RETRY_DELAYS_SECONDS)
         while True:
             try:
-                envelope = await self._post(operation, content)
+                status, envelope = await self._post(operation, content)
             except HttpFailure as failure:
                 # What did not leave whole had no effect, so that even a lone write may try again.
                 may_retry = not isinstance(failure, Aborted) and (is_repeatable or isinstance(failure, NotSent))
@@ -183,7 +188,12 @@ class TandemClient(Operations):
                 await asyncio.sleep(delay_seconds)
             else:
                 self._contacted = True
-                return envelope
+                # The connection goes to another one next. What it was about may have been done all the same.
+                may_retry = status == Unavailable.status and len(self._client().targets) > 1 and is_repeatable
+                delay_seconds = next(delays_seconds, None) if may_retry else None
+                if delay_seconds is None:
+                    return envelope
+                await asyncio.sleep(delay_seconds)
 
     async def data(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         """Any operation by name; answers with the data as JSON values.
@@ -283,7 +293,7 @@ class TandemClient(Operations):
         fields = {name: _json_value(value) for name, value in given.items() if value is not None and name != "self"}
         return read_envelope(await self.call(operation, fields), OPERATIONS[operation].answer)
 
-    async def _post(self, operation: str, body: bytes) -> bytes:
+    async def _post(self, operation: str, body: bytes) -> tuple[int, bytes]:
         status, content = await self._exchange(f"/api/v1/{operation}{self._query}", body)
         if not content.lstrip().startswith((b'{"ok":', b'{"ok" :')):
             raise Unreachable(
@@ -291,7 +301,7 @@ class TandemClient(Operations):
                 f"The address is from {self.location.origin}. {self.location.advice()}",
                 url=self.url,
             )
-        return content
+        return status, content
 
     async def _exchange(self, path: str, body: bytes) -> tuple[int, bytes]:
         """One request and the status and body of its answer; whoever is cancelled hangs up."""
@@ -320,7 +330,7 @@ class TandemClient(Operations):
         if self._http is None:
             try:
                 self._http = HttpClient(
-                    Target(self.url),
+                    *targets(self.url),
                     silence_seconds=_ANSWER_SECONDS,
                     credentials=Credentials(self.location),
                     owner_dir=self.location.owner_dir,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tandem.bridge.credentials import REFUSED_CODE, Credentials, NoToken
-from tandem.bridge.http import HttpClient, HttpFailure, NotSent, Target
+from tandem.bridge.http import HttpClient, HttpFailure, NotSent, targets
 from tandem.bridge.location import of_record
 
 TYPE_CHECKING = False  # as in `git`
@@ -143,7 +143,7 @@ class GateClient:
             raise Unreachable(found, f"none runs on {found.data_dir}")
         try:
             return HttpClient(
-                Target(found.url),
+                *targets(found.url),
                 silence_seconds=SILENCE_SECONDS,
                 credentials=Credentials(found),
                 owner_dir=found.owner_dir,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tandem.bridge.broker import start_broker
-from tandem.bridge.http import HttpClient, HttpFailure, NotSent, Stranger, Target
+from tandem.bridge.http import HttpClient, HttpFailure, NotSent, Stranger, targets
 from tandem.bridge.location import BrokerLocation, find_data_dir, locate, of_record
 from tandem.bridge.messages import as_object
 from tandem.bridge.ownership import new_nonce
@@ -160,7 +160,7 @@ def _exchanged(
     url: str, method: str, path: str, body: bytes, owner_dir: str | None = None
 ) -> tuple[int, dict[str, Any]]:
     try:
-        client = HttpClient(Target(url), silence_seconds=_SILENCE_SECONDS, owner_dir=owner_dir)
+        client = HttpClient(*targets(url), silence_seconds=_SILENCE_SECONDS, owner_dir=owner_dir)
     except ValueError as error:
         raise InvalidInput(f"{error}.", field="broker") from error
     with closing(client):

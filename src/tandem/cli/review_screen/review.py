@@ -293,7 +293,7 @@ class ReviewScreen(LiveScreen):
 
     def action_browse(self) -> None:
         """Open its page."""
-        self.run_worker(self._browse(f"{self.desk.client.url}/reviews/{self.review_id}"))
+        self.run_worker(self._browse(f"{self.desk.client.address}/reviews/{self.review_id}"))
 
     async def _browse(self, url: str) -> None:
         opened = await asyncio.to_thread(open_in_window, url)

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tandem.bridge import credentials
-from tandem.bridge.http import Exchange, HttpClient, HttpFailure, Target
+from tandem.bridge.http import Exchange, HttpClient, HttpFailure, targets
 from tandem.errors import TandemError, error_from
 
 PATIENCE_SECONDS: Final = 60.0
@@ -47,7 +47,7 @@ class BrokerClient:
         """Choose the broker; nothing is contacted yet.
 
         Args:
-            url: Its URL, with what stands before `/api/v1` in the path.
+            url: Its URL, with what stands before `/api/v1` in the path; `URL,URL` for several on one database.
             agent: Who calls.
             access: The token that the broker lets them in with; null for one that trusts everybody.
             answer_seconds: How long one try may take.
@@ -55,7 +55,7 @@ class BrokerClient:
         Raises:
             ValueError: The URL cannot be used.
         """
-        self._client = HttpClient(Target(url), silence_seconds=answer_seconds)
+        self._client = HttpClient(*targets(url), silence_seconds=answer_seconds)
         self._headers = {"Content-Type": "application/json", "Accept": "application/json", "Tandem-Agent": agent}
         self._headers |= credentials.headers(access)
         self._newest: tuple[Exchange, threading.Event] | None = None

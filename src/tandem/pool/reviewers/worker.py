@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
+from tandem.bridge.http import targets
 from tandem.core.platforms import ProcessIdentity
 from tandem.errors import (
     ConfigInvalid,
@@ -533,8 +534,8 @@ def _context(job: ReviewJob, folder: Path) -> RunContext:
 
 
 def _mcp_url(job: ReviewJob) -> str:
-    """Where the program finds the reviewers' tools, for the job's project."""
-    return f"{job.broker.rstrip('/')}/mcp/reviewer?project={quote(job.project, safe='')}"
+    """Where the program finds the reviewers' tools, for the job's project: at the first of several brokers."""
+    return f"{targets(job.broker)[0].url}/mcp/reviewer?project={quote(job.project, safe='')}"
 
 
 def _ended(finished: Finished, error: str | None, job: ReviewJob) -> tuple[WorkerExit, str]:
