@@ -70,11 +70,15 @@ async def measure(run: Run) -> None:
         for number in NUMBERS[: run.times(3, 2)]:
             name = f"PostgreSQL, {number} broker{'s' * (number > 1)}"
             with _brokers(run, server, number) as (brokers, url):
+                empty, _ = _size(url)
                 with _Watched(url) as watched:
                     rates = await _rates(run, record, name, brokers, watched=watched)
                 watched.report(record, name, bare)
                 if one is None:
                     one = rates
+                    full, cycles = _size(url)
+                    size = (full - empty) / cycles / 1000
+                    record.add("size of the database a cycle, PostgreSQL", size, "kB", detail=f"{cycles} cycles")
                     for clients, ours, theirs in zip((1, CLIENTS), rates, sqlite, strict=True):
                         what = f"{name}: against SQLite, {clients} client{'s' * (clients > 1)}"
                         record.add(what, ours / theirs, "x", SHARE_OF_SQLITE, ">=")
@@ -86,6 +90,14 @@ async def measure(run: Run) -> None:
                     )
                 if number == NUMBERS[1]:
                     await _wake(run, record, name, brokers)
+
+
+def _size(url: str) -> tuple[int, int]:
+    """The size of a database in bytes, and how many reviews it has."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SELECT pg_database_size(current_database()), count(*) FROM reviews").fetchone()
+    assert row is not None
+    return row
 
 
 @contextmanager

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Awaitable
+from contextlib import closing
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -14,6 +17,7 @@ from bench.processes import Broker
 from bench.report import percentile, quartiles, ratio_of_pairs
 from bench.run import Recorder, Run
 from bench.wire import MODERN, SESSION_ERA, Agent
+from tandem.schema import TANDEM
 
 MEASURE = "life_cycle: create, claim, get_proposal, verdict, close over MCP"
 CPU_MS = 3.0
@@ -73,6 +77,27 @@ async def measure(run: Run) -> None:
         for era in eras:
             era.report(run, record)
             await era.close()
+    _add_size(record, broker.data_dir / "tandem.db")
+
+
+def _add_size(record: Recorder, database: Path) -> None:
+    """What a cycle leaves behind: rows, events and indexes, without the text, which is the same one in all."""
+    with (
+        closing(sqlite3.connect(database)) as full,
+        closing(sqlite3.connect(":memory:", isolation_level=None)) as empty,
+    ):
+        TANDEM.prepare_sqlite(empty)
+        added = _bytes(full) - _bytes(empty)
+        (cycles,) = full.execute("SELECT count(*) FROM reviews").fetchone()
+    record.add("size of the database a cycle, SQLite", added / cycles / 1000, "kB", detail=f"{cycles} cycles")
+
+
+def _bytes(connection: sqlite3.Connection) -> int:
+    pages, free, size = (
+        int(connection.execute(f"PRAGMA {what}").fetchone()[0])
+        for what in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * size
 
 
 class _Era:
