@@ -10,6 +10,7 @@ import pytest
 
 from tandem.bridge import http
 from tandem.bridge.http import HttpClient, NotSent, ResponseLost, Target, targets
+from tests.commandline import NOBODY
 
 
 @pytest.mark.parametrize(
@@ -89,12 +90,6 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 AWAY = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
-def nobody() -> str:
-    """A URL at which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"http://127.0.0.1:{server.getsockname()[1]}"
-
-
 def status_of(client: HttpClient) -> int:
     """The status of an answer that is read whole."""
     answer = client.request("POST", "/x", b"", {})
@@ -104,7 +99,7 @@ def status_of(client: HttpClient) -> int:
 
 def test_what_was_not_sent_goes_to_the_next_broker_and_the_next_requests_too():
     with Server(OK, OK) as second:
-        client = HttpClient(*targets(f"{nobody()}, {second.url}"))
+        client = HttpClient(*targets(f"{NOBODY}, {second.url}"))
         for _ in range(2):
             assert status_of(client) == 200
         client.close()
@@ -131,7 +126,7 @@ def test_a_broker_that_serves_nobody_now_is_left_for_the_next_one():
 
 
 def test_each_broker_is_tried_once():
-    client = HttpClient(*targets(f"{nobody()},{nobody()}"))
+    client = HttpClient(*targets(f"{NOBODY},{NOBODY}"))
     with pytest.raises(NotSent):
         client.request("GET", "/", b"", {})
     client.close()

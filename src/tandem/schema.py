@@ -20,7 +20,7 @@ from tandem.webhooks import tables as webhook_tables
 SUBJECTS: Final = (access_tables, project_tables, review_tables, gate_tables, cycle_tables, pool_tables, webhook_tables)
 """Each adds its tables to the metadata when it is imported."""
 
-TANDEM: Final = Schema(metadata, migrations.REVISIONS, Path(migrations.__file__).parent)
+TANDEM: Final = Schema(metadata, migrations.REVISIONS, Path(migrations.__file__).parent, additive=migrations.ADDITIVE)
 """What a broker brings its database to."""
 UNCHANGED: Final = replace(TANDEM, changes=False)
 """For readers beside a broker, which must not bring its database to another version."""

@@ -1,12 +1,13 @@
 """The schema that a database has, and the one that it has to have.
 
 A fresh database gets its tables from the same definitions that the statements use; an older one is taken
-forward by the migrations, the only case in which Alembic is imported; a newer one, or somebody else's, is
-refused before anything in it is touched.
+forward by the migrations, the only case in which Alembic is imported; somebody else's, or a newer one that does
+not say that this version can work with it, is refused before anything in it is touched.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -48,6 +49,17 @@ _versions: Final = Table(
 )
 _GET_VERSION: Final = "SELECT version_num FROM alembic_version"
 _SCHEMA_LOCK: Final = 0x74616E64656D  # Any number, as long as it is the same on every node.
+_PATIENCE_SECONDS: Final = 5.0
+"""How long others have to hang up, or to wait for us, before a migration that they could not work with is refused."""
+_LOOK_SECONDS: Final = 0.05
+_OTHERS: Final = (
+    "SELECT count(*), pg_stat_clear_snapshot() FROM pg_stat_activity WHERE datname = current_database()"
+    " AND application_name = current_setting('application_name') AND pid <> pg_backend_pid()"
+    # Those that wait here are as new as we are, or find the newer schema next.
+    " AND pid NOT IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
+)
+_GET_NOTE: Final = f"SELECT obj_description('{VERSION_TABLE}'::regclass, 'pg_class')"
+_NOTE: Final = "Brokers work with it from this schema on: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,8 @@ class SchemaDialect:
     url: str
     tables: str
     begin: tuple[str, ...]
+    is_shared: bool = False
+    """Whether several brokers may have it at a time, which then may be of several versions."""
 
 
 SQLITE_WORDS: Final = SchemaDialect(
@@ -69,6 +83,7 @@ POSTGRESQL_WORDS: Final = SchemaDialect(
     tables="SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()",
     # Several nodes may start at once: one does it, the others wait for its end and find it done.
     begin=("BEGIN", f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})"),
+    is_shared=True,
 )
 
 
@@ -85,11 +100,18 @@ class Schema:
     """Whether a database of another version is brought to this one; otherwise it is refused."""
     statements: tuple[str, ...] = ()
     """What makes the tables of an earlier version on SQLite; else `metadata` says what they are."""
+    additive: frozenset[str] = frozenset()
+    """The versions with whose database a broker of the one before them can work."""
 
     @property
     def version(self) -> str:
         """The version that a database has to have."""
         return self.revisions[-1]
+
+    @property
+    def serves_from(self) -> str:
+        """The oldest version whose brokers can work with a database of this one."""
+        return next(version for version in reversed(self.revisions) if version not in self.additive)
 
     def former(self, version: str, statements: tuple[str, ...]) -> Schema:
         """The schema as it was in an earlier version, as that one's `ddl` for SQLite said."""
@@ -144,9 +166,10 @@ class Schema:
             # Another process may have been faster, and have made it between the look and the lock.
             if self._version(connection, words) is None:
                 self._create(connection, dialect)
+                self._leave_note(connection, words)
 
     def _version(self, connection: Any, words: SchemaDialect) -> str | None:
-        """The version that the database has, or None when it is fresh.
+        """The version that the database has, or None when it is fresh; ours for a newer one that we can work with.
 
         Raises:
             ConfigInvalid: It is of no version that is known here, or it is not Tandem's.
@@ -167,6 +190,8 @@ class Schema:
                 )
             return None
         versions = [str(version) for (version,) in connection.execute(_GET_VERSION)]
+        if len(versions) == 1 and versions[0] not in self.revisions and self._can_serve(connection, words):
+            return self.version
         if len(versions) != 1 or versions[0] not in self.revisions:
             raise ConfigInvalid(
                 f"the database was made by a newer Tandem (schema {', '.join(versions) or 'unknown'}, this one knows"
@@ -177,6 +202,39 @@ class Schema:
                 expected=self.version,
             )
         return versions[0]
+
+    def _can_serve(self, connection: Any, words: SchemaDialect) -> bool:
+        """Whether a broker of a newer version left a note that brokers of this one can work with its database."""
+        if not (words.is_shared and self.changes):
+            return False
+        ((note,),) = connection.execute(_GET_NOTE).fetchall()
+        return note is not None and str(note).removeprefix(_NOTE) in self.revisions
+
+    def _leave_note(self, connection: Any, words: SchemaDialect) -> None:
+        """Say on the database whose brokers can work with it: no table is needed that older versions would not know."""
+        if words.is_shared:
+            note = "NULL" if self.serves_from == self.version else f"'{_NOTE}{self.serves_from}'"
+            connection.execute(f"COMMENT ON TABLE {VERSION_TABLE} IS {note}")
+
+    def _await_others(self, connection: Any, words: SchemaDialect, version: str) -> None:
+        """See that nobody works with the database who could not go on after the upgrade.
+
+        Raises:
+            ConfigInvalid: Somebody still does.
+        """
+        if not words.is_shared or self.revisions.index(version) >= self.revisions.index(self.serves_from):
+            return
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while (others := connection.execute(_OTHERS).fetchone()[0]) and time.monotonic() < deadline:
+            time.sleep(_LOOK_SECONDS)
+        if others:
+            raise ConfigInvalid(
+                f"the upgrade from schema {version} to {self.version} is none that older brokers could go on with, and"
+                f" {others} connections of theirs are open; stop all brokers of this database, then start this one",
+                setting="database_url",
+                actual=version,
+                expected=self.version,
+            )
 
     def _create(self, connection: Any, dialect: Dialect) -> None:
         version = insert(_versions).values(version_num=self.version)
@@ -193,11 +251,16 @@ class Schema:
         from alembic import command
 
         with migrating(self, words, raw) as config, _transaction(raw, words):
+            version = self._version(raw, words)
+            if version is None or version == self.version:
+                return  # another process was faster
+            self._await_others(raw, words, version)
             try:
                 command.upgrade(config, self.version)
             except DBAPIError as exc:
                 # As the rest of the engine knows it: the driver's own.
                 raise exc.orig or exc from exc
+            self._leave_note(raw, words)
             if words is SQLITE_WORDS and (broken := raw.execute("PRAGMA foreign_key_check").fetchall()):
                 raise ConfigInvalid(
                     f"the upgrade to schema {self.version} would leave {len(broken)} rows without what they refer to;"
