@@ -60,7 +60,7 @@ LATE_IMPORTS = {
 # What starts in milliseconds, and what of ours it may load.
 LIGHT = [
     ("core", ("core", "errors")),
-    ("bridge", ("bridge", "core", "errors")),
+    ("bridge", ("bridge", "core", "errors", "git")),
     ("git", ("core", "errors", "git")),
     ("hooks", ("bridge", "core", "errors", "git", "hooks")),
 ]

@@ -140,6 +140,9 @@ class Forwarder:
     def _attempt(self, client: HttpClient | None, call: Call, request: PendingRequest) -> None:
         if client is None:
             raise NotSent("none runs on this user's data")
+        if call.is_proposal:
+            finder, project = self._route.finder, self._route.project
+            call.complete(finder.with_base_files(call.arguments, project, client, request.exchange))
         if call.is_unpinned:
             seen = list(self._converse(client, call.message, call.glance(), request))
             cursor = cursor_to_pin(seen[-1])

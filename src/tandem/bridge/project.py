@@ -11,6 +11,8 @@ import time
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
+    from typing import Any
+
     from tandem.bridge.http import Exchange, HttpClient
 
 _FOUND_SECONDS = 60.0
@@ -75,12 +77,15 @@ def places(folder: str) -> list[str]:
 
 
 def owner(folder: str, projects: dict[str, str]) -> str | None:
-    """The project whose folder is the nearest above a place; `projects` maps names to folders."""
+    """The project whose folder is the nearest above a place; `projects` maps names to folders.
+
+    One without a folder at the broker is meant everywhere, where there is no other.
+    """
     for place in places(folder):
-        fitting = [(len(root), name) for name, root in projects.items() if _is_under(place, root)]
+        fitting = [(len(root), name) for name, root in projects.items() if root and _is_under(place, root)]
         if fitting:
             return max(fitting)[1]
-    return None
+    return next((name for name, root in projects.items() if not root), None) if len(projects) == 1 else None
 
 
 def _is_under(place: str, root: str) -> bool:
@@ -95,6 +100,7 @@ class ProjectFinder:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._name: str | None = None
+        self._projects: dict[str, str] = {}
         self._until = 0.0
 
     def base(self) -> str | None:
@@ -108,9 +114,28 @@ class ProjectFinder:
             HttpFailure: The broker did not answer.
         """
         if time.monotonic() >= self._until:
-            self._name = owner(self._folder, _projects(client, exchange))
+            self._projects = _projects(client, exchange)
+            self._name = owner(self._folder, self._projects)
             self._until = time.monotonic() + (_MISSED_SECONDS if self._name is None else _FOUND_SECONDS)
         return self._name
+
+    def with_base_files(
+        self, arguments: dict[str, Any], project: str | None, client: HttpClient, exchange: Exchange
+    ) -> dict[str, Any]:
+        """The arguments of `create_review`, with the base's files if the broker has another repository, or none.
+
+        Raises:
+            HttpFailure: The broker did not answer.
+        """
+        from tandem.bridge import base_files  # for the bridges of proposers
+
+        found = self.find(client, exchange)
+        stated = arguments.get("project")
+        project = stated if isinstance(stated, str) else project or found
+        if not base_files.is_elsewhere(client.target.url, self._folder, self._projects, project):
+            return {}
+        sent = base_files.with_base_files(arguments, self._folder)
+        return {name: value for name, value in sent.items() if arguments.get(name) != value}
 
 
 def _projects(client: HttpClient, exchange: Exchange) -> dict[str, str]:

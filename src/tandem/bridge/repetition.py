@@ -64,6 +64,7 @@ class Call:
         message: What the client sent.
         is_repeatable: Whether it may be sent again when its fate is unknown.
         is_unpinned: Whether it is a wait that has no cursor yet.
+        is_proposal: Whether it may need more than the client has, which depends on the broker.
     """
 
     def __init__(self, message: Message, additions: Mapping[str, Any] | None = None) -> None:
@@ -75,10 +76,21 @@ class Call:
         has_key = arguments.get(_KEY) is not None or _KEY in self._changes
         self.is_repeatable = message.method != "tools/call" or is_read(message.tool or "") or has_key
         waits = message.tool is not None and arguments.get("wait") is True
+        self.is_proposal = message.tool == "create_review" and _takes_arguments(message)
         self.is_unpinned = waits and arguments.get("cursor") is None
         self._wait_seconds = _asked_seconds(arguments) if waits else None
         self._begun = time.monotonic()
         self._was_sent = False
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments as they are sent."""
+        return {**self.message.arguments, **self._changes}
+
+    def complete(self, additions: Mapping[str, Any]) -> None:
+        """Add what a proposal needs; sent again, it is the same."""
+        self._changes.update(additions)
+        self.is_proposal = False
 
     def line(self) -> bytes:
         """The message as it must be sent now; the time since the call came counts as waited."""

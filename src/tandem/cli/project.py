@@ -34,9 +34,18 @@ async def add_project(
     path: FolderArgument = Path(),
     *,
     name: Annotated[str | None, typer.Option("--name", help="Its name; default: the folder's.")] = None,
+    elsewhere: Annotated[
+        bool, typer.Option("--elsewhere", help="Without a folder: its repository is on other machines.")
+    ] = False,
     options: ConnectionOptions,
 ) -> Exit:
-    """Register a folder as a project; its name defaults to the folder's."""
+    """Register a folder as a project, or with --elsewhere the name of one that other machines have."""
+    if elsewhere:
+        if name is None:
+            raise typer.BadParameter("Name it: nobody looks at a folder.", param_hint="--name")
+        async with options.client() as client, progress("project add"):
+            envelope = await client.call("register_project", {"name": name})
+        return present(envelope, OPERATIONS["register_project"].answer, as_json=options.as_json)
     root = path.expanduser().resolve()
     async with options.client() as client, progress("project add"):
         moved = await registration.moved_project(client.data, root, name)

@@ -55,6 +55,7 @@ class Operations(ABC):
         diff: str | None = None,
         base: str | None = None,
         path: str | None = None,
+        base_files: list[reviews_requests.SentBaseFile] | None = None,
         metadata: dict[str, Any] | None = None,
         proposer_id: str | None = None,
         review_id: str | None = None,
@@ -882,11 +883,11 @@ class Operations(ABC):
     async def register_project(
         self,
         *,
-        root: str,
+        root: str | None = None,
         name: str | None = None,
         move: bool = False,
     ) -> projects_contract.ProjectView:
-        """Register a folder as a project, or move one to it; its name defaults to the folder's."""
+        """Register a folder as a project, or move one to it; or a name alone, for clients that have the folder."""
         return await self._operate("register_project", locals())
 
     async def list_projects(self) -> projects_contract.ProjectList:

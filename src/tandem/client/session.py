@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from tandem.bridge import base_files
 from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
 from tandem.bridge.http import Aborted, Exchange, HttpClient, HttpFailure, NotSent, quoted, targets
 from tandem.bridge.location import BrokerLocation, locate
+from tandem.bridge.project import owner
 from tandem.client.methods import Operations
 from tandem.client.table import OPERATIONS
 from tandem.errors import ConfigInvalid, InternalError, InvalidInput, Unavailable, error_from
@@ -118,6 +120,8 @@ class TandemClient(Operations):
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if agent is not None:
             self._headers["Tandem-Agent"] = agent
+        self._project = project
+        self._projects: dict[str, str] | None = None
         self._query = f"?project={quoted(project)}" if project is not None else ""
         self._http: HttpClient | None = None
         self._exchanges: set[Exchange] = set()
@@ -170,6 +174,8 @@ class TandemClient(Operations):
 
     async def _call(self, operation: str, arguments: Mapping[str, Any], *, patient: bool) -> bytes:
         body = dict(arguments)
+        if operation == base_files.OPERATION and not self.location.is_own:
+            body = await self._with_base_files(body)
         known = OPERATIONS.get(operation)
         if known and known.keyed and body.get("idempotency_key") is None:
             body["idempotency_key"] = secrets.token_hex(16)
@@ -194,6 +200,17 @@ class TandemClient(Operations):
                 if delay_seconds is None:
                     return envelope
                 await asyncio.sleep(delay_seconds)
+
+    async def _with_base_files(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """A proposal with the base's files, where the broker has another repository than this one, or none."""
+        if self._projects is None:
+            listed = orjson.loads(await self._call("list_projects", {}, patient=False))
+            found = listed["data"]["projects"] if listed["ok"] else ()
+            self._projects = {one["project"]: one["root"] for one in found}
+        project = arguments.get("project") or self._project or owner(".", self._projects)
+        if not base_files.is_elsewhere(self.url, ".", self._projects, project):
+            return arguments
+        return await asyncio.to_thread(base_files.with_base_files, arguments, ".")
 
     async def data(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         """Any operation by name; answers with the data as JSON values.

@@ -55,7 +55,7 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
         if trusted is not None and (before is None or not before.enabled or before.trusted is None):
             # What is trusted by then where this broker reads it is taken over.
             trusted = [*trusted, *trusted_here]
-        if request.enabled and services.projects.root(project) is None:
+        if request.enabled and not services.projects.is_registered(project):
             raise _unknown(services, project)
         require_known(services, unit, project)
         folders = [] if before is None else names(before.folders)
@@ -228,7 +228,7 @@ def require_known(services: Services, unit: Unit, project: str) -> None:
     Raises:
         NotFound: It is a mere label.
     """
-    if services.projects.root(project) is None and gates.find(unit, project) is None:
+    if not services.projects.is_registered(project) and gates.find(unit, project) is None:
         raise _unknown(services, project)
 
 

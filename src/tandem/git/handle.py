@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,10 +34,17 @@ class Base:
     Attributes:
         oid: Id of the commit, or of the tree when no commit was named.
         tree: Id of the tree.
+        stated: Id of the commit that this one stands for, where only some of its files are known.
     """
 
     oid: str
     tree: str
+    stated: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Id of what the change was made against."""
+        return self.stated or self.oid
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +55,13 @@ class Handle:
         git: The program.
         layout: The repository's folders.
         objects: Its commits and trees.
+        bases: All that is known of it, where it was made of the files of some bases; null for a whole repository.
     """
 
     git: Git
     layout: Layout
     objects: ObjectReader
+    bases: Mapping[str, Base] | None = None
 
     def scratch(self, *, large: bool = False) -> Scratch:
         """A private repository over the objects of this one; see `Scratch`."""
@@ -84,6 +93,8 @@ class Handle:
             Unavailable: The repository is gone or damaged.
         """
         self.layout.ensure_present()
+        if self.bases is not None:
+            return self._known(name, field)
         revision = name or _HEAD
         if any(letter in revision for letter in _UNUSABLE):
             raise InvalidInput(f"The {field} has a line break or a NUL byte; name one commit.", field=field)
@@ -103,6 +114,12 @@ class Handle:
                 actual=revision,
             )
         return Base(tree.oid, tree.oid)
+
+    def _known(self, name: str | None, field: str) -> Base:
+        found = (self.bases or {}).get(name or "")
+        if found is None:
+            raise InvalidInput(f"Of {name or _HEAD!r} no files are known here.", field=field, actual=name)
+        return found
 
     def _find(self, oid: str | None, kind: str) -> GitObject | None:
         """What an id comes to as a commit or a tree. No client's expression gets to the process that stays."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+from tandem.core.scratch import ScratchFolder
 from tandem.errors import InvalidInput, Unavailable
-from tandem.git import returns, reviewed_tree, rounds, snapshot, validation, worktree
+from tandem.git import base_files, returns, reviewed_tree, rounds, snapshot, validation, worktree
+from tandem.git.base_files import BaseFile
 from tandem.git.changes import Change, Entry, ValidatedContent
 from tandem.git.handle import Handle
 from tandem.git.layout import Layout, layout_at
@@ -46,6 +49,28 @@ class Repository:
             InvalidInput: The path is in no work tree.
         """
         return cls(layout_at(Git(git, timeout_seconds), path).root, git, timeout_seconds)
+
+    @classmethod
+    @contextmanager
+    def of_files(
+        cls, bases: Mapping[str, Iterable[BaseFile]], git: str, timeout_seconds: float, limits: Limits | None = None
+    ) -> Generator[Self]:
+        """A repository that has some files of some bases and nothing else, gone when the block ends.
+
+        Args:
+            bases: The files of each base, by the base's id.
+            git: The program.
+            timeout_seconds: How long one command may take.
+            limits: What git may take up.
+
+        Raises:
+            InvalidInput: The ids do not go together.
+        """
+        with ScratchFolder("git") as folder:
+            made = cls(Path(folder), git, timeout_seconds, limits)
+            made._handle = base_files.handle_of(made._git, bases, Path(folder))
+            with made:
+                yield made
 
     def __enter__(self) -> Self:
         return self
@@ -89,6 +114,19 @@ class Repository:
         """`sha1` or `sha256`."""
         return self._open().layout.objects.name
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether it has only some files of some bases."""
+        return self._open().bases is not None
+
+    def has_base(self, base: str | None) -> bool:
+        """Whether a change can be validated against a base here."""
+        try:
+            self._open().base(base)
+        except InvalidInput:
+            return False
+        return True
+
     def resolve_base(self, base: str | None) -> str:
         """Id of the commit (or tree) that `base` names: HEAD by default, the empty tree before the first commit.
 
@@ -111,16 +149,31 @@ class Repository:
         """
         return validation.validate_diff(self._open(), diff, base)
 
-    def text_change(self, path: str, text: str) -> ValidatedContent:
+    def base_files(self, diff: str | None, path: str | None, base: str | None) -> tuple[str, list[BaseFile]]:
+        """Id of the base, and the files there that a change touches: what a broker without the repository needs.
+
+        Args:
+            diff: The change.
+            path: The file that a text is the whole content of, where there is no diff.
+            base: What the change is against; HEAD by default.
+
+        Raises:
+            InvalidDiff: The diff is none.
+            InvalidInput: `base` names nothing.
+            TooLarge: They are too many, or too large.
+        """
+        return base_files.read(self._open(), diff, path, base)
+
+    def text_change(self, path: str, text: str, base: str | None = None) -> ValidatedContent:
         """The whole content of one file: what an approved plan or report binds to.
 
         Its digest is `<blob>:<path>`, blob being the id of exactly the text's UTF-8 bytes; its one change is against
-        HEAD and keeps the file's mode.
+        `base`, by default HEAD, and keeps the file's mode.
 
         Raises:
             InvalidInput: The path is unsafe, or no file (`details.field` is `path`), or the text is not Unicode.
         """
-        return validation.text_change(self._open(), path, text)
+        return validation.text_change(self._open(), path, text, base)
 
     def applies_to(self, changes: Iterable[Change], revision: str = "HEAD") -> bool:
         """Whether all touched paths are, at `revision`, exactly as before the changes.

@@ -46,7 +46,7 @@ def read_file(handle: Handle, patch: RoundPatch, path: str, *, after: bool) -> b
     name = checked_name(path)
     change = next((change for change in patch.changes if change.path == path), None)
     if change is None:
-        entry = _at_base(handle, patch, name)
+        entry = _at_base(handle, patch, path, name)
     elif after:
         entry = Entry(change.mode_after, change.blob_after)
     else:
@@ -141,9 +141,16 @@ def read_blobs(scratch: Scratch, oids: Iterable[str]) -> dict[str, bytes | None]
     return found
 
 
-def _at_base(handle: Handle, patch: RoundPatch, name: bytes) -> Entry:
+def _at_base(handle: Handle, patch: RoundPatch, path: str, name: bytes) -> Entry:
     """What the base has at a path that the change does not touch."""
-    found = handle.objects.entries(base_of(handle, patch).tree, [name])
+    base = base_of(handle, patch)
+    if handle.bases is not None:
+        raise NotFound(
+            f"The change does not touch {path}, and this broker has only the files that it touches; read"
+            f" it in the repository, at {patch.base[:12]}.",
+            base=patch.base,
+        )
+    found = handle.objects.entries(base.tree, [name])
     return found.entries.get(name, handle.layout.objects.absent)
 
 

@@ -176,11 +176,11 @@ def refusal(words: str, base: Base) -> InvalidDiff:
     """The error for a diff that git did not take."""
     said = "; ".join(line.removeprefix("error: ") for line in words.splitlines())[:_SHOWN_CHARACTERS]
     found = next((match for match in (culprit.search(words) for culprit in _CULPRITS) if match), None)
-    details = {"git": words[:_SHOWN_CHARACTERS], "base": base.oid}
+    details = {"git": words[:_SHOWN_CHARACTERS], "base": base.name}
     if found:
         details["path"] = found.group(1)
     return InvalidDiff(
-        f"The diff does not apply to {base.oid[:12]}: {said}. Make it with `git diff` against that commit,"
+        f"The diff does not apply to {base.name[:12]}: {said}. Make it with `git diff` against that commit,"
         " or name the base that it was made against.",
         **details,
     )
@@ -231,7 +231,7 @@ def validate_diff(handle: Handle, diff: str, base: str | None) -> ValidatedConte
         applied = apply_reviewable(handle, scratch, data, found)
     return ValidatedContent(
         content=content,
-        base_commit=found.oid,
+        base_commit=found.name,
         digest=digest_of(applied.changes),
         validated=True,
         affected_files=_affected(applied),
@@ -249,7 +249,7 @@ def apply_reviewable(handle: Handle, scratch: Scratch, diff: bytes, base: Base) 
     _ensure_one_patch_a_file(applied.patches)
     _ensure_no_folder(applied.patches)
     if not applied.changes:
-        raise InvalidDiff("The diff changes nothing.", base=base.oid)
+        raise InvalidDiff("The diff changes nothing.", base=base.name)
     for change in applied.changes:
         _ensure_reviewable(handle, scratch, change)
     return applied
@@ -440,10 +440,10 @@ _CONTEXT_LINES = 3
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-def text_change(handle: Handle, path: str, text: str) -> ValidatedContent:
-    """The content of one file as a change to HEAD; see `Repository.text_change`."""
+def text_change(handle: Handle, path: str, text: str, base_name: str | None = None) -> ValidatedContent:
+    """The content of one file as a change to its base; see `Repository.text_change`."""
     name, data = _checked(path, text)
-    base = handle.base(None)
+    base = handle.base(base_name)
     found = handle.objects.entries(base.tree, [name])
     absent = handle.layout.objects.absent
     before = found.entries.get(name, absent)
@@ -458,7 +458,7 @@ def text_change(handle: Handle, path: str, text: str) -> ValidatedContent:
     counts = _counts(handle, before, data) if before != absent else LineCounts(len(_LINE.findall(text)), 0)
     return ValidatedContent(
         content=text,
-        base_commit=base.oid,
+        base_commit=base.name,
         digest=f"{blob}:{path}",
         validated=True,
         affected_files=(AffectedFile(path, "added" if before == absent else "modified", counts.added, counts.removed),),

@@ -103,6 +103,10 @@ def loosen(gate: GateFile, asker: GateClient, ruling: CommitDecision, mode: str,
         review_id = _submitted_already(asker, ruling.changes, named)
         if review_id is None:
             request = _request(gate, ruling, text, branch, belongs, plan)
+            if gate.broker is not None:
+                from tandem.bridge.base_files import with_base_files  # that one may have no repository
+
+                request = with_base_files(request, gate.place.top or gate.place.git_dir)
             review_id = asker.call("create_review", **request)["review_id"]
         # What an amended commit held is reviewed under its own names, and what was added under the new one.
         ruling.passes, ruling.review_ids = True, list(dict.fromkeys([*ruling.former, review_id]))

@@ -22,12 +22,14 @@ from tandem.errors import (
 
 
 class RegisterProject(Request):
-    """Register a folder as a project, or move one to it; its name defaults to the folder's."""
+    """Register a folder as a project, or move one to it; or a name alone, for clients that have the folder."""
 
     refusals: ClassVar[Refusals] = (NotFound, TimedOut)
 
-    root: Annotated[FilePath, Field(description="The folder: absolute, in a git repository.")]
-    name: Annotated[Name | None, Field(description="The project's name.")] = None
+    root: Annotated[
+        FilePath | None, Field(description="The folder: absolute, in a git repository; none if it is elsewhere.")
+    ] = None
+    name: Annotated[Name | None, Field(description="The project's name; default: the folder's.")] = None
     move: Annotated[
         bool,
         Field(description="Whether the project of this name has this folder from now on, instead of its own."),
@@ -54,7 +56,7 @@ class ProjectView:
     """A registered project and its folder."""
 
     project: ProjectName
-    root: Annotated[str, Field(description="The top level of its git repository.")]
+    root: Annotated[str, Field(description="The top level of its git repository; empty if it is elsewhere.")]
     registered_at: Annotated[str, Field(description="When it was registered.")]
 
 

@@ -16,7 +16,10 @@ _p = tables.projects.c
 
 
 class ProjectRecord(NamedTuple):
-    """One project. Field order is the column order of its table; `root` is null once it was removed."""
+    """One project. Field order is the column order of its table.
+
+    `root` is null once it was removed, and empty for a project that has no folder at the broker.
+    """
 
     name: str
     root: str | None
@@ -62,8 +65,8 @@ def put(unit: Unit, *, name: str, root: str | None, at: int, actor: str) -> Proj
         at=at,
         actor=actor,
         kind=EventKind.PROJECT_REGISTERED,
-        old="registered" if before and before.root else None,
-        new="registered" if root else "removed",
+        old="registered" if before and before.root is not None else None,
+        new="removed" if root is None else "registered",
         data={"root": root},
         delta={"project": {"name": name, "root": root, "registered_at": at}},
     )

@@ -31,15 +31,10 @@ async def register_project(services: Services, caller: Caller, request: Register
             the name is another folder's.
         NotFound: The broker does not know the project that is to be moved.
     """
-    root, git = Path(request.root), services.projects.git
-    if not root.is_absolute():
-        raise InvalidInput("Give the folder's absolute path.", field="root")
-    repository = await asyncio.to_thread(
-        Repository.discover, root, git=git.executable, timeout_seconds=git.timeout_seconds
-    )
-    top = str(repository.root)
-    await asyncio.to_thread(repository.close)
+    top = "" if request.root is None else await asyncio.to_thread(_top, services, Path(request.root))
     name = request.name or Path(top).name
+    if not name or (request.root is None and request.move):
+        raise InvalidInput("Name the project, or the folder that it has here.", field="name" if not name else "root")
 
     def work(unit: Unit) -> ProjectRecord:
         existing = projects.find(unit, name)
@@ -84,6 +79,14 @@ async def list_projects(services: Services, _caller: Caller, _request: ListProje
     """All registered projects, by name, as far as the caller may know them."""
     await services.projects.learn()
     return ProjectList(tuple(_view(record) for record in services.projects.records()))
+
+
+def _top(services: Services, root: Path) -> str:
+    if not root.is_absolute():
+        raise InvalidInput("Give the folder's absolute path.", field="root")
+    git = services.projects.git
+    with Repository.discover(root, git=git.executable, timeout_seconds=git.timeout_seconds) as repository:
+        return str(repository.root)
 
 
 def _require_movable(unit: Unit, services: Services, name: str, existing: ProjectRecord | None, top: str) -> None:

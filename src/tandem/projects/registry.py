@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.errors import InvalidInput, Unavailable
+from tandem.git.base_files import BaseFile
 from tandem.git.repository import Repository
 from tandem.git.runner import Limits
 from tandem.projects import queries as rows
@@ -27,6 +30,11 @@ class GitSettings:
     def repository(self, root: Path) -> Repository:
         """A repository in which git is run so."""
         return Repository(root, self.executable, self.timeout_seconds, Limits(self.inflated_limit_bytes))
+
+    def of_files(self, bases: Mapping[str, Iterable[BaseFile]]) -> AbstractContextManager[Repository]:
+        """A repository made of some files of some bases, by the base's id, for a block."""
+        limits = Limits(self.inflated_limit_bytes)
+        return Repository.of_files(bases, self.executable, self.timeout_seconds, limits)
 
 
 class ProjectMoved(Unavailable):
@@ -121,9 +129,13 @@ class Projects:
         return [self._by_name[name] for name in self.names()]
 
     def root(self, project: str) -> str | None:
-        """The folder of a registered project; null for a label."""
+        """The folder of a registered project; null for a label, and for one without a folder here."""
         record = self._by_name.get(project)
-        return record.root if record is not None else None
+        return (record.root or None) if record is not None else None
+
+    def is_registered(self, project: str) -> bool:
+        """Whether somebody registered it, with a folder or without."""
+        return project in self._by_name
 
     def resolve(self, *candidates: str | None) -> str | None:
         """The project of a call: the first that was named, else the only one registered."""
@@ -152,7 +164,7 @@ class Projects:
         """The repository of a registered project; null for a label. Cheap: git is not run for it."""
         await self.learn(project)
         record = self._by_name.get(project)
-        if record is None or record.root is None:
+        if record is None or not record.root:
             return None
         found = self._repositories.get(record.root)
         if found is None:

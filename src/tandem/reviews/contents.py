@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from tandem.errors import InvalidInput, TandemError, TooLarge
+from tandem.git import base_files
+from tandem.git.base_files import BaseFile
 from tandem.git.changes import ValidatedContent
 from tandem.git.paths import unsafe_reason
+from tandem.git.raw import encode_path
 from tandem.git.repository import Repository
 from tandem.git.rounds import RoundPatch
 from tandem.git.validation import parse_only
 from tandem.hooks import trust
 from tandem.projects.registry import ProjectMoved
+from tandem.reviews import queries
 from tandem.reviews.check_rules import CheckStatus, PlannedCheck, unusable
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
@@ -33,6 +37,13 @@ _DIFF_LIMIT = "diff_limit_bytes"
 Checks = tuple[PlannedCheck, ...]
 
 
+class SentBase(NamedTuple):
+    """A base, and what a client says that the change touches there."""
+
+    base: str
+    files: tuple[BaseFile, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Content(ValidatedContent):
     """What was proposed, as it is written.
@@ -40,10 +51,12 @@ class Content(ValidatedContent):
     Attributes:
         registration: Which registration of the project's folder it was validated in; null if in none.
         checks: What is to be run on it.
+        base_files: The touched files at the base, as JSON, where it was applied to those; else null.
     """
 
     registration: int | None = None
     checks: Checks = ()
+    base_files: str | None = None
 
 
 def check_text(services: Services, field: str, text: str | None) -> None:
@@ -113,35 +126,118 @@ async def _validated(services: Services, project: str, request: CreateReview) ->
             raise InvalidInput("Send either a diff, or path with the file's whole text in description.", field="path")
         if request.description is None:
             raise InvalidInput("path names the file whose whole text description is; send description.", field="path")
-        return await text_facts(services, project, request.path, request.description)
+        sent = await asyncio.to_thread(_sent, request)
+        return await text_facts(services, project, request.path, request.description, sent)
     if request.diff is None:
         if request.base is not None:
             raise InvalidInput("base says what a diff is against; send the diff too.", field="base")
         return Content("")
-    return await diff_facts(services, project, request.diff, request.base, skip_validation=request.skip_diff_validation)
+    sent = None if request.skip_diff_validation else await asyncio.to_thread(_sent, request)
+    return await diff_facts(
+        services, project, request.diff, request.base, sent, skip_validation=request.skip_diff_validation
+    )
+
+
+def _sent(request: CreateReview) -> SentBase | None:
+    """The base's files that came along; null if none did.
+
+    Raises:
+        InvalidInput: They are no files of a base, or others than the change touches.
+        TooLarge: They are too many, or too large.
+    """
+    if request.base_files is None:
+        return None
+    base_files.format_of(request.base or "")
+    files = tuple(base_files.parse([one.model_dump() for one in request.base_files]))
+    touched = base_files.touched(request.diff, request.path)
+    others = sorted(one.path for one in files if encode_path(one.path) not in touched)
+    if others:
+        raise InvalidInput(
+            f"The change does not touch {others[0]!r}; send the base's files at the paths of the diff only.",
+            field=base_files.FIELD,
+            path=others[0],
+        )
+    return SentBase(request.base or "", files)
 
 
 async def diff_facts(
-    services: Services, project: str, diff: str, base: str | None, *, skip_validation: bool = False
+    services: Services,
+    project: str,
+    diff: str,
+    base: str | None,
+    sent: SentBase | None = None,
+    *,
+    skip_validation: bool = False,
 ) -> Content:
-    """What a diff does to its base; only parsed where there is no repository or it was asked for."""
-    repository = await services.projects.repository(project)
+    """What a diff does to its base; only parsed where the base is not known or it was asked for."""
+    if not skip_validation:
+        found = await _looked_at(services, project, base, sent, lambda one: one.validate_diff(diff, base))
+        if found is not None:
+            return found
     async with services.validations:
-        if repository is None or skip_validation:
-            return _content(await asyncio.to_thread(parse_only, diff))
-        return await _with_checks(services, project, repository, lambda: repository.validate_diff(diff, base))
+        return _content(await asyncio.to_thread(parse_only, diff))
 
 
-async def text_facts(services: Services, project: str, path: str, text: str) -> Content:
-    """The digest of a text that is a file's whole content; none for a label project."""
+async def text_facts(services: Services, project: str, path: str, text: str, sent: SentBase | None = None) -> Content:
+    """The digest of a text that is a file's whole content; none where its base is not known."""
+    base = sent.base if sent is not None else None
+    # In the project's own repository a text is held against its HEAD.
+    found = await _looked_at(
+        services,
+        project,
+        None,
+        sent,
+        lambda one: one.text_change(path, text, base if one.is_partial else None),
+    )
+    if found is not None:
+        return found
+    reason = unsafe_reason(path)
+    if reason is not None:
+        raise InvalidInput(f"The path {path!r} {reason}; name a file of the repository.", field="path")
+    return Content(text)
+
+
+async def _looked_at(
+    services: Services,
+    project: str,
+    base: str | None,
+    sent: SentBase | None,
+    validate: Callable[[Repository], ValidatedContent],
+) -> Content | None:
+    """What a change was validated to be: in the project's repository, else on the base's files that came along.
+
+    Null is for a label that nothing came along for.
+
+    Raises:
+        InvalidInput: The project has no repository here, and nothing came along either.
+    """
     repository = await services.projects.repository(project)
-    if repository is None:
-        reason = unsafe_reason(path)
-        if reason is not None:
-            raise InvalidInput(f"The path {path!r} {reason}; name a file of the repository.", field="path")
-        return Content(text)
+    if repository is None and sent is None:
+        if services.projects.is_registered(project):
+            raise InvalidInput(
+                f"This broker has no repository of '{project}'. Send what the touched files are at the base, as"
+                f" {base_files.FIELD}: tandem submit and tandem mcp do, with --broker, where they run in the"
+                " repository.",
+                field=base_files.FIELD,
+            )
+        return None
     async with services.validations:
-        return await _with_checks(services, project, repository, lambda: repository.text_change(path, text))
+        if repository is not None and (sent is None or await asyncio.to_thread(repository.has_base, base)):
+            return await _with_checks(services, project, repository, lambda: validate(repository))
+        if sent is None:
+            return None
+
+        def work() -> ValidatedContent:
+            with services.projects.git.of_files({sent.base: sent.files}) as partial:
+                return validate(partial)
+
+        stored = orjson.dumps([one.as_json() for one in sent.files]).decode()
+        if repository is None:
+            return replace(_content(await asyncio.to_thread(work)), base_files=stored)
+        # The base is not here: the checks are those of what is.
+        return replace(
+            await _with_checks(services, project, repository, work, repository.resolve_base(None)), base_files=stored
+        )
 
 
 def _content(validated: ValidatedContent, checks: Checks = ()) -> Content:
@@ -149,16 +245,49 @@ def _content(validated: ValidatedContent, checks: Checks = ()) -> Content:
     return Content(**stated, checks=checks)
 
 
+@asynccontextmanager
+async def repository_of(services: Services, project: str, *rounds: Round) -> AsyncGenerator[Repository | None]:
+    """Where the bases of some rounds can be read, for a block: the project's repository, else what was sent along.
+
+    Null is given where they cannot.
+    """
+    repository = await services.projects.repository(project)
+    names = {one.base_commit for one in rounds if one.base_files_id is not None}
+    if not names or (repository is not None and await asyncio.to_thread(_has_all, repository, names)):
+        yield repository
+        return
+
+    def look(unit: Unit) -> dict[str, list[BaseFile]]:
+        bases: dict[str, list[BaseFile]] = {}
+        for one in rounds:
+            if one.base_commit is not None:
+                kept = orjson.loads(queries.find_content(unit, one.base_files_id) or "[]")
+                bases.setdefault(one.base_commit, []).extend(base_files.parse(kept))
+        return bases
+
+    with ExitStack() as stack:
+        opened = services.projects.git.of_files(await services.store.read(look))
+        yield await asyncio.to_thread(stack.enter_context, opened)
+
+
+def _has_all(repository: Repository, names: Iterable[str | None]) -> bool:
+    return all(repository.has_base(name) for name in names)
+
+
 async def _with_checks(
-    services: Services, project: str, repository: Repository, validate: Callable[[], ValidatedContent]
+    services: Services,
+    project: str,
+    repository: Repository,
+    validate: Callable[[], ValidatedContent],
+    checked_by: str | None = None,
 ) -> Content:
-    """What was validated, and what is to be run on it."""
+    """What was validated, and what is to be run on it, by its base or by another commit."""
     branches = await protected_branches(services, project, repository)
 
     def work() -> Content:
         found = validate()
         paths = [change.path for change in found.changes]
-        return _content(found, planned(repository, found.base_commit, branches, paths))
+        return _content(found, planned(repository, checked_by or found.base_commit, branches, paths))
 
     content = await asyncio.to_thread(work)
     if content.checks:
@@ -239,13 +368,23 @@ async def replacement_facts(
     """
     if replaced.path is not None:
         check_text(services, "counter_patch", body)
-        return await text_facts(services, project, replaced.path, body)
+        return await text_facts(services, project, replaced.path, body, await _kept(services, replaced))
     if replaced.diff_id is None:
         check_text(services, "counter_patch", body)
         return Content(body)
     _check_size("counter_patch", body, services.policy.diff_limit_bytes, _DIFF_LIMIT)
     # What its proposer had not validated stays without a digest: a reviewer cannot open a gate for it.
-    return await diff_facts(services, project, body, base, skip_validation=not replaced.validated)
+    kept = await _kept(services, replaced)
+    return await diff_facts(services, project, body, base, kept, skip_validation=not replaced.validated)
+
+
+async def _kept(services: Services, current: Round) -> SentBase | None:
+    """The base's files that a round was applied to; null if those of a repository."""
+    if current.base_files_id is None:
+        return None
+    kept = await services.store.read(lambda unit: queries.find_content(unit, current.base_files_id))
+    files = await asyncio.to_thread(base_files.parse, orjson.loads(kept or "[]"))
+    return SentBase(current.base_commit or "", tuple(files))
 
 
 def files_json(facts: ValidatedContent) -> str:

@@ -73,8 +73,7 @@ async def _diff(services: Services, found: RoundContent, request: DraftCounterPa
     edits = {edit.path: edit.content for edit in request.edits}
     if len(edits) != len(request.edits):
         raise InvalidInput("A path is edited twice; send each file once, as it is to be.", field="edits")
-    repository, patch = await round_files.readable(services, found)
-    async with services.validations:
+    async with round_files.readable(services, found) as (repository, patch), services.validations:
         return await asyncio.to_thread(repository.diff_with_edits, patch, edits)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from base64 import b64encode
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import orjson
@@ -14,6 +16,7 @@ from tandem.errors import InvalidInput, NotFound
 from tandem.git.changes import Change
 from tandem.git.repository import Repository
 from tandem.git.rounds import RoundPatch, text_of
+from tandem.reviews import contents
 from tandem.reviews import queries as reviews
 from tandem.reviews.page_answers import RoundFile
 from tandem.reviews.page_requests import GetRoundFile
@@ -59,8 +62,7 @@ async def get_round_file(services: Services, _caller: Caller, request: GetRoundF
     if found.text is not None and path == found.round.path and after:
         content: bytes | None = found.text.encode()
     else:
-        repository, patch = await readable(services, found)
-        async with services.validations:
+        async with readable(services, found) as (repository, patch), services.validations:
             content = await asyncio.to_thread(repository.file_of_round, patch, path, after=after)
     text = "" if content is None else await asyncio.to_thread(text_of, content)
     whole = _split(text or "")
@@ -102,8 +104,9 @@ def find(unit: Unit, review_id: str, project: str | None, number: int | None) ->
     return RoundContent(review, current, diff, text)
 
 
-async def readable(services: Services, found: RoundContent) -> tuple[Repository, RoundPatch]:
-    """The repository that a round's files are read from, and its change.
+@asynccontextmanager
+async def readable(services: Services, found: RoundContent) -> AsyncGenerator[tuple[Repository, RoundPatch]]:
+    """For a block, the repository that a round's files are read from, and its change.
 
     Raises:
         NotFound: There is none, or nobody knows what the round was made against.
@@ -116,22 +119,22 @@ async def readable(services: Services, found: RoundContent) -> tuple[Repository,
             " description.",
             **facts,
         )
-    repository = await services.projects.repository(project)
-    if repository is None:
-        raise NotFound(
-            f"The project '{project}' has no folder on this broker to read files from. Register it with: tandem"
-            " project add.",
-            project=project,
-            allowed=services.projects.names(),
-        )
-    if not current.validated or current.base_commit is None:
-        raise NotFound(
-            f"Round {current.round} of '{found.review.id}' was put up without validation, so that nobody knows the"
-            " files that it was made against; have it put up again.",
-            **facts,
-        )
-    changes = tuple(Change(**change) for change in orjson.loads(current.changes))
-    return repository, RoundPatch(current.base_commit, found.diff, changes)
+    async with contents.repository_of(services, project, current) as repository:
+        if repository is None:
+            raise NotFound(
+                f"The project '{project}' has no folder on this broker to read files from. Register it with: tandem"
+                " project add.",
+                project=project,
+                allowed=services.projects.names(),
+            )
+        if not current.validated or current.base_commit is None:
+            raise NotFound(
+                f"Round {current.round} of '{found.review.id}' was put up without validation, so that nobody knows the"
+                " files that it was made against; have it put up again.",
+                **facts,
+            )
+        changes = tuple(Change(**change) for change in orjson.loads(current.changes))
+        yield repository, RoundPatch(current.base_commit, found.diff, changes)
 
 
 def _split(text: str) -> list[str]:

@@ -242,6 +242,7 @@ def _round(
         affected_files=contents.files_json(content),
         changes=contents.changes_json(content),
         created_at=review.updated_at,
+        base_files_id=ledger.keep_content(unit, content.base_files),
     )
 
 

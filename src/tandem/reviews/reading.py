@@ -28,6 +28,9 @@ from tandem.store.context import Services, look_or_wait, transact
 from tandem.store.event import EventKind
 from tandem.store.waits import topic
 
+Since = tuple[Round, Round] | None
+"""The rounds whose results are to be compared, the earlier one first; null for none."""
+
 
 async def get_review_status(services: Services, caller: Caller, request: GetReviewStatus) -> ReviewStatus:
     """Where a review stands; with a wait, once there is news: that it is the caller's turn, or any event.
@@ -82,11 +85,11 @@ async def get_proposal(services: Services, _caller: Caller, request: GetProposal
         InvalidInput: The earlier round is not earlier.
     """
 
-    def work(unit: Unit) -> tuple[Proposal, Round | None]:
+    def work(unit: Unit) -> tuple[Proposal, Since]:
         return _content(unit, reviews.get(unit, request.review_id, request.project), request)
 
-    shown, earlier = await services.store.read(work)
-    return await _completed(services, shown, earlier, request.files)
+    shown, since = await services.store.read(work)
+    return await _completed(services, shown, since, request.files)
 
 
 async def get_review(services: Services, _caller: Caller, request: GetReview) -> FullReview:
@@ -97,10 +100,10 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
         InvalidInput: The earlier round is not earlier.
     """
 
-    def work(unit: Unit) -> tuple[FullReview, Round | None]:
+    def work(unit: Unit) -> tuple[FullReview, Since]:
         newest = services.waits.newest(unit)
         review = reviews.get(unit, request.review_id, request.project)
-        shown, earlier = _content(unit, review, request)
+        shown, since = _content(unit, review, request)
         listed = rows.list_verdicts(unit, review.id)
         verdicts, decisions = dict(listed), dict(one for one in listed if one[1] != "comment")
         full = FullReview(
@@ -117,14 +120,14 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
             checks=tuple(map(checks.view, check_queries.list_of_round(unit, review.id, shown.round))),
             cursor=services.waits.cursor(newest),
         )
-        return full, earlier
+        return full, since
 
-    full, earlier = await services.store.read(work)
-    return replace(full, proposal=await _completed(services, full.proposal, earlier, request.files))
+    full, since = await services.store.read(work)
+    return replace(full, proposal=await _completed(services, full.proposal, since, request.files))
 
 
-def _content(unit: Unit, review: Review, request: GetProposal) -> tuple[Proposal, Round | None]:
-    """A round's content, and the earlier round that it is to be compared with."""
+def _content(unit: Unit, review: Review, request: GetProposal) -> tuple[Proposal, Since]:
+    """A round's content, and the rounds that are to be compared, if any are."""
     current = reviews.get_round(unit, review.id, request.round or review.round)
     since = request.since_round
     if since is not None and since >= current.round:
@@ -132,20 +135,20 @@ def _content(unit: Unit, review: Review, request: GetProposal) -> tuple[Proposal
             f"since_round must be before round {current.round}.", field="since_round", expected=current.round
         )
     earlier = reviews.get_round(unit, review.id, since) if since is not None else None
-    return views.proposal(unit, review, current), earlier
+    return views.proposal(unit, review, current), None if earlier is None else (earlier, current)
 
 
-async def _completed(services: Services, shown: Proposal, earlier: Round | None, files: list[str] | None) -> Proposal:
+async def _completed(services: Services, shown: Proposal, since: Since, files: list[str] | None) -> Proposal:
     """The content with its interdiff, and of its diff only some files where they are named."""
-    if earlier is not None:
-        shown = replace(shown, interdiff=await _interdiff(services, earlier, shown))
+    if since is not None:
+        shown = replace(shown, interdiff=await _interdiff(services, *since, shown))
     if files is not None and shown.diff is not None:
         part = await asyncio.to_thread(only_files, shown.diff, files) if files else ""
         shown = replace(shown, diff=part)
     return shown
 
 
-async def _interdiff(services: Services, earlier: Round, later: Proposal) -> str:
+async def _interdiff(services: Services, earlier: Round, current: Round, later: Proposal) -> str:
     """What changed from one round's result to another's."""
 
     def texts(unit: Unit) -> tuple[str, str]:
@@ -154,12 +157,13 @@ async def _interdiff(services: Services, earlier: Round, later: Proposal) -> str
         return body or "", description or ""
 
     diff, description = await services.store.read(texts)
-    repository = await services.projects.repository(later.project)
     comparable = earlier.validated and later.validated and earlier.path is None and later.path is None
-    if repository and comparable and earlier.base_commit and later.base_commit and later.diff is not None:
+    if comparable and earlier.base_commit and later.base_commit and later.diff is not None:
         first, second = (diff, earlier.base_commit), (later.diff, later.base_commit)
-        async with services.validations:
-            return await asyncio.to_thread(repository.interdiff, first, second)
+        async with contents.repository_of(services, later.project, earlier, current) as repository:
+            if repository is not None:
+                async with services.validations:
+                    return await asyncio.to_thread(repository.interdiff, first, second)
     if later.diff is not None or earlier.diff_id is not None:
         return await asyncio.to_thread(unified_text_diff, diff, later.diff or "", "diff")
     return await asyncio.to_thread(unified_text_diff, description, later.description or "", later.path or "description")

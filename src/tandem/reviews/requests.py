@@ -59,6 +59,15 @@ PriorityFilter = Annotated[Priority | None, Field(description="Only reviews of t
 TurnFilter = Annotated[Side | None, Field(description="Only reviews where it is this side's turn.")]
 
 
+class SentBaseFile(Request):
+    """One of the files that a change touches, as its base has it: for a broker without the repository."""
+
+    path: Annotated[FilePath, Field(description="The file, from the repository's root.")]
+    mode: Annotated[Token, Field(description="Git's mode: 100644, 100755, 120000 or 160000.")]
+    blob: Annotated[Token, Field(description="Git's id of the content; of a submodule, its commit.")]
+    content: Annotated[Text, Field(description="In base64: what the file holds, or the link says.")]
+
+
 class CreateReview(WriteRequest):
     """Propose a change for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
 
@@ -79,6 +88,13 @@ class CreateReview(WriteRequest):
     diff: Annotated[Text | None, Field(description="Unified git diff against `base`.")] = None
     base: Annotated[Token | None, Field(description="Commit the diff is against; default HEAD.")] = None
     path: Annotated[FilePath | None, Field(description="The file whose whole content `description` is.")] = None
+    base_files: Annotated[
+        list[SentBaseFile] | None,
+        Field(
+            description="What base has at the paths that the change touches, for a broker without the repository.",
+            json_schema_extra={"unlisted": True},
+        ),
+    ] = None
     metadata: Annotated[Metadata | None, Field(description="Further facts for readers, stored as given.")] = None
     proposer_id: Annotated[Name | None, Field(description="Default: the session, else agent_type.")] = None
     review_id: Annotated[Id | None, Field(description="Revise this review: a new round.")] = None

@@ -11,7 +11,8 @@ class Round:
 
     `origin` is proposal, revision or counter_patch; `affected_files`, `changes` and `metadata` are JSON text;
     `description_id` and `diff_id` name the texts in the content store. `accepted_by` is who accepted a counter-patch,
-    and made it the round; null where that may have been its author.
+    and made it the round; null where that may have been its author. `base_files_id` names the touched files as the base
+    has them, where the proposer sent them along; JSON text.
     """
 
     review_id: str
@@ -36,6 +37,7 @@ class Round:
     changes: str
     created_at: int
     accepted_by: str | None = None
+    base_files_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

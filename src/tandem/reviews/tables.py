@@ -119,6 +119,7 @@ rounds = Table(
     Column("changes", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("accepted_by", Text, comment="who accepted a counter-patch; null if that may have been its author"),
+    Column("base_files_id", Text, ForeignKey("contents.id")),
     sqlite_with_rowid=False,
 )
 

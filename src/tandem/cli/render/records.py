@@ -22,6 +22,7 @@ from tandem.reviews import page_answers as file_answers
 from tandem.webhooks import contract as webhook_contract
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
+_ELSEWHERE = "on other machines"
 _PERCENT = 100
 _PROBLEM = 60
 """Letters of a receiver's answer in a list."""
@@ -93,12 +94,12 @@ def _(answer: gate_contract.GateDecision) -> RenderableType:
 
 @render.register
 def _(answer: project_contract.ProjectView) -> RenderableType:
-    return facts([("project", plain(answer.project, "bold")), ("folder", answer.root)])
+    return facts([("project", plain(answer.project, "bold")), ("folder", answer.root or _ELSEWHERE)])
 
 
 @render.register
 def _(answer: project_contract.ProjectList) -> RenderableType:
-    rows = ((one.project, one.root, ago(one.registered_at)) for one in answer.projects)
+    rows = ((one.project, one.root or _ELSEWHERE, ago(one.registered_at)) for one in answer.projects)
     nothing = "No project is registered; in a repository: tandem project add"
     return parts.page("project!, folder, registered!", rows, empty=nothing)
 

@@ -14,7 +14,8 @@ from tandem.server.dispatch import CallResult, Dispatcher
 
 Schema = dict[str, Any]
 
-# What a model does not need to fill in a call. The broker checks all of it nevertheless.
+# What a model does not need to fill in a call. The broker checks all of it nevertheless. Fields that are marked as
+# unlisted are filled in by programs.
 _DROPPED = frozenset({"title", "minLength", "maxLength", "maxItems", "additionalProperties", "exclusiveMinimum"})
 
 
@@ -42,7 +43,8 @@ def _slim(schema: Schema, definitions: dict[str, Schema]) -> Schema:
 def _slim_value(key: str, value: Any, definitions: dict[str, Schema]) -> Any:
     match key:
         case "properties":
-            return {name: _slim_field(name, inner, definitions) for name, inner in value.items()}
+            listed = {name: inner for name, inner in value.items() if not inner.get("unlisted")}
+            return {name: _slim_field(name, inner, definitions) for name, inner in listed.items()}
         case "items" | "not":
             return _slim(value, definitions)
         case "anyOf" | "oneOf" | "allOf" | "prefixItems":

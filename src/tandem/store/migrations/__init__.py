@@ -21,6 +21,7 @@ REVISIONS: Final = (
     "0011_gate_record",
     "0012_activity",
     "0013_webhooks",
+    "0014_base_files",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 
