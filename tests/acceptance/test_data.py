@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import shutil
 import sqlite3
 import stat
@@ -233,13 +234,33 @@ def test_p8_a_copy_that_is_not_whole_is_refused(backup: Path, elsewhere: Place, 
     assert elsewhere.log() == []
 
 
+def _without_last_column(table: str, lines: list[bytes]) -> list[bytes]:
+    """A copy's lines with one column less in a table."""
+    found: list[bytes] = []
+    inside = False
+    for line in lines:
+        said: Any = json.loads(line)
+        if isinstance(said, dict):
+            inside = said.get("table") == table  # pyright: ignore[reportUnknownMemberType] JSON
+            if inside:
+                said["columns"].pop()
+        elif inside:
+            said.pop()
+        found.append(json.dumps(said).encode() + b"\n" if inside else line)
+    return found
+
+
 def test_a_copy_of_an_older_schema_is_brought_forward(backup: Path, elsewhere: Place, tmp_path: Path):
     # As the version before webhooks would have made it.
     first, *lines = _whole(backup)[:-1]
     header, of_webhooks = json.loads(first), (b'{"table":"webhooks"', b'{"table":"deliveries"')
     header["schema"] = "0012_activity"
-    header["ddl"] = [one for one in header["ddl"] if "webhook" not in one]
-    kept = [line for line in lines if not line.startswith(of_webhooks)]
+    ddl = [one for one in header["ddl"] if "webhook" not in one]
+    gone = re.compile(
+        r",\s*(base_files_id TEXT|CONSTRAINT \S+ FOREIGN KEY\(base_files_id\) REFERENCES contents \(id\))"
+    )
+    header["ddl"] = [gone.sub("", one) for one in ddl]
+    kept = _without_last_column("rounds", [line for line in lines if not line.startswith(of_webhooks)])
     older = [json.dumps(header).encode() + b"\n", *kept]
     file = tmp_path / "older"
     file.write_bytes(_signed(older))
