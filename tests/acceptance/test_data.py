@@ -240,12 +240,10 @@ def _without_last_column(table: str, lines: list[bytes]) -> list[bytes]:
     inside = False
     for line in lines:
         said: Any = json.loads(line)
-        if isinstance(said, dict):
-            inside = said.get("table") == table  # pyright: ignore[reportUnknownMemberType] JSON
-            if inside:
-                said["columns"].pop()
-        elif inside:
-            said.pop()
+        if line.startswith(b"{"):
+            inside = said.get("table") == table
+        if inside:
+            (said["columns"] if line.startswith(b"{") else said).pop()
         found.append(json.dumps(said).encode() + b"\n" if inside else line)
     return found
 
