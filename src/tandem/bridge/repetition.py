@@ -76,7 +76,8 @@ class Call:
         has_key = arguments.get(_KEY) is not None or _KEY in self._changes
         self.is_repeatable = message.method != "tools/call" or is_read(message.tool or "") or has_key
         waits = message.tool is not None and arguments.get("wait") is True
-        self.is_proposal = message.tool == "create_review" and _takes_arguments(message)
+        has_content = arguments.get("diff") is not None or arguments.get("path") is not None
+        self.is_proposal = message.tool == "create_review" and has_content
         self.is_unpinned = waits and arguments.get("cursor") is None
         self._wait_seconds = _asked_seconds(arguments) if waits else None
         self._begun = time.monotonic()

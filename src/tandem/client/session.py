@@ -174,7 +174,8 @@ class TandemClient(Operations):
 
     async def _call(self, operation: str, arguments: Mapping[str, Any], *, patient: bool) -> bytes:
         body = dict(arguments)
-        if operation == base_files.OPERATION and not self.location.is_own:
+        has_content = body.get("diff") is not None or body.get("path") is not None
+        if operation == base_files.OPERATION and has_content and not self.location.is_own:
             body = await self._with_base_files(body)
         known = OPERATIONS.get(operation)
         if known and known.keyed and body.get("idempotency_key") is None:
