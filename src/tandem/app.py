@@ -38,6 +38,7 @@ from tandem.hooks import proof
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.runs import PoolReviews
 from tandem.projects.registry import GitSettings, Projects
+from tandem.retention.queries import newest_removed
 from tandem.reviews import check_queries
 from tandem.schema import TANDEM, UNCHANGED
 from tandem.server.app import Application
@@ -245,6 +246,7 @@ class Broker:
             self._services.waits.follow(self._notice_wanted)
             if await self._store.read(lambda unit: check_queries.list_unfinished(unit, None, 1)):
                 self._services.checks_wanted.set()
+            self._services.waits.expire(await self._store.read(newest_removed))
             await self._services.waits.start()
             stack.push_async_callback(self._services.waits.stop)
             if await self._store.read(webhooks.list_all):
@@ -295,6 +297,8 @@ class Broker:
             self._services.checks_wanted.set()
         if EventKind.WEBHOOK_ADDED in kinds:
             self._services.webhooks_wanted.set()
+        if EventKind.CONTENTS_REMOVED in kinds:
+            self._services.waits.expire(await self._store.read(newest_removed))
 
     def _leave_person_key(self) -> None:
         """Leave the key by which hooks prove that a person answered, for this user alone."""

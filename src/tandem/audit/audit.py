@@ -238,7 +238,8 @@ def _check_log(unit: Unit, audit: _Audit) -> None:
         expected = event.seq + 1
         if type(event.subject) is not str or ILLEGIBLE in event.subject:
             audit.legible = False
-        if not audit.fits(event):
+        # What is left of an event without its contents is checked with its subject.
+        if not (event.is_removed or audit.fits(event)):
             audit.add(f"event {event.seq} ({event.kind} of {event.subject}) was changed: its hash does not fit")
         elif event.kind == EventKind.CHECKPOINT:
             _check_checkpoint(unit, audit, event)
@@ -302,8 +303,14 @@ def _check_subject(
     replay = Replay()
     previous = GENESIS
     replayable = True
+    removed: list[Event] = []
     for event in history:
         audit.tick()
+        if event.is_removed:
+            removed.append(event)
+        elif event.kind == EventKind.CONTENTS_REMOVED:
+            _check_removed(audit, event, removed)
+            removed = []
         if event.previous != previous:
             audit.add(f"event {event.seq} ({event.kind} of {subject}) does not follow the one before it")
         previous = event.hash
@@ -312,11 +319,20 @@ def _check_subject(
         except _DAMAGE:
             audit.add(f"event {event.seq} ({event.kind} of {subject}) cannot be replayed: it does not say what it did")
             replayable = False
+    if removed:
+        audit.add(f"{subject}: events have lost their contents, but no event says so")
     if subject == LOG_SUBJECT:
         if previous != audit.head.event_hash:
             audit.add("the newest checkpoint is not the one that was written")
     elif replayable:
         _compare(unit, audit, subject, replay)
+
+
+def _check_removed(audit: _Audit, event: Event, removed: list[Event]) -> None:
+    """What is left of events without their contents is what the event that removed them says."""
+    facts = _facts(event)
+    if not audit.fits(event) or facts.get("events") != len(removed) or facts.get("chain") != log.content_chain(removed):
+        audit.add(f"{event.subject}: what event {event.seq} left of the events before it was changed")
 
 
 def _count(counted: dict[tuple[Any, ...], list[int]], moved: Iterable[CounterMove]) -> None:

@@ -91,6 +91,7 @@ handoffs = Table(
     Column("round", Integer),
     Column("written_at", BigInteger, nullable=False),
     Column("advanced_at", BigInteger, comment="null until it was approved"),
+    Index("ix_handoffs_content", "content_id"),
     Index(
         "ix_handoffs_review",
         "review_id",

@@ -137,6 +137,10 @@ class ReviewStatus:
         ),
     ] = None
     no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
+    removed_at: Annotated[
+        str | None,
+        Field(description="When its texts, diffs and messages were removed (setting `retention_days`); else null."),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

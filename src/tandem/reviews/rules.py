@@ -241,6 +241,10 @@ class Review(NamedTuple):
     """Runs of pool reviewers in a row that ended without a verdict, in this round."""
     checks: str | None = None
     """What the checks of this round come to: pending, failed or passed; null without any."""
+    removed_at: int | None = None
+    """When its contents were removed."""
+    removed_seq: int | None = None
+    """The newest event whose contents were removed with them."""
 
     @property
     def subject(self) -> str:

@@ -6,6 +6,8 @@ from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Te
 
 from tandem.store.tables import metadata
 
+CLOSED_WITH_CONTENTS = "state = 'closed' AND removed_at IS NULL"
+
 reviews = Table(
     "reviews",
     metadata,
@@ -52,6 +54,8 @@ reviews = Table(
     Column("event_hash", Text, nullable=False),
     Column("attempts", Integer, nullable=False, server_default=text("0"), comment="runs in a row without a verdict"),
     Column("checks", Text, comment="what the required checks of the round come to; null without any"),
+    Column("removed_at", BigInteger, comment="when its contents were removed; null while they are there"),
+    Column("removed_seq", BigInteger, comment="the newest event whose contents were removed"),
     # Lists are read in queue order by keyset. Every index costs each write, so there are just these:
     # what names no state is read state by state and merged, and what is open is few enough to look through.
     Index("ix_reviews_state", "state", "priority", "created_at", "id"),
@@ -91,6 +95,18 @@ reviews = Table(
         postgresql_where=text("attention IS NOT NULL"),
         sqlite_where=text("attention IS NOT NULL"),
     ),
+    Index(
+        "ix_reviews_closed",
+        "event_seq",
+        postgresql_where=text(CLOSED_WITH_CONTENTS),
+        sqlite_where=text(CLOSED_WITH_CONTENTS),
+    ),
+    Index(
+        "ix_reviews_removed",
+        "removed_seq",
+        postgresql_where=text("removed_seq IS NOT NULL"),
+        sqlite_where=text("removed_seq IS NOT NULL"),
+    ),
     sqlite_with_rowid=False,
 )
 
@@ -120,6 +136,25 @@ rounds = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("accepted_by", Text, comment="who accepted a counter-patch; null if that may have been its author"),
     Column("base_files_id", Text, ForeignKey("contents.id")),
+    # For what nothing names any more.
+    Index(
+        "ix_rounds_description",
+        "description_id",
+        postgresql_where=text("description_id IS NOT NULL"),
+        sqlite_where=text("description_id IS NOT NULL"),
+    ),
+    Index(
+        "ix_rounds_diff",
+        "diff_id",
+        postgresql_where=text("diff_id IS NOT NULL"),
+        sqlite_where=text("diff_id IS NOT NULL"),
+    ),
+    Index(
+        "ix_rounds_base_files",
+        "base_files_id",
+        postgresql_where=text("base_files_id IS NOT NULL"),
+        sqlite_where=text("base_files_id IS NOT NULL"),
+    ),
     sqlite_with_rowid=False,
 )
 
@@ -156,6 +191,7 @@ counter_patches = Table(
     Column("decided_at", BigInteger),
     Column("sent_by", Text, comment="what the author's client calls itself"),
     Index("ix_counter_patches_review", "review_id", "seq"),
+    Index("ix_counter_patches_content", "content_id"),
 )
 
 messages = Table(
@@ -267,6 +303,12 @@ checks = Table(
     Column("started_at", BigInteger),
     Column("finished_at", BigInteger),
     Index("ix_checks_tree", "project", "tree", "name"),
+    Index(
+        "ix_checks_log",
+        "log_id",
+        postgresql_where=text("log_id IS NOT NULL"),
+        sqlite_where=text("log_id IS NOT NULL"),
+    ),
     Index(
         "ix_checks_unfinished",
         "requested_at",

@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from tandem.access import login_queries as logins
 from tandem.core.clock import MICROSECONDS
 from tandem.cycles import sessions
+from tandem.retention.removal import remove_contents
 from tandem.reviews import claims
 from tandem.store import events, idempotency, log
 from tandem.store.context import Services
@@ -33,6 +34,7 @@ class Maintenance:
         self._task: asyncio.Task[None] | None = None
         self._started_us = 0
         self._unwatched_us = 0
+        self._removed_after = 0
 
     async def start(self) -> None:
         """Recover first (what ran out while nobody watched), then keep sweeping."""
@@ -91,6 +93,7 @@ class Maintenance:
                 ended = await sessions.end_idle(services)
                 if ended:
                     _log.info("ended %d sessions that nobody used", ended)
+                self._removed_after = await remove_contents(services, self._removed_after)
 
     async def _checkpoint(self) -> None:
         services = self._services

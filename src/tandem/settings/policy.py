@@ -22,6 +22,7 @@ class Policy:
         session_idle_seconds: How long after its last use a hand-off session ends.
         webhook_retry_seconds: How long after a first failure an event is posted again; four times as long each time.
         webhook_give_up_seconds: How long an event is tried at the most.
+        retention_days: How long a closed review keeps its contents; 0 for ever.
         gate_exempt: Patterns of the paths that a gate sets aside.
     """
 
@@ -35,4 +36,5 @@ class Policy:
     session_idle_seconds: float = 43_200
     webhook_retry_seconds: float = 5
     webhook_give_up_seconds: float = 259_200
+    retention_days: float = 0
     gate_exempt: tuple[str, ...] = DEFAULT_PATTERNS

@@ -134,8 +134,16 @@ class EventKind(StrEnum):
     """Events are posted to a receiver from now on: `url` without its path, `events`, `format`."""
     WEBHOOK_REMOVED = "webhook_removed"
     """The receiver gets nothing any more."""
+    CONTENTS_REMOVED = "contents_removed"
+    """The setting `retention_days` removed a closed review's contents. `chain` is over what is left of its `events`
+    up to number `last`.
+    """
     CHECKPOINT = "checkpoint"
     """One hash over all events since the last checkpoint: no whole review can vanish unnoticed."""
+
+
+REMOVED = '{"removed":true}'
+"""The data of an event whose contents were removed. Its hash is still that of what it said, in the chains."""
 
 
 class Event(NamedTuple):
@@ -180,6 +188,11 @@ class Event(NamedTuple):
     def is_of_review(self) -> bool:
         """Whether it happened to a review; whatever else has a prefix in its name."""
         return ":" not in self.subject and self.subject != LOG_SUBJECT
+
+    @property
+    def is_removed(self) -> bool:
+        """Whether its contents were removed, as a later event of its subject has to say."""
+        return self.data == REMOVED
 
     def is_intact(self, seal: Seal) -> bool:
         """Whether the hash fits the fields."""

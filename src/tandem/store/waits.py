@@ -67,6 +67,7 @@ class WaitHub:
         self._hint = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
+        self._expired = [0]
         self._project: str | None = None
         self.veil: OpaqueTokens | None = None
         self._reading = False
@@ -152,12 +153,23 @@ class WaitHub:
             raise CursorExpired("This cursor is of another log; call again without one.", cursor=cursor)
         return int(digits)
 
+    def expire(self, seq: int) -> None:
+        """Note that events up to a number have lost their contents, some of them at least."""
+        # A list, which the hubs of callers of one project share.
+        self._expired[0] = max(self._expired[0], seq)
+
     def check_place(self, place: int | None, newest: int) -> None:
         """Refuse a place that the log has not come to, as after a restored copy: it would skip what comes.
 
         Raises:
-            CursorExpired: It is ahead of the log.
+            CursorExpired: It is ahead of the log, or contents after it were removed.
         """
+        if place is not None and place < self._expired[0]:
+            raise CursorExpired(
+                "Events after this cursor have lost their contents (the setting retention_days); call again without"
+                " one.",
+                cursor=self.cursor(place),
+            )
         if place is not None and place > newest:
             raise CursorExpired(
                 "This cursor is ahead of the log, which was restored from a copy; call again without one.",

@@ -58,6 +58,7 @@ def _(answer: answers.ReviewStatus) -> RenderableType:
             ("round", f"{answer.round}, digest {parts.digest(answer.digest)}"),
             ("verdict", verdict),
             ("reason", block(answer.verdict_reason)),
+            ("contents", answer.removed_at and f"removed {ago(answer.removed_at)}: retention_days"),
             ("reviewer", answer.reviewer_id),
             ("claim", f"generation {answer.claim_generation}" if answer.claim_generation else None),
             ("lease", lease),

@@ -22,6 +22,7 @@ REVISIONS: Final = (
     "0012_activity",
     "0013_webhooks",
     "0014_base_files",
+    "0015_removed_contents",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 

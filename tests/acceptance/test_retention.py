@@ -1,0 +1,126 @@
+"""Retention: a review that was closed long ago loses its contents, and nobody can lose more of the log unnoticed."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.acceptance.databases import run_sql
+from tests.acceptance.reviewing import Desk
+from tests.acceptance.test_p8_audit import whole_history
+from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.git.sandbox import Sandbox
+
+SOON = {"retention_days": 0.000001, "sweep_interval_seconds": 0.05}
+"""A closed review keeps its contents for less than a second."""
+WAIT_SECONDS = 60
+TEXT = "What only this review says."
+
+
+def until_removed(desk: Desk, review: str) -> dict[str, Any]:
+    """The status of a review that has lost its contents."""
+    status, deadline = desk.status(review), time.monotonic() + WAIT_SECONDS
+    while not status["removed_at"]:
+        assert time.monotonic() < deadline, status
+        later = {"wait": True, "wake_on": "any", "cursor": status["cursor"], "timeout_s": 5}
+        status = desk.do("get_review_status", review_id=review, **later)
+    return status
+
+
+@pytest.mark.both_databases
+def test_p8_a_closed_review_loses_its_contents_and_the_log_verifies(
+    start_broker: StartBroker, database_settings: dict[str, object], repo: Sandbox
+):
+    broker = start_broker(**SOON, **database_settings)
+    with Desk(broker.url, fresh_project()) as desk:
+        desk.register(repo.root)
+        early = desk.do("get_audit_log")["cursor"]
+        full = whole_history(desk)
+        digest = desk.status(full)["digest"]
+        removed = until_removed(desk, full)
+        facts = ("status", "outcome", "verdict", "verdict_reason", "digest")
+        assert [removed[name] for name in facts] == ["closed", "approved", "approved", None, digest]
+        # What the gate, the reader of the log and the statistics need is still there.
+        assert desk.is_open_for(digest)
+        assert desk.kinds(full)[-1] == "contents_removed"
+        assert {entry["body"] for entry in desk.discussion(full) if entry["kind"] == "message"} == {"(removed)"}
+        proposal = desk.do("get_proposal", review_id=full)
+        assert (proposal["diff"], proposal["description"]) == (None, None)
+        # A reader who was before it has to begin anew.
+        desk.refused("CURSOR_EXPIRED", "get_audit_log", cursor=early)
+        desk.do("get_audit_log", cursor=desk.do("get_audit_log")["cursor"])
+    broker.stop()
+    assert broker.audited().data["problems"] == []
+    broker.start()
+    with Desk(broker.url, desk.project) as again:
+        again.refused("CURSOR_EXPIRED", "get_audit_log", cursor=early)
+        assert again.do("withdraw_approval", review_id=full, reason="It was wrong.", withdrawn_by="rev-1")
+        assert not again.is_open_for(digest)
+    assert broker.audited().data["problems"] == []
+
+
+def test_what_another_review_needs_stays(start_broker: StartBroker):
+    broker = start_broker(**SOON)
+    with Desk(broker.url, fresh_project()) as desk:
+        closed, still_open = (desk.put_up(description=TEXT) for _ in range(2))
+        desk.do("close_review", review_id=closed)
+        until_removed(desk, closed)
+        assert desk.do("get_proposal", review_id=still_open)["description"] == TEXT
+        desk.do("close_review", review_id=still_open)
+        until_removed(desk, still_open)
+    assert broker.audited().data["problems"] == []
+
+
+def test_without_the_setting_everything_stays(start_broker: StartBroker):
+    broker = start_broker(sweep_interval_seconds=0.05)
+    with Desk(broker.url, fresh_project()) as desk:
+        review = desk.put_up(description=TEXT)
+        desk.do("close_review", review_id=review)
+        broker.stop()
+        broker.start()
+    with Desk(broker.url, desk.project) as desk:
+        assert desk.do("get_proposal", review_id=review)["description"] == TEXT
+
+
+OF_REMOVED = "WHERE subject = '{removed}' AND kind ="
+OF_OTHER = "WHERE subject = '{other}'"
+SAYS_REMOVED = """UPDATE events SET data = '{{"removed":true}}'"""
+FORGERIES = {
+    "what is left of an event": f"UPDATE events SET actor = 'nobody' {OF_REMOVED} 'review_closed'",
+    "what is left of its delta": "UPDATE events SET delta = replace(delta, 'rev-1', 'rev-2')"
+    f" {OF_REMOVED} 'verdict_submitted'",
+    "an event is missing": f"DELETE FROM events {OF_REMOVED} 'review_closed'",
+    "what removed them": f"UPDATE events SET data = replace(data, 'chain', 'chains') {OF_REMOVED} 'contents_removed'",
+    "another's contents": f"{SAYS_REMOVED} {OF_OTHER}",
+    "one event's contents": f"{SAYS_REMOVED} {OF_OTHER} AND kind = 'review_created'",
+}
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> tuple[BrokerProcess, dict[str, str]]:
+    """A stopped broker, a review without its contents and another one."""
+    broker = BrokerProcess(tmp_path_factory.mktemp("left"), **SOON)
+    with broker, Desk(broker.url, fresh_project()) as desk:
+        removed, other = desk.put_up(), desk.put_up()
+        desk.approve(removed)
+        desk.do("close_review", review_id=removed)
+        desk.approve(other)
+        until_removed(desk, removed)
+    return broker, {"removed": removed, "other": other}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+def test_p8_a_change_to_what_is_left_is_detected(left: tuple[BrokerProcess, dict[str, str]], forgery: str):
+    broker, names = left
+    database = broker.data_dir / "tandem.db"
+    before = database.read_bytes()
+    try:
+        run_sql(broker, {}, FORGERIES[forgery].format_map(names))
+        assert broker.audited().data["problems"] != []
+    finally:
+        database.write_bytes(before)
+        for ending in ("-wal", "-shm"):
+            database.with_name(database.name + ending).unlink(missing_ok=True)
+    assert broker.audited().data["problems"] == []
