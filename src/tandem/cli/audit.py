@@ -359,7 +359,7 @@ async def verified(
     return await audit.verify(
         reading_store_of(settings),
         seal=Tokens(key).seal_event if key else None,
-        find_known=(lambda _log_id: None) if is_copy else record.find,
+        find_known=(lambda _log_id: None) if is_copy else record.as_of_now(),
         progress=progress,
         seconds=seconds,
     )

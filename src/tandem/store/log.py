@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -59,9 +59,21 @@ class Record:
         Raises:
             ConfigInvalid: The file holds something else, or cannot be read.
         """
+        return self.as_of_now()(log_id)
+
+    def as_of_now(self) -> Callable[[str | None], KnownLog | None]:
+        """`find` in what is known now: whatever a later snapshot of the database lacks of that is missing.
+
+        Raises:
+            ConfigInvalid: The file holds something else, or cannot be read.
+        """
         known = self._read()
-        same = [one for one in known.values() if one.log_id == log_id]
-        return known.get(self._database) or max(same, key=lambda one: one.seq, default=None)
+
+        def find(log_id: str | None) -> KnownLog | None:
+            same = [one for one in known.values() if one.log_id == log_id]
+            return known.get(self._database) or max(same, key=lambda one: one.seq, default=None)
+
+        return find
 
     def write(self, known: KnownLog) -> None:
         """Remember the database's log. Blocks for the disk.
