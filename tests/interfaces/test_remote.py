@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tandem import examples
 from tandem.git.raw import digest_of, parse_raw
 from tandem.setup import trust
 from tests.acceptance.accessing import Bearer
@@ -21,6 +25,7 @@ from tests.commandline import Ended, Shell, finish, git, repository
 from tests.interfaces.bridging import bridge
 from tests.interfaces.broker_process import watched_broker
 
+SCRIPTED = str(files(examples).joinpath("scripted_reviewer.py"))
 FILES = {
     "a.txt": b"one\ntwo\nthree\n",
     "inner/deep.txt": b"deep\n",
@@ -172,7 +177,7 @@ OTHER = sent("b.txt", b"other\n")
 
 
 @pytest.mark.parametrize(
-    ("files", "base", "code"),
+    ("sent_files", "base", "code"),
     [
         pytest.param([{**A, "blob": git_id(b"else\n")}], BASE, "INVALID_INPUT", id="another content than its id says"),
         pytest.param([{**A, "content": "####"}], BASE, "INVALID_INPUT", id="no base64"),
@@ -193,11 +198,17 @@ OTHER = sent("b.txt", b"other\n")
     ],
 )
 def test_files_that_are_no_base_of_the_change_are_refused(
-    files: list[dict[str, str]], base: str, code: str, owner: Bearer
+    sent_files: list[dict[str, str]], base: str, code: str, owner: Bearer
 ) -> None:
     before = owner.do("list_reviews")["cursor"]
     made = owner.plain(
-        "create_review", project=owner.project, intent="it", agent_type="x", diff=CHANGE, base=base, base_files=files
+        "create_review",
+        project=owner.project,
+        intent="it",
+        agent_type="x",
+        diff=CHANGE,
+        base=base,
+        base_files=sent_files,
     )
     assert made["error"]["code"] == code, made
     assert owner.do("list_reviews")["cursor"] == before
@@ -317,3 +328,78 @@ def test_a_commit_that_is_reviewed_after_takes_along_what_it_stands_on(machine: 
     assert recorded["commit"] == git(machine.root, "rev-parse", "HEAD").strip()
     status = owner.do("get_review_status", review_id=recorded["review_ids"][0])
     assert status["digest"] == digest(machine.root)
+
+
+WATCHER = """\
+import json, os, runpy, sys
+
+note, program = sys.argv[1:3]
+prompt = sys.stdin.buffer.read()
+found = {}
+for place, folders, names in os.walk("."):
+    folders[:] = [one for one in folders if one != ".git"]
+    for name in names:
+        path = os.path.relpath(os.path.join(place, name), ".")
+        with open(path, "rb") as file:
+            found[path] = [os.path.islink(path), file.read().decode("latin-1")]
+with open(note, "w") as file:
+    json.dump({"files": found, "prompt": prompt.decode()}, file)
+read, write = os.pipe()
+if not os.fork():
+    os.close(read)
+    with open(write, "wb") as file:
+        file.write(prompt)
+    os._exit(0)
+os.close(write)
+os.dup2(read, 0)
+sys.argv[1:] = [os.path.dirname(note)]
+runpy.run_path(program, run_name="__main__")
+"""
+"""Notes the files and the prompt that a reviewer gets, and is the reviewer."""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: reviewers run in WSL there")
+def test_a_reviewer_on_a_third_machine_reads_the_touched_files(machine: Machine, owner: Bearer, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("nobody's business")
+    (machine.root / "link").symlink_to(secret)
+    git(machine.root, "add", "link")
+    git(machine.root, "commit", "--quiet", "--message", "a link")
+    edit(machine.root)
+    # A change of the link's own: what stands at its place is still only its text.
+    (machine.root / "link").unlink()
+    (machine.root / "link").symlink_to("a.txt")
+    review_id = machine.submit()["review_id"]
+    host = tmp_path / "third"
+    host.mkdir()
+    (host / "watcher.py").write_text(WATCHER, "utf-8")
+    note = host / "note.json"
+    command = [sys.executable, str(host / "watcher.py"), str(note), SCRIPTED]
+    hasty = {"spawn_cooldown_seconds": 0, "grace_seconds": 1, "drain_seconds": 1}
+    made = owner.plain("create_token", name=f"s-{owner.project}", roles=["supervisor", "operator", "reviewer"])["data"]
+    environment = {
+        **machine.environment,
+        "TANDEM_TOKEN": made["token"],
+        "TANDEM_DATA_DIR": str(host / "data"),
+        "TANDEM_REVIEWER_POOL": json.dumps({"enabled": True, "provider": "custom", "command": command, **hasty}),
+    }
+    arguments = ("reviewers", "--broker", machine.broker.url, "--project", machine.project, "--json")
+    running = Shell(machine.broker.url, host).start(*arguments, **environment)
+    try:
+        status = owner.do("get_review_status", review_id=review_id)
+        while status["status"] in {"pending", "claimed", "in_review"} and status["attention"] is None:
+            asked = {"review_id": review_id, "wait": True, "wake_on": "any", "cursor": status["cursor"]}
+            status = owner.do("get_review_status", **asked)
+    finally:
+        running.terminate()
+        ended = finish(running)
+    assert status["status"] == "approved", (status, ended)
+    seen = json.loads(note.read_text("utf-8"))
+    assert seen["files"] == {
+        "a.txt": [False, "one\nTWO\nthree\n"],
+        "inner/moved.txt": [False, "deep\n"],
+        "link": [False, "a.txt"],
+        "new.txt": [False, "new\n"],
+        "pixel.bin": [False, bytes(reversed(range(256))).decode("latin-1")],
+    }
+    assert "It holds only the files that this round touches" in seen["prompt"]

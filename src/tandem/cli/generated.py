@@ -47,6 +47,7 @@ FOR_PROGRAMS = frozenset(
         "create_login",
         "create_review",
         "draft_counter_patch",
+        "get_base_files",
         "get_discussion",
         "get_gate",
         "get_project_settings",

@@ -91,6 +91,16 @@ class Operations(ABC):
         """A round's whole content, and the pending counter-patch."""
         return await self._operate("get_proposal", locals())
 
+    async def get_base_files(
+        self,
+        review_id: str,
+        *,
+        project: str | None = None,
+        round: int | None = None,
+    ) -> reviews_answers.BaseFiles:
+        """What a round's base has at the paths that it touches: for reviewers who have not the repository."""
+        return await self._operate("get_base_files", locals())
+
     async def get_review(
         self,
         review_id: str,

@@ -76,7 +76,7 @@ def read(handle: Handle, diff: str | None, path: str | None, base: str | None) -
     ensure_within(len(entries), sum(handle.objects.sizes(blobs).values()))
     with handle.scratch() as scratch:
         contents = read_blobs(scratch, blobs)
-    return found.oid, [
+    return found.name, [
         BaseFile(decode_path(name), mode, oid, b"" if mode == GITLINK else contents[oid] or b"")
         for name, (mode, oid) in entries.items()
     ]

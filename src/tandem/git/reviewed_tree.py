@@ -172,17 +172,26 @@ class _Making:
         objects = Path(make_git_folder(str(own), layout.objects.name, bare=False))
         (own / "HEAD").write_text(f"{commit}\n", "ascii")
         shutil.copytree(self._scratch.folder / "objects", objects, dirs_exist_ok=True)
-        (objects / "info").mkdir(exist_ok=True)
-        (objects / "info" / "alternates").write_bytes(os.fsencode(layout.object_folder) + b"\n")
+        if self._handle.bases is not None:
+            # The repository that they are from is gone when the tree is read.
+            shutil.copytree(layout.object_folder, objects, dirs_exist_ok=True)
+            with (own / "config").open("a", encoding="ascii") as config:
+                config.write("[core]\n\tsymlinks = false\n")
+        else:
+            (objects / "info").mkdir(exist_ok=True)
+            (objects / "info" / "alternates").write_bytes(os.fsencode(layout.object_folder) + b"\n")
         (own / "info").mkdir()
         (own / "info" / "attributes").write_bytes(_EXACT + b"\n")
         shutil.copy2(self._index, own / "index")
         shallow = layout.common_dir / "shallow"
         if shallow.is_file():
             shutil.copy2(shallow, own / "shallow")
-        return _with_alternates(layout.object_folder)
+        return () if self._handle.bases is not None else _with_alternates(layout.object_folder)
 
     def _run(self, arguments: Sequence[str]) -> None:
+        if self._handle.bases is not None:
+            # Somebody said that this is a link: in the folder it is a file with its text.
+            arguments = ["-c", "core.symlinks=false", *arguments]
         self._handle.git.run(arguments, cwd=self._folder, environment=self._environment)
 
 

@@ -216,9 +216,9 @@ _HOW_TO_ENABLE = (
 
 def _pool_for(unit: Unit, services: Services, project: str, now_us: int) -> Pool:
     """The pool with the most room that may start a reviewer for a project."""
-    if services.projects.root(project) is None:
+    if not services.projects.is_registered(project):
         raise PoolDisabled(
-            f"'{project}' has no folder here that a reviewer could read; register it with `tandem project add`.",
+            f"'{project}' is not registered; register it with `tandem project add`.",
             why="the project is not registered",
             allowed=services.projects.names(),
         )

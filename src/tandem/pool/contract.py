@@ -329,7 +329,8 @@ class Order:
     name: Annotated[str, Field(description="The id without the letters of the supervisor's start.")]
     project: ProjectName
     root: Annotated[
-        str | None, Field(description="The project's folder as it was registered; null for a project without one.")
+        str | None,
+        Field(description="The project's folder as registered; empty if it is on other machines; null for a label."),
     ]
     wanted: Annotated[str, Field(description="`run` (start it, if it is new), `drain` or `kill`.")]
     drain_reason: DrainReason | None

@@ -32,7 +32,7 @@ def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | Non
     if review.state != State.PENDING or review.counter_patch_status == "pending":
         return None
     now_us = services.clock.now_us()
-    is_registered = services.projects.root(review.project) is not None
+    is_registered = services.projects.is_registered(review.project)
     serving = [pool for pool in reviewers.list_pools(unit) if pool.ended_at is None and pool.serves(review.project)]
     live = [pool for pool in serving if is_registered and pool.is_live(now_us)]
     found = [_of_pool(unit, pool, review, now_us) for pool in live]

@@ -61,7 +61,7 @@ def decide(
     Args:
         unit: The unit of work.
         pool: The pool.
-        projects: The registered projects that have a folder.
+        projects: The registered projects.
         quiet: Whether these are the pool's quiet hours.
         closing: Whether its supervisor stops.
         now_us: The time.

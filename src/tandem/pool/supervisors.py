@@ -73,7 +73,7 @@ async def supervisor_heartbeat(services: Services, _caller: Caller, request: Sup
     known = {one.reviewer_id: one.wanted for one in request.reviewers if one.state != "ended"}
 
     async def look() -> Orders:
-        registered = [name for name in services.projects.names() if services.projects.root(name) is not None]
+        registered = services.projects.names()
 
         def work(unit: Unit) -> Orders:
             events.lock(unit)
@@ -196,7 +196,7 @@ def _orders(
             reviewer_id=one.id,
             name=one.name,
             project=one.project,
-            root=services.projects.root(one.project),
+            root=services.projects.root(one.project) or ("" if services.projects.is_registered(one.project) else None),
             wanted=one.wanted(now_us, deadline_seconds + _KILL_GRACE_SECONDS, holds=one.id in held),
             drain_reason=one.drain_reason,
             review_id=held.get(one.id),

@@ -377,6 +377,29 @@ class RoundRow:
 
 
 @dataclass(frozen=True, slots=True)
+class BaseFileView:
+    """A file as the base has it."""
+
+    path: Annotated[str, Field(description="The file, from the repository's root.")]
+    mode: Annotated[str, Field(description="Git's mode: 100644, 100755, 120000 or 160000.")]
+    blob: Annotated[str, Field(description="Git's id of the content; of a submodule, its commit.")]
+    content: Annotated[str, Field(description="In base64: what the file holds, or the link says.")]
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFiles:
+    """What a round touches, as its base has it. All else of the base is not here."""
+
+    review_id: ReviewId
+    round: RoundNumber
+    base: Annotated[str, Field(description="The commit that the round was made against.")]
+    only_touched: Annotated[
+        bool, Field(description="Always true: of files that the change does not touch, nothing is known.")
+    ]
+    files: Annotated[tuple[BaseFileView, ...], Field(description="Those of the touched paths that the base has.")]
+
+
+@dataclass(frozen=True, slots=True)
 class FullReview:
     """A review as a whole, read at one moment: where it stands, one round's content, all rounds, and what was said."""
 

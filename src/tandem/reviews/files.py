@@ -18,8 +18,10 @@ from tandem.git.repository import Repository
 from tandem.git.rounds import RoundPatch, text_of
 from tandem.reviews import contents
 from tandem.reviews import queries as reviews
+from tandem.reviews.answers import BaseFiles, BaseFileView
 from tandem.reviews.page_answers import RoundFile
 from tandem.reviews.page_requests import GetRoundFile
+from tandem.reviews.requests import GetBaseFiles
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
 from tandem.store.base import Unit
@@ -81,6 +83,21 @@ async def get_round_file(services: Services, _caller: Caller, request: GetRoundF
         sha256=None if content is None else await asyncio.to_thread(_sha256, content),
         base64=await asyncio.to_thread(_base64, content) if request.as_base64 and content is not None else None,
     )
+
+
+async def get_base_files(services: Services, _caller: Caller, request: GetBaseFiles) -> BaseFiles:
+    """What a round's base has at the paths that it touches.
+
+    Raises:
+        NotFound: There is no such review or round, or nobody knows its base.
+        TooLarge: They are too many, or too large.
+    """
+    found = await services.store.read(lambda unit: find(unit, request.review_id, request.project, request.round))
+    path = found.round.path
+    async with readable(services, found) as (repository, patch), services.validations:
+        base, files = await asyncio.to_thread(repository.base_files, found.diff, path, patch.base)
+    views = tuple(BaseFileView(**one.as_json()) for one in files)
+    return BaseFiles(found.review.id, found.round.round, base, only_touched=True, files=views)
 
 
 def _sha256(content: bytes) -> str:

@@ -24,6 +24,17 @@ OPERATIONS = (
     ),
     # Supervisors run checks on it.
     Operation("get_proposal", "review", "proposal", ask.GetProposal, answers.Proposal, ALL | SUPERVISOR, READ),
+    Operation(
+        "get_base_files",
+        "review",
+        "base-files",
+        ask.GetBaseFiles,
+        answers.BaseFiles,
+        ALL,
+        READ,
+        listed=False,
+        for_agents=False,
+    ),
     Operation("get_review", "review", "show", ask.GetReview, answers.FullReview, ALL, READ, listed=False),
     Operation("list_reviews", "review", "list", ask.ListReviews, answers.ReviewPage, ALL, READ, blocking=True),
     Operation("claim_review", "review", "claim", ask.ClaimReview, answers.Claim, REVIEWER, WRITE),

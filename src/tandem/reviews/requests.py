@@ -128,6 +128,15 @@ class GetProposal(ProjectRequest):
     files: Annotated[list[FilePath] | None, Field(max_length=1000, description="Only these files of the diff.")] = None
 
 
+class GetBaseFiles(ProjectRequest):
+    """What a round's base has at the paths that it touches: for reviewers who have not the repository."""
+
+    refusals: ClassVar[Refusals] = (NotFound, TimedOut)
+
+    review_id: ReviewId
+    round: Annotated[RoundNumber | None, Field(description="Default: the current round.")] = None
+
+
 class GetReview(GetProposal):
     """A whole review: its state, a round's content, all rounds, and the first page of the discussion."""
 

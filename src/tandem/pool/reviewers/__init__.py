@@ -38,6 +38,9 @@ GIVEN_FOLDER: Final = "given"
 TEMPORARY_FOLDER: Final = "tmp"
 """Below a run's scratch folder: the program's temporary files."""
 
+ELSEWHERE = ""
+"""The workspace of a project that is on another machine."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunContext:

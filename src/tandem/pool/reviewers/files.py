@@ -13,12 +13,17 @@ from typing import Any
 
 from tandem.core.scratch import remove_tree
 from tandem.errors import TandemError
+from tandem.git.base_files import parse
 from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
-from tandem.pool.reviewers import RunContext
+from tandem.git.runner import Limits
+from tandem.pool.reviewers import ELSEWHERE, RunContext
+from tandem.pool.reviewers.broker_client import BrokerUnreachable
 from tandem.pool.reviewers.lease import Claimed
 
 _TREE, _INDEX = "tree", "index"
+_LIMIT_BYTES = 50_000_000
+"""Of what a change makes of files that came from a broker."""
 _SECONDS = 600.0
 """How long git may take for a folder; the first one takes as long as a checkout."""
 
@@ -35,6 +40,16 @@ _IS_HEAD = (
     "There are no files of this round: {why} It holds the newest commit of the project's own branch instead, in a git "
     "repository made for this review. What is proposed may be meant for another commit: say so where that matters."
 )
+_IS_WHAT_IS_TOUCHED = (
+    "It holds only the files that this round touches, as they are with the change, in a git repository made for this "
+    "review: `HEAD` is the change as one commit on those files at its base. The project is on another machine. All "
+    "its other files, and its history, are missing here: that a file is not here does not mean that the project lacks "
+    "it. Say so where a verdict would depend on what is missing."
+)
+_IS_NOTHING = (
+    "It is empty. There are no files of this round: {why} The project itself is on another machine. Review what is in "
+    "this prompt, and say so where a verdict would depend on what is missing."
+)
 _IS_THE_PROJECTS = (
     "There are no files of this round: {why} It is the project's own folder as it happens to be, on whatever branch, "
     "with or without the change."
@@ -43,7 +58,11 @@ _NO_BASE = "it names no commit that it was made against."
 
 
 def lay_out(
-    context: RunContext, claimed: Claimed, scratch: Path, note: Callable[[str], None]
+    context: RunContext,
+    claimed: Claimed,
+    scratch: Path,
+    note: Callable[[str], None],
+    base_files: Callable[[], dict[str, Any]],
 ) -> tuple[RunContext, str]:
     """The context of a run whose workspace is the round's own folder, and what to say of that folder.
 
@@ -52,7 +71,10 @@ def lay_out(
         claimed: The review.
         scratch: The reviewer's own folder; what the last round left in it is used again.
         note: Is told what did not work.
+        base_files: Gets what `get_base_files` answers, where the project is on another machine.
     """
+    if context.workspace == ELSEWHERE:
+        return _of_touched(context, claimed, scratch, note, base_files)
     if context.wsl_distro is not None:
         return context, _IS_THE_PROJECTS.format(why="they cannot be made inside WSL.")
     content, why = _content(claimed.proposal), _NO_BASE
@@ -72,6 +94,33 @@ def lay_out(
                 return _within(context, tree), _IS_THE_ROUND if tree.base is not None else _IS_ITS_BASE
         tree = repository.lay_out(RoundContent("HEAD"), scratch / _TREE, title, scratch / _INDEX)
         return _within(context, tree), _IS_HEAD.format(why=why)
+
+
+def _of_touched(
+    context: RunContext,
+    claimed: Claimed,
+    scratch: Path,
+    note: Callable[[str], None],
+    base_files: Callable[[], dict[str, Any]],
+) -> tuple[RunContext, str]:
+    """The round's folder with the touched files alone."""
+    content, why = _content(claimed.proposal), _NO_BASE
+    if content is not None:
+        try:
+            found = base_files()
+            bases = {found["base"]: parse(found["files"])}
+            with Repository.of_files(bases, "git", _SECONDS, Limits(_LIMIT_BYTES)) as repository:
+                title = f"Round {claimed.round} of {claimed.review_id}"
+                tree = repository.lay_out(content, scratch / _TREE, title, scratch / _INDEX)
+        except (TandemError, BrokerUnreachable) as error:
+            code = error.code if isinstance(error, TandemError) else type(error).__name__
+            note(f"review {claimed.review_id}: there are no files of it: {code}: {error}")
+            why = f"they cannot be made here ({code})."
+        else:
+            return replace(context, workspace=str(tree.folder)), _IS_WHAT_IS_TOUCHED
+    remove_tree(str(scratch / _TREE))
+    (scratch / _TREE).mkdir(mode=0o700)
+    return replace(context, workspace=str(scratch / _TREE)), _IS_NOTHING.format(why=why)
 
 
 def remove_laid_out(scratch: Path) -> None:

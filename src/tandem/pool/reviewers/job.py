@@ -59,7 +59,8 @@ class ReviewJob(RunLimits):
         access: The token that the broker lets it in with; null for a broker that trusts everybody.
         reviewer_id: Who it is.
         project: Whose reviews it takes.
-        workspace: The project's folder, absolute; with `wsl_distro` its path inside the distribution.
+        workspace: The project's folder, absolute; empty if it is on another machine; with `wsl_distro` its path inside
+            the distribution.
         wsl_distro: On Windows: the distribution of WSL that the program runs in.
         mode: One run for each review, or one program that loops by itself.
         provider: The client program's name in the settings.

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
+from tandem.bridge.location import is_local
 from tandem.core import log_files, platforms
 from tandem.core.scratch import remove_tree
 from tandem.errors import ConfigInvalid
 from tandem.pool.contract import Order
-from tandem.pool.reviewers import logs, processes, wsl
+from tandem.pool.reviewers import ELSEWHERE, logs, processes, wsl
 from tandem.pool.reviewers.identity import SupervisorIdentity
 from tandem.pool.reviewers.job import ReviewJob
 from tandem.pool.reviewers.outcomes import LAST_LINE_LENGTH, one_line
@@ -137,7 +138,7 @@ class SupervisorContext:
             return self.settings.workspace_wsl_path
         if self.settings.workspace_path != pool_settings.AUTO:
             found = _folder(self.settings.workspace_path, "The folder of workspace_path")
-            if order.root is not None and Path(order.root).is_dir() and not Path(order.root).samefile(found):
+            if order.root and Path(order.root).is_dir() and not Path(order.root).samefile(found):
                 # On another host the project's folder has another name; here it is simply another project's.
                 raise ConfigInvalid(
                     f"workspace_path is {found!r}, and the project {order.project!r} is in {order.root!r}: its reviewer"
@@ -150,6 +151,9 @@ class SupervisorContext:
                 f"The project {order.project!r} has no folder that a reviewer could read; set workspace_path.",
                 setting="workspace_path",
             )
+        if not order.root or not (is_local(self.broker_url) or Path(order.root).is_dir()):
+            # It is on another machine, or the broker's: the reviewer asks for the touched files.
+            return ELSEWHERE
         return _folder(order.root, f"The folder of the project {order.project!r}")
 
     def _job(self, order: Order, workspace: str, scratch: Path) -> ReviewJob:

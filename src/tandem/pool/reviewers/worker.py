@@ -41,6 +41,7 @@ from tandem.errors import (
     Unavailable,
 )
 from tandem.pool.reviewers import (
+    ELSEWHERE,
     GIVEN_FOLDER,
     REENTRY_VARIABLE,
     RUN_VARIABLE,
@@ -274,7 +275,15 @@ class Worker:
 
         with programs.folder_for_run(self._job.scratch) as folder, lease, self._requests.telling(obey):
             self._wait_for_checks(claimed, cancelled)
-            context, files = lay_out(_context(self._job, folder), claimed, Path(self._job.scratch), self._log.note)
+            context, files = lay_out(
+                _context(self._job, folder),
+                claimed,
+                Path(self._job.scratch),
+                self._log.note,
+                lambda: self._broker.call(
+                    "get_base_files", claimed.request(round=claimed.round), until=self._requests.cancel
+                ),
+            )
             invocation = self._invocation(claimed, context, nonce, files, parts)
             programs.lay_out(folder, invocation.files)
             finished = programs.run(
@@ -510,6 +519,11 @@ def _run_agent(job: ReviewJob, provider: Provider, requests: StopRequests, log: 
     with programs.folder_for_run(job.scratch) as folder:
         try:
             context = _context(job, folder)
+            if context.workspace == ELSEWHERE:
+                # It gets each review's diff from the broker; the project's files are on another machine.
+                empty = Path(job.scratch, "tree")
+                empty.mkdir(mode=0o700, exist_ok=True)
+                context = replace(context, workspace=str(empty))
             invocation = provider.agent(context, prompt, _mcp_url(job), job.access)
             programs.lay_out(folder, invocation.files)
             finished = programs.run(
