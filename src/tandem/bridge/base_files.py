@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-
 from tandem.bridge.location import is_local
-from tandem.bridge.project import places, top_level
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
@@ -16,20 +13,19 @@ OPERATION = "create_review"
 _FIELD = "base_files"
 
 
-def is_elsewhere(url: str, folder: str, projects: Mapping[str, str], project: str | None) -> bool:
-    """Whether a broker has another folder for a project than the one that somebody works in, or none.
+def is_wanted(url: str, arguments: Mapping[str, Any], projects: Mapping[str, str], project: str | None) -> bool:
+    """Whether a broker may need the base's files for a proposal.
 
     Args:
         url: The broker's address.
-        folder: Where they work.
+        arguments: Those of `create_review`.
         projects: The folders of the broker's registered projects; empty for those without one.
         project: The one that is meant; null if that is not known.
     """
     roots = [root for name, root in projects.items() if project in {None, name}]
-    tops = {top_level(place) for place in places(folder)}
-    # What stands under the same path on another machine is another repository.
-    is_here = is_local(url) and any(root and os.path.realpath(root) in tops for root in roots)
-    return bool(roots) and not is_here
+    # A folder on another machine may lack the base that somebody names. Without a base the broker's own counts.
+    may_lack_base = not is_local(url) and arguments.get("base") is not None
+    return any(not root or may_lack_base for root in roots)
 
 
 def with_base_files(arguments: Mapping[str, Any], folder: str) -> dict[str, Any]:

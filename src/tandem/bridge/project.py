@@ -132,7 +132,7 @@ class ProjectFinder:
         found = self.find(client, exchange)
         stated = arguments.get("project")
         project = stated if isinstance(stated, str) else project or found
-        if not base_files.is_elsewhere(client.target.url, self._folder, self._projects, project):
+        if not base_files.is_wanted(client.target.url, arguments, self._projects, project):
             return {}
         sent = base_files.with_base_files(arguments, self._folder)
         return {name: value for name, value in sent.items() if arguments.get(name) != value}

@@ -209,7 +209,7 @@ class TandemClient(Operations):
             found = listed["data"]["projects"] if listed["ok"] else ()
             self._projects = {one["project"]: one["root"] for one in found}
         project = arguments.get("project") or self._project or owner(".", self._projects)
-        if not base_files.is_elsewhere(self.url.partition(",")[0], ".", self._projects, project):
+        if not base_files.is_wanted(self.url.partition(",")[0], arguments, self._projects, project):
             return arguments
         return await asyncio.to_thread(base_files.with_base_files, arguments, ".")
 
