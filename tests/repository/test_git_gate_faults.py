@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker import BrokerProcess
+from tests.commandline import NOBODY
 from tests.repository.gating import Gated, gate_on, new_repository
 from tests.stranger import listening
 
@@ -44,6 +45,17 @@ def test_p7_a_broker_elsewhere_is_found_by_its_data(shared_broker: BrokerProcess
     assert "no approved round" in gated.refused("commit", "-m", "x")
     rewrite(gated, data_dir=str(shared_broker.folder / "nothing"))
     assert "none runs" in gated.refused("commit", "-m", "x")
+
+
+def test_p2_a_gate_asks_the_next_of_several_brokers_where_the_first_is_away(gated: Gated, shared_broker: BrokerProcess):
+    rewrite(gated, broker=f"{NOBODY},{shared_broker.url}", data_dir=str(shared_broker.data_dir))
+    gated.stage(DIGITS)
+    assert "no approved round" in gated.refused("commit", "-m", "x")
+    gated.approve()
+    rewrite(gated, broker=f"{NOBODY},{NOBODY}")
+    assert "cannot be reached" in gated.refused("commit", "-m", "x")
+    rewrite(gated, broker=f"{NOBODY},{shared_broker.url}")
+    gated.git("commit", "-m", "x")
 
 
 def test_p7_something_else_that_answers_is_no_approval(gated: Gated):
