@@ -11,7 +11,7 @@ ARGS ?=
 MINUTES ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test fuzz chaos test-clients coverage lint format bench docs picture constraints clean
+.PHONY: help setup demo test acceptance fuzz chaos test-clients coverage lint format bench docs picture constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +30,9 @@ test: setup ## Everything that a change must pass, as CI runs it
 
 fuzz: setup ## Look for new counterexamples, at random and for some minutes (MINUTES=15 ARGS="-k edits")
 	@$(python) tools/check.py --fuzz $(MINUTES) $(ARGS)
+
+acceptance: setup ## The acceptance tests on PostgreSQL, with as many brokers at one address as BROKERS says (3)
+	@TESTED_BROKERS=$(or $(BROKERS),3) $(python) -m pytest -q --both-databases -k "not sqlite" tests/acceptance $(ARGS)
 
 chaos: setup ## Three brokers on PostgreSQL while all of it is killed, paused and cut off (SECONDS=120 CLIENTS=30)
 	@TANDEM_CHAOS_SECONDS=$(or $(SECONDS),120) TANDEM_CHAOS_CLIENTS=$(or $(CLIENTS),30) \

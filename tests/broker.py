@@ -74,6 +74,9 @@ STATUS_OF = {
 """Section 6 of the contract, and the codes of its section 3, as far as they are answered by operations."""
 
 
+BROKERS = int(os.environ.get("TESTED_BROKERS", "1"))
+"""How many brokers share the PostgreSQL that most acceptance tests use: `make acceptance BROKERS=3`."""
+
 DATA_DIRS: dict[str, Path] = {}
 """The data folders of the brokers that these tests have started, by URL."""
 
@@ -327,7 +330,13 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
             url = server.create_database()
             stack.callback(server.drop_database, url)
             settings["database_url"] = url
-        started = stack.enter_context(BrokerProcess(tmp_path_factory.mktemp("broker"), **settings))
+        folders = [tmp_path_factory.mktemp("broker") for _ in range(BROKERS)]
+        if BROKERS > 1 and settings:
+            from tests.round_robin import BrokersAtOneAddress  # it builds on this module
+
+            started = stack.enter_context(BrokersAtOneAddress(folders, **settings))
+        else:
+            started = stack.enter_context(BrokerProcess(folders[0], **settings))
         yield started
         # P8: whatever the tests did, in whatever order, its log tells and its state is what the log says.
         verified = started.run("audit", "verify")
