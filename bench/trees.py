@@ -100,7 +100,7 @@ class _Place:
         claimed = Claimed("rv_bench", "bench", 1, 1, 0, proposal)
         context = RunContext(str(self._root), str(scratch), None, "low", {}, {}, reviewer)
         started = time.perf_counter()
-        lay_out(context, claimed, scratch, _refuse)
+        lay_out(context, claimed, scratch, _refuse, dict)
         return (time.perf_counter() - started) * 1000
 
 
