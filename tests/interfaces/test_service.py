@@ -118,6 +118,7 @@ def test_the_broker_is_started_at_login_and_nothing_is_left_when_that_is_taken_b
     assert (health["ok"], health["data"]["pid"]) == (True, first["pid"])
     assert find_running(person.data_dir) is not None
     assert person.state() == (True, True, True)
+    assert "running    yes\n" in person.run("service", "status").stdout
 
     # As it is: nothing happens to the broker. With another PATH, by which it finds its reviewers' programs: it does.
     same = person.service("install")

@@ -98,9 +98,9 @@ def test_p7_who_commits_does_not_choose_the_settings_of_the_broker_that_is_start
     own.stop()
     here.stage(GREEK)
     words = here.refused("commit", "-m", "x", TANDEM_CONFIG_DIR=str(tmp_path / "loose"))
-    assert (
-        f"It is not started from here: the gate's record has the settings in {os.environ['TANDEM_CONFIG_DIR']}" in words
-    )
+    record = os.environ["TANDEM_CONFIG_DIR"]
+    assert f"It is not started from here: the gate's record has the settings in {record}" in words
+    assert f"Start it with: TANDEM_CONFIG_DIR={record} tandem up --background --data-dir {own.data_dir}" in words
     assert not brokers(own)
     words = here.refused("commit", "-m", "x", TANDEM_GATE_EXEMPT='["**"]')
     assert words.startswith(STARTED)

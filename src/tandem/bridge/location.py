@@ -40,15 +40,17 @@ class BrokerLocation:
         data_dir: The data folder where it leaves its address and its owner's token.
         is_own: Whether it is the one on that folder, which may be started when it is away.
         owner_dir: The data folder with whose secret it has to prove first that it is this user's; null if it need not.
+        config_dir: The folder of its settings, where that is not this process's own.
     """
 
-    __slots__ = ("data_dir", "is_own", "origin", "owner_dir", "url")
+    __slots__ = ("config_dir", "data_dir", "is_own", "origin", "owner_dir", "url")
 
     def __init__(self, url: str | None, origin: str, data_dir: str, *, is_own: bool, is_trusted: bool = False) -> None:
         self.url = url
         self.origin = origin
         self.data_dir = data_dir
         self.is_own = is_own
+        self.config_dir: str | None = None
         must_prove = not is_trusted and url is not None and (is_own or is_local(url))
         self.owner_dir = data_dir if must_prove else None
 
@@ -68,7 +70,16 @@ class BrokerLocation:
                 f"{self._listener()}. If that is your own broker, of an older version, end it: tandem down. Start yours"
                 f" with: tandem up --background --port 0{folder}"
             )
-        return f"Start it with: tandem up --background{folder}"
+        return f"Start it with: {self._settings()}tandem up --background{folder}"
+
+    def _settings(self) -> str:
+        """What a command begins with that is to have its settings."""
+        if self.config_dir is None:
+            return ""
+        # Every hook imports this module, and few need that one.
+        from shlex import quote
+
+        return f"TANDEM_CONFIG_DIR={quote(self.config_dir)} "
 
     def _listener(self) -> str:
         """Who has the port, as far as the system says."""

@@ -312,7 +312,8 @@ def show_facts(facts: dict[str, Any]) -> None:
     """Print facts for people, a line each."""
     width = max(map(len, facts))
     for name, value in facts.items():
-        typer.echo(f"{name:<{width}}  {value}")
+        said = "none" if value is None else ("no", "yes")[value] if isinstance(value, bool) else value
+        typer.echo(f"{name:<{width}}  {said}")
 
 
 def _readable(line: str) -> str:

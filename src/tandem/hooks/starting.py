@@ -45,6 +45,7 @@ def answered(missed: Unreachable, config_dir: str, ask: Callable[[], dict[str, A
     if os.path.realpath(settings) != os.path.realpath(config_dir):
         # Neither whoever commits nor a git folder from elsewhere chooses by what settings it judges.
         other = f"It is not started from here: the gate's record has the settings in {config_dir}, not in {settings}. "
+        missed.location.config_dir = config_dir
         raise Unreachable(missed.location, missed.reason, other)
     # Git's variables say where a commit is made, which is nothing to a broker.
     environment = {name: value for name, value in without_secrets().items() if not name.startswith("GIT_")}
