@@ -64,6 +64,7 @@ class Receiver:
         answer: What it answers a post with: the status.
         taken: What it has taken, with a status of 200, in order.
         tried: All that came.
+        headers: What it answers with.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Receiver:
         self.answer: Callable[[Posted], int] = answer
         self.taken: list[Posted] = []
         self.tried: list[Posted] = []
+        self.headers = {"location": "/elsewhere"}
         self._news = threading.Condition()
         receiver = self
 
@@ -81,7 +83,8 @@ class Receiver:
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 status = receiver.take(Posted(self.path, headers, body))
                 self.send_response(status)
-                self.send_header("location", "/elsewhere")
+                for header in receiver.headers.items():
+                    self.send_header(*header)
                 self.end_headers()
                 self.wfile.write(b"as you like" if status == 200 else b"not <now>\x00" + b"!" * 100_000)
 

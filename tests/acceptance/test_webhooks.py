@@ -8,6 +8,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
@@ -147,6 +148,41 @@ def test_what_is_never_taken_is_given_up_and_shown_and_what_comes_after_it_goes_
     assert (shown["failed"], shown["problem"]) == (1, failed["answer"])
 
 
+def test_a_receiver_that_is_gone_gets_nothing_more_until_it_takes_a_test(office: Desk, receiver: Receiver):
+    webhook = added(office, receiver.url)["webhook_id"]
+    receiver.answer = lambda _posted: 410
+    review = office.put_up()
+    finish(office, review)
+    other = office.put_up()
+    while not (shown := standing(office, webhook))["stopped"]:
+        pass
+    assert "410 Gone" in shown["stopped"]
+    assert office.do("test_webhook", webhook_id=webhook)["status"] == 410
+    assert standing(office, webhook)["stopped"]
+    # Each review's first event may have been on its way, and none twice.
+    tried = receiver.kinds_tried(review) + receiver.kinds_tried(other)
+    assert set(tried) == {"review_created"}
+    receiver.answer = lambda _posted: 200
+    assert office.do("test_webhook", webhook_id=webhook)["delivered"]
+    receiver.until(lambda: receiver.of(review) == WHOLE and receiver.of(other) == ["review_created"])
+    assert standing(office, webhook)["stopped"] is None
+
+
+@pytest.mark.parametrize(("said", "seconds"), [("120", 120), ("a date", 120), ("soon", 0), ("9" * 40, 21_600)])
+def test_a_receiver_says_when_it_is_tried_again(office: Desk, receiver: Receiver, said: str, seconds: int):
+    asked = format_datetime(datetime.now(UTC) + timedelta(seconds=120), usegmt=True) if said == "a date" else said
+    receiver.headers = {"retry-after": asked}
+    receiver.answer = lambda _posted: 503
+    webhook = added(office, receiver.url)["webhook_id"]
+    office.put_up()
+    while not (found := office.do_unscoped("list_deliveries", webhook_id=webhook)["deliveries"]) or (
+        found[0]["attempts"] == 0
+    ):
+        pass
+    tried_again = datetime.fromisoformat(found[0]["next_try_at"]) - datetime.fromisoformat(found[0]["queued_at"])
+    assert seconds / 2 <= tried_again.total_seconds() < seconds * 1.2 + 60
+
+
 def test_only_the_kinds_that_were_asked_for_are_posted_and_slack_gets_a_line(office: Desk, receiver: Receiver):
     added(office, receiver.url, events=["review_cr", "verdict_"], format="slack")
     hostile = office.put_up(intent="<!channel> & co\nsecond line")
@@ -265,7 +301,7 @@ def test_over_tls_the_certificate_is_checked_for_the_name_of_the_url(tmp_path: P
             url = f"https://{host}:{receiver.port}/x"
             return asyncio.run(posting.post(url, {}, b"{}", allow_private=False))
 
-        assert post("localhost") == (200, "as you like")
+        assert post("localhost") == (200, "as you like", 0)
         assert "certificate" in post("127.0.0.1").answer
         monkeypatch.undo()
         assert "certificate" in post("localhost").answer

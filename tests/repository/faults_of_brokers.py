@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.commandline import NOBODY
 from tests.repository.faults import Desk, Fault, Plant, write_settings
 from tests.repository.gating import new_repository
 
@@ -99,6 +100,25 @@ def all_of(*plants: Plant) -> Plant:
     return lambda desk: [one(desk) for one in plants]
 
 
+def post_to_nobody(desk: Desk) -> None:
+    """A webhook, and an event that it is told of in vain: that there is another one, for a moment."""
+    for _ in range(2):
+        assert desk.run("webhook", "add", f"{NOBODY}/x").status == 0
+    _, second = webhooks(desk)
+    assert desk.run("webhook", "remove", second["webhook_id"]).status == 0
+    while webhooks(desk)[0]["problem"] is None:
+        pass
+
+
+def webhooks(desk: Desk) -> list[dict[str, Any]]:
+    return desk.run("webhook", "list", "--json").data["webhooks"]
+
+
+def remove_the_webhook(desk: Desk) -> None:
+    (left,) = webhooks(desk)
+    assert desk.run("webhook", "remove", left["webhook_id"]).status == 0
+
+
 REVIEWER = [sys.executable, "-c", "print()"]
 
 
@@ -150,6 +170,14 @@ OF_BROKERS = (
         "tandem token revoke",
         lambda desk: desk.run("token", "create", "someone", "--role", "operator"),
         revoke_the_token,
+    ),
+    Fault(
+        "a webhook to where nobody listens",
+        "webhooks",
+        "Events do not arrive at the webhook",
+        "tandem webhook remove",
+        post_to_nobody,
+        remove_the_webhook,
     ),
     Fault(
         "a tampered database",

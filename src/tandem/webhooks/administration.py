@@ -35,6 +35,10 @@ from tandem.webhooks.rules import Webhook
 from tandem.webhooks.sender import send
 
 SHOWN_ONCE = "(shown once, when it was made)"
+STOPPED = (
+    "Its receiver answered 410 Gone: nothing is posted to it, and events wait. Remove it, or try the receiver (tandem"
+    " webhook test): once it takes that, what waits is posted."
+)
 
 
 async def add_webhook(services: Services, caller: Caller, request: AddWebhook) -> WebhookAdded:
@@ -188,4 +192,5 @@ def _view(unit: Unit, webhook: Webhook) -> WebhookView:
         failed=standing.failed,
         delivered_at=time_or_none(standing.delivered_at),
         problem=standing.problem,
+        stopped=STOPPED if queries.is_stopped(unit, webhook.id) else None,
     )

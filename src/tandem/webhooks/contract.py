@@ -125,6 +125,9 @@ class WebhookView:
     failed: Annotated[int, Field(description="Events that were given up in the last 14 days.")]
     delivered_at: Annotated[str | None, Field(description="When the latest event arrived.")]
     problem: Annotated[str | None, Field(description="The latest failed answer to what has not arrived yet.")]
+    stopped: Annotated[
+        str | None, Field(description="Why nothing is posted any more, and what to do; null while it is posted to.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ import re
 import socket
 import ssl
 from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from functools import cache
 from importlib.metadata import version
 from typing import Final, NamedTuple
@@ -27,6 +29,7 @@ SECONDS: Final = 10
 _MOST_BYTES: Final = 4_096
 """Of an answer: its beginning is enough to see what is wrong."""
 _MOST_SHOWN: Final = 500
+_MOST_DIGITS: Final = 9
 _READ_BYTES: Final = 65_536
 _URL: Final = re.compile(r"[!-~]+")
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
@@ -59,10 +62,12 @@ class Reply(NamedTuple):
     Attributes:
         status: The HTTP status; null if it did not answer.
         answer: The beginning of what it said, or why it said nothing.
+        retry_after_seconds: How long it asks not to be tried again (`Retry-After`); 0 if it does not say.
     """
 
     status: int | None
     answer: str
+    retry_after_seconds: float = 0
 
     @property
     def delivered(self) -> bool:
@@ -163,7 +168,20 @@ async def _answer(reader: asyncio.StreamReader) -> Reply:
         parser.feed_data(data)
     if not answer.headers_complete:
         return Reply(None, "the connection ended before an answer")
-    return Reply(parser.get_status_code(), _shown(answer.body[:_MOST_BYTES].decode("utf-8", "replace")))
+    said = _shown(answer.body[:_MOST_BYTES].decode("utf-8", "replace"))
+    return Reply(parser.get_status_code(), said, _seconds_of(answer.retry_after.decode("latin-1")))
+
+
+def _seconds_of(retry_after: str) -> float:
+    """How long from now a `Retry-After` means: a number of seconds, or a date; 0 for what is neither."""
+    if retry_after.isdecimal() and retry_after.isascii():
+        return float(retry_after[:_MOST_DIGITS])
+    try:
+        until = parsedate_to_datetime(retry_after)
+    except ValueError:
+        return 0
+    aware = until if until.tzinfo else until.replace(tzinfo=UTC)
+    return max(0.0, (aware - datetime.now(UTC)).total_seconds())
 
 
 class _Answer:
@@ -171,6 +189,7 @@ class _Answer:
 
     def __init__(self) -> None:
         self.body = b""
+        self.retry_after = b""
         self.headers_complete = False
         self.complete = False
 
@@ -180,7 +199,12 @@ class _Answer:
 
     def on_message_begin(self) -> None:
         """Take what comes for the answer."""
-        self.body, self.headers_complete, self.complete = b"", False, False
+        self.body, self.retry_after, self.headers_complete, self.complete = b"", b"", False, False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep when it wants to be tried again."""
+        if name.lower() == b"retry-after":
+            self.retry_after = value.strip()
 
     def on_headers_complete(self) -> None:
         """The status is known."""

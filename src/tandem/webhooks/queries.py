@@ -13,10 +13,10 @@ from tandem.store.event import Event, EventKind, sealed_value
 from tandem.store.statement import Statement, insert_if_new
 from tandem.store.tables import events as log
 from tandem.webhooks import tables
-from tandem.webhooks.rules import Webhook
+from tandem.webhooks.rules import GONE, Webhook
 
 _w, _d = tables.webhooks.c, tables.deliveries.c
-_earlier, _kept = tables.deliveries.alias("earlier"), tables.deliveries.alias("kept")
+_earlier, _kept, _gone = (tables.deliveries.alias(name) for name in ("earlier", "kept", "gone"))
 _UNLOGGED = ledger.STAMPS | {"scanned_seq", "url", "secret"}
 _KEPT = 200
 """Deliveries that arrived, of each webhook: so many are kept to be shown."""
@@ -42,6 +42,7 @@ _due = Statement(
             _earlier.c.seq < _d.seq,
             _earlier.c.state == "waiting",
         ),
+        ~exists().where(_gone.c.webhook_id == _d.webhook_id, _gone.c.state == "waiting", _gone.c.status == GONE),
     )
     .order_by(_d.not_before, _d.seq)
     .limit(bindparam("limit"))
@@ -54,6 +55,9 @@ _hasten = Statement(
     .where(_of_one, _d.state == "waiting", _d.not_before > bindparam("now"))
     .values(not_before=bindparam("new_not_before"))
 )
+_refused = (_of_one, _d.state == "waiting", _d.status == GONE)
+_stopped = Statement(select(_d.seq).where(*_refused).limit(1))
+_go_on = Statement(update(tables.deliveries).where(*_refused).values(status=bindparam("new_status")))
 _end = Statement(
     update(tables.deliveries)
     .where(_of_one, _d.seq == bindparam("of_seq"), _d.state == "waiting")
@@ -175,7 +179,7 @@ def purge(unit: Unit, webhook_id: str, oldest_us: int) -> None:
 
 
 def list_due(unit: Unit, webhook_id: str, now_us: int, limit: int) -> list[Delivery]:
-    """What can be tried now: the first of each subject that is not delivered."""
+    """What can be tried now: the first of each subject that is not delivered; nothing once the receiver was gone."""
     return [Delivery(*row) for row in unit.all(_due, webhook_id=webhook_id, now=now_us, limit=limit)]
 
 
@@ -185,8 +189,14 @@ def find_next_try(unit: Unit, webhook_id: str, now_us: int) -> int | None:
     return row[0] if row else None
 
 
+def is_stopped(unit: Unit, webhook_id: str) -> bool:
+    """Whether the receiver has said that it wants nothing any more."""
+    return unit.one_or_none(_stopped, webhook_id=webhook_id) is not None
+
+
 def hasten(unit: Unit, webhook_id: str, now_us: int) -> None:
-    """Have everything that waits to be tried again tried now."""
+    """Have everything that waits to be tried again tried now, also where the webhook was stopped."""
+    unit.execute(_go_on, webhook_id=webhook_id, new_status=None)
     unit.execute(_hasten, webhook_id=webhook_id, now=now_us, new_not_before=now_us)
 
 

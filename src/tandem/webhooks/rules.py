@@ -20,6 +20,8 @@ SECRET_PREFIX: Final = "whsec_"  # noqa: S105 - begins secrets, as Standard Webh
 _SECRET_BYTES: Final = 32
 _GROWTH: Final = 4
 _LONGEST_DELAY_SECONDS: Final = 21_600
+GONE: Final = 410
+"""The HTTP status by which a receiver says that it wants nothing any more."""
 _SAID: Final = ("intent", "reason", "outcome")
 """Facts of events that a line of text can have, the first that there is."""
 _SAID_LENGTH: Final = 300
@@ -113,9 +115,16 @@ def ping(webhook: Webhook, now_us: int) -> Message:
     return Message(name, orjson.dumps(told))
 
 
-def delay_us(attempts: int, first_seconds: float) -> int:
-    """How long after so many failed tries the next one is; up to a fifth longer at random, so that they spread."""
-    seconds = min(first_seconds * _GROWTH ** min(attempts - 1, 20), _LONGEST_DELAY_SECONDS)
+def delay_us(attempts: int, first_seconds: float, asked_seconds: float) -> int:
+    """How long after so many failed tries the next one is; up to a fifth longer at random, so that they spread.
+
+    Args:
+        attempts: How many there were.
+        first_seconds: The delay after the first.
+        asked_seconds: The least that the receiver asked for.
+    """
+    grown_seconds = first_seconds * _GROWTH ** min(attempts - 1, 20)
+    seconds = min(max(grown_seconds, asked_seconds), _LONGEST_DELAY_SECONDS)
     return round(seconds * (1 + secrets.randbelow(200) / 1000) * MICROSECONDS)
 
 

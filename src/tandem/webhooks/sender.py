@@ -173,9 +173,13 @@ class Sender:
         tried = delivery._replace(attempts=delivery.attempts + 1, status=reply.status, answer=reply.answer)
         if reply.delivered:
             return tried._replace(state="delivered", ended_at=now)
+        if reply.status == rules.GONE:
+            # It waits, as does all that is behind it, until a person has tried the receiver again.
+            return tried
         if now - delivery.queued_at >= policy.webhook_give_up_seconds * MICROSECONDS:
             return tried._replace(state="failed", ended_at=now)
-        return tried._replace(not_before=now + rules.delay_us(tried.attempts, policy.webhook_retry_seconds))
+        delay_us = rules.delay_us(tried.attempts, policy.webhook_retry_seconds, reply.retry_after_seconds)
+        return tried._replace(not_before=now + delay_us)
 
 
 async def send(services: Services, webhook: Webhook, message: rules.Message) -> posting.Reply:

@@ -211,6 +211,27 @@ async def check_reviewers(here: DoctorContext) -> list[Finding]:
     return stopped or [ok("reviewers", f"Reviewers come by themselves: {here.facts['reviewer_pool']}.")]
 
 
+async def check_webhooks(here: DoctorContext) -> list[Finding]:
+    """Whether events arrive where a person wants them posted to."""
+    if here.call is None:
+        return [skipped("webhooks", "The broker does not answer.")]
+    try:
+        webhooks = (await here.call("list_webhooks", {}))["webhooks"]
+    except TandemError as error:
+        return [skipped("webhooks", f"The broker does not list its webhooks: {error.message}")]
+    troubled = [_undelivered(one) for one in webhooks if one["stopped"] or one["problem"]]
+    return troubled or [ok("webhooks", f"What happens arrives at every webhook ({len(webhooks)}).")]
+
+
+def _undelivered(webhook: Mapping[str, Any]) -> Finding:
+    which = f"{webhook['webhook_id']} to {webhook['url']}"
+    fix = f"tandem webhook test {webhook['webhook_id']}, or tandem webhook remove {webhook['webhook_id']}"
+    if webhook["stopped"]:
+        return problem("webhooks", f"Nothing is posted to the webhook {which}: its receiver answered 410 Gone.", fix)
+    count = f"{webhook['failed']} given up, {webhook['waiting']} waiting"
+    return problem("webhooks", f"Events do not arrive at the webhook {which} ({count}): {webhook['problem']}", fix)
+
+
 def _stopped(pool: Mapping[str, Any]) -> Finding:
     said = f"The pool {pool['supervisor_id']} is {pool['state']}: {pool['why']}."
     if pool["state"] == "lost":
