@@ -151,6 +151,7 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
         lambda shop: {"cycle_id": shop.team.cycle_id},
         lambda shop: {"workflow": "frontend-backend"} if shop.team.completing() else {},
     ],
+    "get_base_files": [lambda shop: {"review_id": shop.claimed}, lambda shop: {"review_id": shop.offered}],
     "get_round_file": [
         lambda shop: {"review_id": shop.claimed, "path": "a.txt", "round": 1, "first_line": 2, "last_line": 3},
         lambda shop: {"review_id": shop.offered, "path": "plan.md", "side": "before"},

@@ -74,6 +74,7 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "review mark": (ID, "--path", LINE, "--round", "1", "--viewed", "--person", LINE),
     "review viewed": (ID, "--round", "1", "--person", LINE),
     **{f"review {verb}": (ID,) for verb in ("show", "status", "proposal", "discussion", "timeline", "retry")},
+    "review base-files": (ID,),
     "review close": ("{other}",),
     "webhook add": (f"http://127.0.0.1:9/{LINE}", "--events", LINE),
     **{f"webhook {verb}": (LINE,) for verb in ("remove", "test", "deliveries")},

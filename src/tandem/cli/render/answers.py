@@ -306,6 +306,12 @@ def _(answer: file_answers.SearchPage) -> RenderableType:
 
 
 @render.register
+def _(answer: answers.BaseFiles) -> RenderableType:
+    rest = "Of files that the round does not touch, nothing is known."
+    return Group(*(plain(f"{one.mode} {one.blob} {one.path}") for one in answer.files), Text(rest, style="dim"))
+
+
+@render.register
 def _(answer: file_answers.ViewedFiles) -> RenderableType:
     if not answer.paths:
         return Text("No file of this round is marked as viewed.", style="dim")
