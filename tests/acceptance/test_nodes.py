@@ -114,7 +114,7 @@ def test_p6_events_of_many_writers_reach_a_consumer_in_order_and_once(desks: tup
         if not page["more"]:
             break
     assert len(seen) == 16
-    assert seen == list(range(seen[0], seen[0] + 16))
+    assert seen == sorted(set(seen))
 
 
 def test_p5_a_dead_holders_claim_is_taken_back_once(start_broker: StartBroker, postgres_url: str):

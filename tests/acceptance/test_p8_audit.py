@@ -161,6 +161,9 @@ def test_p8_an_audit_beside_a_running_broker_is_as_good(archive: Archive):
         archive.broker.stop()
 
 
+THIRD, FOURTH = (f"(SELECT seq FROM events ORDER BY seq LIMIT 1 OFFSET {number})" for number in (2, 3))
+"""Numbers of events, which need not follow one another."""
+
 FORGERIES = {
     "an event's words": "UPDATE events SET data = replace(data, 'Better words', 'Other words'), actor = 'somebody'"
     " WHERE kind = 'review_claimed'",
@@ -172,7 +175,7 @@ FORGERIES = {
     "the log's end cut off": "DELETE FROM events WHERE seq > 12",
     "an event put in": "INSERT INTO events SELECT seq + 1000, at, project, subject, actor, 'verdict_submitted', old,"
     " 'approved', data, delta, previous, hash FROM events WHERE kind = 'review_closed'",
-    "events swapped": "UPDATE events SET seq = -seq WHERE seq IN (3, 4)",
+    "events swapped": f"UPDATE events SET seq = -seq WHERE seq IN ({THIRD}, {FOURTH})",
     "a review's state": "UPDATE reviews SET state = 'approved' WHERE state = 'rejected'",
     "an approval": "UPDATE reviews SET approved_round = 1 WHERE state = 'rejected'",
     "a digest in the gate": "UPDATE approvals SET digest = 'x' || digest",
@@ -304,7 +307,7 @@ def test_p8_who_has_only_the_database_cannot_rewrite_the_log(archive: Archive):
     # Nor call the whole of it a log of an older Tandem, whose hashes have no key.
     archive.change("UPDATE log_head SET keyed_from = 0, key_check = ''")
     assert "the database was replaced" in archive.problems()
-    archive.change("UPDATE log_head SET keyed_from = seq")
+    archive.change("UPDATE log_head SET keyed_from = (SELECT max(seq) FROM events)")
     assert "no event vouches for those before" in archive.problems()
     archive.change("UPDATE log_head SET keyed_from = 0, key_check = ''")
     assert "the database is an older copy, or somebody replaced it" in archive.broker.run("up").stderr
@@ -323,9 +326,9 @@ def test_p8_a_log_of_an_older_tandem_is_vouched_for_at_the_first_start(archive: 
     report = archive.audit()
     assert report["problems"] == []
     assert "are from before hashes were keyed" in "\n".join(report["notes"])
-    archive.change("UPDATE events SET actor = 'somebody' WHERE seq = 3")
+    archive.change(f"UPDATE events SET actor = 'somebody' WHERE seq = {THIRD}")
     assert "were changed" in archive.problems()
-    archive.change("UPDATE log_head SET keyed_from = seq + 1")
+    archive.change("UPDATE log_head SET keyed_from = (SELECT max(seq) + 1 FROM events)")
     assert "no event vouches for those before" in archive.problems()
 
 
@@ -367,7 +370,7 @@ def test_p8_a_broker_with_another_secret_is_refused_and_a_lost_one_is_replaced_o
     report = other.audited().data
     assert report["problems"] == []
     assert "hashes of another secret key" in "\n".join(report["notes"])
-    archive.change("UPDATE events SET actor = 'somebody' WHERE seq = 3")
+    archive.change(f"UPDATE events SET actor = 'somebody' WHERE seq = {THIRD}")
     assert "were changed" in "\n".join(other.audited().data["problems"])
 
 
@@ -392,12 +395,12 @@ def test_p8_what_was_done_behind_the_brokers_back_is_detected(archive: Archive, 
 
 
 def test_p8_a_review_that_vanished_with_all_its_traces_is_missed(archive: Archive):
-    """No dangling row, no event: only the numbers and the checkpoint can tell."""
+    """No dangling row, no event: only the checkpoint can tell, and the numbers where they have no gaps."""
     review = archive.review
     for table in ("approved_paths", "approvals", "messages", "counter_patches", "verdicts", "rounds"):
         archive.change(f"DELETE FROM {table} WHERE review_id = '{review}'")
     archive.change(f"DELETE FROM events WHERE subject = '{review}'")
     archive.change(f"DELETE FROM reviews WHERE id = '{review}'")
     problems = archive.problems()
-    assert "are missing" in problems
+    assert "are missing" in problems or archive.database.startswith("postgresql")
     assert "checkpoint" in problems

@@ -223,7 +223,8 @@ async def test_units_that_wait_for_each_other_in_a_circle_both_succeed(nodes: Ca
 
         return unit
 
-    await asyncio.gather(store.write(crossing("left", "right")), store.write(crossing("right", "left")))
+    units = (crossing("left", "right"), crossing("right", "left"))
+    await asyncio.gather(*(store.write(unit, beside_others=True) for unit in units))
     assert await store.read(lambda unit: unit.one_or_none(SEEN, id="left")) == (2,)
     assert await store.read(lambda unit: unit.one_or_none(SEEN, id="right")) == (2,)
     assert store.statistics().repeated >= 1

@@ -49,6 +49,31 @@ class Weighed:
         """See `Unit`."""
         return self._unit.seal
 
+    @property
+    def settled(self) -> int:
+        """See `Unit`."""
+        return self._unit.settled
+
+    @property
+    def slot(self) -> int:
+        """See `Unit`."""
+        return self._unit.slot
+
+    def be_alone(self) -> None:
+        """See `Unit`."""
+
+    def take_seq(self) -> int | None:
+        """See `Unit`."""
+        return self._unit.take_seq()
+
+    def put(self, statement: Statement, **params: Any) -> None:
+        """See `Unit`."""
+        self._unit.put(statement, **params)
+
+    def put_one(self, statement: Statement, **params: Any) -> None:
+        """See `Unit`."""
+        self._unit.put_one(statement, **params)
+
     def one_or_none(self, statement: Statement, **params: Any) -> Row | None:
         """See `Unit`."""
         self.steps += self._explain(statement, params)
@@ -107,7 +132,7 @@ def _on_postgresql(url: str, reviews: int) -> Generator[Weighed]:
             [plan] = json.loads(json.dumps(told[0]))
             return _rows_of(plan["Plan"])
 
-        yield Weighed(PostgresUnit(cursor), explain, reviews)
+        yield Weighed(PostgresUnit(connection), explain, reviews)
 
 
 def seeded(kind: str, request: pytest.FixtureRequest, tmp_path: Any, reviews: int) -> Generator[Weighed]:

@@ -229,6 +229,8 @@ def _facts(event: Event) -> dict[str, Any]:
 
 def _check_log(unit: Unit, audit: _Audit) -> None:
     """The log in its own order: no number missing, no event changed, every checkpoint right."""
+    # PostgreSQL gives numbers by its transactions, of which few write here.
+    audit.gapless = audit.gapless and unit.dialect == "sqlite"
     expected = 1
     for event in log.read(unit, 0, 2**62):
         audit.tick()

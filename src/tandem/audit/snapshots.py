@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import reduce
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, bindparam, exists, or_, select, tuple_
+from sqlalchemy import ColumnElement, bindparam, exists, func, or_, select, tuple_
 
 from tandem.audit.replay import Key, Row, key_of
 from tandem.cycles import tables as cycle_tables
@@ -148,7 +148,10 @@ _contents = Statement(
     .limit(bindparam("limit"))
 )
 _CONTENT_PAGE = 100
-_counters = Statement(select(tables.counters))
+_key = [column for column in tables.counters.c if column.name not in ("count", "total_us", "slot")]
+_counters = Statement(
+    select(*_key, func.sum(tables.counters.c.count), func.sum(tables.counters.c.total_us)).group_by(*_key)
+)
 
 
 def events_by_subject(unit: Unit) -> Iterator[Event]:
@@ -201,4 +204,4 @@ def list_contents(unit: Unit) -> Iterator[tuple[str, str]]:
 
 def list_counters(unit: Unit) -> dict[Key, tuple[int, int]]:
     """Every counter by its key (project, day, category, reviewer, metric): count and total."""
-    return {tuple(row[:5]): (row[5], row[6]) for row in unit.all(_counters)}
+    return {tuple(row[:5]): (int(row[5]), int(row[6])) for row in unit.all(_counters)}

@@ -87,7 +87,7 @@ async def _write_and_record(services: Services, caller: Caller, admit: _Admit) -
         facts = {"handoffs": cycle.handoffs, "session_id": session.id}
         written = cycles.change(unit, cycle, after, actor=session.role, kind=EventKind.CYCLE_ARCHIVED, data=facts)
         cycle_scope.used(unit, services, session)
-        place = services.waits.cursor(written.event_seq)
+        place = services.waits.cursor(written.event_seq, unit)
         return CycleArchived(ok=True, cycle_id=cycle.id, archive=str(folder), cursor=place)
 
     return await transact(services, caller, work)

@@ -136,9 +136,9 @@ def change(
         extra["advanced"] = [advanced.cycle_id, advanced.number, advanced.advanced_at]
     changed = _record(unit, before, after, actor=actor, kind=kind, data=data or {}, extra=extra)
     if written is not None:
-        unit.execute(_insert_handoff, **written._asdict())
+        unit.put(_insert_handoff, **written._asdict())
     if advanced is not None:
-        unit.execute(
+        unit.put(
             _advance_handoff,
             key=advanced.cycle_id,
             key_number=advanced.number,

@@ -66,7 +66,7 @@ async def cycle_start(services: Services, caller: Caller, request: CycleStart) -
             written,
             cycle_id=written.id,
             lock_token=services.tokens.lock_token(written.id, written.rotation),
-            cursor=services.waits.cursor(written.event_seq),
+            cursor=services.waits.cursor(written.event_seq, unit),
         )
 
     try:
@@ -83,9 +83,11 @@ async def cycle_status(services: Services, caller: Caller, request: CycleStatus)
     """Where the cycle is; with a wait, once that has changed, or once it is a role's turn."""
     role = request.role
     hub = services.waits
-    after = hub.place(request.cursor)
+    given = hub.read(request.cursor)
+    after: int | None = None
+    cursor = request.cursor
 
-    def find(unit: Unit) -> tuple[answers.CycleStatus, int, bool]:
+    def find(unit: Unit) -> tuple[answers.CycleStatus, int, bool, int | None]:
         standing = cycle_scope.look(unit, services, caller, request)
         if role is not None:
             rules.check_known(standing.workflow, role)
@@ -93,18 +95,20 @@ async def cycle_status(services: Services, caller: Caller, request: CycleStatus)
         handoffs = cycles.list_handoffs(unit, cycle.id) if cycle else []
         review = reviews.get(unit, cycle.review_id) if cycle and cycle.review_id else None
         place = _place(standing.cycle, review)
-        if after is not None and after > place:
-            hub.check_place(after, events.head(unit)[1])
+        subjects = [one.subject for one in (standing.cycle, review) if one is not None]
+        known = hub.place_among(unit, given, *subjects) if given else after
+        if known is not None and known > place:
+            hub.check_place(known, events.head(unit)[1])
         none = why_none(unit, services, review) if review else None
-        answer = _status(standing, handoffs, review, hub.cursor(place), none)
-        return answer, place, role is not None and _is_due(cycle, review, role)
+        answer = _status(standing, handoffs, review, hub.cursor(place, unit), none)
+        return answer, place, role is not None and _is_due(cycle, review, role), known
 
     async def look() -> tuple[answers.CycleStatus, bool]:
-        nonlocal after
-        answer, place, is_due = await services.store.read(find)
+        nonlocal after, cursor
+        answer, place, is_due, after = await services.store.read(find)
         if after is None:
             # Without a cursor, news is what happens from now on.
-            after = place
+            after, cursor = place, answer.cursor
             is_new = not request.wait
         else:
             is_new = place > after
@@ -116,7 +120,7 @@ async def cycle_status(services: Services, caller: Caller, request: CycleStatus)
         moved = is_due or (is_new and (role is None or not request.wait or is_over))
         if not moved and request.wait:
             # While it is not the waiter's turn the cursor stays, so that a later wait misses nothing.
-            answer = replace(answer, cursor=hub.cursor(after))
+            answer = replace(answer, cursor=cursor or answer.cursor)
         return replace(answer, changed=moved), moved
 
     project = services.projects.require(request.project, caller.project)
@@ -186,7 +190,7 @@ async def cycle_complete(services: Services, caller: Caller, request: CycleCompl
             data={"feature": cycle.feature, "session_id": session.id},
         )
         cycle_scope.used(unit, services, session)
-        place = services.waits.cursor(written.event_seq)
+        place = services.waits.cursor(written.event_seq, unit)
         return CycleCompleted(ok=True, phase=written.phase, active_role=written.active_role, cursor=place)
 
     return await transact(services, caller, work)

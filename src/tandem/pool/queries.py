@@ -210,15 +210,15 @@ def put(
         previous=before.event_hash if before else GENESIS,
     )
     event = ledger.append(unit, draft)
+    if before is not None:
+        ledger.check_order(before.event_seq, event)
     written = after._replace(event_seq=event.seq, event_hash=event.hash)
     if before is None:
-        unit.execute(_insert(table.name), **written._asdict())
+        unit.put(_insert(table.name), **written._asdict())
     else:
         names = (*changed, *(name for name in _UNLOGGED if name in was), *_STAMPS)
         values = {f"new_{name}": getattr(written, name) for name in names}
-        touched = unit.execute(_update(table.name, names), key=before.id, expected_seq=before.event_seq, **values)
-        if touched != 1:
-            raise LookupError(f"{before.id} changed within its own transaction")
+        unit.put_one(_update(table.name, names), key=before.id, expected_seq=before.event_seq, **values)
     if isinstance(after, Reviewer):
         ledger.count(unit, reviewer_moves(was, after._asdict(), at_us))
     return written

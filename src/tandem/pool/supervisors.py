@@ -54,7 +54,7 @@ async def supervisor_register(services: Services, caller: Caller, request: Super
                 "mode": request.mode,
             },
         )
-        return Registered(pool.id, pool.incarnation, services.waits.cursor(pool.event_seq))
+        return Registered(pool.id, pool.incarnation, services.waits.cursor(pool.event_seq, unit))
 
     answer = await transact(services, caller, work)
     await reviewer_runs.reclaim_abandoned(services)
@@ -210,5 +210,5 @@ def _orders(
         circuit_open_until=time_or_none(decision.pool.circuit_until),
         again_s=max(0.0, (decision.again_us - now_us) / MICROSECONDS),
         changed={one.reviewer_id: one.wanted for one in orders} != known,
-        cursor=services.waits.cursor(events.head(unit)[1]),
+        cursor=services.waits.cursor(services.waits.newest(unit)),
     )

@@ -96,7 +96,9 @@ async def retry_review(services: Services, caller: Caller, request: RetryReview)
                 allowed=[State.PENDING.value],
             )
         after = _put_back(unit, before, caller.operator, services.clock.now_us())
-        return views.status(unit, services, after, services.waits.cursor(after.event_seq), changed=after is not before)
+        return views.status(
+            unit, services, after, services.waits.cursor(after.event_seq, unit), changed=after is not before
+        )
 
     return await transact(services, caller, work)
 

@@ -53,15 +53,16 @@ async def list_checks(services: Services, caller: Caller, request: ListChecks) -
     review_id = request.review_id
     if review_id is None:
         return await _list_unfinished(services, caller, request)
-    after = services.waits.place(request.cursor)
+    given = services.waits.read(request.cursor)
 
     def work(unit: Unit) -> tuple[CheckList, bool]:
         review = reviews.get(unit, review_id, request.project)
         number = request.round or review.round
         reviews.get_round(unit, review.id, number)
         found = rows.list_of_round(unit, review.id, number)
+        after = services.waits.place_among(unit, given, review.id)
         is_news = after is None or review.event_seq > after
-        place = services.waits.cursor(review.event_seq)
+        place = services.waits.cursor(review.event_seq, unit)
         return CheckList(tuple(map(view, found)), outcome(found), place, changed=is_news), is_news
 
     return await look_or_wait(services, review_id, lambda: services.store.read(work), request)
@@ -131,7 +132,7 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
         after = _requested(unit, before, again, caller.agent or before.proposer_id, now) if again else before
         found = rows.list_of_round(unit, after.id, after.round)
         return CheckList(
-            tuple(map(view, found)), outcome(found), services.waits.cursor(after.event_seq), changed=bool(again)
+            tuple(map(view, found)), outcome(found), services.waits.cursor(after.event_seq, unit), changed=bool(again)
         )
 
     return await transact(services, caller, work)

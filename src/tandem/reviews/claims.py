@@ -73,7 +73,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
 
     for _ in range(_HEAD_LOOKS):
         try:
-            return await transact(services, caller, work)
+            return await transact(services, caller, work, beside_others=True)
         except _HeadUnknown as unknown:
             # Git does not run inside a transaction: this one is given up, and begun again with the answer.
             current = unknown.current
@@ -122,7 +122,7 @@ def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) 
 
 def _claim(services: Services, unit: Unit, review: Review, current: Round, *, applies_to_head: bool | None) -> Claim:
     shown = views.proposal(unit, review, current)
-    return views.answer(Claim, services.waits, review, review=shown, applies_to_head=applies_to_head)
+    return views.answer(Claim, services.waits, unit, review, review=shown, applies_to_head=applies_to_head)
 
 
 async def _applies_to_head(services: Services, project: str, current: Round) -> bool | None:
@@ -157,7 +157,7 @@ async def renew_claim(services: Services, caller: Caller, request: RenewClaim) -
             raise StaleClaim("Your claim has ended.", review_id=review.id, actual=generation)
         return ClaimRenewed(review.id, generation, isoformat(until))
 
-    return await transact(services, caller, work)
+    return await transact(services, caller, work, beside_others=True)
 
 
 async def release_claim(services: Services, caller: Caller, request: ReleaseClaim) -> ClaimReleased:
@@ -182,7 +182,7 @@ async def release_claim(services: Services, caller: Caller, request: ReleaseClai
             kind=EventKind.CLAIM_RELEASED,
             data={"reason": request.reason, "claim_generation": after.claim_generation, "reviewer_id": holder},
         )
-        return views.answer(ClaimReleased, services.waits, written)
+        return views.answer(ClaimReleased, services.waits, unit, written)
 
     return await transact(services, caller, work)
 

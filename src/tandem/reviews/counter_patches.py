@@ -72,7 +72,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
             rows=Rows(round=new_round, decision=CounterPatchEnd(patch.id, ACCEPTED, request.reason, now)),
         )
         written = checks.begin(unit, written, facts)
-        return views.answer(CounterPatchDecided, services.waits, written, counter_patch_id=patch.id)
+        return views.answer(CounterPatchDecided, services.waits, unit, written, counter_patch_id=patch.id)
 
     return await transact(services, caller, work)
 
@@ -100,7 +100,7 @@ async def reject_counter_patch(services: Services, caller: Caller, request: Reje
             data={"counter_patch_id": patch.id, "reason": request.reason},
             rows=Rows(decision=CounterPatchEnd(patch.id, REJECTED, request.reason, now)),
         )
-        return views.answer(CounterPatchDecided, services.waits, written, counter_patch_id=patch.id)
+        return views.answer(CounterPatchDecided, services.waits, unit, written, counter_patch_id=patch.id)
 
     return await transact(services, caller, work)
 

@@ -80,9 +80,9 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
                 data={"message_id": request.resolves, "resolved_by": message_id},
                 rows=Rows(resolved=(request.resolves, message_id)),
             )
-        return views.answer(MessageSent, services.waits, written, message_id=message_id)
+        return views.answer(MessageSent, services.waits, unit, written, message_id=message_id)
 
-    return await transact(services, caller, work)
+    return await transact(services, caller, work, beside_others=True)
 
 
 def _enter(services: Services, before: Review, caller: Caller, request: AddMessage) -> tuple[str, Review]:
@@ -147,7 +147,7 @@ def read_page(
         review_id=review.id,
         entries=tuple(_entry(unit, rows.get_entry(unit, review.id, kind, entry_id)) for kind, entry_id, _, _ in listed),
         next_page=pages.encode(services, listed[-1][2], listed[-1][3]) if len(found) > limit else None,
-        cursor=services.waits.cursor(review.event_seq),
+        cursor=services.waits.cursor(review.event_seq, unit),
     )
 
 

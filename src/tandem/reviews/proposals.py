@@ -74,7 +74,8 @@ async def _create(services: Services, caller: Caller, request: CreateReview) -> 
         written = open_in(unit, services, caller, review_id, project, request, content)
         return _created(unit, services, written, content)
 
-    return await transact(services, caller, work)
+    # One that is perhaps there already has to be looked for alone.
+    return await transact(services, caller, work, beside_others=not request.reuse)
 
 
 async def _revise(services: Services, caller: Caller, request: CreateReview) -> ReviewCreated:
@@ -268,6 +269,7 @@ def _created(
     return views.answer(
         ReviewCreated,
         services.waits,
+        unit,
         review,
         validated=bool(review.validated),
         priority=PRIORITIES[review.priority],

@@ -42,33 +42,37 @@ async def get_review_status(services: Services, caller: Caller, request: GetRevi
     """
     side: Side | None = None if request.wake_on == "any" else "reviewer" if caller.role == "reviewer" else "proposer"
     hub = services.waits
-    after = hub.place(request.cursor)
+    given = hub.read(request.cursor)
+    after: int | None = None
+    cursor = request.cursor
 
     was_stuck: bool | None = None
 
-    def find(unit: Unit) -> tuple[Review, ReviewStatus]:
+    def find(unit: Unit) -> tuple[Review, ReviewStatus, int | None]:
         review = reviews.get(unit, request.review_id, request.project)
-        if after is not None and after > review.event_seq:
-            hub.check_place(after, events.head(unit)[1])
-        return review, views.status(unit, services, review, hub.cursor(review.event_seq), changed=False)
+        place = hub.place_among(unit, given, review.id) if given else after
+        if place is not None and place > review.event_seq:
+            hub.check_place(place, events.head(unit)[1])
+        status = views.status(unit, services, review, hub.cursor(review.event_seq, unit), changed=False)
+        return review, status, place
 
     async def look() -> tuple[ReviewStatus, bool]:
-        nonlocal after, was_stuck
-        review, status = await services.store.read(find)
+        nonlocal after, cursor, was_stuck
+        review, status, after = await services.store.read(find)
         is_stuck = status.no_reviewer is not None and status.no_reviewer.needs_person and side != "reviewer"
         gets_stuck, was_stuck = is_stuck and was_stuck is False, is_stuck
         is_due = side is None or review.turn in (side, None)
         if after is None and side is None:
             # Without a cursor, "any" means any event from now on.
-            after = review.event_seq
+            after, cursor = review.event_seq, status.cursor
             is_new = not request.wait
         else:
             is_new = after is None or review.event_seq > after
         moved = is_new and (is_due or not request.wait)
         # While it is not the waiter's turn the cursor stays, so that a later wait misses nothing.
-        place = review.event_seq if moved or not request.wait or after is None else after
+        stays = request.wait and not moved and after is not None
         moved = moved or (request.wait and gets_stuck)
-        return replace(status, cursor=hub.cursor(place), changed=moved), moved
+        return replace(status, cursor=cursor if stays and cursor else status.cursor, changed=moved), moved
 
     return await look_or_wait(services, request.review_id, look, request, *_OF_POOLS)
 
@@ -107,7 +111,7 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
         listed = rows.list_verdicts(unit, review.id)
         verdicts, decisions = dict(listed), dict(one for one in listed if one[1] != "comment")
         full = FullReview(
-            status=views.status(unit, services, review, services.waits.cursor(review.event_seq), changed=True),
+            status=views.status(unit, services, review, services.waits.cursor(review.event_seq, unit), changed=True),
             proposal=shown,
             rounds=tuple(
                 answer.shown(RoundRow, one, verdict=verdicts.get(one.round), decision=decisions.get(one.round))
@@ -234,7 +238,7 @@ def _has_news(unit: Unit, project: str | None, status: str | None, after: int, n
     """Whether an event after a place may have changed a list; in doubt, yes."""
     if newest <= after:
         return False
-    recent = events.list_after(unit, after, _LOOK_BACK, project=project)
+    recent = events.list_after(unit, after, _LOOK_BACK, until=newest, project=project)
     if len(recent) == _LOOK_BACK:
         return True
     return any(event.is_of_review and (status is None or status in (event.old, event.new)) for event in recent)
@@ -251,9 +255,9 @@ async def close_review(services: Services, caller: Caller, request: CloseReview)
     def work(unit: Unit) -> ReviewClosed:
         before = reviews.get(unit, request.review_id, request.project, lock=True)
         after = close_in(unit, services, before, caller.agent or before.proposer_id, request.reason)
-        return views.answer(ReviewClosed, services.waits, after)
+        return views.answer(ReviewClosed, services.waits, unit, after)
 
-    return await transact(services, caller, work)
+    return await transact(services, caller, work, beside_others=True)
 
 
 def close_in(unit: Unit, services: Services, before: Review, actor: str, reason: str | None) -> Review:

@@ -20,6 +20,7 @@ from tandem.reviews.statistics import OPEN_PREFIX
 from tandem.store import events, pages
 from tandem.store.base import Unit
 from tandem.store.context import Services, look_or_wait
+from tandem.store.event import FOREVER
 from tandem.store.waits import topic
 
 _TIMELINE_LIMIT = 100_000
@@ -45,7 +46,7 @@ async def get_review_timeline(services: Services, _caller: Caller, request: GetR
         return Timeline(
             review.id,
             tuple(views.event(event, hub) for event in found),
-            services.waits.cursor(review.event_seq),
+            services.waits.cursor(review.event_seq, unit),
         )
 
     return await services.store.read(work)
@@ -80,7 +81,7 @@ async def get_activity_feed(services: Services, caller: Caller, request: GetActi
         following = pages.encode(services, end) if end else None
         # What was not looked through may be news: the next page has it.
         newest_seen = shown[0][0].event_seq if shown else floor
-        is_news = after is not None and newest_seen > after
+        is_news = after is not None and newest_seen > after and newest > after
         return ActivityFeed(entries, following, hub.cursor(newest), changed=is_news)
 
     async def look() -> tuple[ActivityFeed, bool]:
@@ -105,33 +106,38 @@ async def get_audit_log(services: Services, caller: Caller, request: GetAuditLog
     pages.check_limit(services, limit)
     hub = services.waits
     project = request.project or caller.project
-    after = hub.place(request.cursor)
+    given = hub.read(request.cursor)
 
     def work(unit: Unit) -> AuditPage:
-        newest = hub.newest(unit, after)
+        # The events of one review are in order whatever others do.
+        until = unit.settled if request.review_id is None else FOREVER
+        after = hub.place_among(unit, given, request.review_id or "")
+        newest = max(hub.newest(unit, after), after or 0)
         filters = {"project": project, "subject": request.review_id, "kind": request.kind, "actor": request.actor}
         if after is None:
-            found, more = events.list_newest(unit, limit, **filters), False
+            found, more = events.list_newest(unit, limit, until=until, **filters), False
         else:
-            ahead, stopped = events.list_scanned(unit, after, limit + 1, **filters)
+            ahead, stopped = events.list_scanned(unit, after, limit + 1, until=until, **filters)
             for _ in range(_SCANS - 1):
                 if ahead or stopped is None:
                     break
-                ahead, stopped = events.list_scanned(unit, stopped, limit + 1, **filters)
+                ahead, stopped = events.list_scanned(unit, stopped, limit + 1, until=until, **filters)
             found, more = ahead[:limit], len(ahead) > limit or stopped is not None
             newest = found[-1].seq if len(ahead) > limit else newest if stopped is None else stopped
+        if found and not more:
+            newest = max(newest, found[-1].seq)
         return AuditPage(
             tuple(views.event(event, hub) for event in found),
-            hub.cursor(newest),
+            hub.cursor(newest, unit),
             changed=bool(found),
             more=more,
         )
 
     async def look() -> tuple[AuditPage, bool]:
-        nonlocal after
+        nonlocal given
         answer = await services.store.read(work)
         # A wait goes on from here: of the newest alone, what it is for may not be one any more.
-        after = hub.place(answer.cursor)
+        given = hub.read(answer.cursor)
         return answer, answer.changed or answer.more
 
     return await look_or_wait(services, request.review_id or topic(project=project), look, request)

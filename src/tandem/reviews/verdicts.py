@@ -87,10 +87,17 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         if facts is not None and patch_id is not None:
             written = _offer(unit, written, given, current, facts, patch_id, caller.agent)
         return views.answer(
-            VerdictGiven, services.waits, written, verdict=verdict, verdict_id=verdict_id, counter_patch_id=patch_id
+            VerdictGiven,
+            services.waits,
+            unit,
+            written,
+            verdict=verdict,
+            verdict_id=verdict_id,
+            counter_patch_id=patch_id,
         )
 
-    return await transact(services, caller, work)
+    # What speaks against a review is noted of its plan, too, which other reviews belong to.
+    return await transact(services, caller, work, beside_others=verdict in (APPROVED, COMMENT))
 
 
 def _checked(services: Services, request: SubmitVerdict) -> str:

@@ -29,9 +29,10 @@ def files_from(text: str) -> tuple[AffectedFile, ...]:
     return tuple(AffectedFile(**item) for item in orjson.loads(text))
 
 
-def answer(kind: type[T], hub: WaitHub, review: Review, /, **stated: Any) -> T:
+def answer(kind: type[T], hub: WaitHub, unit: Unit, review: Review, /, **stated: Any) -> T:
     """An answer about a review as a write left it, with the cursor for what comes next."""
-    return shown(kind, review, review_id=review.id, status=review.state, cursor=hub.cursor(review.event_seq), **stated)
+    cursor = hub.cursor(review.event_seq, unit)
+    return shown(kind, review, review_id=review.id, status=review.state, cursor=cursor, **stated)
 
 
 def replacement(unit: Unit, record: CounterPatch) -> dict[str, str | None]:

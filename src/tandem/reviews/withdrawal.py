@@ -75,7 +75,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
         for participant in services.participants:
             participant.decided(unit, services, decision)
         return views.answer(
-            ApprovalWithdrawn, services.waits, written, commits=landed.commits, branches=landed.branches
+            ApprovalWithdrawn, services.waits, unit, written, commits=landed.commits, branches=landed.branches
         )
 
     return await transact(services, caller, work)

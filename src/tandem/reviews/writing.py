@@ -187,15 +187,15 @@ def _write_rows(unit: Unit, rows: Rows) -> None:
     if rows is NO_ROWS:
         return
     if rows.round:
-        unit.execute(_insert_round, **_as_row(rows.round))
+        unit.put(_insert_round, **_as_row(rows.round))
     if rows.verdict:
-        unit.execute(_insert_verdict, **_as_row(rows.verdict))
+        unit.put(_insert_verdict, **_as_row(rows.verdict))
     for message in rows.messages:
-        unit.execute(_insert_message, **_as_row(message))
+        unit.put(_insert_message, **_as_row(message))
     if rows.counter_patch:
-        unit.execute(_insert_counter_patch, **_as_row(rows.counter_patch))
+        unit.put(_insert_counter_patch, **_as_row(rows.counter_patch))
     if rows.decision:
-        unit.execute(
+        unit.put(
             _decide_counter_patch,
             key=rows.decision.id,
             new_status=rows.decision.status,
@@ -203,17 +203,17 @@ def _write_rows(unit: Unit, rows: Rows) -> None:
             new_decided_at=rows.decision.decided_at,
         )
     if rows.resolved:
-        unit.execute(_resolve_message, key=rows.resolved[0], new_resolved_by=rows.resolved[1])
+        unit.put(_resolve_message, key=rows.resolved[0], new_resolved_by=rows.resolved[1])
     if rows.rollback:
         _write_rollback(unit, rows.rollback._asdict())
     for check in rows.checks:
-        unit.execute(_put_check, **check._asdict())
+        unit.put(_put_check, **check._asdict())
 
 
 def _write_rollback(unit: Unit, row: dict[str, Any]) -> None:
-    unit.execute(_insert_rollback, **row)
+    unit.put(_insert_rollback, **row)
     for taken in taken_back_by(row):
-        unit.execute(_insert_taken_back, **taken)
+        unit.put(_insert_taken_back, **taken)
 
 
 def _write_approval(unit: Unit, before: Review | None, after: Review) -> None:
@@ -222,12 +222,12 @@ def _write_approval(unit: Unit, before: Review | None, after: Review) -> None:
     if was == after.approved_round:
         return
     if was is not None:
-        unit.execute(_delete_approval, key=after.id)
-        unit.execute(_delete_approved_paths, key=after.id)
+        unit.put(_delete_approval, key=after.id)
+        unit.put(_delete_approved_paths, key=after.id)
     if after.approved_round is None or after.digest is None:
         return
     found, path = unit.all(_get_changes, review_id=after.id, round=after.approved_round)[0]
-    unit.execute(
+    unit.put(
         _insert_approval,
         project=after.project,
         digest=after.digest,
@@ -235,7 +235,7 @@ def _write_approval(unit: Unit, before: Review | None, after: Review) -> None:
         round=after.approved_round,
     )
     for change in orjson.loads(found):
-        unit.execute(
+        unit.put(
             _insert_approved_path,
             project=after.project,
             review_id=after.id,

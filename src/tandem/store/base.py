@@ -1,7 +1,9 @@
 """What the two databases have in common: the unit of work, and how a store is asked to run one.
 
 StoreError
-└── Conflict    a unit broke a constraint of the database (unique, foreign key, not null, check)
+├── Conflict    a unit broke a constraint of the database (unique, foreign key, not null, check)
+└── RunAgain    others were in the way; no caller sees it
+    └── RunAlone
 """
 
 from __future__ import annotations
@@ -52,6 +54,14 @@ class Conflict(StoreError):
     """A unit broke a constraint; nothing of it was kept. The cause is the driver's error."""
 
 
+class RunAgain(StoreError):
+    """Others were in the way, nothing of the unit was kept, and the same unit may well succeed."""
+
+
+class RunAlone(RunAgain):
+    """The unit began beside others, and found that it has to be alone."""
+
+
 class Unit(Protocol):
     """One transaction, as its function sees it: synchronous, in one thread, and gone afterwards.
 
@@ -69,8 +79,34 @@ class Unit(Protocol):
         """What the hashes of this store's events are made with."""
         ...
 
+    @property
+    def settled(self) -> int:
+        """The place in the log behind which nothing can come in any more: there all events are, and here they show."""
+        ...
+
+    def be_alone(self) -> None:
+        """Let nobody else write before this transaction ends; a unit that began beside others is run again alone."""
+        ...
+
+    def take_seq(self) -> int | None:
+        """The number of the next event where the transaction gives it; null where `log_head` counts them."""
+        ...
+
+    @property
+    def slot(self) -> int:
+        """Which slot of the counters it adds to, so that those who write at the same time wait for each other less."""
+        ...
+
     def execute(self, statement: Statement, **params: Any) -> int:
         """Run a statement for its effect; how many rows it touched."""
+        ...
+
+    def put(self, statement: Statement, **params: Any) -> None:
+        """Run a statement of which nothing is asked: perhaps later, on the way with the next one or the commit."""
+        ...
+
+    def put_one(self, statement: Statement, **params: Any) -> None:
+        """As `put`; unless it changes one row nothing of this unit is kept, and where it may help it runs again."""
         ...
 
     def one_or_none(self, statement: Statement, **params: Any) -> Row | None:
@@ -128,8 +164,12 @@ class Store(ABC):
         self._opened = False
         self._closed = False
 
-    async def write(self, fn: Callable[[Unit], T]) -> T:
+    async def write(self, fn: Callable[[Unit], T], *, beside_others: bool = False) -> T:
         """Run `fn` in a transaction; when this returns, it is committed.
+
+        With `beside_others`, other units that say so may write at the same time, where there are several writers. What
+        such a unit decides may rest on rows that it has locked, on what it inserts, and on what only units write that
+        do not say so: nothing else stays as it was seen.
 
         If the awaiting task is cancelled before the unit began it never runs; later it is completed.
 
@@ -138,7 +178,7 @@ class Store(ABC):
             Unavailable: The database cannot do it now.
             Exception: Whatever `fn` raised; its unit was rolled back, and no other.
         """
-        return await self._done(fn, self._writes, "store.write")
+        return await self._done(fn, self._writes, "store.write", beside_others=beside_others)
 
     async def read(self, fn: Callable[[Unit], T]) -> T:
         """Run `fn` on a consistent snapshot that it cannot change.
@@ -149,8 +189,8 @@ class Store(ABC):
         """
         return await self._done(fn, self._reads, "store.read")
 
-    async def _done(self, fn: Callable[[Unit], T], inbox: WorkQueue, name: str) -> T:
-        job = Job(fn, asyncio.get_running_loop())
+    async def _done(self, fn: Callable[[Unit], T], inbox: WorkQueue, name: str, *, beside_others: bool = False) -> T:
+        job = Job(fn, asyncio.get_running_loop(), beside_others=beside_others)
         answer: T
         if self.span is None:
             inbox.put(job)
@@ -216,6 +256,10 @@ class Store(ABC):
     async def now_us(self) -> int | None:
         """The database's own time, by which all its nodes go; null where it is this machine's."""
         return None
+
+    def settle(self, place: int) -> None:
+        """Take note of a place in the log behind which nothing can come in any more; see `Unit.settled`."""
+        del place
 
     def is_missing(self) -> bool:
         """Whether opening the store would make a new database, as far as that can be told before."""

@@ -27,8 +27,9 @@ _DEFAULTS: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
 }
-# Units are short and have nothing to wait for; what takes longer is a fault, and holds up others.
-_SETTINGS: Final = {"lock_timeout": "10s", "statement_timeout": "30s", "idle_in_transaction_session_timeout": "30s"}
+# Units are short and have nothing to wait for; what takes longer is a fault, and holds up others. A broker that was
+# paused within one holds up everybody who has to be alone, and who gives up after the time for a lock.
+_SETTINGS: Final = {"lock_timeout": "10s", "statement_timeout": "30s", "idle_in_transaction_session_timeout": "5s"}
 _PREPARED_MAX: Final = 512
 _COMMIT_WAITS: Final[dict[str, LiteralString]] = {
     "normal": "SET synchronous_commit = off",

@@ -94,6 +94,7 @@ async def transact(
     work: Callable[[Unit], T],
     *,
     kept: Callable[[T], object] = lambda answer: answer,
+    beside_others: bool = False,
 ) -> T:
     """Run a unit of work that writes, once per idempotency key.
 
@@ -101,6 +102,7 @@ async def transact(
         services: The services.
         caller: Who asks, and under which key.
         work: What to do.
+        beside_others: Whether others may write meanwhile; see `Store.write`.
         kept: What is stored of the answer for a repetition: one with secrets is kept without them.
 
     Raises:
@@ -109,7 +111,7 @@ async def transact(
     """
     key = caller.key
     if key is None:
-        return await services.store.write(work)
+        return await services.store.write(work, beside_others=beside_others)
 
     def keyed(unit: Unit) -> T:
         if not idempotency.reserve(unit, key, services.clock.now_us()):
@@ -118,7 +120,7 @@ async def transact(
         idempotency.complete(unit, key, envelope(kept(answer)).decode())
         return answer
 
-    return await services.store.write(keyed)
+    return await services.store.write(keyed, beside_others=beside_others)
 
 
 async def amend(services: Services, caller: Caller, answer: object) -> None:
@@ -126,7 +128,7 @@ async def amend(services: Services, caller: Caller, answer: object) -> None:
     key = caller.key
     if key is not None:
         body = envelope(answer).decode()
-        await services.store.write(lambda unit: idempotency.complete(unit, key, body))
+        await services.store.write(lambda unit: idempotency.complete(unit, key, body), beside_others=True)
 
 
 async def find_answer(services: Services, key: Key) -> str | None:
@@ -158,7 +160,7 @@ async def keep_refusal(services: Services, key: Key, body: bytes) -> str:
         idempotency.complete(unit, key, body.decode())
         return body.decode()
 
-    return await services.store.write(keep)
+    return await services.store.write(keep, beside_others=True)
 
 
 def envelope(answer: object) -> bytes:

@@ -15,6 +15,18 @@ Seal = Callable[[bytes], str]
 GENESIS = ""
 """What the first event of a subject chains to."""
 
+FOREVER = 2**62
+"""A place behind all events that there will ever be."""
+
+MOST_EVENTS = 4_095
+"""Of one transaction on PostgreSQL, where the numbers of events are the transaction's id and twelve more bits."""
+
+
+def place_before(base: int, transaction: int) -> int:
+    """The place in the log before the first event of a transaction on PostgreSQL; `base` is where the log began."""
+    return base + transaction * (MOST_EVENTS + 1)
+
+
 LOG_SUBJECT = "log"
 """The subject of events about the log itself."""
 
@@ -150,7 +162,8 @@ class Event(NamedTuple):
     """One event. Field order is the column order of its table.
 
     Attributes:
-        seq: Position in the log; given in commit order, so it is the cursor of every wait.
+        seq: Position in the log, and so the cursor of every wait. In the order of commits on SQLite, and of one subject
+            everywhere; see `Unit.settled`.
         at: Microseconds since the epoch, UTC.
         project: The project it belongs to; empty for the log's own.
         subject: What it happened to: a review's id, `cycle:<id>`, `session:<id>`, `key:<project>/<workflow>/<role>`,
@@ -225,7 +238,7 @@ ALL_TIME = ""
 class CounterMove(NamedTuple):
     """One counter and how far it moves; sorted, in the order in which counters are locked.
 
-    Field order is the column order of the counters' table.
+    Field order is the column order of the counters' table, but for the slot.
 
     Attributes:
         day: ISO date in UTC, or `ALL_TIME`.

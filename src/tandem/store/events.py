@@ -5,22 +5,44 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, select, text, update
 
 from tandem.store import tables
 from tandem.store.base import Unit
-from tandem.store.event import GENESIS, Event, Seal
+from tandem.store.event import FOREVER, GENESIS, Event, Seal, place_before
 from tandem.store.statement import Statement, insert_if_new
 
 _e = tables.events.c
 _head = Statement(select(tables.log_head).where(tables.log_head.c.id == 1))
-_lock_head = Statement(select(tables.log_head.c.seq).where(tables.log_head.c.id == 1).with_for_update())
 _set_checkpoint = Statement(
     update(tables.log_head)
     .where(tables.log_head.c.id == 1)
     .values(checkpoint_seq=bindparam("new_checkpoint_seq"), event_hash=bindparam("new_event_hash"))
 )
-_newest_of = Statement(select(_e.seq).where(_e.project == bindparam("project")).order_by(_e.seq.desc()).limit(1))
+_newest_of = Statement(
+    select(_e.seq)
+    .where(_e.project == bindparam("project"), _e.seq <= bindparam("until"))
+    .order_by(_e.seq.desc())
+    .limit(1)
+)
+_ends = Statement(
+    select(
+        tables.log_head.c.log_id,
+        select(_e.seq).order_by(_e.seq.desc()).limit(1).scalar_subquery(),
+        select(_e.seq).where(_e.seq <= bindparam("settled")).order_by(_e.seq.desc()).limit(1).scalar_subquery(),
+    ).where(tables.log_head.c.id == 1)
+)
+_subject_of = Statement(select(_e.subject).where(_e.seq == bindparam("seq")))
+_set_base = Statement(update(tables.log_head).where(tables.log_head.c.id == 1).values(seq=bindparam("new_seq")))
+_find_settled = Statement(
+    text(
+        # Transactions of other databases write nothing here. Whose end came between the two looks is taken for ours.
+        "SELECT min(running) FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS running"
+        " UNION ALL SELECT x::text::bigint FROM pg_snapshot_xip(pg_current_snapshot()) AS x WHERE NOT EXISTS"
+        " (SELECT FROM pg_stat_activity WHERE datname <> current_database()"
+        " AND backend_xid::text::bigint = x::text::bigint % 4294967296)) AS here"
+    )
+)
 _set_keyed = Statement(
     update(tables.log_head)
     .where(tables.log_head.c.id == 1)
@@ -29,7 +51,6 @@ _set_keyed = Statement(
 _find_hash = Statement(select(_e.hash).where(_e.seq == bindparam("seq")))
 _FILTERS = ("project", "subject", "kind", "actor")
 _INDEXED = ("project", "subject")
-_FOREVER = 2**62
 SCAN_LIMIT = 5_000
 """Events that one page looks through at most where it is filtered by what has no index."""
 
@@ -88,10 +109,37 @@ def find_id(unit: Unit) -> str | None:
     return None if row is None else str(row[1])
 
 
-def head(unit: Unit) -> tuple[str, int]:
-    """Which log this is, and the number of its newest event."""
-    found = read_head(unit)
-    return found.log_id, found.seq
+def head(unit: Unit) -> tuple[str, int, int]:
+    """Which log this is, the number of its newest event, and of the newest one behind which none can come in."""
+    row = unit.one_or_none(_ends, settled=unit.settled)
+    if row is None:
+        raise LookupError("the log has no head; the database was not made by Tandem")
+    return row[0], row[1] or 0, row[2] or 0
+
+
+def find_settled(unit: Unit) -> int:
+    """`Unit.settled`, as far as it can be told with an effort: whatever goes on in other databases of the server."""
+    if unit.dialect != "postgresql":
+        return FOREVER
+    row = unit.one_or_none(_find_settled)
+    return unit.settled if row is None else max(unit.settled, place_before(read_head(unit).seq, int(row[0])))
+
+
+def correct_numbers(unit: Unit) -> None:
+    """Have the next numbers come after all that there are, whatever database this is a copy of."""
+    _, newest, _ = head(unit)
+    following = unit.take_seq()
+    if following is None:
+        if newest > read_head(unit).seq:
+            unit.execute(_set_base, new_seq=newest)
+    elif following <= newest:
+        unit.execute(_set_base, new_seq=read_head(unit).seq + newest - following + 1)
+
+
+def find_subject(unit: Unit, seq: int) -> str | None:
+    """What an event is about, by its number."""
+    row = unit.one_or_none(_subject_of, seq=seq)
+    return row[0] if row else None
 
 
 def read_head(unit: Unit) -> Head:
@@ -109,14 +157,14 @@ def find_hash(unit: Unit, seq: int) -> str | None:
 
 
 def newest_of(unit: Unit, project: str) -> int:
-    """The number of a project's newest event; 0 if it has none."""
-    row = unit.one_or_none(_newest_of, project=project)
+    """The number of a project's newest event that is settled; 0 if it has none."""
+    row = unit.one_or_none(_newest_of, project=project, until=unit.settled)
     return int(row[0]) if row is not None else 0
 
 
 def lock(unit: Unit) -> None:
-    """Let nobody else write an event before this transaction ends: for decisions on what is not there yet."""
-    unit.one_or_none(_lock_head)
+    """Let nobody else write before this transaction ends: for decisions on what is not there yet."""
+    unit.be_alone()
 
 
 def set_keyed(unit: Unit, log_id: str, seq: int) -> None:
@@ -129,26 +177,30 @@ def set_checkpoint(unit: Unit, seq: int, event_hash: str) -> None:
     unit.execute(_set_checkpoint, new_checkpoint_seq=seq, new_event_hash=event_hash)
 
 
-def list_after(unit: Unit, after: int, limit: int, **filters: str | None) -> list[Event]:
+def list_after(unit: Unit, after: int, limit: int, *, until: int = FOREVER, **filters: str | None) -> list[Event]:
     """Events after a number, oldest first; filters are `project`, `subject`, `kind`, `actor`."""
-    return list_scanned(unit, after, limit, **filters)[0]
+    return list_scanned(unit, after, limit, until=until, **filters)[0]
 
 
-def list_scanned(unit: Unit, after: int, limit: int, **filters: str | None) -> tuple[list[Event], int | None]:
+def list_scanned(
+    unit: Unit, after: int, limit: int, *, until: int = FOREVER, **filters: str | None
+) -> tuple[list[Event], int | None]:
     """As `list_after`, and the number at which a filtered scan stopped early; null when it reached the end."""
     params = _given(filters)
     end = _find_scan_end(unit, params, after=after, newest_first=False)
     statement = _page(tuple(params), newest_first=False)
-    rows = unit.all(statement, after=after, until=_FOREVER if end is None else end, limit=limit, **params)
+    if end is not None and end >= until:
+        end = None
+    rows = unit.all(statement, after=after, until=until if end is None else end, limit=limit, **params)
     return [Event(*row) for row in rows], end
 
 
-def list_newest(unit: Unit, limit: int, **filters: str | None) -> list[Event]:
+def list_newest(unit: Unit, limit: int, *, until: int = FOREVER, **filters: str | None) -> list[Event]:
     """The newest events, oldest first; filtered by what has no index, of the newest `SCAN_LIMIT` ones."""
     params = _given(filters)
     end = _find_scan_end(unit, params, after=0, newest_first=True)
     statement = _page(tuple(params), newest_first=True)
-    rows = unit.all(statement, after=end - 1 if end else 0, until=_FOREVER, limit=limit, **params)
+    rows = unit.all(statement, after=end - 1 if end else 0, until=until, limit=limit, **params)
     return [Event(*row) for row in reversed(rows)]
 
 

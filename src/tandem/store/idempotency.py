@@ -57,7 +57,7 @@ def find(unit: Unit, key: Key) -> tuple[str, str | None] | None:
 
 def complete(unit: Unit, key: Key, answer: str) -> None:
     """Keep the answer for the next call with this key."""
-    unit.execute(_complete, new_answer=answer, **_of(key))
+    unit.put(_complete, new_answer=answer, **_of(key))
 
 
 def purge(unit: Unit, before_us: int) -> int:

@@ -20,10 +20,13 @@ _log = logging.getLogger(__name__)
 class Job:
     """One unit of work and whoever waits for its answer."""
 
-    __slots__ = ("answer", "error", "fn", "loop", "result")
+    __slots__ = ("answer", "beside_others", "error", "fn", "loop", "result")
 
-    def __init__(self, fn: Callable[[Any], Any], loop: asyncio.AbstractEventLoop | None) -> None:
+    def __init__(
+        self, fn: Callable[[Any], Any], loop: asyncio.AbstractEventLoop | None, *, beside_others: bool = False
+    ) -> None:
         self.fn = fn
+        self.beside_others = beside_others
         self.loop = loop
         # An asyncio future in the caller's loop, or one of `concurrent.futures` for a blocking caller.
         self.answer: Any = loop.create_future() if loop else Future()

@@ -15,7 +15,7 @@ from sqlalchemy import Table, bindparam, insert, update
 from sqlalchemy.dialects import postgresql
 
 from tandem.store import tables
-from tandem.store.base import Unit
+from tandem.store.base import RunAgain, Unit
 from tandem.store.event import GENESIS, CounterMove, Event
 from tandem.store.statement import Statement, insert_if_new
 
@@ -121,7 +121,7 @@ def keep_content(unit: Unit, body: str | None) -> str | None:
     if body is None:
         return None
     name = content_id(body)
-    unit.execute(_insert_content, id=name, body=body)
+    unit.put(_insert_content, id=name, body=body)
     return name
 
 
@@ -184,9 +184,11 @@ def write(  # noqa: PLR0913 one for each column of the event
             previous=before.event_hash if before else GENESIS,
         ),
     )
+    if before is not None:
+        check_order(before.event_seq, event)
     written = after._replace(event_seq=event.seq, event_hash=event.hash)
     if before is None:
-        unit.execute(_insert(table), **written._asdict())
+        unit.put(_insert(table), **written._asdict())
     else:
         _write_changes(unit, table, before, written)
     return written
@@ -194,27 +196,38 @@ def write(  # noqa: PLR0913 one for each column of the event
 
 def _write_changes(unit: Unit, table: Table, before: Logged, after: Logged) -> None:
     row, changed = after._asdict(), changes(before, after, but=())
-    touched = unit.execute(
+    unit.put_one(
         _update(table, tuple(changed)),
         expected_seq=before.event_seq,
         **{f"key_{name}": row[name] for name in _keys(table)},
         **{f"new_{name}": value for name, value in changed.items()},
     )
-    if touched != 1:
-        raise LookupError(f"{after.subject} changed within its own transaction")
 
 
 def append(unit: Unit, draft: Event) -> Event:
     """Append one event to the log, sealed; a draft with the number 0 is given the next one."""
     numbered = draft if draft.seq else draft._replace(seq=take_seq(unit))
     event = numbered._replace(kind=str(draft.kind)).sealed(unit.seal)
-    unit.execute(_insert_event, **event._asdict())
+    unit.put(_insert_event, **event._asdict())
     unit.on_commit(event.seq)
     return event
 
 
+def check_order(before: int, event: Event) -> None:
+    """Keep a subject's events in the order of their numbers, in which they are chained.
+
+    Raises:
+        RunAgain: A transaction that began later was faster.
+    """
+    if event.seq <= before:
+        raise RunAgain(f"event {before} of {event.subject} came before event {event.seq}")
+
+
 def take_seq(unit: Unit) -> int:
-    """The next number of the log; nobody else gets one until this transaction ends."""
+    """The next number of the log: of the transaction, or of all of them, in turns."""
+    given = unit.take_seq()
+    if given is not None:
+        return given
     row = unit.one_or_none(_next_seq)
     if row is None:
         raise LookupError("the log has no head; the database was not made by Tandem")
@@ -225,5 +238,5 @@ def count(unit: Unit, moved: list[CounterMove]) -> None:
     """Move counters; those of one event, in lock order."""
     if not moved:
         return
-    params = zip(_counter_parameters(len(moved)), chain.from_iterable(moved), strict=True)
-    unit.execute(_move_counters(len(moved)), **dict(params))
+    values = chain.from_iterable((*move.key, unit.slot, *move[5:]) for move in moved)
+    unit.put(_move_counters(len(moved)), **dict(zip(_counter_parameters(len(moved)), values, strict=True)))

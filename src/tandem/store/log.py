@@ -150,6 +150,7 @@ async def begin(store: Store, clock: Clock, record: Record) -> None:
             return KnownLog(head.log_id, event.seq, event.hash)
         return None
 
+    await store.write(lambda unit: None if events.find_id(unit) is None else events.correct_numbers(unit))
     newest = await store.write(work)
     if newest is not None:
         await asyncio.to_thread(record.write, newest)
@@ -164,11 +165,12 @@ def _begin_keys(unit: Unit, head: events.Head, known: KnownLog | None, now_us: i
             setting="database_url",
         )
     newest = events.list_newest(unit, 1)
+    last = newest[-1].seq if newest else 0
     facts = {
         "first": 1,
-        "last": head.seq,
-        "events": sum(1 for _ in read(unit, 0, head.seq)),
-        "chain": content_chain(read(unit, 0, head.seq)),
+        "last": last,
+        "events": sum(1 for _ in read(unit, 0, last)),
+        "chain": content_chain(read(unit, 0, last)),
         "vouches": True,
         "another_key": bool(newest) and not newest[0].is_intact(unkeyed),
     }

@@ -12,16 +12,18 @@ from tandem.errors import Unavailable
 from tandem.store.advisory import AdvisoryLocks
 from tandem.store.base import Store, StoreStatistics
 from tandem.store.connector import Connector
-from tandem.store.listener import Listener
-from tandem.store.postgres_unit import translated
-from tandem.store.postgres_worker import READ, WRITE, PostgresWorker
+from tandem.store.listener import Announcer, Listener
+from tandem.store.postgres_unit import ALONE, BESIDE_OTHERS, READING, Beginning, translated
+from tandem.store.postgres_worker import Horizon, PostgresWorker
 from tandem.store.statement import Statement
+from tandem.store.tables import log_head
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from tandem.store.base import Unit
     from tandem.store.event import Seal
+    from tandem.store.jobs import WorkQueue
     from tandem.store.schema import Schema
 
 _NOW = Statement(select(cast(func.extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)))
@@ -41,15 +43,28 @@ class PostgresStore(Store):
         self._locks = AdvisoryLocks(self._connector)
         node = uuid.uuid4().hex
         self._listener = Listener(self._connector, self._delivery, node)
+        self._announcer = Announcer(self._connector, node)
+        self._horizon = Horizon()
         writers = max(1, connections // 2)
-        self._writers = [
-            PostgresWorker(self._connector, self._writes, self._delivery, begin=WRITE, node=node, seal=seal)
-            for _ in range(writers)
-        ]
-        self._readers = [
-            PostgresWorker(self._connector, self._reads, self._delivery, begin=READ, node=node, seal=seal)
-            for _ in range(max(1, connections - writers))
-        ]
+        self._writers = [self._worker(self._writes, ALONE, BESIDE_OTHERS) for _ in range(writers)]
+        self._readers = [self._worker(self._reads, READING, READING) for _ in range(max(1, connections - writers))]
+
+    def _worker(self, inbox: WorkQueue, *beginnings: Beginning) -> PostgresWorker:
+        has_log = log_head.name in self._schema.metadata.tables
+        alone, beside_others = (one if has_log else one._replace(place=None) for one in beginnings)
+        return PostgresWorker(
+            self._connector,
+            inbox,
+            self._delivery,
+            beginnings=(alone, beside_others),
+            horizon=self._horizon,
+            announce=self._announcer.announce,
+            seal=self._seal,
+        )
+
+    def settle(self, place: int) -> None:
+        """See `Store`."""
+        self._horizon.place = max(self._horizon.place, place)
 
     async def now_us(self) -> int | None:
         """See `Store`."""
@@ -73,14 +88,17 @@ class PostgresStore(Store):
             raise Unavailable(f"PostgreSQL does not take the schema: {translated(exc)}") from exc
         self._listener.open()
         self._run_thread(self._listener.run, "tandem-store-listener")
+        self._run_thread(self._announcer.run, "tandem-store-announcer")
         for number, worker in enumerate([*self._writers, *self._readers]):
             self._run_thread(worker.run, f"tandem-store-{number}")
 
     def _stop(self) -> None:
         self._reads.close(len(self._readers))
         self._writes.close(len(self._writers))
-        for thread in self._threads[1:]:
+        for thread in self._threads[2:]:
             thread.join()
+        self._announcer.end()
+        self._threads[1].join()
         self._locks.end()
         self._listener.end()
         self._threads[0].join()

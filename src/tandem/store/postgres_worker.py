@@ -5,24 +5,25 @@ from __future__ import annotations
 import logging
 import random
 import time
-from typing import TYPE_CHECKING, Final, LiteralString
+from typing import TYPE_CHECKING, Final
 
 import psycopg
 
 from tandem.errors import Unavailable
-from tandem.store.base import HIDDEN_ERROR, Row, StoreError, StoreStatistics, outcome_unknown
-from tandem.store.listener import commit_with_notice
-from tandem.store.postgres_unit import RUN_AGAIN, PostgresUnit, translated
+from tandem.store.base import HIDDEN_ERROR, Row, RunAgain, RunAlone, StoreError, StoreStatistics, outcome_unknown
+from tandem.store.postgres_unit import RUN_AGAIN, Beginning, PostgresUnit, translated
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tandem.store.connector import Connector
     from tandem.store.event import Seal
     from tandem.store.jobs import Completions, Job, WorkQueue
 
-WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 ATTEMPTS: Final = 8
 """Times that a unit is run before its conflicts with others are an error."""
+_BESIDE_OTHERS: Final = 3
+"""Times that it is run beside others; then nobody else may write, so that nobody can be in its way."""
 _BACKOFF_SECONDS: Final = 0.005
 
 _log = logging.getLogger(__name__)
@@ -36,6 +37,19 @@ class _ConnectionLost(Exception):
     """The connection went away before the commit was asked for, or where only was read: nothing was kept."""
 
 
+class Horizon:
+    """The furthest place in the log that is known to be settled, whatever other databases of the server do.
+
+    Attributes:
+        place: The place; see `Unit.settled`.
+    """
+
+    __slots__ = ("place",)
+
+    def __init__(self) -> None:
+        self.place = 0
+
+
 class PostgresWorker:
     """Runs the units of one inbox, each in a transaction, on a connection of its own."""
 
@@ -45,16 +59,18 @@ class PostgresWorker:
         inbox: WorkQueue,
         delivery: Completions,
         *,
-        begin: LiteralString,
-        node: str,
+        beginnings: tuple[Beginning, Beginning],
+        horizon: Horizon,
+        announce: Callable[[int], None],
         seal: Seal,
     ) -> None:
         self._seal = seal
         self._connector = connector
         self._inbox = inbox
         self._delivery = delivery
-        self._begin: LiteralString = begin
-        self._node = node
+        self._alone, self._beside_others = beginnings
+        self._horizon = horizon
+        self._announce = announce
         self._connection: psycopg.Connection[Row] | None = None
         self._units = self._failed = self._dropped = self._repeated = 0
 
@@ -77,6 +93,8 @@ class PostgresWorker:
         try:
             notice = self._persist(job)
             self._units += 1
+            if notice:
+                self._announce(notice)
         except BaseException as exc:  # noqa: BLE001 - it belongs to the caller, who gets it
             job.error = translated(exc)
             self._failed += 1
@@ -86,8 +104,12 @@ class PostgresWorker:
         """Run the job as often as it takes; the notice of the run that was committed."""
         lost = False
         for attempt in range(1, ATTEMPTS + 1):
+            beside_others = job.beside_others and attempt <= _BESIDE_OTHERS
             try:
-                return self._attempt(job)
+                return self._attempt(job, self._beside_others if beside_others else self._alone)
+            except RunAlone:
+                job.beside_others = False
+                continue
             except _RunAgain as exc:
                 if attempt == ATTEMPTS:
                     raise exc.__cause__ or exc from None
@@ -100,30 +122,25 @@ class PostgresWorker:
             self._repeated += 1
         raise AssertionError
 
-    def _attempt(self, job: Job) -> int:
+    def _attempt(self, job: Job, beginning: Beginning) -> int:
         if self._connection is None:
             self._connection = self._connector.connect()
         connection = self._connection
-        cursor = connection.cursor()
-        unit = PostgresUnit(cursor, self._seal)
+        unit = PostgresUnit(connection, beginning, self._seal, self._horizon.place)
         committing = False
         try:
-            cursor.execute(self._begin, prepare=False)
             job.result = job.fn(unit)
             committing = True
-            commit = commit_with_notice(unit.notice, self._node) if unit.notice else b"COMMIT"
-            cursor.execute(commit, prepare=False)
-            if unit.notice:
-                cursor.nextset()
-            if cursor.statusmessage != "COMMIT":
-                # The server answers so when a statement had failed and the unit went on regardless.
+            if not unit.commit():
                 raise StoreError(HIDDEN_ERROR)
         except BaseException as exc:
             lost = not self._rolled_back(connection)
+            if isinstance(exc, RunAgain) and not isinstance(exc, RunAlone):
+                raise _RunAgain from exc
             if isinstance(exc, psycopg.Error):
                 if exc.sqlstate in RUN_AGAIN:
                     raise _RunAgain from exc
-                if lost and committing and self._begin == WRITE:
+                if lost and committing and beginning.lock is not None:
                     raise outcome_unknown("The connection to PostgreSQL was lost during the commit") from exc
                 if lost:
                     raise _ConnectionLost(str(exc)) from exc

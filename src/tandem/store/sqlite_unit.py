@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tandem.errors import Unavailable
 from tandem.store.base import Conflict, Row
-from tandem.store.event import Seal, unkeyed
+from tandem.store.event import FOREVER, Seal, unkeyed
 
 if TYPE_CHECKING:
     from tandem.store.statement import Statement
@@ -41,6 +41,8 @@ class SqliteUnit:
 
     __slots__ = ("_cursor", "_seal", "broken", "notice")
     dialect = "sqlite"
+    slot = 0
+    settled = FOREVER
 
     def __init__(self, cursor: sqlite3.Cursor, seal: Seal = unkeyed) -> None:
         self._cursor = cursor
@@ -53,9 +55,25 @@ class SqliteUnit:
         """See `Unit`."""
         return self._seal
 
+    def be_alone(self) -> None:
+        """See `Unit`: there is one writer."""
+
+    def take_seq(self) -> int | None:
+        """See `Unit`."""
+        return None
+
     def execute(self, statement: Statement, **params: Any) -> int:
         """See `Unit`."""
         return self._run(statement, params).rowcount
+
+    def put(self, statement: Statement, **params: Any) -> None:
+        """See `Unit`."""
+        self._run(statement, params)
+
+    def put_one(self, statement: Statement, **params: Any) -> None:
+        """See `Unit`."""
+        if self._run(statement, params).rowcount != 1:
+            raise LookupError(f"a row changed within its own transaction: {statement.sqlite.sql}")
 
     def one_or_none(self, statement: Statement, **params: Any) -> Row | None:
         """See `Unit`."""

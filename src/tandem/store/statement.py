@@ -89,6 +89,12 @@ class Statement:
         """The text for PostgreSQL."""
         return _compile(self._clause, POSTGRESQL)
 
+    @cached_property
+    def touching_one(self) -> LiteralString:
+        """The text for PostgreSQL of a change that fails unless it touches a row."""
+        # The error keeps the commit from coming about that is on its way behind it; see `RUN_AGAIN`.
+        return f"WITH touched AS ({self.postgresql.sql} RETURNING 1) SELECT 1 / count(*) FROM touched"  # noqa: S608 - ours
+
 
 def insert_if_new(table: Table) -> Statement:
     """Inserts a row, unless there is one of its key."""

@@ -70,11 +70,12 @@ counters = Table(
     Column("category", Text, primary_key=True),
     Column("reviewer_id", Text, primary_key=True, comment="empty for what no reviewer did"),
     Column("metric", Text, primary_key=True),
+    Column("slot", Integer, primary_key=True, autoincrement=False, comment="whose part of the sum it is"),
     Column("count", BigInteger, nullable=False),
     Column("total_us", BigInteger, nullable=False),
     Index("ix_counters_day", "day"),
     sqlite_with_rowid=False,
-    comment="Statistics, kept as things happen.",
+    comment="Statistics, kept as things happen; in slots, or all writers would wait for one row.",
 )
 
 idempotency = Table(

@@ -2,18 +2,23 @@
 
 The hub follows the log from event to event; the store's notices are only hints to look at it again.
 So a restart or a second node loses nothing, and what came before a wait is found by reading.
+
+On PostgreSQL an event can come in behind others, whose transactions began later and were faster. So the log is
+followed as far as it is settled. What shows beyond that wakes its waits at once, as they look at rows, and once more
+when it is settled.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from copy import copy
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from tandem.core.secret_key import OpaqueTokens, Tokens
 from tandem.errors import CursorExpired, InvalidInput
@@ -25,11 +30,16 @@ T = TypeVar("T")
 _log = logging.getLogger("tandem.waits")
 _BATCH = 500
 _SEPARATOR = "."
+_HELD = "-"
 _SEQ_DIGITS = 18
 _FIRST_RETRY_SECONDS = 0.05
 _LAST_RETRY_SECONDS = 5.0
 _LOOK_SECONDS = 2.0
 """On several nodes the log is read this often though no notice came: notices may be lost, events are not."""
+
+_FIRST_LOOK_SECONDS = 0.001
+_LAST_LOOK_SECONDS = 0.05
+"""How soon the log is read again while it shows events that are not settled: growing, as some transaction is slow."""
 
 ANY = "*"
 
@@ -48,6 +58,18 @@ def _topics(event: Event) -> Iterator[str]:
         yield topic(project=project)
         for state in {event.old, event.new} - {None}:
             yield topic(project=project, state=state)
+
+
+class Place(NamedTuple):
+    """What a cursor stands for.
+
+    Attributes:
+        seq: An event that its holder has seen.
+        settled: A place that nothing could come in behind any more when the cursor was made; mostly the same.
+    """
+
+    seq: int
+    settled: int
 
 
 class WaitHub:
@@ -71,6 +93,9 @@ class WaitHub:
         self._project: str | None = None
         self.veil: OpaqueTokens | None = None
         self._reading = False
+        self._early: frozenset[int] = frozenset()
+        self._early_since = 0.0
+        self._with_effort = False
 
     @property
     def closing(self) -> bool:
@@ -89,7 +114,7 @@ class WaitHub:
 
     async def start(self) -> None:
         """Begin to follow the log from its present end."""
-        self._log_id, self._seen = await self._store.read(events.head)
+        self._log_id, _, self._seen = await self._store.read(events.head)
         self._store.add_listener(self._notice)
         self._task = asyncio.create_task(self._follow(), name="log-follower")
 
@@ -114,26 +139,44 @@ class WaitHub:
         return one
 
     def newest(self, unit: Unit, after: int | None = None) -> int:
-        """The place of the newest event that the caller may know of, once it is sure that `after` is in the log.
+        """The place of the newest settled event that the caller may know of, once `after` is known to be in the log.
 
         Raises:
             CursorExpired: It is ahead of the log.
         """
-        _, newest = events.head(unit)
-        self.check_place(after, newest)
+        _, end, newest = events.head(unit)
+        self.check_place(after, end)
         return newest if self._project is None else events.newest_of(unit, self._project)
 
     def number(self, seq: int) -> int | None:
         """An event's number as the caller may know it: null where it would count other projects' events too."""
         return seq if self.veil is None else None
 
-    def cursor(self, seq: int) -> str:
-        """The opaque cursor for a place in the log."""
-        place = str(seq) if self.veil is None else self.veil.hide(b"%d" % seq)
-        return f"{self._log_id}{_SEPARATOR}{place}"
+    def cursor(self, seq: int, unit: Unit | None = None) -> str:
+        """The opaque cursor for a place in the log; with the unit, of an event that may not be settled yet."""
+        place = str(seq)
+        if unit is not None and unit.settled < seq:
+            place = f"{seq}{_HELD}{unit.settled}"
+        return f"{self._log_id}{_SEPARATOR}{place if self.veil is None else self.veil.hide(place.encode())}"
 
     def place(self, cursor: str | None) -> int | None:
-        """The place in the log that a cursor stands for.
+        """The place in the log that a cursor stands for, such that whatever comes in is after it.
+
+        Raises:
+            InvalidInput: It is no cursor.
+            CursorExpired: It is of another log.
+        """
+        given = self.read(cursor)
+        return None if given is None else given.settled
+
+    def place_among(self, unit: Unit, given: Place | None, *subjects: str) -> int | None:
+        """The place that a cursor stands for where only events of these subjects count, which are in order."""
+        if given is None or given.seq == given.settled:
+            return None if given is None else given.seq
+        return given.seq if events.find_subject(unit, given.seq) in subjects else given.settled
+
+    def read(self, cursor: str | None) -> Place | None:
+        """All that a cursor says.
 
         Raises:
             InvalidInput: It is no cursor.
@@ -147,11 +190,13 @@ class WaitHub:
                 digits = self.veil.show(digits).decode().rstrip()
             except ValueError:
                 raise CursorExpired("This cursor is of another log or token; call again without one.") from None
-        if not separator or not (digits.isascii() and digits.isdigit()) or len(digits) > _SEQ_DIGITS:
+        seq, _, held = digits.partition(_HELD)
+        numbers = (seq, held or seq)
+        if not separator or not all(one.isascii() and one.isdigit() and len(one) <= _SEQ_DIGITS for one in numbers):
             raise InvalidInput("This is no cursor; send one exactly as an answer gave it.", field="cursor")
         if log_id != self._log_id:
             raise CursorExpired("This cursor is of another log; call again without one.", cursor=cursor)
-        return int(digits)
+        return Place(*map(int, numbers))
 
     def expire(self, seq: int) -> None:
         """Note that events up to a number have lost their contents, some of them at least."""
@@ -227,13 +272,17 @@ class WaitHub:
     async def _follow(self) -> None:
         retry_seconds = _FIRST_RETRY_SECONDS
         patience = None if self._store.dialect == "sqlite" else _LOOK_SECONDS
+        look_seconds = _FIRST_LOOK_SECONDS
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(patience):
+                async with asyncio.timeout(look_seconds if self._early else patience):
                     await self._hint.wait()
             self._hint.clear()
             try:
+                was = self._seen
                 await self._catch_up()
+                moved = self._seen != was or not self._early
+                look_seconds = _FIRST_LOOK_SECONDS if moved else min(2 * look_seconds, _LAST_LOOK_SECONDS)
                 retry_seconds = _FIRST_RETRY_SECONDS
             except Exception:  # noqa: BLE001 the follower goes on whatever happens; it is logged
                 _log.exception("could not read the log; trying again")
@@ -246,18 +295,44 @@ class WaitHub:
             after = self._seen
             self._reading = True
             try:
-                batch = await self._store.read(partial(events.list_after, after=after, limit=_BATCH))
+                batch, settled = await self._store.read(partial(self._look, after))
             finally:
                 self._reading = False
-            if not batch:
-                return
-            self._seen = batch[-1].seq
-            for name in {name for event in batch for name in _topics(event)}:
+            self._store.settle(settled)
+            news = [event for event in batch if event.seq <= settled]
+            woken, self._early = self._early, frozenset(event.seq for event in batch[len(news) :])
+            self._watch_stragglers(moved=bool(news))
+            if news:
+                self._seen = news[-1].seq
+            fresh = [event for event in batch if event.seq <= settled or event.seq not in woken]
+            for name in {name for event in fresh for name in _topics(event)}:
                 self._wake(name)
-            for follower in self._followers:
-                await follower(batch)
-            if len(batch) < _BATCH:
+            if news:
+                for follower in self._followers:
+                    await follower(news)
+            if len(news) < _BATCH:
                 return
+
+    def _look(self, after: int, unit: Unit) -> tuple[list[Event], int]:
+        """Events behind a place, and up to which place the log is settled."""
+        batch = events.list_after(unit, after, _BATCH)
+        settled = unit.settled
+        if self._with_effort and batch and batch[-1].seq > settled:
+            settled = events.find_settled(unit)
+        return batch, settled
+
+    def _watch_stragglers(self, *, moved: bool) -> None:
+        """Have it looked closer what keeps the log from being settled, if that takes long."""
+        now = time.monotonic()
+        if not self._early:
+            self._with_effort = False
+        elif moved or not self._early_since:
+            self._early_since = now
+            return
+        else:
+            self._with_effort = self._with_effort or now - self._early_since > _LAST_LOOK_SECONDS
+            return
+        self._early_since = 0.0
 
     def _wake(self, name: str) -> None:
         for waiter in self._parked.get(name, ()):

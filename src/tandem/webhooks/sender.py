@@ -68,6 +68,8 @@ class Sender:
     async def run(self) -> None:
         """Send until cancelled; waits for the first webhook to be there."""
         self._services.store.add_listener(lambda _notice: self._wake.set())
+        # On PostgreSQL what a notice tells of may be settled later only.
+        self._services.waits.follow(self._hear)
         while True:
             await self._services.webhooks_wanted.wait()
             try:
@@ -78,6 +80,9 @@ class Sender:
             except Exception:  # noqa: BLE001 - the sender goes on whatever happens; it is logged
                 _log.exception("sending to webhooks failed; it goes on")
             await asyncio.sleep(self._standby_seconds)
+
+    async def _hear(self, _batch: list[Event]) -> None:
+        self._wake.set()
 
     async def _send(self, until: float) -> None:
         """Send until a time, or until there are no webhooks."""
@@ -107,7 +112,14 @@ class Sender:
         return [
             _Work(
                 one,
-                events.list_after(unit, max(one.scanned_seq, self._seen.get(one.id, 0)), _BATCH, project=one.project),
+                # What may come in behind what shows already would be passed over.
+                events.list_after(
+                    unit,
+                    max(one.scanned_seq, self._seen.get(one.id, 0)),
+                    _BATCH,
+                    until=unit.settled,
+                    project=one.project,
+                ),
                 queries.list_due(unit, one.id, now, _BATCH),
                 queries.find_next_try(unit, one.id, now),
             )
@@ -158,7 +170,7 @@ class Sender:
             event = await services.store.read(lambda unit: queries.find_event(unit, delivery.seq))
             reply = await send(services, webhook, rules.message(webhook, event))
             tried = self._tried(delivery, reply)
-            await services.store.write(lambda unit: queries.record(unit, tried))
+            await services.store.write(lambda unit: queries.record(unit, tried), beside_others=True)
             if tried.state == "failed":
                 _log.error("gave up an event for a webhook", extra={"webhook": webhook.id, "seq": delivery.seq})
         except Exception:  # noqa: BLE001 - one delivery must not end the others; it is tried again

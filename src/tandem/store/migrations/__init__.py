@@ -23,6 +23,7 @@ REVISIONS: Final = (
     "0013_webhooks",
     "0014_base_files",
     "0015_removed_contents",
+    "0016_counter_slots",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 
