@@ -29,6 +29,8 @@ _ACTIONS = {
     "rejected": Action.REJECT,
     COMMENT: Action.COMMENT,
 }
+_OF_ONE_REVIEW = (APPROVED, COMMENT)
+"""Verdicts that change one review only; the others are noted of its plan, too, which other reviews belong to."""
 _SYNONYMS = {"approve": APPROVED, "request_changes": "changes_requested", "reject": "rejected"}
 
 
@@ -96,8 +98,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
             counter_patch_id=patch_id,
         )
 
-    # What speaks against a review is noted of its plan, too, which other reviews belong to.
-    return await transact(services, caller, work, beside_others=verdict in (APPROVED, COMMENT))
+    return await transact(services, caller, work, beside_others=verdict in _OF_ONE_REVIEW)
 
 
 def _checked(services: Services, request: SubmitVerdict) -> str:

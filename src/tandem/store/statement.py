@@ -93,7 +93,7 @@ class Statement:
     def touching_one(self) -> LiteralString:
         """The text for PostgreSQL of a change that fails unless it touches a row."""
         # The error keeps the commit from coming about that is on its way behind it; see `RUN_AGAIN`.
-        return f"WITH touched AS ({self.postgresql.sql} RETURNING 1) SELECT 1 / count(*) FROM touched"  # noqa: S608 - ours
+        return f"WITH touched AS ({self.postgresql.sql} RETURNING 1) SELECT 1 / count(*) FROM touched"  # noqa: S608 - a text of ours
 
 
 def insert_if_new(table: Table) -> Statement:
