@@ -177,7 +177,7 @@ def test_a_wait_for_nobody_or_from_nowhere_is_refused(crew: Crew):
     assert crew.refused("INVALID_ROLE", "cycle_status", wait=True, role="planner")["allowed"] == ["gemini", "codex"]
     assert crew.refused("INVALID_INPUT", "cycle_status", wait=True, cursor="yesterday")["field"] == "cursor"
     crew.refused("CURSOR_EXPIRED", "cycle_status", wait=True, cursor="another.1")
-    crew.refused("CURSOR_EXPIRED", "cycle_status", wait=True, cursor=f"{log}.999999")
+    crew.refused("CURSOR_EXPIRED", "cycle_status", wait=True, cursor=f"{log}.999999999999999")
 
 
 def test_a_restart_during_a_wait_loses_nothing(start_broker: StartBroker, database_settings: dict[str, object]):
