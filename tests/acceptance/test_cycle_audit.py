@@ -247,9 +247,10 @@ def test_p8_events_that_were_changed_removed_or_put_in_are_detected(stored: Stor
         stored.forge(f"DELETE FROM events WHERE seq = {oldest}")
         removed.add(oldest)
     problems = "\n".join(stored.problems())
-    # Neighbours are told as one.
-    gaps = re.findall(r"events (\d+) to (\d+) are missing", problems)
-    assert {number for first, last in gaps for number in range(int(first), int(last) + 1)} == removed
+    if not stored.database.startswith("postgresql"):
+        # Neighbours are told as one. On PostgreSQL numbers have gaps: there the chain of the subject says it.
+        gaps = re.findall(r"events (\d+) to (\d+) are missing", problems)
+        assert {number for first, last in gaps for number in range(int(first), int(last) + 1)} == removed
     assert [each for each in expected if each.format_map(stored.names) not in problems] == []
 
 

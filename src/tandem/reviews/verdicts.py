@@ -88,15 +88,8 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
                 participant.decided(unit, services, Decision(before, current, verdict, reviewer, given.created_at))
         if facts is not None and patch_id is not None:
             written = _offer(unit, written, given, current, facts, patch_id, caller.agent)
-        return views.answer(
-            VerdictGiven,
-            services.waits,
-            unit,
-            written,
-            verdict=verdict,
-            verdict_id=verdict_id,
-            counter_patch_id=patch_id,
-        )
+        ids = {"verdict_id": verdict_id, "counter_patch_id": patch_id}
+        return views.answer(VerdictGiven, services.waits, unit, written, verdict=verdict, **ids)
 
     return await transact(services, caller, work, beside_others=verdict in _OF_ONE_REVIEW)
 
