@@ -92,7 +92,7 @@ def ensure_within(count: int, size: int, limit: int = LIMIT_BYTES) -> None:
         if actual > most:
             raise TooLarge(
                 f"The change touches {actual} {what}; {most} can be sent to a broker without the repository. Submit it"
-                " in parts, or name a mirror that the broker can fetch.",
+                " in parts.",
                 field=FIELD,
                 limit=most,
                 actual=actual,
