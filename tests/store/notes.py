@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -98,3 +99,16 @@ class Hold:
     def release(self) -> None:
         """Let the unit end."""
         self._released.set()
+
+
+async def together(engine: Store, *units: Callable[[Unit], Any]) -> list[Any]:
+    """What the units answer or raise, all of them having waited for the same moment."""
+    hold = Hold()
+    holding = asyncio.create_task(engine.write(hold))
+    await asyncio.to_thread(hold.wait_until_begun)
+    tasks = [asyncio.create_task(engine.write(unit, beside_others=True)) for unit in units]
+    await asyncio.sleep(0)
+    hold.release()
+    # What kept them waiting may share their commit, and their commit's fate.
+    _, *answers = await asyncio.wait_for(asyncio.gather(holding, *tasks, return_exceptions=True), WAIT_SECONDS)
+    return answers

@@ -1,4 +1,4 @@
-"""SQLite's writer: several units a commit, and each of them alone in its fate."""
+"""Several units a commit, and each of them alone in its fate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sqlalchemy import text
 
 from tandem.errors import NotFound, Unavailable
 from tandem.store.engine import Conflict, Statement, Store, make_store
-from tests.store.notes import LINK, SCHEMA, WAIT_SECONDS, Hold, add, ids
+from tests.store.notes import LINK, SCHEMA, SEE, SEEN, add, ids, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ UNCAP = Statement(text("PRAGMA max_page_count = 1000000"))
 
 
 @pytest.fixture
-def engine(sqlite_url: str) -> Iterator[Store]:
+def sqlite(sqlite_url: str) -> Iterator[Store]:
     store = make_store(sqlite_url, schema=SCHEMA)
     store.open_blocking()
     yield store
@@ -42,19 +42,6 @@ def engine(sqlite_url: str) -> Iterator[Store]:
 @pytest.fixture
 def path(sqlite_url: str) -> Path:
     return Path(sqlite_url.removeprefix("sqlite:///"))
-
-
-async def together(engine: Store, *units: Callable[[Unit], Any]) -> list[Any]:
-    """What the units answer or raise, all of them having waited for the same moment."""
-    hold = Hold()
-    holding = asyncio.create_task(engine.write(hold))
-    await asyncio.to_thread(hold.wait_until_begun)
-    tasks = [asyncio.create_task(engine.write(unit)) for unit in units]
-    await asyncio.sleep(0)
-    hold.release()
-    # What kept them waiting may share their commit, and their commit's fate.
-    _, *answers = await asyncio.wait_for(asyncio.gather(holding, *tasks, return_exceptions=True), WAIT_SECONDS)
-    return answers
 
 
 def refuses(unit: Unit) -> None:
@@ -68,26 +55,26 @@ def fails_at_commit(unit: Unit) -> None:
     unit.execute(LINK, id="orphan", note_id="nobody")
 
 
-async def test_units_that_wait_are_committed_together(engine: Store) -> None:
+async def test_units_that_wait_are_committed_together(sqlite: Store) -> None:
     keys = [f"{number:03}" for number in range(100)]
-    assert await together(engine, *(add(key) for key in keys)) == keys
-    done = engine.statistics()
+    assert await together(sqlite, *(add(key) for key in keys)) == keys
+    done = sqlite.statistics()
     assert done.units == 101
     assert done.commits <= 3
-    assert await engine.read(ids) == keys
+    assert await sqlite.read(ids) == keys
 
 
-async def test_a_unit_that_comes_alone_is_committed_at_once(engine: Store) -> None:
+async def test_a_unit_that_comes_alone_is_committed_at_once(sqlite: Store) -> None:
     for key in "abc":
-        await engine.write(add(key))
-    assert engine.statistics().commits == 3
+        await sqlite.write(add(key))
+    assert sqlite.statistics().commits == 3
 
 
-async def test_more_units_than_a_commit_takes_are_all_done(engine: Store) -> None:
+async def test_more_units_than_a_commit_takes_are_all_done(sqlite: Store) -> None:
     keys = [f"{number:03}" for number in range(600)]
-    assert await together(engine, *(add(key) for key in keys)) == keys
-    assert engine.statistics().commits >= 3
-    assert await engine.read(ids) == keys
+    assert await together(sqlite, *(add(key) for key in keys)) == keys
+    assert sqlite.statistics().commits >= 3
+    assert await sqlite.read(ids) == keys
 
 
 @pytest.mark.parametrize("position", [0, 1, 2], ids=["first", "between", "last"])
@@ -130,43 +117,67 @@ async def test_a_commit_tells_the_highest_notice_once(engine: Store) -> None:
     assert heard == [9]
 
 
-async def test_a_commit_that_fails_fails_all_its_units_and_the_next_one_works(engine: Store) -> None:
+async def test_a_unit_that_was_refused_takes_back_what_it_wrote_and_no_others_see_it(engine: Store) -> None:
+    def reads_then_refuses(unit: Unit) -> None:
+        add("half made")(unit)
+        assert ids(unit) == ["a", "half made"]
+        raise NotFound("no such review")
+
+    answers = await together(engine, add("a"), reads_then_refuses, ids, add("half made"), ids)
+    assert [answers[0], *answers[2:]] == ["a", ["a"], "half made", ["a", "half made"]]
+    assert await engine.read(ids) == ["a", "half made"]
+
+
+async def test_a_unit_that_has_to_be_alone_is_run_without_the_others(engine: Store) -> None:
+    def alone(unit: Unit) -> list[str]:
+        unit.execute(SEE, key="a")
+        unit.be_alone()
+        return ids(unit)
+
+    answers = await together(engine, add("a"), alone, add("b"))
+    assert answers[0] == "a"
+    assert set(answers[1]) - {"b"} == {"a"}
+    assert answers[2] == "b"
+    assert await engine.read(lambda unit: unit.all(SEEN, id="a")) == [(1,)], "what came before it found so is undone"
+
+
+async def test_a_commit_that_fails_fails_all_its_units_and_the_next_one_works(sqlite: Store) -> None:
     heard: list[int] = []
-    engine.add_listener(heard.append)
-    answers = await together(engine, add("a", notice=1), fails_at_commit, add("b", notice=2))
+    sqlite.add_listener(heard.append)
+    answers = await together(sqlite, add("a", notice=1), fails_at_commit, add("b", notice=2))
     assert [type(answer) for answer in answers] == [Unavailable, Unavailable, Unavailable]
     assert {type(answer.__cause__) for answer in answers} == {sqlite3.IntegrityError}
-    assert await engine.read(ids) == []
-    assert await engine.write(add("c", notice=3)) == "c"
-    assert await engine.read(ids) == ["c"]
+    assert await sqlite.read(ids) == []
+    assert await sqlite.write(add("c", notice=3)) == "c"
+    assert await sqlite.read(ids) == ["c"]
     assert heard == [3]
 
 
-async def test_a_full_disk_is_reported_and_survived(engine: Store) -> None:
-    await engine.write(lambda unit: unit.all(CAP))
+async def test_a_full_disk_is_reported_and_survived(sqlite: Store) -> None:
+    await sqlite.write(lambda unit: unit.all(CAP))
     kept: list[str] = []
 
     async def fill() -> None:
         for number in range(100):
-            kept.append(await engine.write(add(f"{number:03}", body="x" * 4000)))  # noqa: PERF401 - what came before the failure counts
+            kept.append(await sqlite.write(add(f"{number:03}", body="x" * 4000)))  # noqa: PERF401 - what came before the failure counts
 
     with pytest.raises(Unavailable, match="make room"):
         await fill()
     assert 0 < len(kept) < 40
-    assert await engine.read(ids) == kept
-    await engine.write(lambda unit: unit.all(UNCAP))
-    assert await engine.write(add("roomy", body="x" * 4000)) == "roomy"
-    assert await engine.read(ids) == [*kept, "roomy"]
+    assert await sqlite.read(ids) == kept
+    await sqlite.write(lambda unit: unit.all(UNCAP))
+    assert await sqlite.write(add("roomy", body="x" * 4000)) == "roomy"
+    assert await sqlite.read(ids) == [*kept, "roomy"]
 
 
-async def test_a_disk_that_fills_up_within_a_commit_keeps_what_it_acknowledged(engine: Store) -> None:
-    await engine.write(lambda unit: unit.all(CAP))
-    answers = await together(engine, *(add(f"{number:03}", body="x" * 4000) for number in range(60)))
+async def test_a_disk_that_fills_up_within_a_commit_keeps_what_it_acknowledged(sqlite: Store) -> None:
+    await sqlite.write(lambda unit: unit.all(CAP))
+    answers = await together(sqlite, *(add(f"{number:03}", body="x" * 4000) for number in range(60)))
     kept = [answer for answer in answers if isinstance(answer, str)]
     assert {type(answer) for answer in answers} == {str, Unavailable}
-    assert await engine.read(ids) == kept
-    await engine.write(lambda unit: unit.all(UNCAP))
-    assert await engine.write(add("roomy", body="x" * 4000)) == "roomy"
+    assert await sqlite.read(ids) == kept
+    await sqlite.write(lambda unit: unit.all(UNCAP))
+    assert await sqlite.write(add("roomy", body="x" * 4000)) == "roomy"
 
 
 async def test_a_database_that_another_process_keeps_locked_is_unavailable_to_all_who_wait(

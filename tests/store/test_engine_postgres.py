@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 from tandem.store.engine import REREAD, Statement, Store, make_store
-from tests.store.notes import SCHEMA, SEE, SEEN, WAIT_SECONDS, add, ids, present
+from tests.store.notes import SCHEMA, SEE, SEEN, WAIT_SECONDS, add, ids, present, together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -31,8 +31,8 @@ async def nodes(postgres_url: str) -> AsyncIterator[Callable[[], Store]]:
     """Makes open stores on one database, as brokers on several machines have them."""
     opened: list[Store] = []
 
-    def another() -> Store:
-        store = make_store(postgres_url, schema=SCHEMA, connections=4)
+    def another(connections: int = 4) -> Store:
+        store = make_store(postgres_url, schema=SCHEMA, connections=connections)
         store.open_blocking()
         opened.append(store)
         return store
@@ -139,6 +139,19 @@ async def test_a_chores_lock_does_not_outlive_a_caller_that_was_cancelled(nodes:
                 pass
 
 
+def cut_at_commit(url: str) -> None:
+    """Break every connection that has inserted a note, while it commits."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(
+            "CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS"
+            " 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END'"
+        )
+        connection.execute(
+            "CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON notes DEFERRABLE INITIALLY DEFERRED"
+            " FOR EACH ROW EXECUTE FUNCTION cut()"
+        )
+
+
 async def test_connections_cut_while_idle_are_not_noticed_by_callers(
     nodes: Callable[[], Store], postgres_url: str
 ) -> None:
@@ -189,21 +202,41 @@ async def test_a_connection_that_breaks_in_the_commit_itself_is_not_tried_again(
     nodes: Callable[[], Store], postgres_url: str
 ) -> None:
     store = nodes()
-    with psycopg.connect(postgres_url, autocommit=True) as connection:
-        connection.execute(
-            "CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS"
-            " 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END'"
-        )
-        connection.execute(
-            "CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON notes DEFERRABLE INITIALLY DEFERRED"
-            " FOR EACH ROW EXECUTE FUNCTION cut()"
-        )
+    cut_at_commit(postgres_url)
     with pytest.raises(Unavailable, match="lost during the commit"):
         await store.write(add("a"))
     assert store.statistics().repeated == 0
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("DROP TRIGGER at_commit ON notes")
     assert await store.write(add("b")) == "b"
+
+
+async def test_of_several_units_whose_connection_breaks_in_the_commit_none_is_tried_again(
+    nodes: Callable[[int], Store], postgres_url: str
+) -> None:
+    store = nodes(2)
+    cut_at_commit(postgres_url)
+    answers = await together(store, add("a"), add("b"))
+    assert [type(answer) for answer in answers] == [Unavailable, Unavailable]
+    assert not any(answer.retryable for answer in answers)
+
+
+async def test_several_units_whose_connection_breaks_before_the_commit_are_run_again(
+    nodes: Callable[[int], Store], postgres_url: str
+) -> None:
+    store = nodes(2)
+    terminated: list[int] = []
+
+    def cuts(unit: Unit) -> str:
+        row = unit.one_or_none(MY_PID)
+        assert row is not None
+        if not terminated:
+            terminated.append(row[0])
+            terminate(postgres_url, f"pid = {row[0]}")
+        return add("b")(unit)
+
+    assert await together(store, add("a"), cuts, add("c")) == ["a", "b", "c"]
+    assert await store.read(ids) == ["a", "b", "c"]
 
 
 async def test_units_that_wait_for_each_other_in_a_circle_both_succeed(nodes: Callable[[], Store]) -> None:

@@ -19,6 +19,7 @@ from tandem.reviews.search_queries import Shape
 from tandem.schema import TANDEM
 from tandem.store.engine import make_store
 from tandem.store.event import Seal
+from tandem.store.pipeline import Pipeline
 from tandem.store.postgres_unit import PostgresUnit
 from tandem.store.sqlite_unit import SqliteUnit
 from tests.store.histories import statements
@@ -111,7 +112,7 @@ def _on_sqlite(path: str, reviews: int) -> Generator[Weighed]:
                 steps += 10
 
             connection.set_progress_handler(count, 10)
-            connection.execute(statement.sqlite.sql, statement.sqlite.bind_in_order(params)).fetchall()
+            connection.execute(statement.sqlite.sql, statement.sqlite.bind(params)).fetchall()
             connection.set_progress_handler(None, 0)
             return steps
 
@@ -119,7 +120,11 @@ def _on_sqlite(path: str, reviews: int) -> Generator[Weighed]:
 
 
 def _on_postgresql(url: str, reviews: int) -> Generator[Weighed]:
-    with psycopg.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
+    with (
+        psycopg.connect(url, autocommit=True) as connection,
+        psycopg.RawCursor(connection) as cursor,
+        closing(Pipeline(psycopg.connect(url, autocommit=True))) as pipeline,
+    ):
         for statement in (*statements(reviews, OPEN), "ANALYZE"):
             cursor.execute(statement.encode())
 
@@ -132,7 +137,7 @@ def _on_postgresql(url: str, reviews: int) -> Generator[Weighed]:
             [plan] = json.loads(json.dumps(told[0]))
             return _rows_of(plan["Plan"])
 
-        yield Weighed(PostgresUnit(connection), explain, reviews)
+        yield Weighed(PostgresUnit(pipeline), explain, reviews)
 
 
 def seeded(kind: str, request: pytest.FixtureRequest, tmp_path: Any, reviews: int) -> Generator[Weighed]:

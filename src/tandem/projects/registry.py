@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.base_files import BaseFile
@@ -17,6 +19,10 @@ from tandem.projects import queries as rows
 from tandem.projects.queries import ProjectRecord
 from tandem.store.base import Store, Unit
 from tandem.store.event import Event, EventKind
+
+_LABEL_SECONDS: Final = 1.0
+"""How long a name that is no project's is not looked for again, if the log does not say otherwise before."""
+_LABELS_MOST: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,7 @@ class Projects:
         self.git = git
         self._by_name: dict[str, ProjectRecord] = {}
         self._repositories: dict[str, Repository] = {}
+        self._labels: dict[str, float] = {}
         self._shown: str | None = None
         # One at a time, so that what was read last counts.
         self._loading = asyncio.Lock()
@@ -70,6 +77,7 @@ class Projects:
         """Read what is registered; again whenever another node may have changed it."""
         async with self._loading:
             records = await self._store.read(rows.list_registered)
+            self._labels.clear()
             self._by_name.clear()
             self._by_name.update((record.name, record) for record in records)
             for root in self._repositories.keys() - {record.root for record in records}:
@@ -83,10 +91,15 @@ class Projects:
         if self._store.dialect == "sqlite":
             return
         named = next(filter(None, candidates), None)
-        if named is None or (
-            named not in self._by_name and await self._store.read(lambda unit: rows.find(unit, named)) is not None
-        ):
+        if named is None:
             await self.load()
+        elif named not in self._by_name and time.monotonic() > self._labels.get(named, 0.0):
+            if await self._store.read(lambda unit: rows.find(unit, named)) is not None:
+                await self.load()
+            else:
+                if len(self._labels) == _LABELS_MOST:
+                    self._labels.clear()
+                self._labels[named] = time.monotonic() + _LABEL_SECONDS
 
     def registration(self, project: str) -> int:
         """Which registration is known here: the number of its event; 0 for a label."""

@@ -178,7 +178,8 @@ class Dispatcher:
         return outcome
 
     async def _run(self, operation: Operation, request: Request, caller: Caller, services: Services) -> CallResult:
-        if isinstance(request, ProjectRequest):
+        # A call about a review is of its project, whichever is named or known.
+        if isinstance(request, ProjectRequest) and getattr(request, "review_id", None) is None:
             await self._services.projects.learn(request.project, caller.project)
         key = self._key(operation, request, caller)
         if key is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from typing import Any, Final, Literal, LiteralString
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from psycopg.types.numeric import Int8Dumper
 
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.store.base import Row
@@ -29,8 +29,16 @@ _DEFAULTS: Final = {
 }
 # Units are short and have nothing to wait for; what takes longer is a fault, and holds up others. A broker that was
 # paused within one holds up everybody who has to be alone, and who gives up after the time for a lock.
-_SETTINGS: Final = {"lock_timeout": "10s", "statement_timeout": "30s", "idle_in_transaction_session_timeout": "5s"}
-_PREPARED_MAX: Final = 512
+_SETTINGS: Final = {
+    "lock_timeout": "10s",
+    "statement_timeout": "30s",
+    "idle_in_transaction_session_timeout": "5s",
+    # The server, too, is to notice within seconds that a broker's machine has vanished, which may hold locks.
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "3",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "10s",
+}
 _COMMIT_WAITS: Final[dict[str, LiteralString]] = {
     "normal": "SET synchronous_commit = off",
     # Only lifted where it is off: a server that waits for its copies is to go on doing so.
@@ -83,13 +91,10 @@ class Connector:
             )
 
     def _set_up(self, connection: psycopg.Connection[Row]) -> psycopg.Connection[Row]:
-        # One width for every number, or each width would be a prepared statement of its own.
-        connection.adapters.register_dumper(int, Int8Dumper)
-        connection.prepare_threshold = 2
-        connection.prepared_max = _PREPARED_MAX
         try:
-            for name, value in _SETTINGS.items():
-                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+            connection.execute(
+                "SELECT set_config(key, value, false) FROM json_each_text(%s::json)", (json.dumps(_SETTINGS),)
+            )
             connection.execute(_COMMIT_WAITS[self._durability])
         except psycopg.Error:
             connection.close()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 CHANNEL: Final = "tandem_events"
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
+_QUIET_SECONDS: Final = 0.002
+"""Notices are not sent faster than that."""
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +64,11 @@ class Announcer:
                 if connection is not None:
                     connection.close()
                 connection = None
-                self._put_back(notice, exc)
+                _log.warning("could not tell other nodes of events, next try soon: %s", exc)
+                self._pause(notice, _FIRST_PAUSE_SECONDS)
+            else:
+                # Whoever listens is woken once for all that is committed meanwhile.
+                self._pause(0, _QUIET_SECONDS)
         if connection is not None:
             connection.close()
 
@@ -73,14 +79,12 @@ class Announcer:
             notice, self._notice = self._notice, 0
             return notice
 
-    def _put_back(self, notice: int, cause: Exception) -> None:
-        """Wait before the next try; at the end there is none."""
+    def _pause(self, notice: int, seconds: float) -> None:
+        """Wait before the next notice, which says this one too; not at the end."""
         with self._guard:
-            if self._ending:
-                return
-            _log.warning("could not tell other nodes of events, next try soon: %s", cause)
-            self._notice = max(self._notice, notice)
-            self._guard.wait_for(lambda: self._ending, _FIRST_PAUSE_SECONDS)
+            if not self._ending:
+                self._notice = max(self._notice, notice)
+                self._guard.wait_for(lambda: self._ending, seconds)
 
 
 class Listener:

@@ -46,10 +46,11 @@ class PostgresStore(Store):
         self._announcer = Announcer(self._connector, node)
         self._horizon = Horizon()
         writers = max(1, connections // 2)
-        self._writers = [self._worker(self._writes, ALONE, BESIDE_OTHERS) for _ in range(writers)]
-        self._readers = [self._worker(self._reads, READING, READING) for _ in range(max(1, connections - writers))]
+        readers = max(1, connections - writers)
+        self._writers = [self._worker(writers, self._writes, ALONE, BESIDE_OTHERS) for _ in range(writers)]
+        self._readers = [self._worker(readers, self._reads, READING, READING) for _ in range(readers)]
 
-    def _worker(self, inbox: WorkQueue, *beginnings: Beginning) -> PostgresWorker:
+    def _worker(self, workers: int, inbox: WorkQueue, *beginnings: Beginning) -> PostgresWorker:
         has_log = log_head.name in self._schema.metadata.tables
         alone, beside_others = (one if has_log else one._replace(place=None) for one in beginnings)
         return PostgresWorker(
@@ -60,6 +61,7 @@ class PostgresStore(Store):
             horizon=self._horizon,
             announce=self._announcer.announce,
             seal=self._seal,
+            workers=workers,
         )
 
     def settle(self, place: int) -> None:

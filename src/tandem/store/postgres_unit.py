@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
 import psycopg
@@ -11,6 +12,11 @@ from tandem.store.base import Conflict, Row, RunAlone
 from tandem.store.event import FOREVER, MOST_EVENTS, Seal, place_before, unkeyed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from psycopg.pq.abc import PGresult
+
+    from tandem.store.pipeline import Pipeline, Values
     from tandem.store.statement import Statement
 
 RUN_AGAIN: Final = frozenset({"40001", "40P01", "22012"})
@@ -18,6 +24,10 @@ RUN_AGAIN: Final = frozenset({"40001", "40P01", "22012"})
 well succeed.
 """
 _SLOTS: Final = 32
+# Held until the connection ends. In this order: the fewer slots are in use, the fewer rows there are to be summed.
+_FREE_SLOT: Final = (
+    "SELECT slot FROM generate_series(0, 31) AS slot WHERE pg_try_advisory_lock(1790281940, slot) LIMIT 1"
+)
 
 
 class Beginning(NamedTuple):
@@ -41,6 +51,10 @@ _ID: Final = "pg_current_xact_id()::text::bigint"
 # Any number, as long as it is the same on every node, and not the schema's.
 _LOCK: Final = "SELECT pg_advisory_xact_lock(128017194837614)"
 _SHARED: Final = "SELECT pg_advisory_xact_lock_shared(128017194837614)"
+_COMMIT: Final = "COMMIT"
+_GUARD: Final = "SAVEPOINT part"
+_UNDO: Final = "ROLLBACK TO SAVEPOINT part"
+_RELEASE: Final = "RELEASE SAVEPOINT part"
 _WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 ALONE: Final = Beginning(_WRITE, _LOCK, f"{_PLACE}, {_ID}")
 BESIDE_OTHERS: Final = Beginning(_WRITE, _SHARED, f"{_PLACE}, {_ID}")
@@ -59,6 +73,28 @@ class _Place(NamedTuple):
     base: int | None
     ended: int
     id: int | None
+
+
+_NOWHERE: Final = _Place(None, 0, None)
+
+
+@dataclass(slots=True)
+class _Part:
+    """One of several callers' parts of a transaction.
+
+    Attributes:
+        start: Where it begins among the statements that wait to be sent.
+        events: The transaction's events before it.
+        notice: The transaction's notice before it.
+        has_changes: Whether it changes rows.
+        is_guarded: Whether it has a savepoint, as changes are on their way before its end is known.
+    """
+
+    start: int
+    events: int
+    notice: int
+    has_changes: bool = False
+    is_guarded: bool = False
 
 
 # Classes and codes of SQLSTATE, and what they mean for whoever keeps the broker running.
@@ -84,15 +120,15 @@ class PostgresUnit:
     """
 
     __slots__ = (
-        "_connection",
-        "_cursor",
+        "_beginning",
         "_events",
-        "_is_alone",
         "_known",
         "_later",
+        "_part",
+        "_pipeline",
         "_place",
         "_seal",
-        "_stands",
+        "broken",
         "notice",
         "slot",
     )
@@ -100,35 +136,34 @@ class PostgresUnit:
 
     def __init__(
         self,
-        connection: psycopg.Connection[Row],
+        pipeline: Pipeline,
         beginning: Beginning = Beginning(),  # noqa: B008 - a constant
         seal: Seal = unkeyed,
         known: int = 0,
+        slot: int = 0,
     ) -> None:
         """Make it; nothing is sent before its first statement.
 
         Args:
-            connection: Where nothing else is done until it has ended.
+            pipeline: A connection on which nothing else is done until the unit has ended.
             beginning: How its transaction begins.
             seal: What the hashes of events are made with.
             known: A place in the log behind which nothing could come in any more by now.
+            slot: See `Unit`.
         """
-        self._connection = connection
-        self._cursor = connection.cursor()
+        self._pipeline = pipeline
+        self._beginning = beginning
         self._seal = seal
         self._known = known
-        self._is_alone = beginning.lock != BESIDE_OTHERS.lock
-        self._place = connection.cursor()
-        self._later: list[tuple[psycopg.Cursor[Row], LiteralString, dict[str, Any] | None]] = []
-        for sql in (beginning.begin, beginning.lock):
-            if sql is not None:
-                self._later.append((connection.cursor(), sql, None))
-        if beginning.place is not None:
-            self._later.append((self._place, beginning.place, None))
-        self._stands: _Place | None = None
+        # Later statements of a writer see more than the first: so the place is asked for before all of them.
+        first = beginning if beginning.lock is not None else beginning[:1]
+        self._later: list[tuple[LiteralString, Values]] = [(sql, ()) for sql in first if sql is not None]
+        self._place: _Place | None = None
         self._events = 0
+        self.broken = False
         self.notice = 0
-        self.slot = connection.info.backend_pid % _SLOTS
+        self.slot = slot
+        self._part: _Part | None = None
 
     @property
     def seal(self) -> Seal:
@@ -164,68 +199,119 @@ class PostgresUnit:
 
     def execute(self, statement: Statement, **params: Any) -> int:
         """See `Unit`."""
-        return self._run(statement, params).rowcount
+        if self._part is not None:
+            self._part.has_changes = True
+        return self._run(statement, params).command_tuples or 0
 
     def put(self, statement: Statement, **params: Any) -> None:
         """See `Unit`."""
         compiled = statement.postgresql
-        self._later.append((self._connection.cursor(), compiled.sql, compiled.bind(params)))
+        self._put(compiled.sql, compiled.bind(params))
 
     def put_one(self, statement: Statement, **params: Any) -> None:
         """See `Unit`."""
-        self._later.append((self._connection.cursor(), statement.touching_one, statement.postgresql.bind(params)))
+        self._put(statement.touching_one, statement.postgresql.bind(params))
 
     def one_or_none(self, statement: Statement, **params: Any) -> Row | None:
         """See `Unit`."""
-        cursor = self._run(statement, params)
-        if cursor.rowcount > 1:
+        rows = self.all(statement, **params)
+        if len(rows) > 1:
             raise LookupError(f"more than one row for: {statement.postgresql.sql}")
-        return cursor.fetchone()
+        return rows[0] if rows else None
 
     def all(self, statement: Statement, **params: Any) -> list[Row]:
         """See `Unit`."""
-        return self._run(statement, params).fetchall()
+        return self._pipeline.rows(self._run(statement, params))
 
     def on_commit(self, notice: int) -> None:
         """See `Unit`."""
         self.notice = max(self.notice, notice)
 
+    def begin_part(self) -> None:
+        """Have what comes be undone by itself where it has to be."""
+        self._part = _Part(len(self._later), self._events, self.notice)
+
+    def keep_part(self) -> None:
+        """Keep what came since `begin_part`."""
+        if self._part is not None and self._part.is_guarded:
+            self._later.append((_RELEASE, ()))
+        self._part = None
+
+    def undo_part(self) -> None:
+        """Undo what came since `begin_part`, without which nothing was lost."""
+        part, self._part = self._part, None
+        if part is None:
+            return
+        self._events, self.notice = part.events, part.notice
+        del self._later[part.start :]
+        if part.is_guarded:
+            self._later.extend(((_UNDO, ()), (_RELEASE, ())))
+
     def commit(self) -> bool:
         """Send what waits, and commit; whether that came about."""
-        self._send("COMMIT", None, prepare=False)
-        # The server answers ROLLBACK when a statement had failed and the unit went on regardless.
-        return self._cursor.statusmessage == "COMMIT"
+        if self._beginning.lock is None:
+            # Nobody waits for the end of who only reads, nor does anything depend on it.
+            self._pipeline.send(_COMMIT)
+            self._pipeline.leave()
+            return True
+        return not self.broken and self._ask(_COMMIT).command_status == _COMMIT.encode()
 
     def end(self) -> None:
         """Make the unit useless: its transaction is over."""
-        del self._cursor
+        del self._pipeline
+
+    @property
+    def _is_alone(self) -> bool:
+        return self._beginning.lock != BESIDE_OTHERS.lock
 
     def _standing(self) -> _Place:
-        if self._stands is None:
-            with self._connection.pipeline():
-                self._flush()
-            row = self._place.fetchone()
-            self._stands = _Place(None, 0, None) if row is None else _Place(*row)
-        return self._stands
-
-    def _run(self, statement: Statement, params: dict[str, Any]) -> psycopg.Cursor[Row]:
-        compiled = statement.postgresql
-        return self._send(compiled.sql, compiled.bind(params))
-
-    def _send(
-        self, sql: LiteralString, params: dict[str, Any] | None, *, prepare: bool | None = None
-    ) -> psycopg.Cursor[Row]:
-        if not self._later:
-            return self._cursor.execute(sql, params, prepare=prepare)
-        with self._connection.pipeline():
+        sql = self._beginning.place
+        if self._place is None and sql is not None:
+            if (sql, ()) not in self._later:
+                self._later.append((sql, ()))
             self._flush()
-            self._cursor.execute(sql, params, prepare=prepare)
-        return self._cursor
+        return self._place or _NOWHERE
 
-    def _flush(self) -> None:
+    def _run(self, statement: Statement, params: dict[str, Any]) -> PGresult:
+        compiled = statement.postgresql
+        return self._ask(compiled.sql, compiled.bind(params))
+
+    def _put(self, sql: LiteralString, params: Sequence[Any]) -> None:
+        if self._part is not None:
+            self._part.has_changes = True
+        self._later.append((sql, self._pipeline.values(params)))
+
+    def _ask(self, sql: LiteralString, params: Sequence[Any] = ()) -> PGresult:
+        self._later.append((sql, self._pipeline.values(params) if params else ()))
+        return self._flush()
+
+    def _flush(self) -> PGresult:
+        """Send what waits; the result of the last of it."""
+        part = self._part
+        if part is not None:
+            if not part.is_guarded and part.has_changes:
+                self._later.insert(part.start, (_GUARD, ()))
+                part.is_guarded = True
+            part.start = 0
         later, self._later = self._later, []
-        for cursor, sql, params in later:
-            cursor.execute(sql, params)
+        # Until all of it has come about, an error may be another part's, and what was sent may have been in vain.
+        self.broken = True
+        for one in later:
+            self._pipeline.send(*one)
+        results = self._pipeline.receive()
+        self.broken = False
+        for (sql, _), result in zip(reversed(later), reversed(results), strict=False):
+            if sql == self._beginning.place:
+                [row] = self._pipeline.rows(result)
+                self._place = _Place(*row)
+        return results[-1]
+
+
+def find_slot(pipeline: Pipeline) -> int:
+    """A slot of the counters that no other connection adds to; one that others do, too, once there are none left."""
+    pipeline.send(_FREE_SLOT)
+    rows = pipeline.rows(pipeline.receive()[-1])
+    return rows[0][0] if rows else pipeline.backend_pid % _SLOTS
 
 
 def translated(error: BaseException) -> BaseException:

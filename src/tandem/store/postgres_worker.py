@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 
 from tandem.errors import Unavailable
-from tandem.store.base import HIDDEN_ERROR, Row, RunAgain, RunAlone, StoreError, StoreStatistics, outcome_unknown
-from tandem.store.postgres_unit import RUN_AGAIN, Beginning, PostgresUnit, translated
+from tandem.store.base import HIDDEN_ERROR, RunAgain, RunAlone, StoreError, StoreStatistics, outcome_unknown
+from tandem.store.pipeline import Pipeline
+from tandem.store.postgres_unit import RUN_AGAIN, Beginning, PostgresUnit, find_slot, translated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tandem.store.connector import Connector
     from tandem.store.event import Seal
@@ -25,6 +26,9 @@ ATTEMPTS: Final = 8
 _BESIDE_OTHERS: Final = 3
 """Times that it is run beside others; then nobody else may write, so that nobody can be in its way."""
 _BACKOFF_SECONDS: Final = 0.005
+_TOGETHER_MOST: Final = 31
+"""Further units that a transaction takes in with the first: not so many that those who wait for its rows wait long."""
+_LOST_IN_COMMIT: Final = "The connection to PostgreSQL was lost during the commit"
 
 _log = logging.getLogger(__name__)
 
@@ -63,7 +67,9 @@ class PostgresWorker:
         horizon: Horizon,
         announce: Callable[[int], None],
         seal: Seal,
+        workers: int,
     ) -> None:
+        """Make it; `workers` is how many serve the inbox."""
         self._seal = seal
         self._connector = connector
         self._inbox = inbox
@@ -71,42 +77,88 @@ class PostgresWorker:
         self._alone, self._beside_others = beginnings
         self._horizon = horizon
         self._announce = announce
-        self._connection: psycopg.Connection[Row] | None = None
-        self._units = self._failed = self._dropped = self._repeated = 0
+        self._pipeline: Pipeline | None = None
+        self._slot = 0
+        self._workers = workers
+        self._units = self._commits = self._failed = self._dropped = self._repeated = 0
 
     def run(self) -> None:
         """Serve the inbox until it is closed; the body of the thread."""
         while (job := self._inbox.get()) is not None:
-            if job.answer.cancelled():
-                self._dropped += 1
-            else:
-                self._serve(job)
-            del job
+            jobs = [job, *self._waiting(job)]
+            self._dropped += len(jobs)
+            jobs = [job for job in jobs if not job.answer.cancelled()]
+            self._dropped -= len(jobs)
+            for one in self._serve_together(jobs) if len(jobs) > 1 else jobs:
+                self._serve(one)
+            del job, jobs
         self._drop()
 
     def statistics(self) -> StoreStatistics:
         """What was done so far."""
-        return StoreStatistics(self._units, self._units, self._failed, self._dropped, self._repeated)
+        return StoreStatistics(self._units, self._commits, self._failed, self._dropped, self._repeated)
+
+    def _waiting(self, first: Job) -> Iterator[Job]:
+        """This worker's share of the jobs that wait, up to one that has to be alone."""
+        job: Job | None = first
+        for _ in range(min(self._inbox.waiting() // self._workers, _TOGETHER_MOST)):
+            if job is None or not job.beside_others:
+                return
+            job = self._inbox.take()
+            if job is not None:
+                yield job
+
+    def _serve_together(self, jobs: list[Job]) -> list[Job]:
+        """Run several jobs in one transaction, each as if by itself; those that have to be run by themselves."""
+        done: list[Job] = []
+        left: list[Job] = []
+
+        def run(unit: PostgresUnit) -> None:
+            for job in jobs:
+                (done if _run_part(job, unit) else left).append(job)
+
+        notice = 0
+        try:
+            notice = self._attempt(run, self._beside_others)
+        except BaseException as exc:  # noqa: BLE001 - whose fault it is comes out when each is run by itself
+            if not isinstance(exc, Unavailable) or exc.retryable:
+                for job in done:
+                    job.result = job.error = None
+                return jobs
+            for job in done:
+                job.result, job.error = None, outcome_unknown(_LOST_IN_COMMIT)
+                job.error.__cause__ = exc
+        self._answer(done, notice)
+        return left
 
     def _serve(self, job: Job) -> None:
         notice = 0
         try:
             notice = self._persist(job)
-            self._units += 1
-            if notice:
-                self._announce(notice)
         except BaseException as exc:  # noqa: BLE001 - it belongs to the caller, who gets it
             job.error = translated(exc)
-            self._failed += 1
-        self._delivery.deliver((job,), notice)
+        self._answer([job], notice)
+
+    def _answer(self, jobs: list[Job], notice: int) -> None:
+        failed = sum(job.error is not None for job in jobs)
+        self._failed += failed
+        self._units += len(jobs) - failed
+        self._commits += failed < len(jobs)
+        if notice:
+            self._announce(notice)
+        self._delivery.deliver(jobs, notice)
 
     def _persist(self, job: Job) -> int:
         """Run the job as often as it takes; the notice of the run that was committed."""
+
+        def run(unit: PostgresUnit) -> None:
+            job.result = job.fn(unit)
+
         lost = False
         for attempt in range(1, ATTEMPTS + 1):
             beside_others = job.beside_others and attempt <= _BESIDE_OTHERS
             try:
-                return self._attempt(job, self._beside_others if beside_others else self._alone)
+                return self._attempt(run, self._beside_others if beside_others else self._alone)
             except RunAlone:
                 job.beside_others = False
                 continue
@@ -122,26 +174,23 @@ class PostgresWorker:
             self._repeated += 1
         raise AssertionError
 
-    def _attempt(self, job: Job, beginning: Beginning) -> int:
-        if self._connection is None:
-            self._connection = self._connector.connect()
-        connection = self._connection
-        unit = PostgresUnit(connection, beginning, self._seal, self._horizon.place)
+    def _attempt(self, run: Callable[[PostgresUnit], None], beginning: Beginning) -> int:
+        pipeline, unit = self._begin(beginning)
         committing = False
         try:
-            job.result = job.fn(unit)
+            run(unit)
             committing = True
             if not unit.commit():
                 raise StoreError(HIDDEN_ERROR)
         except BaseException as exc:
-            lost = not self._rolled_back(connection)
+            lost = not self._rolled_back(pipeline)
             if isinstance(exc, RunAgain) and not isinstance(exc, RunAlone):
                 raise _RunAgain from exc
             if isinstance(exc, psycopg.Error):
                 if exc.sqlstate in RUN_AGAIN:
                     raise _RunAgain from exc
                 if lost and committing and beginning.lock is not None:
-                    raise outcome_unknown("The connection to PostgreSQL was lost during the commit") from exc
+                    raise outcome_unknown(_LOST_IN_COMMIT) from exc
                 if lost:
                     raise _ConnectionLost(str(exc)) from exc
             raise
@@ -149,18 +198,45 @@ class PostgresWorker:
             unit.end()
         return unit.notice
 
-    def _rolled_back(self, connection: psycopg.Connection[Row]) -> bool:
+    def _begin(self, beginning: Beginning) -> tuple[Pipeline, PostgresUnit]:
+        if self._pipeline is None:
+            self._pipeline = Pipeline(self._connector.connect())
+            self._slot = find_slot(self._pipeline) if beginning.lock is not None else 0
+        unit = PostgresUnit(self._pipeline, beginning, self._seal, self._horizon.place, self._slot)
+        return self._pipeline, unit
+
+    def _rolled_back(self, pipeline: Pipeline) -> bool:
         """End the transaction, if there is one; whether the connection still lives."""
         try:
-            connection.rollback()
+            pipeline.roll_back()
         except psycopg.Error:
             _log.debug("a connection broke", exc_info=True)
-        if connection.closed:
+        if pipeline.closed:
             self._drop()
             return False
         return True
 
     def _drop(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        pipeline, self._pipeline = self._pipeline, None
+        if pipeline is not None:
+            pipeline.close()
+
+
+def _run_part(job: Job, unit: PostgresUnit) -> bool:
+    """Run a job as one of several in a transaction; false if it has to be run by itself."""
+    if not job.beside_others:
+        return False
+    unit.begin_part()
+    try:
+        job.result = job.fn(unit)
+    except BaseException as exc:
+        if unit.broken:
+            raise
+        unit.undo_part()
+        if isinstance(exc, RunAgain):
+            job.beside_others = not isinstance(exc, RunAlone)
+            return False
+        job.error = translated(exc)
+    else:
+        unit.keep_part()
+    return True

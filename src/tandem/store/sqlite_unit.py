@@ -100,7 +100,7 @@ class SqliteUnit:
     def _run(self, statement: Statement, params: dict[str, Any]) -> sqlite3.Cursor:
         compiled = statement.sqlite
         try:
-            return self._cursor.execute(compiled.sql, compiled.bind_in_order(params))
+            return self._cursor.execute(compiled.sql, compiled.bind(params))
         except sqlite3.Error:
             # SQLite would let the unit go on; PostgreSQL does not, and a unit is to mean the same on both.
             self.broken = True

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Neither of them imports a driver: they are only asked for text.
 SQLITE: Dialect = SQLiteDialect_pysqlite(paramstyle="qmark")
-POSTGRESQL: Dialect = PGDialect_psycopg()
+POSTGRESQL: Dialect = PGDialect_psycopg(paramstyle="numeric_dollar")
 
 
 class Compiled(NamedTuple):
@@ -38,18 +38,8 @@ class Compiled(NamedTuple):
     in_order: Callable[[dict[str, Any]], tuple[Any, ...]]
     """Picks parameters and constants in the order of their places in the text."""
 
-    def bind(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The constants and what a call gave, together.
-
-        Raises:
-            TypeError: A parameter is missing, or there is none of that name.
-        """
-        if given.keys() != self.names:
-            raise TypeError(self._complaint(given))
-        return self.constants | given if self.constants else given
-
-    def bind_in_order(self, given: dict[str, Any]) -> tuple[Any, ...]:
-        """The same in the order of the places: the driver need not look up each name.
+    def bind(self, given: dict[str, Any]) -> tuple[Any, ...]:
+        """The constants and what a call gave, in the order of the places: the driver need not look up each name.
 
         Raises:
             TypeError: A parameter is missing, or there is none of that name.

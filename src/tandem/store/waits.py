@@ -37,6 +37,9 @@ _LAST_RETRY_SECONDS = 5.0
 _LOOK_SECONDS = 2.0
 """On several nodes the log is read this often though no notice came: notices may be lost, events are not."""
 
+_UNHURRIED_SECONDS = 0.02
+"""How long events may wait to be read, several together, that nobody is parked for."""
+
 _FIRST_LOOK_SECONDS = 0.001
 _LAST_LOOK_SECONDS = 0.05
 """How soon the log is read again while it shows events that are not settled: growing, as some transaction is slow."""
@@ -87,6 +90,7 @@ class WaitHub:
         self._log_id = ""
         self._seen = 0
         self._hint = asyncio.Event()
+        self._unhurried: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._expired = [0]
@@ -262,12 +266,21 @@ class WaitHub:
                 del self._parked[name]
 
     def _notice(self, notice: int) -> None:
-        # Whoever parks from now on looks at the state first, so what nobody waits for need not be read.
-        # On several nodes the followers need every event; REREAD is no place in the log.
-        if self._store.dialect == "sqlite" and not self._parked and self._seen < notice < REREAD and not self._reading:
+        # Whoever parks from now on looks at the state first, so what nobody waits for need not be read. On several
+        # nodes the followers need every event, though not at once. REREAD is no place in the log.
+        if self._parked or notice == REREAD:
+            self._hint.set()
+        elif self._store.dialect != "sqlite":
+            loop = asyncio.get_running_loop()
+            self._unhurried = self._unhurried or loop.call_later(_UNHURRIED_SECONDS, self._look_up)
+        elif self._seen < notice and not self._reading:
             self._seen = notice
         else:
             self._hint.set()
+
+    def _look_up(self) -> None:
+        self._unhurried = None
+        self._hint.set()
 
     async def _follow(self) -> None:
         retry_seconds = _FIRST_RETRY_SECONDS

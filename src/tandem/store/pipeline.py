@@ -1,0 +1,187 @@
+"""Statements on one connection to PostgreSQL: many in one round trip, each prepared once.
+
+On psycopg's interface to the client library, whose functions they share, rather than on its cursors: those look for
+types, plans and formats at each statement anew, which took more of the broker's time than all the rest of a unit.
+"""
+
+from __future__ import annotations
+
+import selectors
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import psycopg
+from psycopg.adapt import PyFormat, Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus, TransactionStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import LiteralString
+
+    from psycopg.abc import Buffer
+    from psycopg.pq.abc import PGresult
+
+    from tandem.store.base import Row
+
+Values: TypeAlias = "Sequence[Buffer | None]"
+_PREPARED_MOST: Final = 512
+_GOOD: Final = frozenset({ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK})
+_OPEN: Final = frozenset({TransactionStatus.INTRANS, TransactionStatus.INERROR, TransactionStatus.ACTIVE})
+
+
+class Pipeline:
+    """A connection that nothing else uses.
+
+    What is sent is on its way at `receive`, at `leave`, or when there is enough of it. An error keeps what was sent
+    behind it, up to the next of these two, from being run.
+    """
+
+    __slots__ = ("_connection", "_fresh", "_names", "_number", "_on_way", "_pgconn", "_ready", "_syncs", "_transformer")
+
+    def __init__(self, connection: psycopg.Connection[Row]) -> None:
+        self._connection = connection
+        self._pgconn = connection.pgconn
+        self._pgconn.enter_pipeline_mode()
+        self._transformer = Transformer(connection)
+        self._ready = selectors.DefaultSelector()
+        self._ready.register(connection.fileno(), selectors.EVENT_READ)
+        self._names: dict[str, bytes] = {}
+        self._fresh: list[str] = []
+        self._number = 0
+        self._on_way: deque[bool] = deque()
+        self._syncs = 0
+
+    @property
+    def closed(self) -> bool:
+        """Whether the connection is gone."""
+        return self._connection.closed
+
+    @property
+    def backend_pid(self) -> int:
+        """Which of the server's processes serves it."""
+        return self._pgconn.backend_pid
+
+    def values(self, params: Sequence[Any]) -> Values:
+        """Parameters as they are sent.
+
+        Raises:
+            psycopg.DataError: PostgreSQL can keep no such value.
+        """
+        return self._transformer.dump_sequence(params, [PyFormat.TEXT] * len(params))
+
+    def send(self, sql: LiteralString, values: Values = ()) -> None:
+        """Add a statement.
+
+        Raises:
+            psycopg.Error: The connection is lost.
+        """
+        name = self._names.get(sql)
+        if name is None:
+            name = self._prepare(sql)
+        self._pgconn.send_query_prepared(name, values)
+        self._on_way.append(True)
+
+    def receive(self) -> list[PGresult]:
+        """The results of all that was sent since the last time, in order.
+
+        Raises:
+            psycopg.Error: One of the statements failed, or the connection is lost.
+        """
+        self.leave()
+        results: list[PGresult] = []
+        failure: PGresult | None = None
+        try:
+            for result in self._arriving():
+                if result.status in _GOOD:
+                    results.append(result)
+                elif failure is None and result.status != ExecStatus.PIPELINE_ABORTED:
+                    failure = result
+        except psycopg.Error:
+            if failure is None:
+                raise
+        if failure is None:
+            self._fresh.clear()
+            return results
+        # What came behind the failure was not prepared.
+        while self._fresh:
+            del self._names[self._fresh.pop()]
+        raise error_from_result(failure)
+
+    def leave(self) -> None:
+        """Send all that was added, and wait for nothing; the next `receive` has its results, too."""
+        self._pgconn.pipeline_sync()
+        self._syncs += 1
+        if self._pgconn.flush():
+            self._push()
+
+    def rows(self, result: PGresult) -> list[Row]:
+        """The rows of a result."""
+        if not result.ntuples:
+            return []
+        self._transformer.set_pgresult(result)
+        return self._transformer.load_rows(0, result.ntuples, tuple)
+
+    def roll_back(self) -> None:
+        """End the transaction, if there is one, and whatever is under way.
+
+        Raises:
+            psycopg.Error: The connection is lost.
+        """
+        try:
+            self.receive()
+        except psycopg.Error:
+            if self.closed:
+                raise
+        if self._pgconn.transaction_status in _OPEN:
+            self.send("ROLLBACK")
+            self.receive()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._ready.close()
+        self._connection.close()
+
+    def _prepare(self, sql: LiteralString) -> bytes:
+        if len(self._names) == _PREPARED_MOST:
+            self._names.clear()
+            self._fresh.clear()
+            self._pgconn.send_query_params(b"DEALLOCATE ALL", None)
+            self._on_way.append(False)
+        self._number += 1
+        name = self._names[sql] = b"t%d" % self._number
+        self._fresh.append(sql)
+        self._pgconn.send_prepare(name, sql.encode())
+        self._on_way.append(False)
+        return name
+
+    def _push(self) -> None:
+        """Send the rest of what did not go at once, and take in meanwhile what a server that is busy has answered."""
+        fileno = self._connection.fileno()
+        self._ready.modify(fileno, selectors.EVENT_READ | selectors.EVENT_WRITE)
+        while self._pgconn.flush():
+            self._ready.select()
+            self._pgconn.consume_input()
+        self._ready.modify(fileno, selectors.EVENT_READ)
+
+    def _arriving(self) -> Iterator[PGresult]:
+        """The results that are on their way, but for those of statements that were prepared."""
+        while self._syncs:
+            result = self._next()
+            if result.status == ExecStatus.PIPELINE_SYNC:
+                self._syncs -= 1
+            elif not self._on_way or self._on_way.popleft() or result.status not in _GOOD:
+                yield result
+
+    def _next(self) -> PGresult:
+        while True:
+            while self._pgconn.is_busy():
+                # Other threads run meanwhile, as they do not in the client library's own waiting.
+                self._ready.select()
+                self._pgconn.consume_input()
+            result = self._pgconn.get_result()
+            if result is not None:
+                return result
+            # The end of one statement's results, or of all.
+            if self.closed:
+                raise psycopg.OperationalError("the connection is lost")
