@@ -37,6 +37,8 @@ from tandem.git.runner import Git, memory_folder
 from tandem.hooks import proof
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.runs import PoolReviews
+from tandem.projects.mirrors import FOLDER as MIRRORS
+from tandem.projects.mirrors import MirrorSettings
 from tandem.projects.registry import GitSettings, Projects
 from tandem.retention.queries import newest_removed
 from tandem.reviews import check_queries
@@ -50,6 +52,7 @@ from tandem.server.handlers import HANDLERS
 from tandem.server.http.health import BrokerPhase, Health, Identity
 from tandem.server.maintenance import Maintenance
 from tandem.server.measurements import Measurements
+from tandem.server.mirrors import MirrorRoutes
 from tandem.settings.config import Settings, load_settings, masked, user_file
 from tandem.settings.policy import Policy
 from tandem.settings.pool import TABLE, THROUGH_WSL, PoolSettings
@@ -154,11 +157,19 @@ class Broker:
         tokens = Tokens(load_or_make(settings.secret_key))
         self._store = store_of(settings, tokens.seal_event)
         git = GitSettings(settings.git_executable, settings.git_timeout_seconds, settings.inflated_limit_bytes)
+        mirrors = MirrorSettings(
+            folder=settings.data_dir / MIRRORS,
+            tokens=tokens,
+            clock=self._clock,
+            git=settings.git_executable,
+            timeout_seconds=settings.mirror_timeout_seconds,
+            limit_bytes=settings.mirror_limit_bytes,
+        )
         self._services = Services(
             store=self._store,
             clock=self._clock,
             policy=policy_of(settings),
-            projects=Projects(self._store, git),
+            projects=Projects(self._store, git, mirrors),
             waits=WaitHub(self._store),
             validations=asyncio.Semaphore(_VALIDATIONS_AT_ONCE),
             workflows=load_workflows(settings.workflows),
@@ -224,6 +235,7 @@ class Broker:
                 body_limit_bytes=settings.body_limit_bytes,
             ),
             measurements=self.measurements,
+            mirrors=MirrorRoutes(self._services, REGISTRY.get("get_base_files"), settings.body_limit_bytes),
             allowed_hosts=(*settings.allowed_hosts, *_addresses(settings)),
             body_limit_bytes=settings.body_limit_bytes,
             fast_path=settings.fast_path,

@@ -125,7 +125,11 @@ REQUESTS: dict[str, list[Callable[[Shop], dict[str, Any]]]] = {
             "rework": ["5" * 40],
         },
     ],
-    "register_project": [lambda shop: {"root": shop.root, "name": shop.desk.project}],
+    "register_project": [
+        lambda shop: {"root": shop.root, "name": shop.desk.project},
+        lambda shop: {"name": "mirrored", "mirror": Path(shop.root).as_uri()},
+        lambda shop: {"name": "unreachable", "mirror": Path(shop.root, "none").as_uri()},
+    ],
     "list_projects": [lambda _: {}],
     "remove_project": [lambda shop: {"name": shop.desk.project}],
     "session_open": [lambda shop: {"role": "codex", "psk": shop.team.keys["codex"]}],

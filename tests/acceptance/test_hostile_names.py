@@ -42,6 +42,7 @@ NO_TEXT_OF_OTHERS = {
     "mcp": "speaks to a program",
     "open": "starts a browser",
     "reviewers": "runs until it is stopped",
+    "reviewers run": "runs until it is stopped",
     "uninit": "takes back what init did",
     "up": "starts a broker",
 }

@@ -369,8 +369,20 @@ def test_a_reviewer_on_a_third_machine_reads_the_touched_files(machine: Machine,
     # A change of the link's own: what stands at its place is still only its text.
     (machine.root / "link").unlink()
     (machine.root / "link").symlink_to("a.txt")
+    seen = reviewed(machine, owner, tmp_path / "third")
+    assert seen["files"] == {
+        "a.txt": [False, "one\nTWO\nthree\n"],
+        "inner/moved.txt": [False, "deep\n"],
+        "link": [False, "a.txt"],
+        "new.txt": [False, "new\n"],
+        "pixel.bin": [False, bytes(reversed(range(256))).decode("latin-1")],
+    }
+    assert "It holds only the files that this round touches" in seen["prompt"]
+
+
+def reviewed(machine: Machine, owner: Bearer, host: Path, *options: str) -> dict[str, Any]:
+    """Submit the working tree's change, and have it reviewed on a third machine; what the reviewer was given there."""
     review_id = machine.submit()["review_id"]
-    host = tmp_path / "third"
     host.mkdir()
     (host / "watcher.py").write_text(WATCHER, "utf-8")
     note = host / "note.json"
@@ -383,7 +395,7 @@ def test_a_reviewer_on_a_third_machine_reads_the_touched_files(machine: Machine,
         "TANDEM_DATA_DIR": str(host / "data"),
         "TANDEM_REVIEWER_POOL": json.dumps({"enabled": True, "provider": "custom", "command": command, **hasty}),
     }
-    arguments = ("reviewers", "--broker", machine.broker.url, "--project", machine.project, "--json")
+    arguments = ("reviewers", *options, "--broker", machine.broker.url, "--project", machine.project, "--json")
     running = Shell(machine.broker.url, host).start(*arguments, **environment)
     try:
         status = owner.do("get_review_status", review_id=review_id)
@@ -394,12 +406,5 @@ def test_a_reviewer_on_a_third_machine_reads_the_touched_files(machine: Machine,
         running.terminate()
         ended = finish(running)
     assert status["status"] == "approved", (status, ended)
-    seen = json.loads(note.read_text("utf-8"))
-    assert seen["files"] == {
-        "a.txt": [False, "one\nTWO\nthree\n"],
-        "inner/moved.txt": [False, "deep\n"],
-        "link": [False, "a.txt"],
-        "new.txt": [False, "new\n"],
-        "pixel.bin": [False, bytes(reversed(range(256))).decode("latin-1")],
-    }
-    assert "It holds only the files that this round touches" in seen["prompt"]
+    seen: dict[str, Any] = json.loads(note.read_text("utf-8"))
+    return seen

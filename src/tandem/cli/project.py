@@ -37,14 +37,18 @@ async def add_project(
     elsewhere: Annotated[
         bool, typer.Option("--elsewhere", help="Without a folder: its repository is on other machines.")
     ] = False,
+    mirror: Annotated[
+        str | None,
+        typer.Option("--mirror", metavar="URL", help="The repository at this URL, fetched by the broker itself."),
+    ] = None,
     options: ConnectionOptions,
 ) -> Exit:
-    """Register a folder as a project, or with --elsewhere the name of one that other machines have."""
-    if elsewhere:
-        if name is None:
+    """Register a folder as a project, or a repository's URL, or the name of one that other machines have."""
+    if elsewhere or mirror:
+        if name is None and not mirror:
             raise typer.BadParameter("Name it: nobody looks at a folder.", param_hint="--name")
         async with options.client() as client, progress("project add"):
-            envelope = await client.call("register_project", {"name": name})
+            envelope = await client.call("register_project", given(name=name, mirror=mirror))
         return present(envelope, OPERATIONS["register_project"].answer, as_json=options.as_json)
     root = path.expanduser().resolve()
     async with options.client() as client, progress("project add"):

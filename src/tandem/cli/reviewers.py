@@ -32,8 +32,8 @@ from tandem.settings.config import load_settings
 _LISTED = 10
 _HELP = """The reviewer pool: reviewers that are started when proposals wait.
 
-With --broker and no command: run such a pool here, for that broker, until Ctrl-C. The program, its model and all \
-limits are those of the table reviewer_pool in your own configuration; 'enabled' need not be set."""
+With --broker and no command, or with run: run such a pool here, for that broker, until Ctrl-C. The program, its \
+model and all limits are those of the table reviewer_pool in your own configuration; 'enabled' need not be set."""
 _NAME = re.compile(r"[a-z]+-r[0-9]+")
 """An id without the letters that tell starts of the pool apart: what people say."""
 
@@ -116,6 +116,7 @@ def register(app: typer.Typer) -> None:
         epilog=epilog("reviewers"),
     )
     group.callback()(supervise)
+    add(group, "reviewers run", supervise)
     add_operation(group, OPERATIONS["list_reviewers"])
     add_operation(group, OPERATIONS["spawn_reviewer"])
     add(group, "reviewers kill", kill)
@@ -156,7 +157,7 @@ def supervise(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for whatever happens.")] = False,
 ) -> None:
-    """Run a supervisor in the foreground, unless a command is called."""
+    """Run a pool of reviewers here for that broker, until Ctrl-C."""
     given = [name for name in ("broker", "project", "workspace", "data_dir", "as_json") if context.params.get(name)]
     if context.invoked_subcommand is not None:
         if given:

@@ -894,10 +894,11 @@ class Operations(ABC):
         self,
         *,
         root: str | None = None,
+        mirror: str | None = None,
         name: str | None = None,
         move: bool = False,
     ) -> projects_contract.ProjectView:
-        """Register a folder as a project, or move one to it; or a name alone, for clients that have the folder."""
+        """Register a folder as a project, or move one to it; or the URL of a repository; or a name alone."""
         return await self._operate("register_project", locals())
 
     async def list_projects(self) -> projects_contract.ProjectList:

@@ -225,6 +225,10 @@ class Tokens:
         """The private key that signs what is approved in a project."""
         return bytes.fromhex(self._mac(b"sign", project.encode()))
 
+    def deploy_seed(self, project: str) -> bytes:
+        """The private key by which a project's mirror is fetched."""
+        return bytes.fromhex(self._mac(b"deploy", project.encode()))
+
     def veil(self, reader: str) -> OpaqueTokens:
         """Hides things for one reader from that reader."""
         return OpaqueTokens(partial(self._mac, b"veil", reader.encode()))

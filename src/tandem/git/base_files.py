@@ -142,6 +142,11 @@ def _refused(path: str, reason: str) -> InvalidInput:
     )
 
 
+def is_name(base: str) -> bool:
+    """Whether a base is no whole id: what it stands for may change."""
+    return _ID.fullmatch(base) is None
+
+
 def format_of(oid: str) -> ObjectFormat:
     """How a repository names its objects in which something has this id.
 

@@ -93,7 +93,7 @@ def _fill(unit: Unit, services: Services, person: str, project: str | None, tray
 
     @cache
     def taken_by(name: str) -> str | None:
-        if services.projects.root(name) is None:
+        if not services.projects.is_registered(name):
             return None
         return next((pool.id for pool in pools if rules.takes(pool, name, now_us)), None)
 

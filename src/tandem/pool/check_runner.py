@@ -317,7 +317,12 @@ class CheckRunner:
         if self._options.workspace is not None:
             return self._options.workspace
         projects = (await self._broker.call("list_projects", {}))["projects"]
-        return next((one["root"] for one in projects if one["project"] == check.project), None)
+        found = next((one for one in projects if one["project"] == check.project), None)
+        if found is None:
+            return None
+        # The broker's folder of a mirror is none of another machine.
+        mirror = found.get("mirror") if self._options.of_broker else None
+        return found["root"] or (mirror["folder"] if mirror else "")
 
     def _confinement(self, check: CheckView, root: str) -> str | None:
         program = sandbox.bubblewrap(self._options.environment)

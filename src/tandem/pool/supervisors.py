@@ -196,7 +196,7 @@ def _orders(
             reviewer_id=one.id,
             name=one.name,
             project=one.project,
-            root=services.projects.root(one.project) or ("" if services.projects.is_registered(one.project) else None),
+            root=_root(services, one.project),
             wanted=one.wanted(now_us, deadline_seconds + _KILL_GRACE_SECONDS, holds=one.id in held),
             drain_reason=one.drain_reason,
             review_id=held.get(one.id),
@@ -212,3 +212,10 @@ def _orders(
         changed={one.reviewer_id: one.wanted for one in orders} != known,
         cursor=services.waits.cursor(services.waits.newest(unit)),
     )
+
+
+def _root(services: Services, project: str) -> str | None:
+    """The project's folder; empty where its reviewers get the files from the broker; null for a label."""
+    if not services.projects.is_registered(project):
+        return None
+    return "" if services.projects.mirror(project) is not None else services.projects.root(project) or ""

@@ -22,14 +22,21 @@ from tandem.errors import (
 
 
 class RegisterProject(Request):
-    """Register a folder as a project, or move one to it; or a name alone, for clients that have the folder."""
+    """Register a folder as a project, or move one to it; or the URL of a repository; or a name alone."""
 
     refusals: ClassVar[Refusals] = (NotFound, TimedOut)
 
     root: Annotated[
         FilePath | None, Field(description="The folder: absolute, in a git repository; none if it is elsewhere.")
     ] = None
-    name: Annotated[Name | None, Field(description="The project's name; default: the folder's.")] = None
+    mirror: Annotated[
+        FilePath | None,
+        Field(
+            description="The URL of its repository (https, ssh or file), of which the broker keeps a mirror. The same"
+            " again has it fetched now."
+        ),
+    ] = None
+    name: Annotated[Name | None, Field(description="The project's name; default: the folder's, or the URL's.")] = None
     move: Annotated[
         bool,
         Field(description="Whether the project of this name has this folder from now on, instead of its own."),
@@ -52,12 +59,27 @@ class RemoveProject(Request):
 
 
 @dataclass(frozen=True, slots=True)
+class MirrorView:
+    """A project's mirror, as the broker has it that answers."""
+
+    url: Annotated[str, Field(description="Where it is fetched from.")]
+    folder: Annotated[str, Field(description="Where the broker that answers keeps it.")]
+    deploy_key: Annotated[
+        str, Field(description="The public key that the broker shows there; let it read the repository.")
+    ]
+    fetched_at: Annotated[str | None, Field(description="When it was last fetched since the broker's start.")]
+    fetching: Annotated[bool, Field(description="Whether it is being fetched.")]
+    problem: Annotated[str | None, Field(description="Why the last fetch failed, if it did.")]
+
+
+@dataclass(frozen=True, slots=True)
 class ProjectView:
     """A registered project and its folder."""
 
     project: ProjectName
     root: Annotated[str, Field(description="The top level of its git repository; empty if it is elsewhere.")]
     registered_at: Annotated[str, Field(description="When it was registered.")]
+    mirror: Annotated[MirrorView | None, Field(description="Its mirror, if it has one.")] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,8 @@ _p = tables.projects.c
 class ProjectRecord(NamedTuple):
     """One project. Field order is the column order of its table.
 
-    `root` is null once it was removed, and empty for a project that has no folder at the broker.
+    `root` is null once it was removed, and empty for a project that has no folder at the broker: it has a
+    `mirror`, which is the URL of its repository, or is elsewhere.
     """
 
     name: str
@@ -26,6 +27,7 @@ class ProjectRecord(NamedTuple):
     registered_at: int
     event_seq: int = 0
     event_hash: str = ""
+    mirror: str | None = None
 
     @property
     def project(self) -> str:
@@ -53,20 +55,20 @@ def list_registered(unit: Unit) -> list[ProjectRecord]:
     return [ProjectRecord(*row) for row in unit.all(_list)]
 
 
-def put(unit: Unit, *, name: str, root: str | None, at: int, actor: str) -> ProjectRecord:
-    """Register a project's folder, or with a null root forget it, with its event."""
+def put(unit: Unit, record: ProjectRecord, actor: str) -> ProjectRecord:
+    """Register a project, or with a null root forget it, with its event."""
     events.lock(unit)
-    before = find(unit, name)
+    before = find(unit, record.name)
     return ledger.write(
         unit,
         tables.projects,
         before,
-        ProjectRecord(name, root, at),
-        at=at,
+        record,
+        at=record.registered_at,
         actor=actor,
         kind=EventKind.PROJECT_REGISTERED,
         old="registered" if before and before.root is not None else None,
-        new="removed" if root is None else "registered",
-        data={"root": root},
-        delta={"project": {"name": name, "root": root, "registered_at": at}},
+        new="removed" if record.root is None else "registered",
+        data={"root": record.root, "mirror": record.mirror},
+        delta={"project": {key: getattr(record, key) for key in ("name", "root", "registered_at", "mirror")}},
     )

@@ -5,40 +5,47 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from tandem.contract.answer import time_or_none
 from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
 from tandem.errors import InvalidInput, NotFound
+from tandem.git.mirror import checked_url, name_in
 from tandem.git.repository import Repository
 from tandem.projects import queries as projects
 from tandem.projects.contract import (
     ListProjects,
+    MirrorView,
     ProjectList,
     ProjectRemoved,
     ProjectView,
     RegisterProject,
     RemoveProject,
 )
+from tandem.projects.mirrors import Mirror
 from tandem.projects.queries import ProjectRecord
 from tandem.store.base import Unit
 from tandem.store.context import Services
 
 
 async def register_project(services: Services, caller: Caller, request: RegisterProject) -> ProjectView:
-    """Register a folder, or move a project to it.
+    """Register a folder, or move a project to it; or the URL of a repository, which is fetched.
 
     Raises:
         InvalidInput: The folder is not in a git repository, or is another project's that it cannot be moved over, or
-            the name is another folder's.
+            the name is another folder's, or the URL is none that may be fetched.
         NotFound: The broker does not know the project that is to be moved.
     """
     top = "" if request.root is None else await asyncio.to_thread(_top, services, Path(request.root))
-    name = request.name or Path(top).name
+    mirror = None if request.mirror is None else checked_url(request.mirror)
+    name = request.name or Path(top).name or name_in(mirror or "")
     if not name or (request.root is None and request.move):
         raise InvalidInput("Name the project, or the folder that it has here.", field="name" if not name else "root")
+    if request.root is not None and mirror is not None:
+        raise InvalidInput("A project has a folder at the broker, or a mirror; name one of them.", field="mirror")
 
     def work(unit: Unit) -> ProjectRecord:
         existing = projects.find(unit, name)
-        if existing and existing.root == top:
+        if existing and (existing.root, existing.mirror) == (top, mirror):
             return existing
         if request.move:
             _require_movable(unit, services, name, existing, top)
@@ -49,11 +56,14 @@ async def register_project(services: Services, caller: Caller, request: Register
                 field="name",
                 actual=existing.root,
             )
-        return _put(unit, services, caller, name, top)
+        return _put(unit, caller, ProjectRecord(name, top, services.clock.now_us(), mirror=mirror))
 
     record = await services.store.write(work)
     await services.projects.load()
-    return _view(record)
+    found = services.projects.mirror(name)
+    if found is not None:
+        await found.fetch()
+    return _view(services, record)
 
 
 async def remove_project(services: Services, caller: Caller, request: RemoveProject) -> ProjectRemoved:
@@ -68,7 +78,7 @@ async def remove_project(services: Services, caller: Caller, request: RemoveProj
         existing = projects.find(unit, name)
         if existing is None or existing.root is None:
             raise _unknown(services, name)
-        _put(unit, services, caller, name, None)
+        _put(unit, caller, ProjectRecord(name, None, services.clock.now_us()))
 
     await services.store.write(work)
     await services.projects.load()
@@ -78,7 +88,7 @@ async def remove_project(services: Services, caller: Caller, request: RemoveProj
 async def list_projects(services: Services, _caller: Caller, _request: ListProjects) -> ProjectList:
     """All registered projects, by name, as far as the caller may know them."""
     await services.projects.learn()
-    return ProjectList(tuple(_view(record) for record in services.projects.records()))
+    return ProjectList(tuple(_view(services, record) for record in services.projects.records()))
 
 
 def _top(services: Services, root: Path) -> str:
@@ -112,10 +122,26 @@ def _unknown(services: Services, name: str) -> NotFound:
     return NotFound(f"No project '{name}' is registered.", project=name, allowed=services.projects.names())
 
 
-def _put(unit: Unit, services: Services, caller: Caller, name: str, root: str | None) -> ProjectRecord:
-    actor, now = caller.agent or caller.principal, services.clock.now_us()
-    return projects.put(unit, name=name, root=root, at=now, actor=actor)
+def _put(unit: Unit, caller: Caller, record: ProjectRecord) -> ProjectRecord:
+    return projects.put(unit, record, caller.agent or caller.principal)
 
 
-def _view(record: ProjectRecord) -> ProjectView:
-    return ProjectView(record.name, record.root or "", isoformat(record.registered_at))
+def _view(services: Services, record: ProjectRecord) -> ProjectView:
+    mirror = services.projects.mirror(record.name)
+    return ProjectView(
+        record.name,
+        record.root or "",
+        isoformat(record.registered_at),
+        mirror=None if mirror is None else _view_of_mirror(mirror),
+    )
+
+
+def _view_of_mirror(mirror: Mirror) -> MirrorView:
+    return MirrorView(
+        url=mirror.url,
+        folder=str(mirror.folder),
+        deploy_key=mirror.public_key,
+        fetched_at=time_or_none(mirror.fetched_at),
+        fetching=mirror.is_fetching,
+        problem=mirror.problem.message if mirror.problem is not None else None,
+    )

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from tandem.errors import InvalidInput, Unavailable
-from tandem.git.base_files import BaseFile
+from tandem.git.base_files import BaseFile, is_name
 from tandem.git.repository import Repository
 from tandem.git.runner import Limits
+from tandem.projects import mirrors
 from tandem.projects import queries as rows
+from tandem.projects.mirrors import Mirror, MirrorSettings
 from tandem.projects.queries import ProjectRecord
 from tandem.store.base import Store, Unit
 from tandem.store.event import Event, EventKind
@@ -57,13 +59,16 @@ class Projects:
         git: How git is run in them.
     """
 
-    def __init__(self, store: Store, git: GitSettings) -> None:
+    def __init__(self, store: Store, git: GitSettings, mirrors: MirrorSettings) -> None:
         self._store = store
+        self._mirror_settings = mirrors
+        self._mirrors: dict[str, Mirror] = {}
         self.git = git
         self._by_name: dict[str, ProjectRecord] = {}
         self._repositories: dict[str, Repository] = {}
         self._labels: dict[str, float] = {}
         self._shown: str | None = None
+        self._has_swept = False
         # One at a time, so that what was read last counts.
         self._loading = asyncio.Lock()
 
@@ -80,8 +85,21 @@ class Projects:
             self._labels.clear()
             self._by_name.clear()
             self._by_name.update((record.name, record) for record in records)
-            for root in self._repositories.keys() - {record.root for record in records}:
+            await self._keep_mirrors(records)
+            for root in self._repositories.keys() - {self.root(record.name) for record in records}:
                 self._repositories.pop(root).close()
+
+    async def _keep_mirrors(self, records: Iterable[ProjectRecord]) -> None:
+        """Have a mirror for each project that is to have one, and nothing left of others."""
+        wanted = {record.name: record.mirror for record in records if record.mirror}
+        gone = [name for name, mirror in self._mirrors.items() if wanted.get(name) != mirror.url]
+        for name in gone:
+            await self._mirrors.pop(name).close()
+        for name in wanted.keys() - self._mirrors.keys():
+            self._mirrors[name] = await asyncio.to_thread(Mirror, name, wanted[name], self._mirror_settings)
+        if gone or not self._has_swept:
+            self._has_swept = True
+            await asyncio.to_thread(mirrors.remove_others, self._mirror_settings, list(self._mirrors.values()))
 
     async def learn(self, *candidates: str | None) -> None:
         """Hear of the project of a call from the database, if it is none that is known here.
@@ -100,6 +118,11 @@ class Projects:
                 if len(self._labels) == _LABELS_MOST:
                     self._labels.clear()
                 self._labels[named] = time.monotonic() + _LABEL_SECONDS
+
+    @property
+    def mirror_seconds(self) -> float:
+        """How long moving a whole repository may take."""
+        return self._mirror_settings.timeout_seconds
 
     def registration(self, project: str) -> int:
         """Which registration is known here: the number of its event; 0 for a label."""
@@ -129,6 +152,8 @@ class Projects:
 
     async def close(self) -> None:
         """End the git processes that were kept."""
+        for mirror in self._mirrors.values():
+            await mirror.close()
         repositories, self._repositories = self._repositories, {}
         for repository in repositories.values():
             await asyncio.to_thread(repository.close)
@@ -142,9 +167,16 @@ class Projects:
         return [self._by_name[name] for name in self.names()]
 
     def root(self, project: str) -> str | None:
-        """The folder of a registered project; null for a label, and for one without a folder here."""
+        """The folder of a registered project, or of its mirror; null for a label, and for one without either."""
         record = self._by_name.get(project)
-        return (record.root or None) if record is not None else None
+        if record is None or record.root:
+            return record.root if record is not None else None
+        mirror = self._mirrors.get(project)
+        return str(mirror.folder) if mirror is not None else None
+
+    def mirror(self, project: str) -> Mirror | None:
+        """The project's mirror, if it has one."""
+        return self._mirrors.get(project)
 
     def is_registered(self, project: str) -> bool:
         """Whether somebody registered it, with a folder or without."""
@@ -173,14 +205,30 @@ class Projects:
             )
         return found
 
-    async def repository(self, project: str) -> Repository | None:
-        """The repository of a registered project; null for a label. Cheap: git is not run for it."""
+    async def repository(self, project: str, *bases: str | None) -> Repository | None:
+        """The repository of a registered project; null for a label. Cheap for a folder: git is not run for it.
+
+        A mirror is fetched first where that may bring what is asked for. What it has is given even if that fails;
+        null, if it has nothing. Its `problem` says why.
+
+        Args:
+            project: The project.
+            bases: What is needed of it: ids of commits, or names, such as HEAD, of which the newest commit counts.
+        """
         await self.learn(project)
-        record = self._by_name.get(project)
-        if record is None or not record.root:
+        root, mirror = self.root(project), self._mirrors.get(project)
+        if root is None:
             return None
-        found = self._repositories.get(record.root)
+        wanted = [base for base in bases if base is not None]
+        if mirror is not None:
+            if not mirror.is_there or any(map(is_name, wanted)):
+                await mirror.refresh()
+            if not mirror.is_there:
+                return None
+        found = self._repositories.get(root)
         if found is None:
-            found = self.git.repository(Path(record.root))
-            self._repositories[record.root] = found
+            found = self.git.repository(Path(root))
+            self._repositories[root] = found
+        if mirror is not None and wanted and not await asyncio.to_thread(lambda: all(map(found.has_base, wanted))):
+            await mirror.refresh()
         return found

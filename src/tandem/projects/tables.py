@@ -14,4 +14,5 @@ projects = Table(
     Column("registered_at", BigInteger, nullable=False),
     Column("event_seq", BigInteger, nullable=False),
     Column("event_hash", Text, nullable=False),
+    Column("mirror", Text),  # the URL that each broker keeps a mirror of; null for none
 )

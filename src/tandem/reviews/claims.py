@@ -127,8 +127,8 @@ def _claim(services: Services, unit: Unit, review: Review, current: Round, *, ap
 
 async def _applies_to_head(services: Services, project: str, current: Round) -> bool | None:
     """Whether the round still fits what the project has now; null where nobody can tell."""
-    repository = await services.projects.repository(project)
-    if repository is None:
+    repository, mirror = await services.projects.repository(project, contents.HEAD), services.projects.mirror(project)
+    if repository is None or (mirror is not None and mirror.problem is not None):
         return None
     changes = tuple(Change(**change) for change in orjson.loads(current.changes))
     try:

@@ -211,8 +211,11 @@ async def _looked_at(
     Raises:
         InvalidInput: The project has no repository here, and nothing came along either.
     """
-    repository = await services.projects.repository(project)
+    repository = await services.projects.repository(project, base or HEAD)
+    mirror = services.projects.mirror(project)
     if repository is None and sent is None:
+        if mirror is not None:
+            raise mirror.unavailable()
         if services.projects.is_registered(project):
             raise InvalidInput(
                 f"This broker has no repository of '{project}'. Send what the touched files are at the base, as"
@@ -223,7 +226,12 @@ async def _looked_at(
         return None
     async with services.validations:
         if repository is not None and (sent is None or await asyncio.to_thread(repository.has_base, base)):
-            return await _with_checks(services, project, repository, lambda: validate(repository))
+            try:
+                return await _with_checks(services, project, repository, lambda: validate(repository))
+            except InvalidInput as error:
+                if mirror is not None and mirror.problem is not None and error.details.get("field") == "base":
+                    raise mirror.unavailable() from error
+                raise
         if sent is None:
             return None
 
@@ -251,7 +259,7 @@ async def repository_of(services: Services, project: str, *rounds: Round) -> Asy
 
     Null is given where they cannot.
     """
-    repository = await services.projects.repository(project)
+    repository = await services.projects.repository(project, *(one.base_commit for one in rounds))
     names = {one.base_commit for one in rounds if one.base_files_id is not None}
     if not names or (repository is not None and await asyncio.to_thread(_has_all, repository, names)):
         yield repository

@@ -31,6 +31,8 @@ from tandem.server.http.openapi import OpenApiDocument
 from tandem.server.mcp.endpoint import McpEndpoints
 from tandem.server.mcp.fastpath import PING_SECONDS
 from tandem.server.measurements import Measurements
+from tandem.server.mirrors import PREFIX as GIT_PREFIX
+from tandem.server.mirrors import MirrorRoutes
 from tandem.settings.workflows import BUILT_IN, Workflow
 
 HEALTH_PATH = "/healthz"
@@ -69,6 +71,7 @@ class Application:
         workflows: Mapping[str, Workflow] | None = None,
         pages: Pages | None = None,
         measurements: Measurements | None = None,
+        mirrors: MirrorRoutes | None = None,
         allowed_hosts: Iterable[str] = (),
         body_limit_bytes: int = BODY_LIMIT_BYTES,
         fast_path: bool = True,
@@ -85,6 +88,7 @@ class Application:
             workflows: The workflows of hand-off cycles by name; only the built-in one if left out.
             pages: The pages for people; there are none if it is left out.
             measurements: What monitoring is told; nothing if it is left out.
+            mirrors: Gives mirrors of projects to git; there are none if it is left out.
             allowed_hosts: Names, beside the loopback ones, by which clients may address the broker.
             body_limit_bytes: The largest request body.
             fast_path: Whether MCP tool calls are answered without the SDK where possible.
@@ -102,6 +106,7 @@ class Application:
             ping_seconds=ping_seconds,
         )
         self._pages = pages
+        self._mirrors = mirrors
         self._health = health
         self._clock = clock
         self._body_limit_bytes = body_limit_bytes
@@ -148,6 +153,8 @@ class Application:
             return found
         if path.startswith(PREFIX):
             return ("POST",), partial(self._answer_api, self._api.find(path))
+        if self._mirrors is not None and path.startswith(GIT_PREFIX):
+            return ("GET", "POST"), partial(self._answer_git, self._mirrors)
         if self._pages is not None and self._pages.has(path):
             return (*_READ, "POST"), self._pages.serve
         path = path[:200]
@@ -163,6 +170,10 @@ class Application:
     async def _answer_metrics(self, measurements: Measurements, exchange: Exchange) -> None:
         await self._admit(exchange)
         await serve_metrics(exchange, measurements)
+
+    async def _answer_git(self, mirrors: MirrorRoutes, exchange: Exchange) -> None:
+        await self._admit(exchange)
+        await mirrors.serve(exchange)
 
     async def _body(self, exchange: Exchange) -> bytes:
         """A request's body; nothing of it is read before the caller is let in."""

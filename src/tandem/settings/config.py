@@ -173,6 +173,8 @@ class Settings(BaseModel):
     git_timeout_seconds: Seconds = Field(
         10, description="Time limit of one git command.", json_schema_extra={"tighten": Strictness.LOWER}
     )
+    mirror_timeout_seconds: Seconds = Field(600, description="The longest that one fetch of a project's mirror takes.")
+    mirror_limit_bytes: Bytes = Field(2_000_000_000, description="Most bytes of a project's mirror.")
     checks_at_once: int = Field(
         2, ge=0, le=64, description="Checks that run at the same time; 0: none in this process."
     )

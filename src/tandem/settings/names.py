@@ -19,6 +19,8 @@ ADVANCED: Final = frozenset(
         "idempotency_ttl_seconds",
         "inflated_limit_bytes",
         "log_backups",
+        "mirror_limit_bytes",
+        "mirror_timeout_seconds",
         "page_limit",
         "reader_threads",
         "review_deadline_seconds",

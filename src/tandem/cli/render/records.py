@@ -94,12 +94,29 @@ def _(answer: gate_contract.GateDecision) -> RenderableType:
 
 @render.register
 def _(answer: project_contract.ProjectView) -> RenderableType:
-    return facts([("project", plain(answer.project, "bold")), ("folder", answer.root or _ELSEWHERE)])
+    name, mirror = ("project", plain(answer.project, "bold")), answer.mirror
+    if mirror is None:
+        return facts([name, ("folder", answer.root or _ELSEWHERE)])
+    # The key is to be copied.
+    shown = facts([name, ("mirror of", mirror.url), ("fetched", _fetched(mirror))])
+    return Group(shown, copied([("deploy key", mirror.deploy_key)]))
+
+
+def _place(one: project_contract.ProjectView) -> str:
+    if one.mirror is None:
+        return one.root or _ELSEWHERE
+    return f"mirror of {one.mirror.url}{' (not fetched)' if one.mirror.problem is not None else ''}"
+
+
+def _fetched(mirror: project_contract.MirrorView) -> str:
+    if mirror.problem is not None:
+        return f"no: {mirror.problem}"
+    return "being fetched" if mirror.fetched_at is None else ago(mirror.fetched_at)
 
 
 @render.register
 def _(answer: project_contract.ProjectList) -> RenderableType:
-    rows = ((one.project, one.root or _ELSEWHERE, ago(one.registered_at)) for one in answer.projects)
+    rows = ((one.project, _place(one), ago(one.registered_at)) for one in answer.projects)
     nothing = "No project is registered; in a repository: tandem project add"
     return parts.page("project!, folder, registered!", rows, empty=nothing)
 

@@ -6,14 +6,19 @@ business. It is read only where there is no repository, or none that can be read
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+from tandem.bridge.http import targets
+from tandem.core.atomic_dirs import turn
 from tandem.core.scratch import remove_tree
 from tandem.errors import TandemError
 from tandem.git.base_files import parse
+from tandem.git.mirror import MirrorFolder
 from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
 from tandem.git.runner import Limits
@@ -24,6 +29,12 @@ from tandem.pool.reviewers.lease import Claimed
 _TREE, _INDEX = "tree", "index"
 _LIMIT_BYTES = 50_000_000
 """Of what a change makes of files that came from a broker."""
+_MOST_BYTES = 2**40
+"""Of a mirror: the broker has limited what it has."""
+_HAS_NONE = "' not found"
+"""What git says of an address that is answered so."""
+MIRRORS = "mirrors"
+"""Beside the reviewers' own folders: what they all fetch from their brokers."""
 _SECONDS = 600.0
 """How long git may take for a folder; the first one takes as long as a checkout."""
 
@@ -63,6 +74,7 @@ def lay_out(
     scratch: Path,
     note: Callable[[str], None],
     base_files: Callable[[], dict[str, Any]],
+    whole: Callable[[str], Path | None] = lambda _: None,
 ) -> tuple[RunContext, str]:
     """The context of a run whose workspace is the round's own folder, and what to say of that folder.
 
@@ -72,12 +84,18 @@ def lay_out(
         scratch: The reviewer's own folder; what the last round left in it is used again.
         note: Is told what did not work.
         base_files: Gets what `get_base_files` answers, where the project is on another machine.
+        whole: Gets a repository that has a commit, where the broker has a mirror of it; else null.
     """
+    content, why = _content(claimed.proposal), _NO_BASE
     if context.workspace == ELSEWHERE:
-        return _of_touched(context, claimed, scratch, note, base_files)
+        folder = None
+        if content is not None and context.wsl_distro is None:
+            folder = _whole(content.base, claimed, note, whole)
+        if folder is None:
+            return _of_touched(context, claimed, scratch, note, base_files)
+        context = replace(context, workspace=str(folder))
     if context.wsl_distro is not None:
         return context, _IS_THE_PROJECTS.format(why="they cannot be made inside WSL.")
-    content, why = _content(claimed.proposal), _NO_BASE
     try:
         repository = Repository.discover(Path(context.workspace), timeout_seconds=_SECONDS)
     except TandemError as error:
@@ -94,6 +112,16 @@ def lay_out(
                 return _within(context, tree), _IS_THE_ROUND if tree.base is not None else _IS_ITS_BASE
         tree = repository.lay_out(RoundContent("HEAD"), scratch / _TREE, title, scratch / _INDEX)
         return _within(context, tree), _IS_HEAD.format(why=why)
+
+
+def _whole(
+    base: str, claimed: Claimed, note: Callable[[str], None], whole: Callable[[str], Path | None]
+) -> Path | None:
+    try:
+        return whole(base)
+    except (TandemError, OSError) as error:
+        note(f"review {claimed.review_id}: it is read without the project's other files: {error}")
+        return None
 
 
 def _of_touched(
@@ -121,6 +149,44 @@ def _of_touched(
     remove_tree(str(scratch / _TREE))
     (scratch / _TREE).mkdir(mode=0o700)
     return replace(context, workspace=str(scratch / _TREE)), _IS_NOTHING.format(why=why)
+
+
+def from_broker(broker: str, project: str, access: str | None, folder: Path, base: str) -> Path | None:
+    """A repository with a commit and its history, fetched from the broker's mirror; null where it has none.
+
+    Args:
+        broker: The broker's URL, or several.
+        project: The project.
+        access: The token that the broker lets the reviewer in with.
+        folder: Where this machine's reviewers keep what they fetch.
+        base: The id of the commit.
+
+    Raises:
+        TandemError: There is a mirror, and it cannot be fetched.
+        OSError: The folder cannot be written.
+    """
+    extra = {"GIT_ALLOW_PROTOCOL": "http:https"}
+    if access is not None:
+        # In the environment: the arguments of a process are for all to see.
+        extra |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.extraHeader"}
+        extra["GIT_CONFIG_VALUE_0"] = f"Authorization: Bearer {access}"
+    here = folder / hashlib.sha256(f"{broker} {project}".encode()).hexdigest()[:16]
+    problem: TandemError | None = None
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with turn(here.with_suffix(".lock"), _SECONDS):
+        for target in targets(broker):
+            url = f"{target.url}/git/{quote(project, safe='')}"
+            mirror = MirrorFolder(here, url, "git", timeout_seconds=_SECONDS, limit_bytes=_MOST_BYTES)
+            try:
+                if not mirror.has(base):
+                    mirror.fetch(extra, base)
+            except TandemError as error:
+                problem = error
+            else:
+                return here
+    if problem is None or _HAS_NONE in str(problem.details.get("git")):
+        return None
+    raise problem
 
 
 def remove_laid_out(scratch: Path) -> None:

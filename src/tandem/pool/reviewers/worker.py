@@ -24,6 +24,7 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
@@ -62,7 +63,7 @@ from tandem.pool.reviewers.broker_client import (
     with_key,
 )
 from tandem.pool.reviewers.dossier import gather
-from tandem.pool.reviewers.files import lay_out, remove_laid_out
+from tandem.pool.reviewers.files import MIRRORS, from_broker, lay_out, remove_laid_out
 from tandem.pool.reviewers.job import ControlInput, ReviewJob, StopRequests, WorkerExit, read_job
 from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
 from tandem.pool.reviewers.logs import RotatingLog
@@ -282,6 +283,13 @@ class Worker:
                 self._log.note,
                 lambda: self._broker.call(
                     "get_base_files", claimed.request(round=claimed.round), until=self._requests.cancel
+                ),
+                partial(
+                    from_broker,
+                    self._job.broker,
+                    self._job.project,
+                    self._job.access,
+                    Path(self._job.scratch).with_name(MIRRORS),
                 ),
             )
             invocation = self._invocation(claimed, context, nonce, files, parts)

@@ -10,7 +10,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Final
 
 from tandem.errors import TandemError
-from tandem.setup.doctor.broker import check_access, check_broker, check_reviewers, check_users, check_webhooks
+from tandem.setup.doctor.broker import (
+    check_access,
+    check_broker,
+    check_mirrors,
+    check_reviewers,
+    check_users,
+    check_webhooks,
+)
 from tandem.setup.doctor.clients import check_agent_hooks, check_clients, check_servers
 from tandem.setup.doctor.deep import check_review
 from tandem.setup.doctor.finding import DoctorContext, Finding, Level, problem
@@ -30,6 +37,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_access,
     check_reviewers,
     check_webhooks,
+    check_mirrors,
     check_review,
     check_project,
     check_gate,

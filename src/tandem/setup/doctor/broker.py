@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import socket
 import time
 from collections.abc import Mapping
@@ -221,6 +222,31 @@ async def check_webhooks(here: DoctorContext) -> list[Finding]:
         return [skipped("webhooks", f"The broker does not list its webhooks: {error.message}")]
     troubled = [_undelivered(one) for one in webhooks if one["stopped"] or one["problem"]]
     return troubled or [ok("webhooks", f"What happens arrives at every webhook ({len(webhooks)}).")]
+
+
+async def check_mirrors(here: DoctorContext) -> list[Finding]:
+    """Whether the broker can fetch the repositories that it keeps mirrors of."""
+    if here.call is None:
+        return [skipped("mirrors", "The broker does not answer.")]
+    try:
+        projects = (await here.call("list_projects", {}))["projects"]
+    except TandemError as error:
+        return [skipped("mirrors", f"The broker does not list its projects: {error.message}")]
+    mirrored = [one for one in projects if one.get("mirror")]
+    troubled = [_unfetched(one) for one in mirrored if one["mirror"]["problem"]]
+    return troubled or [ok("mirrors", f"Every mirror of a project can be fetched ({len(mirrored)}).")]
+
+
+def _unfetched(project: Mapping[str, Any]) -> Finding:
+    mirror, name = project["mirror"], project["project"]
+    is_refused = "deploy key" in mirror["problem"]
+    cause = f"let it read the repository: {mirror['deploy_key']}" if is_refused else "remove the cause"
+    again = f"tandem project add --mirror {shlex.quote(mirror['url'])} --name {shlex.quote(name)}"
+    return problem(
+        "mirrors",
+        f"The broker cannot fetch its mirror of '{name}': {mirror['problem']}",
+        f"{cause}; then: {again}",
+    )
 
 
 def _undelivered(webhook: Mapping[str, Any]) -> Finding:

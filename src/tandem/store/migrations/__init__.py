@@ -24,6 +24,7 @@ REVISIONS: Final = (
     "0014_base_files",
     "0015_removed_contents",
     "0016_counter_slots",
+    "0017_mirrors",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 
