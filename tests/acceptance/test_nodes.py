@@ -68,6 +68,16 @@ def test_p1_each_takes_another_next_one(desks: tuple[Desk, Desk]):
     assert {answer["review_id"] for answer in at_once(calls)} == reviews
 
 
+def test_p1_one_content_that_is_put_up_everywhere_at_once_is_one_review(desks: tuple[Desk, Desk], repo: Sandbox):
+    desks[0].register(repo.root)
+    for number in range(5):
+        sent = {**PROPOSAL, "diff": edited(text=f"better {number}"), "reuse": True}
+        created = at_once([partial(desk.do, "create_review", **sent) for desk in desks * 4])
+        assert len({answer["review_id"] for answer in created}) == 1
+        assert sum(not answer["existed"] for answer in created) == 1
+    desks[0].do_unscoped("remove_project", name=desks[0].project)
+
+
 def test_p4_a_key_is_the_same_key_everywhere(desks: tuple[Desk, Desk]):
     for number in range(5):
         key = f"key-{number}"

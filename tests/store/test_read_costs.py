@@ -63,6 +63,9 @@ class Weighed:
     def be_alone(self) -> None:
         """See `Unit`."""
 
+    def lock(self, name: str) -> None:
+        """See `Unit`."""
+
     def take_seq(self) -> int | None:
         """See `Unit`."""
         return self._unit.take_seq()

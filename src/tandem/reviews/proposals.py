@@ -18,7 +18,7 @@ from tandem.reviews.participants import why_none
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import PRIORITIES, Action, Review, infer_priority, step
-from tandem.store import events, ledger
+from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact
 from tandem.store.event import EventKind
@@ -74,8 +74,7 @@ async def _create(services: Services, caller: Caller, request: CreateReview) -> 
         written = open_in(unit, services, caller, review_id, project, request, content)
         return _created(unit, services, written, content)
 
-    # One that is perhaps there already has to be looked for alone.
-    return await transact(services, caller, work, beside_others=not request.reuse)
+    return await transact(services, caller, work, beside_others=True)
 
 
 async def _revise(services: Services, caller: Caller, request: CreateReview) -> ReviewCreated:
@@ -173,7 +172,7 @@ def _find_same(
     if content.digest is None or request.parent_id is not None:
         return None
     # Else two that come at once would both find none.
-    events.lock(unit)
+    unit.lock(f"review {project} {content.digest}")
     return reviews.find_same(unit, _new_review("", project, request, content, caller, services.clock.now_us()))
 
 

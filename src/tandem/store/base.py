@@ -88,6 +88,10 @@ class Unit(Protocol):
         """Let nobody else write before this transaction ends; a unit that began beside others is run again alone."""
         ...
 
+    def lock(self, name: str) -> None:
+        """Let nobody else hold the lock of this name before this transaction ends: for what is not there yet."""
+        ...
+
     def take_seq(self) -> int | None:
         """The number of the next event where the transaction gives it; null where `log_head` counts them."""
         ...

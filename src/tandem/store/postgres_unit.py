@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
@@ -51,6 +52,7 @@ _ID: Final = "pg_current_xact_id()::text::bigint"
 # Any number, as long as it is the same on every node, and not the schema's.
 _LOCK: Final = "SELECT pg_advisory_xact_lock(128017194837614)"
 _SHARED: Final = "SELECT pg_advisory_xact_lock_shared(128017194837614)"
+_NAMED: Final = "SELECT pg_advisory_xact_lock($1::bigint)"
 _COMMIT: Final = "COMMIT"
 _GUARD: Final = "SAVEPOINT part"
 _UNDO: Final = "ROLLBACK TO SAVEPOINT part"
@@ -182,6 +184,11 @@ class PostgresUnit:
         """See `Unit`."""
         if not self._is_alone:
             raise RunAlone
+
+    def lock(self, name: str) -> None:
+        """See `Unit`."""
+        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
+        self._later.append((_NAMED, self._pipeline.values((number,))))
 
     def take_seq(self) -> int | None:
         """See `Unit`.

@@ -58,6 +58,9 @@ class SqliteUnit:
     def be_alone(self) -> None:
         """See `Unit`: there is one writer."""
 
+    def lock(self, name: str) -> None:
+        """See `Unit`: there is one writer."""
+
     def take_seq(self) -> int | None:
         """See `Unit`."""
         return None
