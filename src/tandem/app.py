@@ -11,7 +11,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import fields
 from functools import partial
 from importlib.metadata import version
@@ -44,7 +44,7 @@ from tandem.retention.queries import newest_removed
 from tandem.reviews import check_queries
 from tandem.schema import TANDEM, UNCHANGED
 from tandem.server.app import Application
-from tandem.server.asgi.connections import BrokerProtocol, Connections
+from tandem.server.asgi.connections import BrokerProtocol, Connections, TlsListener
 from tandem.server.authorisation import Authorisation
 from tandem.server.catalogue import REGISTRY
 from tandem.server.dispatch import Dispatcher
@@ -54,6 +54,7 @@ from tandem.server.maintenance import Maintenance
 from tandem.server.measurements import Measurements
 from tandem.server.mirrors import MirrorRoutes
 from tandem.settings.config import Settings, load_settings, masked, user_file
+from tandem.settings.instance import Instance
 from tandem.settings.policy import Policy
 from tandem.settings.pool import TABLE, THROUGH_WSL, PoolSettings
 from tandem.settings.workflows import load as load_workflows
@@ -151,7 +152,14 @@ class Broker:
         owner_token: What whoever runs the broker shows it; null if it needs no tokens.
     """
 
-    def __init__(self, settings: Settings, clock: Clock | None = None) -> None:
+    def __init__(self, settings: Settings, clock: Clock | None = None, names: Iterable[str] = ()) -> None:
+        """Make everything; nothing is opened yet.
+
+        Args:
+            settings: The broker's settings.
+            clock: The time.
+            names: Those of its certificate, by which clients address it, too.
+        """
         self.instance_id = secrets.token_hex(8)
         self._started, self._clock = time.monotonic(), clock or SystemClock()
         tokens = Tokens(load_or_make(settings.secret_key))
@@ -201,7 +209,7 @@ class Broker:
         authorisation = Authorisation(self._services) if self._services.authenticator.required else None
         self._dispatcher = Dispatcher(REGISTRY, HANDLERS, self._services, self._clock, authorisation)
         self.measurements = Measurements(self._services, self._dispatcher, VERSION)
-        self.application = self._application(settings, tokens.seal)
+        self.application = self._application(settings, tokens.seal, names)
         self._tracing = self._trace()
 
     def _trace(self) -> Tracing | None:
@@ -218,7 +226,7 @@ class Broker:
         Git.span = tracing.child
         return tracing
 
-    def _application(self, settings: Settings, seal: Callable[[str], str]) -> Application:
+    def _application(self, settings: Settings, seal: Callable[[str], str], names: Iterable[str]) -> Application:
         return Application(
             self._dispatcher,
             clock=self._clock,
@@ -236,7 +244,7 @@ class Broker:
             ),
             measurements=self.measurements,
             mirrors=MirrorRoutes(self._services, REGISTRY.get("get_base_files"), settings.body_limit_bytes),
-            allowed_hosts=(*settings.allowed_hosts, *_addresses(settings)),
+            allowed_hosts=(*settings.allowed_hosts, *_addresses(settings), *names),
             body_limit_bytes=settings.body_limit_bytes,
             fast_path=settings.fast_path,
         )
@@ -380,31 +388,50 @@ def _stamp() -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_size
 
 
+class _Server(uvicorn.Server):
+    """uvicorn's server, which also listens with TLS where the broker has a certificate."""
+
+    def __init__(self, config: uvicorn.Config, connections: Connections, instance: Instance) -> None:
+        super().__init__(config)
+        self._connections, self._instance = connections, instance
+        self._secured: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        tls, listener = self._instance.tls, self._instance.tls_listener
+        if tls is not None and listener is not None:
+
+            def make() -> BrokerProtocol:
+                return BrokerProtocol(self._connections, self.config, self.server_state, self.lifespan.state)
+
+            self._secured = asyncio.create_task(TlsListener(listener, tls.context, make).run(), name="tls")
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._secured is not None:
+            self._secured.cancel()
+        await super().shutdown(sockets)
+
+
 async def run_broker(
-    settings: Settings,
-    listener: socket.socket,
-    stop: asyncio.Event,
-    *,
-    beside: socket.socket | None = None,
-    on_ready: Callable[[Broker], None] | None = None,
+    settings: Settings, instance: Instance, stop: asyncio.Event, *, on_ready: Callable[[Broker], None] | None = None
 ) -> None:
-    """Serve on a socket that is bound already, until asked to stop; then drain and leave the data tidy.
+    """Serve on ports that are taken already, until asked to stop; then drain and leave the data tidy.
 
     Args:
         settings: The broker's settings.
-        listener: The port, taken before the data is touched.
+        instance: The ports, taken before the data is touched.
         stop: Set to ask the broker to stop.
-        beside: Another socket to serve on.
         on_ready: Called once the broker answers.
 
     Raises:
         ConfigInvalid: The database cannot be used, e.g. because it is newer.
         Unavailable: The database cannot be reached.
     """
-    broker = Broker(settings)
+    broker = Broker(settings, names=instance.tls.certificate.names if instance.tls else ())
     broker.hide()
+    listener, beside = instance.listener, instance.beside
     async with broker.running():
-        server = uvicorn.Server(_server_config(broker))
+        server = _server(broker, instance)
         listeners = [listener] if beside is None else [listener, beside]
         serving = asyncio.create_task(_serve(server, listeners), name="server")
         stopping = asyncio.create_task(stop.wait(), name="stop")
@@ -465,11 +492,11 @@ async def _serve(server: uvicorn.Server, listeners: list[socket.socket]) -> None
     await server._serve(sockets=listeners)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
-def _server_config(broker: Broker) -> uvicorn.Config:
+def _server(broker: Broker, instance: Instance) -> _Server:
     open_files = platforms.raise_open_files(_OPEN_FILES)
     connections = Connections(min(_CONNECTIONS, open_files // 2))
     broker.measurements.connections = connections.counts
-    return uvicorn.Config(
+    config = uvicorn.Config(
         broker.application,
         http=cast("type[BrokerProtocol]", partial(BrokerProtocol, connections)),
         ws="none",
@@ -484,3 +511,4 @@ def _server_config(broker: Broker) -> uvicorn.Config:
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=DRAIN_SECONDS,
     )
+    return _Server(config, connections, instance)

@@ -53,6 +53,7 @@ LATE_IMPORTS = {
     ("tandem.core*", "*"): "as tandem.core.platforms, and as tandem.hooks",
     ("tandem.gate.signing", "cryptography*"): "seven megabytes, and most brokers neither sign nor verify",
     ("tandem.projects.mirrors", "cryptography*"): "as tandem.gate.signing: few brokers keep a mirror",
+    ("tandem.settings.certificates", "cryptography*"): "as tandem.gate.signing: few brokers have a certificate",
     ("tandem.git.raw", "*"): "as tandem.hooks, which import it",
     ("tandem.git.runner", "*"): "as tandem.git.raw",
 }

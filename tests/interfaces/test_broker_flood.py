@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.broker import CALL_SECONDS, BrokerProcess
+from tests.certifying import Authority
 from tests.interfaces.serving import HANDSHAKE, mcp_headers, mcp_message
 
 if sys.platform != "linux":
@@ -66,6 +67,28 @@ def test_a_broker_is_reached_among_more_half_sent_requests_than_it_can_open_file
     finally:
         for one in half_sent:
             one.close()
+
+
+def test_a_broker_is_reached_by_tls_among_more_unfinished_handshakes_than_it_can_open_files(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    authority.issue(tmp_path / "cert.pem", tmp_path / "key.pem", "localhost")
+    files = {"tls_certificate_file": tmp_path / "cert.pem", "tls_key_file": tmp_path / "key.pem", "tls_port": 0}
+    silent: list[socket.socket] = []
+    with Meagre(tmp_path, **files) as broker:
+        url = json.loads((broker.data_dir / "broker.json").read_text())["tls_url"]
+        port = int(url.rpartition(":")[2])
+        try:
+            silent.extend(
+                socket.create_connection(("127.0.0.1", port), timeout=CALL_SECONDS) for _ in range(2 * OPEN_FILES)
+            )
+            trusting = authority.trusting
+            with httpx.Client(base_url=url, verify=trusting, timeout=CALL_SECONDS, trust_env=False) as client:
+                assert client.post("/api/v1/list_projects", json={}).is_success
+            with httpx.Client(base_url=broker.url, timeout=CALL_SECONDS, trust_env=False) as client:
+                assert client.post("/api/v1/list_projects", json={}).is_success
+        finally:
+            for one in silent:
+                one.close()
 
 
 def test_an_import_that_failed_for_want_of_open_files_is_tried_again(meagre: BrokerProcess) -> None:

@@ -9,7 +9,8 @@ Errors:
 
     HttpFailure
     ├── NotSent     the request did not leave whole: the other side cannot have acted on it
-    │   └── Stranger    who answers has not proved to be this user's broker, and was told nothing
+    │   ├── Stranger    who answers has not proved to be this user's broker, and was told nothing
+    │   └── Untrusted   who answers has no certificate that is trusted here, and was told nothing
     ├── Lost        it left whole, and the answer did not arrive whole: the other side may have acted
     └── Aborted     this side closed the connection, see `Exchange.abort`
 """
@@ -64,6 +65,10 @@ class Stranger(NotSent):
 
     def __init__(self) -> None:
         super().__init__("what answers there has not proved that it is this user's broker")
+
+
+class Untrusted(NotSent):
+    """Who answers there has no certificate for that name of a CA that is trusted here."""
 
 
 class ResponseLost(HttpFailure):
@@ -400,11 +405,11 @@ class HttpClient:
             if is_new and self._owner_dir is not None and (target.is_local or len(self.targets) == 1):
                 self._need_proof(connection, self._owner_dir)
             connection.socket.sendall(request)
-        except (OSError, Aborted, Stranger) as error:
+        except (OSError, Aborted, NotSent) as error:
             exchange.hold(None)
             if connection is not None:
                 connection.close()
-            if isinstance(error, Stranger):
+            if isinstance(error, NotSent):
                 raise
             raise exchange.blame(NotSent, error) from error
         return connection
@@ -503,9 +508,9 @@ def _connected(target: Target) -> _socket.socket:
 
         made = socket.create_connection((target.host, target.port), CONNECT_SECONDS)
         if target.secure:
-            import ssl
+            from tandem.bridge import tls  # as above
 
-            made = ssl.create_default_context().wrap_socket(made, server_hostname=target.host)
+            made = tls.secured(made, target.host)
     # The head and the body of a request leave in one piece; waiting for more would only delay them.
     made.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
     return made
@@ -513,7 +518,8 @@ def _connected(target: Target) -> _socket.socket:
 
 def _shut(connected: _socket.socket) -> None:
     try:
-        connected.shutdown(_socket.SHUT_RDWR)
+        # Below TLS, whose own would take the connection from under the thread that reads it.
+        _socket.socket.shutdown(connected, _socket.SHUT_RDWR)
     except OSError:
         # It is closed already, which is what was wanted.
         return

@@ -12,7 +12,7 @@ import json
 import os
 
 from tandem.bridge.credentials import published
-from tandem.bridge.http import Stranger, targets
+from tandem.bridge.http import Stranger, Untrusted, targets
 from tandem.bridge.project import pointed_at, top_level
 
 TYPE_CHECKING = False  # as in `credentials`
@@ -61,6 +61,11 @@ class BrokerLocation:
                 f"{self._listener()}, and its data should be in {self.data_dir}. If it is yours, and has other data by"
                 f" now, have it put on record again: tandem gate on --broker {self.url}. If it is somebody else's and"
                 " you mean it, put the access token that they gave you into TANDEM_TOKEN"
+            )
+        if isinstance(failure, Untrusted):
+            return (
+                "Name the broker as its certificate does. If that is from a CA of your own, put the path of the CA's"
+                " certificate into TANDEM_CA_FILE, or into the setting ca_file"
             )
         if self.url is not None and not is_local(self.url):
             return f"Check the address (it is from {self.origin}), and whether the broker runs on that machine"
@@ -188,7 +193,7 @@ def is_local(url: str) -> bool:
 
 def configured_url() -> str | None:
     """Where a broker listens that is started without options; null if it takes any free port."""
-    port = os.environ.get("TANDEM_PORT") or str(_configured().get("port", _USUAL_PORT))
+    port = os.environ.get("TANDEM_PORT") or str(configured().get("port", _USUAL_PORT))
     return f"http://{_HERE}:{port}" if port.isdecimal() and port.strip("0") else None
 
 
@@ -201,11 +206,11 @@ def find_data_dir() -> str:
 
 def stated_data_dir() -> str | None:
     """The data folder that the user chose; null if it is the default."""
-    stated = os.environ.get("TANDEM_DATA_DIR") or _configured().get("data_dir")
+    stated = os.environ.get("TANDEM_DATA_DIR") or configured().get("data_dir")
     return os.path.abspath(os.path.expanduser(stated)) if isinstance(stated, str) else None
 
 
-def _configured() -> dict[str, Any]:
+def configured() -> dict[str, Any]:
     """What the user's configuration file says."""
     from tandem.core import platforms
 

@@ -235,7 +235,7 @@ async def _run(settings: Settings, instance: Instance, *, as_json: bool) -> None
 
     watching = asyncio.create_task(_watch_stop_file(instance, stop)) if platforms.STOPS_BY_FILE else None
     try:
-        await app.run_broker(settings, instance.listener, stop, beside=instance.beside, on_ready=ready)
+        await app.run_broker(settings, instance, stop, on_ready=ready)
     finally:
         if watching is not None:
             watching.cancel()
@@ -301,11 +301,15 @@ def _stop(running: Running, data_dir: Path, timeout_seconds: float) -> str:
 
 def _announce(running: Running, settings: Settings, *, as_json: bool) -> None:
     if as_json:
-        facts = {"url": running.url, "pid": running.pid, "data_dir": str(settings.data_dir)}
+        facts = {"url": running.url, "tls_url": running.tls_url, "pid": running.pid, "data_dir": str(settings.data_dir)}
         show_data({**facts, "version": running.version, "instance_id": running.instance_id})
     else:
-        typer.echo(running.url)
-        say(f"Tandem {running.version}, process {running.pid}, data in {settings.data_dir}, log in {settings.log_file}")
+        typer.echo(running.tls_url or running.url)
+        here = "" if running.tls_url is None else f"on this machine {running.url}, "
+        say(
+            f"Tandem {running.version}, {here}process {running.pid}, data in {settings.data_dir},"
+            f" log in {settings.log_file}"
+        )
 
 
 def show_facts(facts: dict[str, Any]) -> None:

@@ -186,6 +186,19 @@ class Settings(BaseModel):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_backups: int = Field(5, ge=0, le=1000, description="Rotated log files that are kept.")
+    tls_certificate_file: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
+        None,
+        description="Certificate (PEM, with those between it and its CA): the broker then also listens with TLS, at"
+        " `tls_port` of `host`, and without at the loopback only. Read again when it changes.",
+    )
+    tls_key_file: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
+        None, description="The certificate's private key (PEM, without a password); default: in the same file."
+    )
+    tls_port: int = Field(8443, ge=0, le=65_535, description="Port to listen on with TLS; 0 takes a free one.")
+    ca_file: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
+        None,
+        description="For clients: certificates (PEM) of a CA of your own, trusted beside those of the system.",
+    )
     allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_comma_separated)] = Field(
         (), description="Further names that a Host header may carry; separated by commas."
     )

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from tandem.core import files, platforms
 from tandem.core.platforms import ProcessIdentity
 from tandem.errors import ConfigInvalid, Unavailable
+from tandem.settings.certificates import CERTIFICATE, KEY, Certificate, CertificateFiles
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -50,6 +51,7 @@ class Running:
         version: Tandem's version.
         instance_id: Tells this run from every other.
         token: Its owner's access token; null if it trusts everybody.
+        tls_url: Where it listens with TLS; null if it does not.
     """
 
     url: str
@@ -58,6 +60,7 @@ class Running:
     version: str
     instance_id: str
     token: str | None = field(default=None, repr=False)
+    tls_url: str | None = None
 
     @property
     def process(self) -> ProcessIdentity:
@@ -85,7 +88,10 @@ class Instance:
         data_dir: The folder.
         listener: Bound and listening, so that requests wait rather than fail until they are served.
         beside: The same port at the loopback address of the other family, where people log in; null if there is none.
-        url: Where that is.
+        url: Where this machine's own clients reach it.
+        tls: The certificate and its key; null if the broker does not speak TLS.
+        tls_listener: Bound and listening, for TLS; null as that.
+        tls_url: Where clients of other machines reach it, by a name that the certificate has; null as that.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -96,17 +102,25 @@ class Instance:
             ConfigInvalid: The address cannot be listened on, or must not be.
         """
         refuse_foreign_host(settings)
+        self.tls = tls_of(settings)
+        self.tls_listener: socket.socket | None = None
+        self.tls_url: str | None = None
         self.data_dir = settings.data_dir
         self._lock = _take_lock(settings.data_dir)
+        # Who comes from elsewhere comes by TLS; and for this machine's own clients nothing is another than without.
+        host = settings.host if self.tls is None or _is_loopback(settings.host) else "127.0.0.1"
         try:
             self._forget()
-            self.listener, self.beside = _listen_all(settings)
+            self.listener, self.beside = _listen_all(settings, host)
         except BaseException:
             os.close(self._lock)
             raise
         port = self.listener.getsockname()[1]
-        self.url = f"http://{_bracketed(_REACHED_AT.get(settings.host, settings.host))}:{port}"
+        self.url = f"http://{_bracketed(_REACHED_AT.get(host, host))}:{port}"
         try:
+            if self.tls is not None:
+                self.tls_listener = _listen(settings.host, settings.tls_port, "tls_port")
+                self.tls_url = _tls_url(settings.host, self.tls.certificate, self.tls_listener)
             self._describe(self._lock, port)
         except BaseException:
             self.release()
@@ -125,8 +139,11 @@ class Instance:
     def publish(self, version: str, instance_id: str, token: str | None = None) -> Running:
         """Let the bridge and the command line find the broker; only its own user can read it."""
         pid, started_us = platforms.this_process()
-        running = Running(self.url, pid, started_us, version, instance_id, token)
-        content = json.dumps(asdict(running)).encode() + b"\n"
+        running = Running(self.url, pid, started_us, version, instance_id, token, self.tls_url)
+        stated = asdict(running)
+        if self.tls_url is None:
+            del stated["tls_url"]  # commands of an older version would not understand it
+        content = json.dumps(stated).encode() + b"\n"
         # A new file: what is left of an earlier one, or put there by somebody, may be open to others.
         files.write_atomically(self.data_dir / RUNTIME_FILE, content, durable=False)
         return running
@@ -136,9 +153,9 @@ class Instance:
         if self._lock < 0:
             return
         self._forget()
-        self.listener.close()
-        if self.beside is not None:
-            self.beside.close()
+        for listener in (self.listener, self.beside, self.tls_listener):
+            if listener is not None:
+                listener.close()
         os.ftruncate(self._lock, 0)
         platforms.unlock_file(self._lock)
         os.close(self._lock)
@@ -167,18 +184,38 @@ def refuse_foreign_host(settings: Settings) -> None:
         ConfigInvalid: Others could reach it, and would be trusted.
     """
     host = settings.host
-    if settings.auth == "token":
-        return
-    with contextlib.suppress(ValueError):
-        if ipaddress.ip_address(host).is_loopback:
-            return
-    if host != "localhost":
+    if settings.auth != "token" and not _is_loopback(host):
         raise ConfigInvalid(
             f"Tandem does not listen on {host}: without access tokens everyone who reaches the port would be trusted. "
             'Have it ask for them (the setting auth = "token", or TANDEM_AUTH=token), or use 127.0.0.1.',
             setting="host",
             allowed=["127.0.0.1", "::1", "localhost"],
         )
+
+
+def tls_of(settings: Settings) -> CertificateFiles | None:
+    """The files by which the broker speaks TLS; null if it does not.
+
+    Raises:
+        ConfigInvalid: They cannot be used.
+    """
+    if settings.tls_certificate_file is not None:
+        return CertificateFiles(settings.tls_certificate_file, settings.tls_key_file)
+    if settings.tls_key_file is not None:
+        raise ConfigInvalid(f"{KEY} names a key, and {CERTIFICATE} no certificate. Set both.", setting=CERTIFICATE)
+    return None
+
+
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _tls_url(host: str, certificate: Certificate, listener: socket.socket) -> str:
+    if not certificate.fits(host):
+        host = certificate.name or _REACHED_AT.get(host, host)
+    return f"https://{_bracketed(host)}:{listener.getsockname()[1]}"
 
 
 def _take_lock(data_dir: Path) -> int:
@@ -205,7 +242,7 @@ def _take_lock(data_dir: Path) -> int:
     )
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, setting: str = "port") -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(family, kind, protocol)
@@ -221,19 +258,19 @@ def _listen(host: str, port: int) -> socket.socket:
         listener.close()
         raise ConfigInvalid(
             f"Port {port} at {host} cannot be had: {error.strerror}. Stop the program that uses it, or choose "
-            "another port with --port (0 takes a free one).",
-            setting="port",
+            f"another port with {'--port' if setting == 'port' else f'the setting {setting}'} (0 takes a free one).",
+            setting=setting,
         ) from error
     return listener
 
 
-def _listen_all(settings: Settings) -> tuple[socket.socket, socket.socket | None]:
+def _listen_all(settings: Settings, host: str) -> tuple[socket.socket, socket.socket | None]:
     """The broker's port; with logins, at both loopback addresses.
 
     Browsers look for names under `localhost` at both, and would show a login to whoever has the port at the other.
     """
     for _ in range(_TRIES):
-        listener = _listen(settings.host, settings.port)
+        listener = _listen(host, settings.port)
         try:
             return listener, _listen_beside(listener) if settings.auth == "token" else None
         except ConfigInvalid:

@@ -244,8 +244,7 @@ async def in_worker(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 def _came_by_tls(request: Request) -> bool:
     """Whether a cookie is only ever to be sent back by TLS.
 
-    The broker itself speaks none. The browser says so with a form, and a proxy in front may with every request; who
-    makes it up harms nobody but themselves, as their browser then keeps the cookie back.
+    A browser also says so with a form, where a proxy in front that is not trusted does the TLS; who makes it up harms
+    nobody but themselves, as their browser then keeps the cookie back.
     """
-    headers = request.headers
-    return headers.get("origin", "").startswith("https://") or headers.get("x-forwarded-proto") == "https"
+    return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")

@@ -7,7 +7,12 @@ request on each, would keep everybody else out.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import socket
+import ssl
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import httptools
@@ -56,6 +61,9 @@ class _Corked(asyncio.Transport):
         self._held = b""
         self._transport.abort()
 
+    def can_write_eof(self) -> bool:
+        return self._transport.can_write_eof()
+
     def is_closing(self) -> bool:
         return self._transport.is_closing()
 
@@ -78,6 +86,10 @@ _HEAD_TOO_LARGE = 431
 _SWEEP_SECONDS = 1.0
 _GRACE_SECONDS = 1.0
 """A connection that is younger is closed for another one only if most connections are half-sent."""
+
+
+_ACCEPT_SECONDS = 1.0
+_log = logging.getLogger("tandem.server")
 
 
 class RequestTimedOut(TimedOut):
@@ -210,9 +222,21 @@ class BrokerProtocol(HttpToolsProtocol):
         self._is_head = True
         self._is_over = False
         self._chunk = 0
+        self._handshake: asyncio.Task[Any] | None = None
+
+    async def shake_hands(self, connected: socket.socket, context: ssl.SSLContext) -> None:
+        """Begin TLS on a connection that was just taken; what fails then concerns nobody but its client."""
+        self._handshake = asyncio.current_task()
+        self._all.begins(self)
+        with contextlib.suppress(OSError, asyncio.CancelledError):  # errors of TLS are errors of the system, too
+            await self.loop.connect_accepted_socket(lambda: self, connected, ssl=context)
+            return
+        connected.close()
+        self._all.ends(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Count the connection, and wrap its transport."""
+        self._handshake = None
         super().connection_made(transport)
         self.transport = _Corked(transport, self.loop)
         self._all.begins(self)
@@ -289,7 +313,10 @@ class BrokerProtocol(HttpToolsProtocol):
         """End the connection as it is."""
         self._is_over = True
         self._all.ends(self)
-        self.transport.abort()
+        if self._handshake is not None:
+            self._handshake.cancel()
+        else:
+            self.transport.abort()
 
     def _refuse(self, error: TandemError) -> None:
         """Answer in the application's place, and hang up once the client has had time to read it."""
@@ -304,7 +331,54 @@ class BrokerProtocol(HttpToolsProtocol):
         body = CallResult(error=error).body()
         head = b"content-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(body)
         self.transport.write(STATUS_LINE[error.status] + head + body)
-        self.transport.write_eof()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()  # TLS has a goodbye of its own, and waits for the client's
+
+
+class TlsListener:
+    """Takes connections for TLS, and counts them from their first byte on.
+
+    A server of asyncio's would tell of a connection after its handshake only: whoever opens enough of them and sends
+    nothing would keep everybody else out.
+    """
+
+    def __init__(self, listener: socket.socket, context: ssl.SSLContext, make: Callable[[], BrokerProtocol]) -> None:
+        """Make it.
+
+        Args:
+            listener: Bound and listening; does not block.
+            context: The certificate.
+            make: What speaks HTTP on a connection.
+        """
+        self._listener = listener
+        self._context = context
+        self._make = make
+        self._handshakes: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Take connections until cancelled; handshakes that are under way end with it."""
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                try:
+                    connected, _ = await loop.sock_accept(self._listener)
+                except OSError as error:
+                    # As asyncio's own servers: no file is free, which may pass.
+                    _log.warning("no connection can be taken: %s", error)
+                    await asyncio.sleep(_ACCEPT_SECONDS)
+                else:
+                    self._shake_hands(loop, connected)
+        finally:
+            for handshake in self._handshakes:
+                handshake.cancel()
+
+    def _shake_hands(self, loop: asyncio.AbstractEventLoop, connected: socket.socket) -> None:
+        protocol = self._make()
+        handshake = loop.create_task(protocol.shake_hands(connected, self._context))
+        self._handshakes.add(handshake)
+        handshake.add_done_callback(self._handshakes.discard)
 
 
 def _not_http() -> InvalidInput:

@@ -13,6 +13,7 @@ from tandem.errors import TandemError
 from tandem.setup.doctor.broker import (
     check_access,
     check_broker,
+    check_certificate,
     check_mirrors,
     check_reviewers,
     check_users,
@@ -33,6 +34,7 @@ OF_MACHINE: Final[tuple[Check, ...]] = (check_programs, check_settings, check_da
 CHECKS: Final[tuple[Check, ...]] = (
     # What the broker's check learns, the ones behind it need.
     check_broker,
+    check_certificate,
     check_users,
     check_access,
     check_reviewers,

@@ -8,19 +8,23 @@ import shlex
 import socket
 import time
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import tandem
 from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE
-from tandem.bridge.http import HttpFailure, Stranger
+from tandem.bridge.http import HttpFailure, Stranger, targets
 from tandem.bridge.location import BrokerLocation, locate
 from tandem.bridge.messages import as_object
+from tandem.bridge.tls import ends
 from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.errors import Forbidden, TandemError, Unauthenticated
-from tandem.settings.config import load_settings
+from tandem.settings.certificates import Certificate
+from tandem.settings.config import Settings, load_settings
+from tandem.settings.instance import tls_of
 from tandem.setup.background import ask, look, reach_broker
 from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem, skipped
 from tandem.setup.registration import Call
@@ -28,6 +32,8 @@ from tandem.setup.registration import Call
 _SECONDS = 5.0
 _CLOCK_SECONDS = 1.0
 """How much later than the start a file has to be changed, as clocks and files count differently."""
+_LEAST_VALID = timedelta(days=14)
+"""Who renews by a program does it a month before the end; less says that it does not work."""
 _START = "tandem up --background"
 _RESTART = "tandem down, then tandem up --background"
 _RESTORE = (
@@ -111,6 +117,40 @@ async def _database(here: DoctorContext) -> Finding:
     except TandemError as error:
         return problem("database", f"The broker cannot read its database: {error.message}", _RESTORE)
     return ok("database", "The broker reads its database.")
+
+
+async def check_certificate(here: DoctorContext) -> list[Finding]:
+    """Whether certificates can be used, are valid for long enough, and have the names that clients use."""
+    settings = load_settings().settings
+    files = tls_of(settings)
+    if files is not None:
+        return [_certified(files.certificate, str(settings.tls_certificate_file), _names(settings))]
+    secured = [target for target in targets(here.url) if target.secure] if here.url else []
+    return [
+        _certified(Certificate((target.host,), await asyncio.to_thread(ends, target)), target.url, [target.host])
+        for target in secured
+    ]
+
+
+def _names(settings: Settings) -> list[str]:
+    """What clients on other machines use: names without their ports, or the address that is listened on."""
+    if settings.allowed_hosts:
+        return [name if name.count(":") > 1 else name.partition(":")[0] for name in settings.allowed_hosts]
+    return [] if settings.host in {"0.0.0.0", "::", "127.0.0.1", "::1", "localhost"} else [settings.host]  # noqa: S104 - compared
+
+
+def _certified(certificate: Certificate, where: str, names: list[str]) -> Finding:
+    left = certificate.ends - datetime.now(UTC)
+    until = certificate.ends.strftime("%Y-%m-%d")
+    if left < _LEAST_VALID:
+        said = f"The certificate {where} {'has ended on' if left < timedelta() else 'ends on'} {until}."
+        return problem("certificate", said, "renew it; a broker that runs takes the new files up by itself")
+    wrong = [name for name in names if not certificate.fits(name)]
+    if wrong:
+        has = ", ".join(certificate.names) or "no name"
+        said = f"The certificate {where} is for {has}, and not for {', '.join(wrong)}, as clients call the broker."
+        return problem("certificate", said, "have a certificate made for that name, or correct allowed_hosts")
+    return ok("certificate", f"The certificate {where} is valid until {until}.")
 
 
 async def check_users(here: DoctorContext) -> list[Finding]:
