@@ -49,7 +49,7 @@ WITH_KEY: Final = ("IDEMPOTENCY_CONFLICT",)
 """Codes of every operation that takes an idempotency key."""
 
 ELSEWHERE: Final[dict[str, str]] = {
-    "RATE_LIMITED": "nothing in this release",
+    "RATE_LIMITED": "every request, where the broker needs access tokens",
     "CHECK_FAILED": "[`check_gate`](operations.md#check_gate), as the `code` of its answer",
     "CHECK_PENDING": "[`check_gate`](operations.md#check_gate), as the `code` of its answer",
     "INVALID_TOOL": "the endpoint `/mcp/handoff`; any MCP endpoint for an unknown name with a dot",

@@ -45,6 +45,7 @@ from tandem.reviews import check_queries
 from tandem.schema import TANDEM, UNCHANGED
 from tandem.server.app import Application
 from tandem.server.asgi.connections import BrokerProtocol, Connections, TlsListener
+from tandem.server.asgi.limits import RateLimits
 from tandem.server.authorisation import Authorisation
 from tandem.server.catalogue import REGISTRY
 from tandem.server.dispatch import Dispatcher
@@ -227,6 +228,8 @@ class Broker:
         return tracing
 
     def _application(self, settings: Settings, seal: Callable[[str], str], names: Iterable[str]) -> Application:
+        limits = RateLimits(settings.rate_limit_per_minute, settings.rate_limit_burst)
+        self.measurements.rate_limited = limits.refused
         return Application(
             self._dispatcher,
             clock=self._clock,
@@ -241,10 +244,13 @@ class Broker:
                 authenticator=self._services.authenticator,
                 check_ready=self.health.check,
                 body_limit_bytes=settings.body_limit_bytes,
+                charge=limits.charge,
             ),
+            limits=limits,
             measurements=self.measurements,
             mirrors=MirrorRoutes(self._services, REGISTRY.get("get_base_files"), settings.body_limit_bytes),
             allowed_hosts=(*settings.allowed_hosts, *_addresses(settings), *names),
+            trusted_proxies=settings.trusted_proxies,
             body_limit_bytes=settings.body_limit_bytes,
             fast_path=settings.fast_path,
         )

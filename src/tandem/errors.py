@@ -430,14 +430,19 @@ class TooLarge(TandemError):
 
 
 class RateLimited(TandemError):
-    """Too many calls at once; try again later.
+    """Too many requests from one principal, or from one address without a token: `details.retry_after_s` is the time.
 
-    Try the same call again later.
+    Send the same request again after `details.retry_after_s` seconds, as `Retry-After` says too. It had no effect.
     """
 
     code = "RATE_LIMITED"
     status = 429
     retryable = True
+
+    @property
+    def retry_after_seconds(self) -> int:
+        """What `Retry-After` says: whole seconds, which are enough."""
+        return max(1, int(-(-self.details.get("retry_after_s", 1) // 1)))
 
 
 class SpawnCooldown(TandemError):

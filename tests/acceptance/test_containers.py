@@ -200,6 +200,24 @@ def test_the_proxy_goes_on_with_the_other_broker_and_holds_no_event_back(
             assert any(review in line for line in (first, *lines_until(lines, review)))
 
 
+@needs_caddy
+def test_the_brokers_know_the_clients_of_the_proxy_and_take_no_ones_word_for_it(tmp_path: Path):
+    limits = {"auth": "token", "rate_limit_per_minute": 1, "rate_limit_burst": 1}
+    with (
+        BrokerProcess(tmp_path, trusted_proxies="127.0.0.1", **limits) as broker,
+        proxied(tmp_path, broker) as url,
+        httpx.Client(trust_env=False, timeout=60) as client,
+    ):
+
+        def answered(base: str, claimed: str) -> int:
+            headers = {"X-Forwarded-For": claimed}
+            return client.post(f"{base}/api/v1/list_projects", json={}, headers=headers).status_code
+
+        # To the broker itself, which trusts this machine as a proxy, and then through Caddy, which does not.
+        assert [answered(broker.url, f"203.0.113.{last}") for last in (1, 2, 3)] == [401, 401, 401]
+        assert [answered(url, f"203.0.113.{last}") for last in (4, 5, 6)] == [401, 429, 429]
+
+
 def answering(url: str) -> set[str]:
     """Which brokers answer twenty calls, none of which fails."""
     answers = [httpx.get(f"{url}/healthz", timeout=60).raise_for_status() for _ in range(20)]

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from tandem.bridge.credentials import Credentials
 
 CONNECT_SECONDS = 5.0
+PATIENCE_SECONDS = 30.0
+"""How long a request is repeated that the broker refuses as one too many; with a whole wait still under a minute."""
+
 SILENCE_SECONDS = 60.0
 """The broker sends a ping every 15 s while it works on a request: after four missed ones it is gone."""
 
@@ -49,6 +52,8 @@ _LONGEST_LINE_BYTES = 65_536
 _MOST_HEADERS = 200
 _FIRST_FINAL_STATUS = 200
 _UNAVAILABLE = 503
+_TOO_MANY = 429
+_MOST_DIGITS = 6
 _NO_BODY = frozenset({204, 304})
 
 
@@ -139,13 +144,27 @@ class Exchange:
         self._lock = _thread.allocate_lock()
         self._socket: _socket.socket | None = None
         self._aborted = False
+        self._ended = _thread.allocate_lock()
+        self._ended.acquire()
 
     def abort(self) -> None:
         """Close the connection under the request, which then fails with `Aborted`; again is safe."""
         with self._lock:
-            self._aborted = True
+            if not self._aborted:
+                self._aborted = True
+                self._ended.release()
             if self._socket is not None:
                 _shut(self._socket)
+
+    def pause(self, seconds: float) -> None:
+        """Wait.
+
+        Raises:
+            Aborted: It was called, or is called meanwhile.
+        """
+        if self._ended.acquire(timeout=seconds):
+            self._ended.release()
+            raise Aborted
 
     def hold(self, connected: _socket.socket | None) -> None:
         """Remember what `abort` has to close.
@@ -208,6 +227,7 @@ class HttpResponse:
     Attributes:
         status: The HTTP status.
         content_type: Lower case, without parameters; empty if none was stated.
+        retry_after_seconds: How long it asks to wait before the request is repeated; null if it does not ask.
     """
 
     def __init__(self, client: HttpClient, connection: _Connection, exchange: Exchange) -> None:
@@ -217,6 +237,9 @@ class HttpResponse:
         try:
             self.status, head = _read_head(connection)
             self.content_type = head.get("content-type", "").partition(";")[0].strip().lower()
+            after = head.get("retry-after", "")
+            is_number = after.isascii() and after.isdecimal() and len(after) <= _MOST_DIGITS
+            self.retry_after_seconds = int(after) if is_number else None
             self._keep = head.get("connection", "").lower() != "close"
             self._is_chunked = head.get("transfer-encoding", "").lower() == "chunked"
             self._length = 0 if self.status in _NO_BODY else int(head.get("content-length", -1))
@@ -336,7 +359,8 @@ class HttpClient:
     ) -> HttpResponse:
         """Send a request and wait for the head of its answer.
 
-        One whose token is refused is sent once more if there is a new token by now: it had no effect.
+        One whose token is refused is sent once more if there is a new token by now: it had no effect. One that is
+        refused as too many is sent again when the broker says, for half a minute: it had none either.
 
         Args:
             method: E.g. `POST`.
@@ -352,6 +376,19 @@ class HttpClient:
             ValueError: A header's value has a line end.
         """
         exchange = exchange or Exchange()
+        patience = PATIENCE_SECONDS
+        while True:
+            answer = self._admitted(method, path, body, headers, exchange)
+            seconds = answer.retry_after_seconds
+            if answer.status != _TOO_MANY or seconds is None or seconds > patience:
+                return answer
+            answer.read()
+            patience -= max(1, seconds)
+            exchange.pause(max(1, seconds))
+
+    def _admitted(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str], exchange: Exchange
+    ) -> HttpResponse:
         if self._credentials is None:
             return self._once(method, path, body, headers, exchange)
         token = self._credentials.token()

@@ -10,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 
 from tandem.contract.operation import Operation
 from tandem.core.clock import Clock
-from tandem.errors import NotFound, TandemError, Unauthenticated, Unavailable
+from tandem.errors import NotFound, RateLimited, TandemError, Unauthenticated, Unavailable
 from tandem.server.asgi.calls import CHALLENGE, admit
 from tandem.server.asgi.exchange import (
     ClientGone,
@@ -22,6 +22,8 @@ from tandem.server.asgi.exchange import (
     unexpected,
 )
 from tandem.server.asgi.guard import HostGuard
+from tandem.server.asgi.limits import RateLimits
+from tandem.server.asgi.proxies import TrustedProxies
 from tandem.server.authorisation import Authenticator
 from tandem.server.dispatch import TRACEPARENT, Dispatcher
 from tandem.server.http.api import PREFIX, JsonApi
@@ -72,7 +74,9 @@ class Application:
         pages: Pages | None = None,
         measurements: Measurements | None = None,
         mirrors: MirrorRoutes | None = None,
+        limits: RateLimits | None = None,
         allowed_hosts: Iterable[str] = (),
+        trusted_proxies: Iterable[str] = (),
         body_limit_bytes: int = BODY_LIMIT_BYTES,
         fast_path: bool = True,
         ping_seconds: float = PING_SECONDS,
@@ -89,13 +93,17 @@ class Application:
             pages: The pages for people; there are none if it is left out.
             measurements: What monitoring is told; nothing if it is left out.
             mirrors: Gives mirrors of projects to git; there are none if it is left out.
+            limits: How many requests a principal may send; any number if it is left out.
             allowed_hosts: Names, beside the loopback ones, by which clients may address the broker.
+            trusted_proxies: Addresses and networks of proxies that are believed what they say of their clients.
             body_limit_bytes: The largest request body.
             fast_path: Whether MCP tool calls are answered without the SDK where possible.
             ping_seconds: How long a stream of the fast path may be silent.
         """
         self._gatekeeper = authenticator or Authenticator.trusting(clock)
         self._guard = HostGuard(allowed_hosts, with_logins=self._gatekeeper.required)
+        self._limits = limits or RateLimits(0, 1)
+        self._entry = TrustedProxies(self._serve, proxies) if (proxies := tuple(trusted_proxies)) else self._serve
         self._api = JsonApi(dispatcher)
         self._mcp = McpEndpoints(
             dispatcher,
@@ -110,20 +118,29 @@ class Application:
         self._health = health
         self._clock = clock
         self._body_limit_bytes = body_limit_bytes
-        self._routes: dict[str, tuple[tuple[str, ...], Answer]] = {
+        self._routes = self._named_routes(dispatcher, version, measurements)
+
+    def _named_routes(
+        self, dispatcher: Dispatcher, version: str, measurements: Measurements | None
+    ) -> dict[str, tuple[tuple[str, ...], Answer]]:
+        routes: dict[str, tuple[tuple[str, ...], Answer]] = {
             **dict.fromkeys(self._mcp.paths, (("POST",), self._answer_mcp)),
-            HEALTH_PATH: (_READ, health.serve),
+            HEALTH_PATH: (_READ, self._health.serve),
             OPENAPI_PATH: (_READ, OpenApiDocument(dispatcher.registry, version).serve),
         }
         if measurements is not None:
-            self._routes[METRICS_PATH] = (_READ, partial(self._answer_metrics, measurements))
+            routes[METRICS_PATH] = (_READ, partial(self._answer_metrics, measurements))
+        return routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or follow the server's life."""
         if scope["type"] == "http":
-            await self._answer(Exchange(scope, receive, send))
+            await self._entry(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._answer(Exchange(scope, receive, send))
 
     async def _answer(self, exchange: Exchange) -> None:
         traceparent = exchange.headers.get(b"traceparent")
@@ -183,7 +200,12 @@ class Application:
     async def _admit(self, exchange: Exchange) -> None:
         self._health.check()
         if self._gatekeeper.required:
-            await admit(exchange, self._gatekeeper)
+            try:
+                await admit(exchange, self._gatekeeper)
+            except Unauthenticated:
+                self._limits.charge(exchange, None)
+                raise
+            self._limits.charge(exchange, exchange.access)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:
@@ -205,4 +227,6 @@ async def _refuse(error: TandemError, exchange: Exchange) -> None:
         headers = ((b"allow", error.allow.encode()),)
     elif isinstance(error, Unauthenticated):
         headers = CHALLENGE
+    elif isinstance(error, RateLimited):
+        headers = ((b"retry-after", b"%d" % error.retry_after_seconds),)
     await send_refusal(exchange.send, error, headers=headers)

@@ -119,6 +119,7 @@ class Measurements:
 
     Attributes:
         connections: How many there are, by what they do; whoever serves names it.
+        rate_limited: How many requests were refused as too many, by what they were charged to; likewise.
     """
 
     def __init__(self, services: Services, dispatcher: Dispatcher, version: str) -> None:
@@ -130,6 +131,7 @@ class Measurements:
             version: The broker's version.
         """
         self.connections: Callable[[], Mapping[str, int]] = dict
+        self.rate_limited: Mapping[str, int] = {}
         self._services = services
         self._dispatcher = dispatcher
         self._version = version
@@ -164,6 +166,13 @@ class Measurements:
         yield Family("gauge", "waits_parked", "Calls that wait for an event.", {(): services.waits.parked})
         yield Family(
             "gauge", "connections", "Connections of clients by what they do.", _labelled(self.connections()), ("state",)
+        )
+        yield Family(
+            "counter",
+            "rate_limited",
+            "Requests that were refused as too many, by what they are charged to.",
+            _labelled(self.rate_limited),
+            ("by",),
         )
         yield Family(
             "histogram",

@@ -10,6 +10,7 @@ their own configuration does.
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import json
 import os
 import re
@@ -80,6 +81,16 @@ def _comma_separated(value: object) -> object:
     if not isinstance(value, str):
         return value
     return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def _addresses_or_networks(stated: tuple[str, ...]) -> tuple[str, ...]:
+    """The same, if each is one."""
+    for one in stated:
+        try:
+            ipaddress.ip_network(one)
+        except ValueError as error:
+            raise ValueError(f"{error}; use 10.0.0.2 or 10.0.0.0/24") from None
+    return stated
 
 
 def _from_json(value: object) -> object:
@@ -201,6 +212,22 @@ class Settings(BaseModel):
     )
     allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_comma_separated)] = Field(
         (), description="Further names that a Host header may carry; separated by commas."
+    )
+    trusted_proxies: Annotated[
+        tuple[str, ...], BeforeValidator(_comma_separated), AfterValidator(_addresses_or_networks)
+    ] = Field(
+        (),
+        description="Addresses and networks of proxies whose `X-Forwarded-For`, `-Proto` and `-Host` are believed;"
+        " separated by commas.",
+    )
+    rate_limit_per_minute: int = Field(
+        6000,
+        ge=0,
+        le=10_000_000,
+        description="Requests a minute for each token's name, and for each address without a token; 0: any number.",
+    )
+    rate_limit_burst: int = Field(
+        2000, ge=1, le=10_000_000, description="Requests that may come at once, above that rate."
     )
     fast_path: bool = Field(
         default=True, description="Answer tool calls by Tandem's own code path rather than the SDK's."

@@ -12,9 +12,10 @@ from urllib.parse import urlencode, urlsplit
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from tandem.contract.access import Access
 from tandem.contract.caller import Caller
 from tandem.core.clock import Clock
-from tandem.errors import InvalidInput
+from tandem.errors import InvalidInput, Unauthenticated
 from tandem.inbox.contract import Inbox
 from tandem.reviews.answers import AuditPage
 from tandem.server.asgi.calls import bearer_of
@@ -97,6 +98,7 @@ class Backend:
         cookie: Who a browser belongs to.
         check_ready: Raises Unavailable unless the broker takes new work.
         body_limit_bytes: The largest form.
+        charge: Charges a request to who sends it; raises RateLimited.
     """
 
     dispatcher: Dispatcher
@@ -105,6 +107,7 @@ class Backend:
     cookie: PersonCookie
     check_ready: Callable[[], None]
     body_limit_bytes: int
+    charge: Callable[[Exchange, Access | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +152,19 @@ class PageRequest:
 
         Raises:
             Unauthenticated: The request's own token is not valid.
+            RateLimited: Too many requests came from there.
         """
         if not self.authenticator.required:
             return self
+        try:
+            asked = await self._admitted()
+        except Unauthenticated:
+            self.backend.charge(self.exchange, None)
+            raise
+        self.backend.charge(self.exchange, asked.person.access)
+        return asked
+
+    async def _admitted(self) -> PageRequest:
         bearer = bearer_of(self.exchange)
         if bearer is not None:
             return replace(self, person=self.person.admitted(await self.authenticator.admit(bearer)))

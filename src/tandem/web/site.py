@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, Router
 
+from tandem.contract.access import Access
 from tandem.core.clock import Clock
-from tandem.errors import InvalidInput, NotFound, TandemError, TooLarge, Unauthenticated
+from tandem.errors import InvalidInput, NotFound, RateLimited, TandemError, TooLarge, Unauthenticated
 from tandem.inbox.contract import Inbox
 from tandem.server.asgi.exchange import (
     ClientGone,
@@ -79,6 +80,7 @@ class PagesApp:
         authenticator: Authenticator,
         check_ready: Callable[[], None],
         body_limit_bytes: int,
+        charge: Callable[[Exchange, Access | None], None],
     ) -> None:
         """Read the templates and static files.
 
@@ -89,9 +91,10 @@ class PagesApp:
             authenticator: Tells who calls.
             check_ready: Raises Unavailable unless the broker takes new work.
             body_limit_bytes: The largest form.
+            charge: Charges a request to who sends it; raises RateLimited.
         """
         cookie = PersonCookie(seal, clock, with_logins=authenticator.required)
-        self._backend = Backend(dispatcher, clock, authenticator, cookie, check_ready, body_limit_bytes)
+        self._backend = Backend(dispatcher, clock, authenticator, cookie, check_ready, body_limit_bytes, charge)
         files = StaticFiles()
         self._templates = environment()
         names: dict[str, Any] = self._templates.globals
@@ -226,7 +229,8 @@ class PagesApp:
         if isinstance(error, MethodNotAllowed):
             response.headers["allow"] = error.allow
         if error.retryable:
-            response.headers["retry-after"] = "1"
+            seconds = error.retry_after_seconds if isinstance(error, RateLimited) else 1
+            response.headers["retry-after"] = str(seconds)
         return _finished(response)
 
 

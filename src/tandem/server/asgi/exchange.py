@@ -61,6 +61,11 @@ class Exchange:
         stripped = [(name, value.strip(b" \t")) for name, value in self.scope["headers"]]
         self.scope["headers"], self.headers = stripped, dict(stripped)
 
+    def rename(self, name: bytes, value: bytes) -> None:
+        """Give a header another value."""
+        self.scope["headers"] = [(key, value if key == name else old) for key, old in self.scope["headers"]]
+        self.headers = dict(self.scope["headers"])
+
     async def send(self, message: Message) -> None:
         """The ASGI `send`."""
         self.started = True

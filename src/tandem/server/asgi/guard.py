@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from tandem.errors import Forbidden
 from tandem.server.asgi.exchange import Exchange
+from tandem.server.asgi.proxies import NAMED_HOST
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _OWN_ORIGIN = re.compile(r"[0-9a-f]{32}\.localhost")
@@ -37,16 +38,18 @@ class HostGuard:
         """Let the request pass, or say why not.
 
         Raises:
-            Forbidden: `Host` is missing, repeated or foreign, or `Origin` is foreign.
+            Forbidden: `Host` is missing, repeated or foreign, or `Origin` is foreign; so is what a trusted proxy names.
         """
         host = exchange.headers.get(b"host", b"").decode("latin-1").lower()
         if exchange.repeats(b"host") or not self._is_ours(host):
-            raise Forbidden(
-                "This broker does not answer to that Host. Use 127.0.0.1 or localhost, or allow the name in the "
-                "broker's settings (allowed_hosts).",
-                header="Host",
-                actual=host[:200],
-            )
+            raise _foreign(host, "Host")
+        named = exchange.scope.get(NAMED_HOST)
+        if named is not None:
+            # Both: a proxy that passes on what its client says of this header still says by Host how it was called.
+            host = named.decode("latin-1").lower()
+            if not self._is_ours(host):
+                raise _foreign(host, "X-Forwarded-Host")
+            exchange.rename(b"host", named)
         origin = exchange.headers.get(b"origin")
         if origin is not None and origin.decode("latin-1").lower() not in {f"http://{host}", f"https://{host}"}:
             raise Forbidden(
@@ -65,6 +68,15 @@ class HostGuard:
         if not (separator and port.isascii() and port.isdigit()):
             name = host
         return name in self._names or (self._with_logins and _OWN_ORIGIN.fullmatch(name) is not None)
+
+
+def _foreign(host: str, header: str) -> Forbidden:
+    return Forbidden(
+        f"This broker does not answer to that {header}. Use 127.0.0.1 or localhost, or allow the name in the "
+        "broker's settings (allowed_hosts).",
+        header=header,
+        actual=host[:200],
+    )
 
 
 def is_local(host: str) -> bool:
