@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,12 +28,32 @@ if TYPE_CHECKING:
 
 _STANDARD = "-"
 
-DatabaseOption = Annotated[
-    str | None, typer.Option("--database", metavar="URL", help="Another database than the settings name.")
-]
-VerifyOption = Annotated[
-    bool, typer.Option("--verify/--no-verify", help="Audit the copy: its events, their chain, and the state.")
-]
+
+@dataclass(frozen=True, slots=True)
+class DataOptions:
+    """What every command of the group is told.
+
+    Attributes:
+        database: The database, if not that of the settings.
+        verify: Whether the copy is audited.
+        data_dir: The data folder, if it is not the user's own.
+        as_json: Whether the outcome is printed as an envelope.
+    """
+
+    database: Annotated[
+        str | None, typer.Option("--database", metavar="URL", help="Another database than the settings name.")
+    ] = None
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Audit the copy: its events, their chain, and the state.")
+    ] = True
+    data_dir: DataDirOption = None
+    as_json: JsonOption = False
+
+    def settings(self) -> Settings:
+        """The settings, with the database that was given."""
+        return load_settings({"data_dir": self.data_dir, "database_url": self.database}).settings
+
+
 ReplaceOption = Annotated[
     bool, typer.Option("--replace", help="Set a SQLite database that is there aside, under another name.")
 ]
@@ -54,39 +74,33 @@ def register(app: typer.Typer) -> None:
 async def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file, for you alone.")],
     *,
-    database: DatabaseOption = None,
-    verify: VerifyOption = True,
-    data_dir: DataDirOption = None,
-    as_json: JsonOption = False,
+    options: DataOptions,
 ) -> Exit:
     """Write a compressed copy of the whole database into one file; the broker may run meanwhile.
 
     The secret key, archives of cycles and logs are not in it: keep copies of those, the key apart from this file.
     """
-    settings = _settings(data_dir, database)
+    settings = options.settings()
     from tandem.data import copies  # late: no other command needs it
 
     with progress_bar() as told:
-        copied = await copies.back_up(settings, file, compress=True, verify=verify, told=told)
-    if not as_json:
+        copied = await copies.back_up(settings, file, compress=True, verify=options.verify, told=told)
+    if not options.as_json:
         _say_what_is_missing(settings)
-    return _told(copied, f"backed up to {file}", {"file": str(file), "bytes": file.stat().st_size}, as_json=as_json)
+    return _told(
+        copied, f"backed up to {file}", {"file": str(file), "bytes": file.stat().st_size}, as_json=options.as_json
+    )
 
 
 @command()
 async def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What 'tandem data backup' or 'export' wrote.")],
     *,
-    database: DatabaseOption = None,
     replace: ReplaceOption = False,
-    verify: VerifyOption = True,
-    data_dir: DataDirOption = None,
-    as_json: JsonOption = False,
+    options: DataOptions,
 ) -> Exit:
     """Make the database of a copy, whole or not at all. It must not be there yet, or in use by a broker."""
-    return await _restore(
-        _settings(data_dir, database), file, str(file), replace=replace, verify=verify, as_json=as_json
-    )
+    return await _restore(file, str(file), options, replace=replace)
 
 
 @command()
@@ -95,25 +109,22 @@ async def export(
         Path, typer.Argument(metavar="FILE", help="A new file, for you alone; - is standard output.")
     ] = Path(_STANDARD),
     *,
-    database: DatabaseOption = None,
-    verify: VerifyOption = True,
-    data_dir: DataDirOption = None,
-    as_json: JsonOption = False,
+    options: DataOptions,
 ) -> Exit:
     """Write the whole database as lines of JSON, for other programs or a pipe; otherwise as 'tandem data backup'."""
-    settings = _settings(data_dir, database)
+    settings = options.settings()
     from tandem.data import copies
 
     with _spool(file) as spool:
         with progress_bar() as told:
-            copied = await copies.back_up(settings, spool, compress=False, verify=verify, told=told)
+            copied = await copies.back_up(settings, spool, compress=False, verify=options.verify, told=told)
         if str(file) == _STANDARD:
             with spool.open("rb") as stream:
                 shutil.copyfileobj(stream, sys.stdout.buffer)
             sys.stdout.buffer.flush()
             return Exit.DONE
         size = spool.stat().st_size
-    return _told(copied, f"exported to {file}", {"file": str(file), "bytes": size}, as_json=as_json)
+    return _told(copied, f"exported to {file}", {"file": str(file), "bytes": size}, as_json=options.as_json)
 
 
 @command()
@@ -122,61 +133,51 @@ async def import_(
         Path, typer.Argument(metavar="FILE", help="What 'tandem data export' or 'backup' wrote; - is standard input.")
     ] = Path(_STANDARD),
     *,
-    database: DatabaseOption = None,
     replace: ReplaceOption = False,
-    verify: VerifyOption = True,
-    data_dir: DataDirOption = None,
-    as_json: JsonOption = False,
+    options: DataOptions,
 ) -> Exit:
     """Make the database of an export, as 'tandem data restore' does of a backup."""
-    settings = _settings(data_dir, database)
     is_standard = str(file) == _STANDARD
     with _spool(file) as spool:
         if is_standard:
             with spool.open("wb") as stream:
                 shutil.copyfileobj(sys.stdin.buffer, stream)
         name = "standard input" if is_standard else str(file)
-        return await _restore(settings, spool, name, replace=replace, verify=verify, as_json=as_json)
+        return await _restore(spool, name, options, replace=replace)
 
 
 @command()
 async def copy(
     to: Annotated[str, typer.Argument(metavar="URL", help="An empty one: sqlite:///path or postgresql://…")],
     *,
-    database: DatabaseOption = None,
-    verify: VerifyOption = True,
-    data_dir: DataDirOption = None,
-    as_json: JsonOption = False,
+    options: DataOptions,
 ) -> Exit:
     """Copy the whole database to another, from SQLite to PostgreSQL or back.
 
     To move, stop the broker first: what it writes after this began is not in the copy.
     """
-    settings = _settings(data_dir, database)
-    target = load_settings({"data_dir": data_dir, "database_url": to}).settings
+    settings = options.settings()
+    target = load_settings({"data_dir": options.data_dir, "database_url": to}).settings
     from tandem.data import copies
 
     with progress_bar() as told:
-        copied = await copies.copy(settings, target, verify=verify, told=told)
+        copied = await copies.copy(settings, target, verify=options.verify, told=told)
     shown = masked("database_url", target.database)
-    return _told(copied, f"copied to {shown}", {"database": shown}, as_json=as_json)
+    return _told(copied, f"copied to {shown}", {"database": shown}, as_json=options.as_json)
 
 
-def _settings(data_dir: Path | None, database: str | None) -> Settings:
-    return load_settings({"data_dir": data_dir, "database_url": database}).settings
-
-
-async def _restore(settings: Settings, file: Path, name: str, *, replace: bool, verify: bool, as_json: bool) -> Exit:
+async def _restore(file: Path, name: str, options: DataOptions, *, replace: bool) -> Exit:
+    settings = options.settings()
     from tandem.data import copies
 
     with progress_bar() as told:
-        copied = await copies.restore(settings, file, name, replace=replace, verify=verify, told=told)
+        copied = await copies.restore(settings, file, name, replace=replace, verify=options.verify, told=told)
     database = masked("database_url", settings.database)
     aside = str(copied.set_aside) if copied.set_aside else None
-    if aside and not as_json:
+    if aside and not options.as_json:
         say(f"The database that was there is now {aside}")
     facts = {"database": database, "set_aside": aside}
-    return _told(copied, f"restored to {database}", facts, as_json=as_json)
+    return _told(copied, f"restored to {database}", facts, as_json=options.as_json)
 
 
 def _told(copied: Copied, what: str, facts: Mapping[str, object], *, as_json: bool) -> Exit:

@@ -126,8 +126,11 @@ async def restore(settings: Settings, file: Path, name: str, *, replace: bool, v
             " --replace it takes that one's place; or name another data folder with --data-dir.",
             setting="database_url",
         )
-    into = _restore_sqlite if settings.database.startswith(_SQLITE) else _restore_postgres
-    copied = await into(settings, file, name, header, replace=replace, verify=verify, told=told)
+    if settings.database.startswith(_SQLITE):
+        copied = await _restore_sqlite(settings, file, name, header, replace=replace, verify=verify, told=told)
+    else:
+        # Of a database that others share, emptying it is for whoever made it: nothing is replaced.
+        copied = await _restore_postgres(settings, file, name, header, verify=verify, told=told)
     if is_another:
         await asyncio.to_thread(record.write, log.KnownLog(header.log_id, 0, GENESIS))
     return copied
@@ -182,16 +185,8 @@ async def _restore_sqlite(
 
 
 async def _restore_postgres(
-    settings: Settings,
-    file: Path,
-    name: str,
-    header: portable.Header,
-    *,
-    replace: bool,
-    verify: bool,
-    told: Told,
+    settings: Settings, file: Path, name: str, header: portable.Header, *, verify: bool, told: Told
 ) -> Copied:
-    del replace  # of a database that others share, emptying it is for whoever made it
     target = _store(settings.database, TANDEM)
     try:
         await target.open()
