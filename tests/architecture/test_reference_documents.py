@@ -6,7 +6,9 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from functools import cache
 from itertools import takewhile
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -24,14 +26,14 @@ from tests.architecture.pages import Block, Page, pages
 from tests.architecture.source import ROOT
 
 PAGES = list(pages())
-BLOCKS = [block for page in PAGES for block in page.blocks]
+OF_EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.where)
 # `tandem up`, `$ tandem up`, `~/.tandem-venv/bin/tandem up`, `git diff | tandem review create`
 TANDEM = re.compile(r"^(?:\S*/)?tandem$")
 SEPARATORS = {"|", "&&", ";"}
 REDIRECTIONS = {">", ">>"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.where)
+@OF_EACH_PAGE
 def test_links_lead_somewhere(page: Page) -> None:
     dead = [target for target in page.links if not is_alive(page, target)]
     assert dead == []
@@ -80,8 +82,10 @@ def subcommands(command: Any) -> dict[str, Any]:
     return dict(getattr(command, "commands", {}))
 
 
-def option_names(command: Any) -> set[str]:
-    """Every option that a command takes."""
+@cache
+def option_names(words: tuple[str, ...]) -> set[str]:
+    """Every option that the command takes that the words name."""
+    command = find_command(list(words))[0]
     names: set[str] = set()
     # Some stand in their group until they are called.
     for parameter in command.make_context(command.name, [], resilient_parsing=True).command.params:
@@ -115,42 +119,48 @@ def parse(arguments: list[str]) -> None:
     command.make_context("tandem", [one for one in left if one != "--help"])
 
 
-CONSOLE = [(block.page.where, one) for block in BLOCKS if block.language == "console" for one in commands(block)]
+@contextmanager
+def naming(what: str) -> Generator[None]:
+    """Say of which part of a page it is that something is wrong."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(what)
+        raise
 
 
-@pytest.mark.parametrize(
-    ("where", "arguments"), CONSOLE, ids=lambda value: value if isinstance(value, str) else " ".join(value)[:60]
-)
-def test_what_is_to_be_typed_is_understood(where: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    assert where
+@OF_EACH_PAGE
+def test_what_is_to_be_typed_is_understood(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     # The tokens of a hand-off cycle are options that stand in the environment instead, once they are there.
     for name in (keys.SESSION_VARIABLE, keys.LOCK_VARIABLE):
         monkeypatch.setenv(name, "there")
-    # Completion is installed by the shell's own means, and would write to the home folder.
-    if arguments[0] in {"--install-completion", "--show-completion", "--version"}:
-        return
-    parse(arguments)
+    for arguments in (one for block in page.blocks if block.language == "console" for one in commands(block)):
+        # Completion is installed by the shell's own means, and would write to the home folder.
+        if arguments[0] not in {"--install-completion", "--show-completion", "--version"}:
+            with naming(" ".join(arguments)):
+                parse(arguments)
 
 
-def mentioned() -> Iterator[tuple[str, str]]:
-    for page in PAGES:
-        for text in page.inline_code:
-            if text.startswith("tandem ") and not re.search(r"[<…]", text):
-                yield page.where, text
+@OF_EACH_PAGE
+def test_what_is_mentioned_exists(page: Page) -> None:
+    for text in {one for one in page.inline_code if one.startswith("tandem ") and not re.search(r"[<…]", one)}:
+        words = shlex.split(text)[1:]
+        options = {word for word in words if word.startswith("-")}
+        with naming(text):
+            if words[0] == "mcp":
+                assert all(option == "--help" or option in bridge.USAGE for option in options)
+            else:
+                assert options <= option_names(tuple(takewhile(lambda one: not one.startswith("-"), words)))
 
 
-@pytest.mark.parametrize(("where", "text"), sorted(set(mentioned())))
-def test_what_is_mentioned_exists(where: str, text: str) -> None:
-    words = shlex.split(text)[1:]
-    options = {word for word in words if word.startswith("-")}
-    if words[0] == "mcp":
-        assert all(option == "--help" or option in bridge.USAGE for option in options), where
-    else:
-        assert options <= option_names(find_command(words)[0]), where
+@OF_EACH_PAGE
+def test_blocks_are_valid_in_their_language(page: Page) -> None:
+    for block in page.blocks:
+        with naming(block.text):
+            is_valid(block)
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.page.where} {block.language}")
-def test_blocks_are_valid_in_their_language(block: Block) -> None:
+def is_valid(block: Block) -> None:
     match block.language:
         case "json":
             json.loads(block.text)
