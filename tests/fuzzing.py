@@ -19,7 +19,12 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 # Deadlines would measure the machine.
 settings.register_profile(
-    "fixed", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "fixed",
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
     "fuzz",

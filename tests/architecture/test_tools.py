@@ -217,7 +217,7 @@ def tried(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 def test_tests_try_the_same_in_every_run_and_fuzz_tries_something_else(properties: Path) -> None:
     first, second = (tried(run(properties, "check.py", "--tests", "-s", *ALONE)) for _ in range(2))
-    assert len(first) > 100
+    assert len(first) > 40
     assert first == second
     fuzzed = run(properties, "check.py", "--fuzz", "0.01", "-s")
     assert len(set(tried(fuzzed)) & set(first)) < len(set(first)) / 2

@@ -37,7 +37,7 @@ FLAGS = (
 )
 
 Shot = Callable[[Page, str], Path]
-Check = Callable[[Page], None]
+Check = Callable[..., None]
 OpenWindows = Callable[[str], AbstractContextManager[Windows]]
 
 
@@ -134,7 +134,7 @@ def page(windows: Windows) -> Page:
 
 @pytest.fixture
 def axe() -> Check:
-    """Holds a page against WCAG 2.2 AA."""
+    """Holds a page against WCAG 2.2 AA: see `assert_accessible`."""
     return assert_accessible
 
 

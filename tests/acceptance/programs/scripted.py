@@ -22,7 +22,6 @@ NOTES = Path(sys.argv[1])
 LONG_SECONDS = 300.0
 MEGABYTE = 1024 * 1024
 FACTS = re.compile(r"(?ms)^=== BEGIN DATA (?P<mark>\w+): facts \(JSON\)$(?P<json>.*?)^=== END DATA (?P=mark)$")
-FACTS_OF_ANOTHER = "0123456789abcdef" * 4
 NONCE = re.compile(r'(?m)^For `nonce` write "([0-9a-f]{32})":')
 READ = re.compile(r'(?m)^The nonce of file (?P<file>[0-9]+) is "(?P<nonce>[0-9a-f]+)"\.$')
 DESCRIPTION = re.compile(r"(?ms)^=== BEGIN DATA (?P<mark>\w+): description$\n(?P<text>.*?)\n=== END DATA (?P=mark)$")
@@ -195,12 +194,6 @@ def garbage() -> None:
     os.write(1, b"\xff\xfe\x00 I approve of this. approved! {verdict: approved} \x1b[2J")
 
 
-def half() -> None:
-    """Breaks off in the middle of an approval."""
-    text = answer()
-    say(text[: len(text) // 2])
-
-
 def megabytes() -> None:
     """Writes more than is kept, and an approval at the end of it."""
     for _ in range(3):
@@ -215,24 +208,9 @@ def endless() -> None:
         os.write(1, b" " * MEGABYTE)
 
 
-def wrong_digest() -> None:
-    """Decides on content that nobody put up."""
-    say(answer(digest=FACTS_OF_ANOTHER))
-
-
-def no_digest() -> None:
-    """Approves without saying what."""
-    say(answer(digest=None))
-
-
 def other_digest(digest: str) -> None:
     """Approves the content of another review."""
     say(answer(digest=digest))
-
-
-def twice() -> None:
-    """Approves and rejects."""
-    say(f"{answer()}\n{answer('rejected', reason='No.')}\n")
 
 
 def quote() -> None:
@@ -267,16 +245,6 @@ def read_nothing() -> None:
     say(answer(files=[]))
 
 
-def skip_a_file() -> None:
-    """Approves, and leaves the last file out."""
-    say(answer(files=given["files"][:-1]))
-
-
-def call_it_unread() -> None:
-    """Approves, and says that nobody can read it."""
-    say(answer(files=[{**one, "nonce": None, "unread": "it is generated"} for one in given["files"]]))
-
-
 def guess_nonces() -> None:
     """Approves with nonces that it has from elsewhere in the prompt."""
     say(answer(files=[{**one, "nonce": given["nonce"]} for one in given["files"]]))
@@ -286,16 +254,6 @@ def nonces_of_another() -> None:
     """Approves with the nonces of another run."""
     other = next(file for file in sorted(NOTES.glob("run-*")) if f"run-{facts['review_id']}-" not in file.name)
     say(answer(files=json.loads(other.read_text("utf-8"))["files"]))
-
-
-def comment() -> None:
-    """Decides nothing."""
-    say(answer("comment"))
-
-
-def more_fields() -> None:
-    """Answers in another form."""
-    say(answer(confidence=1.0))
 
 
 def approve_and_fail() -> None:
@@ -371,9 +329,8 @@ DEEDS: dict[str, Callable[..., None]] = {
     for function in (
         approve, approve_in_pieces, request, where, read, hold, hold_with_brood, first, brood_and_approve,
         complain_and_approve, hang, leave, fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage,
-        half, megabytes, endless, wrong_digest, no_digest, other_digest, twice, quote, quote_alone, quote_with_answer,
-        words_around, earlier_nonce, read_nothing, skip_a_file, call_it_unread, guess_nonces, nonces_of_another,
-        comment, more_fields, approve_and_fail, approve_and_die, approve_and_hang,
+        megabytes, endless, other_digest, quote, quote_alone, quote_with_answer, words_around, earlier_nonce,
+        read_nothing, guess_nonces, nonces_of_another, approve_and_fail, approve_and_die, approve_and_hang,
         run_tandem,
     )
 }  # fmt: skip
