@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.acceptance.databases import run_sql
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.test_p8_audit import whole_history
-from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.broker import NO_TLS, BrokerProcess, StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
 
 SOON = {"retention_days": 0.000001, "sweep_interval_seconds": 0.05}
@@ -48,6 +49,8 @@ def test_p8_a_closed_review_loses_its_contents_and_the_log_verifies(
         assert {entry["body"] for entry in desk.discussion(full) if entry["kind"] == "message"} == {"(removed)"}
         proposal = desk.do("get_proposal", review_id=full)
         assert (proposal["diff"], proposal["description"]) == (None, None)
+        page = httpx.get(f"{broker.url}/reviews/{full}", verify=NO_TLS)
+        assert f'<dd>removed <time datetime="{removed["removed_at"]}"' in page.text
         # A reader who was before it has to begin anew.
         desk.refused("CURSOR_EXPIRED", "get_audit_log", cursor=early)
         desk.do("get_audit_log", cursor=desk.do("get_audit_log")["cursor"])
