@@ -14,7 +14,7 @@ FROM python:3.13-slim
 # The user who owns the repositories that are mounted: git refuses those of others.
 ARG UID=1000
 RUN apt-get update \
- && apt-get install --yes --no-install-recommends git \
+ && apt-get install --yes --no-install-recommends git openssh-client \
  && rm -rf /var/lib/apt/lists/* \
  && useradd --uid "$UID" --create-home tandem \
  && install --directory --owner tandem --mode 700 /data /shared

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import httpx
 import psutil
 import pytest
 
+from tandem.git.base_files import MOST_FILES
 from tandem.hooks.trust import CHECKS_FILE
 from tandem.setup import trust
 from tests.acceptance.accessing import Bearer
@@ -26,7 +28,7 @@ from tests.acceptance.checking import check, checked
 from tests.broker import CALL_SECONDS, BrokerProcess, Caller
 from tests.commandline import Ended, Shell, finish, git, repository
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
-from tests.interfaces.test_remote import FILES, Gate, Machine, approve, edit, reviewed
+from tests.interfaces.test_remote import FILES, Gate, Machine, approve, edit, reviewed, sent
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +117,18 @@ def test_p2_of_a_base_that_was_not_pushed_the_touched_files_count(machine: Machi
     assert (made["validated"], made["digest"]) == (True, machine.committed_digest())
     refused = rita.plain("get_round_file", review_id=made["review_id"], path="untouched.txt", side="after")["error"]
     assert refused["code"] == "NOT_FOUND"
+
+
+def test_p2_of_a_pushed_base_a_change_may_touch_more_files_than_are_sent(machine: Machine) -> None:
+    for number in range(MOST_FILES + 1):
+        (machine.root / f"{number}.txt").write_bytes(b"one\n")
+    git(machine.root, "add", "--all")
+    git(machine.root, "commit", "--quiet", "--message", "many")
+    git(machine.root, "push", "--quiet", "origin", "HEAD")
+    for number in range(MOST_FILES + 1):
+        (machine.root / f"{number}.txt").write_bytes(b"two\n")
+    made = machine.submit()
+    assert (made["validated"], made["digest"]) == (True, machine.committed_digest())
 
 
 def test_the_claim_says_whether_a_change_still_fits_what_was_pushed(
@@ -442,6 +456,17 @@ def test_checks_run_on_a_round_of_a_mirror(tmp_path: Path) -> None:
         ended = project.ended(made["review_id"], project="far")
         assert {name: one["status"] for name, one in ended.items()} == {"reads": "passed"}, ended
         assert "line 1" in project.do("get_check_log", project="far", review_id=made["review_id"], name="reads")["log"]
+        # Of a mirror that never was there nobody knows the checks.
+        body = json.dumps({"name": "away", "mirror": (tmp_path / "away").as_uri()}).encode()
+        away = Path(project.send("register_project", body).json()["data"]["mirror"]["folder"])
+        files = [sent("a.txt", b"one\n")]
+        proposal = {"project": "away", "intent": "it", "agent_type": "x", "base": "1" * 40, "base_files": files}
+        proposal["diff"] = "--- a/a.txt\n+++ b/a.txt\n@@ -1 +1 @@\n-one\n+1\n"
+        assert project.do("create_review", **proposal)["validated"]
+        (away / CHECKS_FILE).parent.mkdir()
+        shutil.copy(project.repo.root / CHECKS_FILE, away / CHECKS_FILE)
+        trust.add(project.config_dir, trust.Project.at(str(away), project.config_dir).candidates())
+        assert project.call("create_review", **proposal)["error"]["code"] == "UNAVAILABLE"
 
 
 def test_each_broker_on_a_database_keeps_a_mirror_of_its_own_with_the_same_key(

@@ -92,7 +92,7 @@ def ensure_within(count: int, size: int, limit: int = LIMIT_BYTES) -> None:
         if actual > most:
             raise TooLarge(
                 f"The change touches {actual} {what}; {most} can be sent to a broker without the repository. Submit it"
-                " in parts.",
+                " in parts, or push the base, and have the broker keep a mirror: tandem project add --mirror URL",
                 field=FIELD,
                 limit=most,
                 actual=actual,

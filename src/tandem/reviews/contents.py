@@ -211,19 +211,8 @@ async def _looked_at(
     Raises:
         InvalidInput: The project has no repository here, and nothing came along either.
     """
-    repository = await services.projects.repository(project, base or HEAD)
+    repository = await _repository(services, project, base, sent)
     mirror = services.projects.mirror(project)
-    if repository is None and sent is None:
-        if mirror is not None:
-            raise mirror.unavailable()
-        if services.projects.is_registered(project):
-            raise InvalidInput(
-                f"This broker has no repository of '{project}'. Send what the touched files are at the base, as"
-                f" {base_files.FIELD}: tandem submit and tandem mcp do, with --broker, where they run in the"
-                " repository.",
-                field=base_files.FIELD,
-            )
-        return None
     async with services.validations:
         if repository is not None and (sent is None or await asyncio.to_thread(repository.has_base, base)):
             try:
@@ -246,6 +235,30 @@ async def _looked_at(
         return replace(
             await _with_checks(services, project, repository, work, repository.resolve_base(None)), base_files=stored
         )
+
+
+async def _repository(services: Services, project: str, base: str | None, sent: SentBase | None) -> Repository | None:
+    """The project's repository, as far as it is here; null where a change is looked at without.
+
+    Raises:
+        InvalidInput: It is nowhere here, and nothing came along.
+        Unavailable: It is needed, and was not fetched.
+    """
+    repository, mirror = await services.projects.repository(project, base or HEAD), services.projects.mirror(project)
+    if repository is not None:
+        return repository
+    if mirror is not None:
+        trusted = await asyncio.to_thread(checks.has_trusted, user_file().parent, str(mirror.folder))
+        if sent is None or trusted:
+            # Which checks are to be run stands in it.
+            raise mirror.unavailable()
+    elif sent is None and services.projects.is_registered(project):
+        raise InvalidInput(
+            f"This broker has no repository of '{project}'. Send what the touched files are at the base, as"
+            f" {base_files.FIELD}: tandem submit and tandem mcp do, with --broker, where they run in the repository.",
+            field=base_files.FIELD,
+        )
+    return None
 
 
 def _content(validated: ValidatedContent, checks: Checks = ()) -> Content:
