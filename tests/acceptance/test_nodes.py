@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+import psycopg
 import pytest
 
+from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, at_once, edited
+from tests.acceptance.test_retention import SOON, until_removed
 from tests.acceptance.waiting import Waiter, until_waiting
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
 from tests.postgres import PostgresServer
 
 LONG = 45
+
+
+class Hasty(NamedTuple):
+    """Brokers, and their database."""
+
+    brokers: Sequence[BrokerProcess]
+    database: str
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +156,56 @@ def test_p5_a_dead_holders_claim_is_taken_back_once(start_broker: StartBroker, p
             cursor = page["cursor"]
         assert Counter(reclaimed) == Counter(reviews)
         assert all(two.status(review)["claim_generation"] == 2 for review in reviews)
+
+
+@pytest.fixture(scope="module")
+def hasty(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hasty]:
+    """Three brokers that look for chores all the time."""
+    url = postgres_server.create_database()
+    settings = {"database_url": url, "checkpoint_interval_seconds": 0.05, **SOON}
+    with ExitStack() as stack:
+        folders = [tmp_path_factory.mktemp("node") for _ in range(3)]
+        yield Hasty([stack.enter_context(BrokerProcess(folder, **settings)) for folder in folders], url)
+    postgres_server.drop_database(url)
+
+
+def test_p8_three_brokers_remove_contents_once_and_checkpoints_cover_every_event_once(hasty: Hasty):
+    project = fresh_project()
+    with ExitStack() as stack:
+        desks = [stack.enter_context(Desk(broker.url, project)) for broker in hasty.brokers]
+        reviews = [desk.put_up() for desk in desks * 3]
+        at_once([partial(desk.do, "close_review", review_id=one) for one, desk in zip(reviews, desks * 3, strict=True)])
+        for review, desk in zip(reviews, reversed(desks * 3), strict=True):
+            until_removed(desk, review)
+    with psycopg.connect(hasty.database, autocommit=True) as database:
+        removed = database.execute("SELECT subject FROM events WHERE kind = 'contents_removed'").fetchall()
+        assert sorted(subject for (subject,) in removed) == sorted(reviews)
+        covered: list[dict[str, int]] = []
+        while sum(one["events"] for one in covered) < 3 * len(reviews):
+            found = database.execute("SELECT data FROM events WHERE kind = 'checkpoint' ORDER BY seq")
+            covered = [json.loads(data) for (data,) in found]
+    assert [one["first"] for one in covered[1:]] == [one["last"] + 1 for one in covered[:-1]]
+
+
+def test_p5_a_start_that_three_brokers_hear_of_takes_back_once_what_the_one_before_held(hasty: Hasty, repo: Sandbox):
+    project = fresh_project()
+    with ExitStack() as stack:
+        desks = [stack.enter_context(Desk(broker.url, project)) for broker in hasty.brokers]
+        desks[0].register(repo.root)
+        steward = Steward(desks[0])
+        steward.register()
+        review = desks[0].put_up()
+        reviewer = steward.one()
+        desks[1].claim(review, reviewer)
+        starts = [Steward(desk) for desk in desks]
+        for one in starts:
+            one.secret = steward.secret
+        at_once([partial(one.register, incarnation="anew") for one in starts])
+    # From the database: the log shows no event before those of transactions that are under way.
+    with psycopg.connect(hasty.database) as database:
+        kinds = Counter(database.execute("SELECT subject, kind FROM events").fetchall())
+    once = {(review, "review_reclaimed"), (f"reviewer:{reviewer}", "reviewer_terminated")}
+    assert {one: kinds[one] for one in once} == dict.fromkeys(once, 1)
 
 
 def test_a_project_that_one_broker_registers_is_known_to_the_other_at_once(
