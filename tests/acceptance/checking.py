@@ -103,8 +103,8 @@ class Checked(Desk):
             yield desk
 
     def ended(self, review_id: str, **more: Any) -> dict[str, dict[str, Any]]:
-        """The checks of a review by name, once all have ended."""
-        deadline = time.monotonic() + SECONDS
+        """The checks of a review by name, once all have ended; each may take what it is given, and `SECONDS` more."""
+        deadline, under_way = 0.0, list[str]()
         cursor = None
         while True:
             wait = {} if cursor is None else {"wait": True, "cursor": cursor, "timeout_s": 10}
@@ -112,6 +112,10 @@ class Checked(Desk):
             found = {one["name"]: one for one in answer["checks"]}
             if all(one["status"] in ENDED for one in found.values()):
                 return found
+            statuses = [one["status"] for one in found.values()]
+            if statuses != under_way:
+                longest = max(one["timeout_seconds"] for one in found.values() if one["status"] not in ENDED)
+                deadline, under_way = time.monotonic() + longest + SECONDS, statuses
             assert time.monotonic() < deadline, found
             cursor = answer["cursor"]
 

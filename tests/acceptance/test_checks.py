@@ -230,6 +230,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.timeout(300)
 def test_a_hostile_check_is_stopped_and_said_to_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TANDEM_SECRET", SECRET)
     outside = Path("/etc/tandem-was-here")
@@ -240,9 +241,10 @@ def test_a_hostile_check_is_stopped_and_said_to_be(tmp_path: Path, monkeypatch: 
             key = str(project.broker.secret_key)
             return text.replace("PORT", str(port)).replace("SECRET_KEY", key).replace("OUTSIDE", str(outside))
 
+        # Long enough for a busy machine: what ends the others is not their time.
         limits = {"hangs": 2, "ignores": 2}
         project.have(
-            *(check(name, code(text), timeout_seconds=limits.get(name, 30)) for name, (text, *_) in HOSTILE.items())
+            *(check(name, code(text), timeout_seconds=limits.get(name, 90)) for name, (text, *_) in HOSTILE.items())
         )
         review = project.put_up(diff=edited())
         found = project.ended(review)

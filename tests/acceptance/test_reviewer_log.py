@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,16 @@ import pytest
 from tandem.pool.reviewers.logs import RotatingLog
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk
-from tests.broker import BrokerProcess
+from tests.broker import BrokerProcess, fresh_project
+from tests.git.sandbox import Sandbox
+
+
+@pytest.fixture
+def shop(broker: BrokerProcess, repo: Sandbox) -> Iterator[Desk]:
+    """At the first broker of several: a log is on one machine, and read by the broker there."""
+    with Desk(f"http://127.0.0.1:{broker.port}", fresh_project()) as opened:
+        opened.register(repo.root)
+        yield opened
 
 
 @pytest.fixture
