@@ -34,8 +34,8 @@ fuzz: setup ## Look for new counterexamples, at random and for some minutes (MIN
 acceptance: setup ## The acceptance tests on PostgreSQL, with as many brokers at one address as BROKERS says (3)
 	@TESTED_BROKERS=$(or $(BROKERS),3) $(python) -m pytest -q --both-databases -k "not sqlite" tests/acceptance $(ARGS)
 
-chaos: setup ## Three brokers on PostgreSQL while all of it is killed, paused and cut off (SECONDS=120 CLIENTS=30)
-	@TANDEM_CHAOS_SECONDS=$(or $(SECONDS),120) TANDEM_CHAOS_CLIENTS=$(or $(CLIENTS),30) \
+chaos: setup ## Three brokers on PostgreSQL while all of it is killed, paused and cut off (SECONDS=120 CLIENTS=200)
+	@TANDEM_CHAOS_SECONDS=$(or $(SECONDS),120) TANDEM_CHAOS_CLIENTS=$(or $(CLIENTS),200) \
 		$(python) -m pytest -q -n 0 -s tests/acceptance/chaos.py $(ARGS)
 
 test-clients: setup ## The real client programs against scripted models (brings them: more than a gigabyte)

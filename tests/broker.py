@@ -157,7 +157,8 @@ class BrokerProcess:
             self._process = self._started(subprocess.PIPE, stderr.fileno(), "up", "--json", "--port", port)
         assert self._process.stdout is not None
         ready = self._process.stdout.readline()
-        assert ready, f"the broker did not start:\n{errors.read_text('utf-8')}"
+        # One that cannot start says so there, too.
+        assert ready.startswith(b'{"ok":true'), f"the broker did not start:\n{ready!r}\n{errors.read_text('utf-8')}"
         DATA_DIRS[self.url] = self.data_dir
 
     def _started(self, stdout: int, stderr: int, *arguments: str) -> Forked | subprocess.Popen[bytes]:

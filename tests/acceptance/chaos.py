@@ -1,7 +1,8 @@
 """Three brokers on one PostgreSQL while they are killed, paused and cut off, and PostgreSQL is restarted and crashed.
 
-Not one of the tests that CI runs: `make chaos`. Clients repeat with the same key what was not acknowledged, as agents
-do. Whatever happened, each write is there once, each claim has one winner, each wait is woken, and the log verifies.
+Not one of the tests that CI runs: `make chaos`; a short version with every kind of trouble is `test_chaos.py`. Clients
+repeat with the same key what was not acknowledged, as agents do. Whatever happened, each write is there once, each
+claim has one winner, each wait is woken in time, who follows the log hears everything once, and the log verifies.
 `TANDEM_CHAOS_SECONDS` says how long, `TANDEM_CHAOS_CLIENTS` how many; `TANDEM_CHAOS_SEED` makes the same trouble again.
 """
 
@@ -12,104 +13,206 @@ import os
 import random
 import secrets
 import signal
+import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 import psycopg
 import pytest
 
 from tandem.client import TandemClient
 from tandem.errors import AlreadyClaimed, Unavailable
-from tandem.reviews.answers import Claim
-from tests.broker import BrokerProcess, fresh_project
+from tandem.reviews.answers import Claim, ReviewStatus
+from tests.broker import fresh_project
+from tests.cable import Cable, Way
 from tests.interfaces.broker_process import WatchedBroker
 from tests.postgres import PostgresServer
 
 Answer = TypeVar("Answer")
 BROKERS = 3
 RACERS = 3
+WATCHERS = 2
 SECONDS = float(os.environ.get("TANDEM_CHAOS_SECONDS", "120"))
-CLIENTS = int(os.environ.get("TANDEM_CHAOS_CLIENTS", "30"))
+CLIENTS = int(os.environ.get("TANDEM_CHAOS_CLIENTS", "200"))
 SEED = os.environ.get("TANDEM_CHAOS_SEED") or secrets.token_hex(4)
+CLAIMS = 5 * CLIENTS
+"""The trouble goes on until there were so many (1,000 of 200 clients), and twice as many waits."""
+
 WAKE_SECONDS = 30.0
-"""The longest that a wait may be behind its event: brokers and PostgreSQL are away for seconds."""
+"""The longest that a wait may be behind the acknowledgement of its event.
+
+Brokers and PostgreSQL are away for seconds. A wait that slept over it would end after the 50 s that one call waits.
+"""
+
+KINDS = ("review_created", "review_claimed", "message_sent", "verdict_submitted", "review_closed")
+"""What happens to each review, once."""
+
+
+class Node(NamedTuple):
+    """A broker, and the cable through which alone it reaches PostgreSQL."""
+
+    broker: WatchedBroker
+    cable: Cable
+
+
+@dataclass
+class Site:
+    """The brokers, their PostgreSQL, and the database."""
+
+    nodes: Sequence[Node]
+    server: PostgresServer
+    database: str
+
+    @property
+    def urls(self) -> list[str]:
+        """Where the brokers listen."""
+        return [node.broker.url for node in self.nodes]
+
+
+@contextmanager
+def running_site(server: PostgresServer, folder: Path) -> Generator[Site]:
+    """Brokers of which each has a cable of its own."""
+    url = server.create_database()
+    with ExitStack() as stack:
+        nodes: list[Node] = []
+        for number in range(BROKERS):
+            own = folder / f"node-{number}"
+            own.mkdir()
+            cable = stack.enter_context(Cable(server.port))
+            broker = stack.enter_context(WatchedBroker(own, database_url=cable.through(url)))
+            nodes.append(Node(broker, cable))
+        yield Site(nodes, server, url)
 
 
 @dataclass
 class Done:
-    """What the brokers have acknowledged, and how late waits were woken."""
+    """What the brokers have acknowledged, what clients have heard, and how late waits were woken."""
 
-    reviews: list[str] = field(default_factory=list[str])
+    winners: dict[str, str] = field(default_factory=dict[str, str])
+    heard: list[list[tuple[int, str, str]]] = field(default_factory=list[list[tuple[int, str, str]]])
     late_seconds: list[float] = field(default_factory=list[float])
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def reviewed(self, review: str, winner: str) -> None:
+        """Note that a review is over."""
+        self.winners[review] = winner
+        self._news.set()
 
-@pytest.fixture
-def brokers(own_postgres: PostgresServer, tmp_path: Path) -> Iterator[Sequence[WatchedBroker]]:
-    url = own_postgres.create_database()
-    with ExitStack() as stack:
-        made: list[WatchedBroker] = []
-        for number in range(BROKERS):
-            folder = tmp_path / f"node-{number}"
-            folder.mkdir()
-            named = f"{url}?application_name=node-{number}"
-            made.append(stack.enter_context(WatchedBroker(folder, database_url=named)))
-        yield made
+    async def until_reviewed(self, count: int) -> None:
+        """Return once so many reviews are over."""
+        while len(self.winners) < count:
+            self._news.clear()
+            await self._news.wait()
+
+    def verify(self, site: Site, project: str) -> None:
+        """Hold it against the log in the database."""
+        with psycopg.connect(site.database) as database:
+            asked = "SELECT seq, subject, kind, actor FROM events WHERE project = %s ORDER BY seq"
+            log = database.execute(asked, (project,)).fetchall()
+        once = {(review, kind): 1 for review in self.winners for kind in KINDS}
+        assert Counter((subject, kind) for _, subject, kind, _ in log) == once
+        assert {subject: actor for _, subject, kind, actor in log if kind == "review_claimed"} == self.winners
+        for heard in self.heard:
+            assert heard == [(seq, subject, kind) for seq, subject, kind, _ in log]
+        assert len(self.late_seconds) == len(self.winners) * WATCHERS
+        assert max(self.late_seconds) < WAKE_SECONDS
+        audited = site.nodes[0].broker.audited()
+        assert audited.status == 0, audited.stdout
 
 
 class Trouble:
-    """Makes it, until it is told to end; then everything runs again."""
+    """Each kind of trouble; when one has been made, everything runs again."""
 
-    def __init__(self, brokers: Sequence[WatchedBroker], server: PostgresServer) -> None:
-        self._brokers = brokers
-        self._server = server
-        self._random = random.Random(SEED)
-        self.made: list[str] = []
+    def __init__(self, site: Site) -> None:
+        self._server = site.server
 
-    async def make(self, seconds: float) -> None:
-        """One trouble after the other."""
-        deadline = time.monotonic() + seconds
-        kinds = (self._kill, self._pause, self._cut_off, self._restart_postgres, self._crash_postgres)
-        while time.monotonic() < deadline:
-            await asyncio.sleep(self._random.uniform(0.2, 2))
-            kind = self._random.choices(kinds, (4, 3, 4, 1, 1))[0]
-            self.made.append(kind.__name__)
-            await kind(self._random.choice(self._brokers))
+    async def kill(self, node: Node, seconds: float) -> None:
+        """A broker is killed, and started after some time, as by a service manager: until it runs."""
+        await asyncio.to_thread(node.broker.kill)
+        await asyncio.sleep(seconds)
+        while True:
+            try:
+                await asyncio.to_thread(node.broker.start)
+            except AssertionError:  # there is no PostgreSQL just now
+                await asyncio.to_thread(node.broker.kill)
+            else:
+                return
 
-    async def _kill(self, broker: WatchedBroker) -> None:
-        await asyncio.to_thread(broker.kill)
-        await asyncio.sleep(self._random.uniform(0, 1))
-        await asyncio.to_thread(broker.start)
+    async def pause(self, node: Node, seconds: float) -> None:
+        """A broker stands still, with the transactions that it is in."""
+        node.broker.signal(signal.SIGSTOP)
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            node.broker.signal(signal.SIGCONT)
 
-    async def _pause(self, broker: WatchedBroker) -> None:
-        broker.signal(signal.SIGSTOP)
-        await asyncio.sleep(self._random.uniform(0.1, 3))
-        broker.signal(signal.SIGCONT)
+    async def cut(self, node: Node) -> None:
+        """Every connection to the database is reset; new ones can be made at once."""
+        await asyncio.to_thread(node.cable.cut)
 
-    async def _cut_off(self, broker: WatchedBroker) -> None:
-        name = f"node-{self._brokers.index(broker)}"
+    async def unplug(self, node: Node, seconds: float) -> None:
+        """The database refuses a broker."""
+        await asyncio.to_thread(node.cable.unplug)
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(node.cable.plug)
 
-        def cut() -> None:
-            with psycopg.connect(self._server.url(), autocommit=True) as connection:
-                connection.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s", (name,)
-                )
+    async def pinch(self, node: Node, way: Way, seconds: float, *, lost: bool) -> None:
+        """Nothing comes through one way; it comes late, or is lost with the connections."""
+        await asyncio.to_thread(node.cable.pinch, way)
+        await asyncio.sleep(seconds)
+        if lost:
+            await asyncio.to_thread(node.cable.cut)
+        await asyncio.to_thread(node.cable.plug)
 
-        for _ in range(self._random.randrange(1, 5)):
-            await asyncio.to_thread(cut)
-
-    async def _restart_postgres(self, _broker: WatchedBroker) -> None:
+    async def restart_postgres(self) -> None:
+        """PostgreSQL ends in order, and starts again."""
         await asyncio.to_thread(self._server.stop)
         await asyncio.to_thread(self._server.start)
 
-    async def _crash_postgres(self, _broker: WatchedBroker) -> None:
+    async def crash_postgres(self) -> None:
+        """PostgreSQL ends at once and in the middle of everything, and starts again."""
         await asyncio.to_thread(self._server.crash)
         await asyncio.to_thread(self._server.start)
+
+
+async def random_trouble(site: Site, is_over: Callable[[], bool]) -> Counter[str]:
+    """Trouble for the brokers, one after the other, and beside it for PostgreSQL; says how much there was of each."""
+    chance, of_the_server = random.Random(SEED), random.Random(f"PostgreSQL {SEED}")
+    trouble, made = Trouble(site), Counter[str]()
+
+    def of_a_broker() -> Awaitable[None]:
+        node, lost = chance.choice(site.nodes), chance.random() < 0.5
+        kinds = {
+            "killed": lambda: trouble.kill(node, chance.uniform(0, 1)),
+            "paused": lambda: trouble.pause(node, chance.choice((0.2, 1, 3, 7))),
+            "cut": lambda: trouble.cut(node),
+            "unplugged": lambda: trouble.unplug(node, chance.uniform(0.1, 4)),
+            "pinched": lambda: trouble.pinch(node, chance.choice(("up", "down")), chance.uniform(0.1, 6), lost=lost),
+        }
+        return told(chance.choice(list(kinds)), kinds)
+
+    def of_postgres() -> Awaitable[None]:
+        kinds = {"PostgreSQL restarted": trouble.restart_postgres, "PostgreSQL crashed": trouble.crash_postgres}
+        return told(of_the_server.choice(list(kinds)), kinds)
+
+    def told(name: str, kinds: Mapping[str, Callable[[], Awaitable[None]]]) -> Awaitable[None]:
+        made[name] += 1
+        return kinds[name]()
+
+    async def again(make: Callable[[], Awaitable[None]], which: random.Random, most_seconds: float) -> None:
+        while not is_over():
+            await asyncio.sleep(which.uniform(0.2, most_seconds))
+            await make()
+
+    await asyncio.gather(again(of_a_broker, chance, 2), again(of_postgres, of_the_server, 30))
+    return made
 
 
 async def insisted(call: Callable[[], Awaitable[Answer]]) -> Answer:
@@ -120,94 +223,118 @@ async def insisted(call: Callable[[], Awaitable[Answer]]) -> Answer:
         await asyncio.sleep(0.1)
 
 
-async def one_review(clients: Sequence[TandemClient], watcher: TandemClient, done: Done) -> None:
-    """Proposed, claimed by one of three, approved, closed; each call at another broker to begin with."""
-    intent = secrets.token_hex(8)
-    proposal: dict[str, Any] = {
-        "intent": intent,
-        "agent_type": "chaos",
-        "description": intent,
-        "idempotency_key": intent,
-    }
-    created = await insisted(lambda: clients[0].create_review(**proposal))
-    done.reviews.append(created.review_id)
-    waiting = asyncio.create_task(
-        insisted(lambda: watcher.wait_for_verdict(created.review_id, created.cursor)), name=created.review_id
+async def one_review(racers: Sequence[TandemClient], watchers: Sequence[TandemClient], done: Done) -> None:
+    """Proposed, claimed by one of three, spoken of, approved, closed; each call at another broker to begin with."""
+    key = secrets.token_hex(8)
+    first, second, third = racers
+    created = await insisted(
+        lambda: first.create_review(intent=key, agent_type="chaos", description=key, idempotency_key=key)
     )
+    review = created.review_id
+    decided = asyncio.create_task(insisted(lambda: watchers[0].wait_for_verdict(review, created.cursor)))
+    answered = asyncio.create_task(insisted(lambda: watchers[1].wait_for_turn(review, created.cursor)))
 
-    async def claim(number: int, client: TandemClient) -> Claim | None:
-        who: dict[str, Any] = {"reviewer_id": f"racer-{number}", "idempotency_key": f"{intent}-{number}"}
+    async def claim(name: str, client: TandemClient) -> tuple[str, Claim] | None:
         with suppress(AlreadyClaimed):
-            return await insisted(lambda: client.claim_review(review_id=created.review_id, **who))
+            won = insisted(
+                lambda: client.claim_review(review_id=review, reviewer_id=name, idempotency_key=f"{key}-{name}")
+            )
+            return name, await won
         return None
 
-    claims = await asyncio.gather(*(claim(number, client) for number, client in enumerate(clients)))
-    (won,) = [one for one in claims if one is not None]
-    verdict: dict[str, Any] = {"claim_generation": won.claim_generation, "idempotency_key": f"{intent}-verdict"}
-    await insisted(lambda: clients[1].submit_verdict(created.review_id, verdict="approved", **verdict))
-    given = time.monotonic()
-    assert (await waiting).status == "approved"
-    done.late_seconds.append(time.monotonic() - given)
-    await insisted(lambda: clients[2].close_review(created.review_id, idempotency_key=f"{intent}-close"))
+    claims = await asyncio.gather(*(claim(f"racer-{number}", client) for number, client in enumerate(racers)))
+    ((winner, won),) = [one for one in claims if one is not None]
+    generation = won.claim_generation
+    await insisted(
+        lambda: third.add_message(
+            review,
+            sender_role="reviewer",
+            body=key,
+            reviewer_id=winner,
+            claim_generation=generation,
+            idempotency_key=f"{key}-said",
+        )
+    )
+    done.late_seconds.append(await lateness(answered, "in_review"))
+    await insisted(
+        lambda: second.submit_verdict(
+            review, verdict="approved", claim_generation=generation, idempotency_key=f"{key}-verdict"
+        )
+    )
+    done.late_seconds.append(await lateness(decided, "approved"))
+    await insisted(lambda: third.close_review(review, idempotency_key=f"{key}-close"))
+    done.reviewed(review, winner)
+
+
+async def lateness(wait: asyncio.Task[ReviewStatus], expected: str) -> float:
+    """How long from now until a wait is woken by what has just been acknowledged."""
+    acknowledged = time.monotonic()
+    assert (await wait).status == expected
+    return time.monotonic() - acknowledged
 
 
 async def at_work(urls: Sequence[str], project: str, done: Done, stop: asyncio.Event) -> None:
     """One review after the other."""
-    async with TurnedClients(urls, project) as clients:
+    async with AsyncExitStack() as stack:
+        lists = [[*urls[first:], *urls[:first]] for first in range(len(urls))]
+        clients = [
+            await stack.enter_async_context(TandemClient(",".join(lists[number % len(lists)]), project=project))
+            for number in range(RACERS + WATCHERS)
+        ]
         while not stop.is_set():
-            await one_review(clients[:RACERS], clients[RACERS], done)
+            await one_review(clients[:RACERS], clients[RACERS:], done)
 
 
-class TurnedClients:
-    """Clients of all brokers, each of which begins with another one."""
-
-    def __init__(self, urls: Sequence[str], project: str) -> None:
-        turned = [[*urls[first:], *urls[:first]] for first in range(len(urls))]
-        lists = [turned[number % len(turned)] for number in range(RACERS + 1)]
-        self._clients = [TandemClient(",".join(one), project=project) for one in lists]
-
-    async def __aenter__(self) -> Sequence[TandemClient]:
-        return self._clients
-
-    async def __aexit__(self, *_: object) -> None:
-        for client in self._clients:
-            await client.close()
+async def follow(urls: Sequence[str], project: str, cursor: str, done: Done, worked: asyncio.Event) -> None:
+    """Hear everything by waits, one after the other."""
+    heard: list[tuple[int, str, str]] = []
+    async with TandemClient(",".join(urls), project=project) as client:
+        while True:
+            was_over = worked.is_set()
+            page = await insisted(partial(client.get_audit_log, wait=True, cursor=cursor, timeout_s=2, limit=200))
+            heard += [(event.seq, event.subject, event.kind) for event in page.events if event.seq is not None]
+            cursor = page.cursor
+            if was_over and not page.changed and not page.more:
+                break
+    done.heard.append(heard)
 
 
-async def chaos(brokers: Sequence[BrokerProcess], project: str, trouble: Trouble) -> Done:
-    done, stop = Done(), asyncio.Event()
-    urls = [broker.url for broker in brokers]
-    working = [asyncio.create_task(at_work(urls, project, done, stop)) for _ in range(CLIENTS)]
-    try:
-        await trouble.make(SECONDS)
-    finally:
-        stop.set()
-    await asyncio.gather(*working)
-    return done
+async def worked(site: Site, project: str, done: Done, clients: int, trouble: Callable[[], Awaitable[None]]) -> None:
+    """Clients work, and others follow the log, while there is trouble, and until what they have begun is finished."""
+    stop, over = asyncio.Event(), asyncio.Event()
+    async with TandemClient(",".join(site.urls), project=project) as client:
+        cursor = (await client.get_audit_log()).cursor
+    turned = [[*site.urls[first:], *site.urls[:first]] for first in range(BROKERS)]
+    async with asyncio.TaskGroup() as group:
+        for urls in turned:
+            group.create_task(follow(urls, project, cursor, done, over))
+        async with asyncio.TaskGroup() as workers:
+            for number in range(clients):
+                workers.create_task(at_work(turned[number % BROKERS], project, done, stop))
+            await trouble()
+            stop.set()
+        over.set()
 
 
-def test_p1_p4_p6_p8_nothing_acknowledged_is_lost_or_done_twice(
-    brokers: Sequence[WatchedBroker], own_postgres: PostgresServer
-) -> None:
-    project = fresh_project()
-    trouble = Trouble(brokers, own_postgres)
-    done = asyncio.run(chaos(brokers, project, trouble))
-    latest = max(done.late_seconds)
-    told = f"seed {SEED}: {len(done.reviews)} reviews, the latest wake-up after {latest:.1f} s"
-    sys.stderr.write(f"{told}; {Counter(trouble.made)}\n")
-    with psycopg.connect(own_postgres.url(database_of(brokers))) as database:
-        counted = {
-            (subject, kind): count
-            for subject, kind, count in database.execute(
-                "SELECT subject, kind, count(*) FROM events WHERE project = %s GROUP BY 1, 2", (project,)
-            )
-        }
-    kinds = ("review_created", "review_claimed", "verdict_submitted", "review_closed")
-    assert counted == {(review, kind): 1 for review in done.reviews for kind in kinds}
-    assert latest < WAKE_SECONDS
-    assert brokers[0].audited().status == 0
+@pytest.fixture
+def site(own_postgres: PostgresServer, tmp_path: Path) -> Iterator[Site]:
+    with running_site(own_postgres, tmp_path) as running:
+        yield running
 
 
-def database_of(brokers: Sequence[WatchedBroker]) -> str:
-    """The name of the database that they share."""
-    return brokers[0].environment["TANDEM_DATABASE_URL"].rpartition("/")[2].partition("?")[0]
+@pytest.mark.timeout(SECONDS * 3 + 600)
+def test_p1_p4_p6_p8_nothing_acknowledged_is_lost_or_done_twice(site: Site) -> None:
+    project, done = fresh_project(), Done()
+    until = time.monotonic() + SECONDS
+
+    async def trouble() -> None:
+        made = await random_trouble(site, lambda: time.monotonic() > until and len(done.winners) >= CLAIMS)
+        sys.stderr.write(f"seed {SEED}: {dict(made)}\n")
+
+    asyncio.run(worked(site, project, done, CLIENTS, trouble))
+    late = sorted(done.late_seconds)
+    sys.stderr.write(
+        f"{CLIENTS} clients: {len(done.winners)} claims, {len(late)} waits, woken after {statistics.median(late):.3f} s"
+        f" at the median, {late[len(late) * 99 // 100]:.1f} s at p99, {late[-1]:.1f} s at most\n"
+    )
+    done.verify(site, project)

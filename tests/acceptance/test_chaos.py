@@ -1,0 +1,140 @@
+"""What `make chaos` does for minutes and at random, in short: each kind of trouble once, while clients work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from typing import Any
+
+import psycopg
+import pytest
+
+from tandem.client import TandemClient
+from tests.acceptance.chaos import Done, Site, Trouble, insisted, running_site, worked
+from tests.broker import fresh_project
+from tests.postgres import PostgresServer, running_postgres
+
+pytestmark = pytest.mark.timeout(300)
+CLIENTS = 4
+ENDS = pytest.mark.parametrize("end", ["cut", "killed", "crashed"])
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    """One to crash, for all tests here."""
+    with running_postgres(durable=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def site(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with running_site(postgres, tmp_path_factory.mktemp("site")) as running:
+        yield running
+
+
+def of_each_kind(site: Site) -> list[Callable[[], Awaitable[None]]]:
+    """The troubles, in an order in which they follow each other at different brokers."""
+    trouble = Trouble(site)
+    one, two, three = site.nodes
+    return [
+        partial(trouble.pinch, one, "down", 0.3, lost=True),
+        partial(trouble.kill, two, 0.1),
+        partial(trouble.pause, three, 0.5),
+        partial(trouble.cut, one),
+        partial(trouble.unplug, two, 0.3),
+        trouble.crash_postgres,
+        partial(trouble.pinch, three, "up", 0.3, lost=True),
+        partial(trouble.pinch, one, "down", 0.3, lost=False),
+        trouble.restart_postgres,
+    ]
+
+
+def test_p1_p4_p6_p8_no_kind_of_trouble_loses_or_doubles_anything(site: Site) -> None:
+    project, done = fresh_project(), Done()
+
+    async def trouble() -> None:
+        await done.until_reviewed(CLIENTS)
+        for make in of_each_kind(site):
+            before = len(done.winners)
+            await make()
+            # Whoever was in the middle of something has come through.
+            await done.until_reviewed(before + CLIENTS)
+
+    asyncio.run(worked(site, project, done, CLIENTS, trouble))
+    done.verify(site, project)
+
+
+@ENDS
+def test_p4_a_write_that_was_committed_without_a_word_is_there_once(site: Site, end: str) -> None:
+    """The broker hears nothing of its commit before the connection, itself or PostgreSQL ends."""
+    project, node, trouble = fresh_project(), site.nodes[0], Trouble(site)
+
+    async def put_up() -> str:
+        given = {"intent": "once", "agent_type": "chaos", "description": "once", "idempotency_key": "once"}
+        async with TandemClient(",".join(site.urls), project=project) as client:
+            with psycopg.connect(site.database, autocommit=True) as database:
+                database.execute(HELD_UP_IN_COMMIT.replace("PROJECT", project).encode())
+                database.execute("SELECT pg_advisory_lock(17)")
+                made = asyncio.create_task(insisted(partial(client.create_review, **given)))
+                await asyncio.to_thread(let_commit_without_a_word, site, project, database)
+            match end:
+                case "cut":
+                    await trouble.cut(node)
+                case "killed":
+                    node.broker.kill()
+                case _:
+                    await trouble.crash_postgres()
+            node.cable.plug()
+            if not node.broker.is_running:
+                node.broker.start()
+            return (await made).review_id
+
+    review = asyncio.run(put_up())
+    assert written(site, project) == [review]
+    known = site.nodes[1].broker.ask("list_reviews", project=project)["reviews"]
+    assert [one["review_id"] for one in known] == [review]
+
+
+def let_commit_without_a_word(site: Site, project: str, database: psycopg.Connection[Any]) -> None:
+    """Once the first broker has asked for the commit, let it come about, with the answer held."""
+    while database.execute(IS_HELD_UP).fetchone() is None:
+        pass
+    site.nodes[0].cable.pinch("down")
+    database.execute("SELECT pg_advisory_unlock(17)")
+    while not written(site, project):
+        pass
+    database.execute("DROP FUNCTION hold_up CASCADE")
+
+
+HELD_UP_IN_COMMIT = """
+CREATE FUNCTION hold_up() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM pg_advisory_xact_lock(17); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER hold_up AFTER INSERT ON events DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW WHEN (NEW.project = 'PROJECT') EXECUTE FUNCTION hold_up();
+"""
+IS_HELD_UP = "SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND objid = 17 AND classid = 0"
+
+
+def written(site: Site, project: str) -> list[str]:
+    """The subjects of a project's events."""
+    with psycopg.connect(site.database) as database:
+        return [row[0] for row in database.execute("SELECT subject FROM events WHERE project = %s", (project,))]
+
+
+def test_the_proof_fails_when_a_write_is_lost_or_doubled_or_another_has_won(site: Site) -> None:
+    project, done = fresh_project(), Done()
+    asyncio.run(worked(site, project, done, 1, partial(done.until_reviewed, 1)))
+    done.verify(site, project)
+    (review, winner), *_ = done.winners.items()
+    for wrong in (
+        {**done.winners, "rev_lost": winner},
+        {name: who for name, who in done.winners.items() if name != review},
+        {**done.winners, review: "somebody else"},
+    ):
+        with pytest.raises(AssertionError):
+            Done(wrong, done.heard, done.late_seconds).verify(site, project)
+    with pytest.raises(AssertionError):
+        Done(done.winners, [[*done.heard[0], done.heard[0][-1]]], done.late_seconds).verify(site, project)
+    with pytest.raises(AssertionError):
+        Done(done.winners, [done.heard[0][1:]], done.late_seconds).verify(site, project)
