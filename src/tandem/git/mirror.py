@@ -281,7 +281,7 @@ class MirrorFolder:
         stalled = ("-c", "http.lowSpeedLimit=1", "-c", f"http.lowSpeedTime={_STALLED_SECONDS}")
         words = {"GIT_ALLOW_PROTOCOL": ":".join(_SCHEMES), "GIT_ASKPASS": "", "GIT_SSH_VARIANT": "ssh", **extra}
         if authorities := os.environ.get("SSL_CERT_FILE"):
-            words["GIT_SSL_CAINFO"] = authorities
+            words.setdefault("GIT_SSL_CAINFO", authorities)
         what = _EVERYTHING if wanted is None else (f"+{wanted}:{_NEWEST}",)
         self._run([*_QUIET, *stalled, *_FETCH, "--", self._url, *what], words)
 

@@ -34,6 +34,11 @@ _STAMPS: Final = ("event_seq", "event_hash")
 
 _get_pool = Statement(select(tables.pools).where(_p.id == bindparam("pool_id")))
 _pools = Statement(select(tables.pools).order_by(_p.registered_at, _p.id))
+_pools_heard = Statement(
+    select(tables.pools)
+    .where(_p.ended_at.is_(None), _p.last_seen_at > bindparam("since"))
+    .order_by(_p.registered_at, _p.id)
+)
 _touch_pool = Statement(
     update(tables.pools).where(_p.id == bindparam("key")).values(last_seen_at=bindparam("new_last_seen_at"))
 )
@@ -118,6 +123,11 @@ def find_pool(unit: Unit, pool_id: str) -> Pool | None:
 def list_pools(unit: Unit) -> list[Pool]:
     """All pools that were ever registered, oldest first: one for each supervisor."""
     return [Pool(*row) for row in unit.all(_pools)]
+
+
+def list_heard(unit: Unit, since_us: int) -> list[Pool]:
+    """Pools that have not ended and were heard of after that, oldest first."""
+    return [Pool(*row) for row in unit.all(_pools_heard, since=since_us)]
 
 
 def touch_pool(unit: Unit, pool_id: str, now_us: int) -> None:

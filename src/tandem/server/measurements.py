@@ -13,6 +13,7 @@ from typing import Final
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import TandemError
 from tandem.pool import queries as pool_queries
+from tandem.pool.rules import LIVE_SECONDS
 from tandem.reviews import check_queries, report_queries
 from tandem.reviews.rules import State
 from tandem.server.dispatch import Dispatcher
@@ -52,7 +53,7 @@ class _Stored:
 
 
 def _read(unit: Unit, now_us: int) -> _Stored:
-    pools = [pool for pool in pool_queries.list_pools(unit) if pool.is_live(now_us)]
+    pools = pool_queries.list_heard(unit, now_us - LIVE_SECONDS * MICROSECONDS)
     return _Stored(
         events=events.head(unit)[1],
         reviews=report_queries.count_open(unit),

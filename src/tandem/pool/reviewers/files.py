@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tandem.bridge.http import targets
+from tandem.bridge.tls import ca_file
 from tandem.core.atomic_dirs import turn
 from tandem.core.scratch import remove_tree
 from tandem.errors import TandemError
@@ -170,6 +171,8 @@ def from_broker(broker: str, project: str, access: str | None, folder: Path, bas
         # In the environment: the arguments of a process are for all to see.
         extra |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "http.extraHeader"}
         extra["GIT_CONFIG_VALUE_0"] = f"Authorization: Bearer {access}"
+    if authority := ca_file():
+        extra["GIT_SSL_CAINFO"] = authority
     here = folder / hashlib.sha256(f"{broker} {project}".encode()).hexdigest()[:16]
     problem: TandemError | None = None
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
