@@ -195,7 +195,7 @@ FORGERIES = {
     " mode_before, blob_before, mode_after FROM approved_paths",
     "a counter": "UPDATE counters SET count = count + 1 WHERE metric = 'approved'",
     "a project's folder": "UPDATE projects SET root = '/elsewhere'",
-    "a project without events": "INSERT INTO projects"
+    "a project without events": "INSERT INTO projects (name, root, registered_at, event_seq, event_hash)"
     " SELECT 'invented', root, registered_at, event_seq, event_hash FROM projects",
 }
 

@@ -13,7 +13,6 @@ from tandem.retention.removal import remove_contents
 from tandem.reviews import claims
 from tandem.store import events, idempotency, log
 from tandem.store.context import Services
-from tandem.store.event import Event
 
 _log = logging.getLogger("tandem.maintenance")
 
@@ -101,14 +100,7 @@ class Maintenance:
             if not granted:
                 return
             now = services.clock.now_us()
-            newest: Event | None = None
-            while (event := await services.store.write(lambda unit: log.write_checkpoint(unit, now))) is not None:
-                newest = event
-                if log.covered_by(event) < log.CHECKPOINT_EVENTS:
-                    break
-            if newest is not None:
-                known = log.KnownLog(services.waits.log_id, newest.seq, newest.hash)
-                await asyncio.to_thread(self._record.write, known)
+            await log.cover(services.store, now, self._record)
             kept = round(services.policy.idempotency_ttl_seconds * MICROSECONDS)
             # Between the last event and this start a day may have passed, or a clock may have been set: neither
             # ages a key.

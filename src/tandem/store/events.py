@@ -125,15 +125,15 @@ def find_settled(unit: Unit) -> int:
     return unit.settled if row is None else max(unit.settled, place_before(read_head(unit).seq, int(row[0])))
 
 
-def correct_numbers(unit: Unit) -> None:
-    """Have the next numbers come after all that there are, whatever database this is a copy of."""
+def correct_numbers(unit: Unit) -> bool:
+    """Have the next numbers come after all that there are, as in a copy they would not; whether it is one."""
     _, newest, _ = head(unit)
     following = unit.take_seq()
-    if following is None:
-        if newest > read_head(unit).seq:
-            unit.execute(_set_base, new_seq=newest)
-    elif following <= newest:
-        unit.execute(_set_base, new_seq=read_head(unit).seq + newest - following + 1)
+    base = read_head(unit).seq
+    needed = newest if following is None else base + newest - following + 1
+    if needed <= base:
+        return False
+    return unit.execute(_set_base, new_seq=needed) > 0
 
 
 def find_subject(unit: Unit, seq: int) -> str | None:

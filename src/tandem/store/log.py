@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -150,10 +151,26 @@ async def begin(store: Store, clock: Clock, record: Record) -> None:
             return KnownLog(head.log_id, event.seq, event.hash)
         return None
 
-    await store.write(lambda unit: None if events.find_id(unit) is None else events.correct_numbers(unit))
+    is_copy = await store.write(lambda unit: events.find_id(unit) is not None and events.correct_numbers(unit))
     newest = await store.write(work)
     if newest is not None:
         await asyncio.to_thread(record.write, newest)
+    if is_copy:
+        # Numbers from PostgreSQL have gaps; that nothing is missing there is for a checkpoint to say.
+        await cover(store, now, record, last_one_too=True)
+
+
+async def cover(store: Store, now_us: int, record: Record, *, last_one_too: bool = False) -> None:
+    """Cover all that there is by checkpoints, and remember the newest; see `write_checkpoint`."""
+    newest: Event | None = None
+    write = partial(write_checkpoint, now_us=now_us, last_one_too=last_one_too)
+    while (event := await store.write(write)) is not None:
+        newest = event
+        if covered_by(event) < CHECKPOINT_EVENTS:
+            break
+    if newest is not None:
+        log_id = await store.read(events.find_id)
+        await asyncio.to_thread(record.write, KnownLog(str(log_id), newest.seq, newest.hash))
 
 
 def _begin_keys(unit: Unit, head: events.Head, known: KnownLog | None, now_us: int) -> tuple[int, str]:
@@ -210,10 +227,13 @@ def covered_by(event: Event) -> int:
     return int(orjson.loads(event.data)["events"])
 
 
-def write_checkpoint(unit: Unit, now_us: int) -> Event | None:
-    """Chain what came since the last checkpoint into a new one; null if nothing did."""
+def write_checkpoint(unit: Unit, now_us: int, *, last_one_too: bool = False) -> Event | None:
+    """Chain what came since the last checkpoint into a new one; null if nothing did.
+
+    With `last_one_too` it is written for the last checkpoint alone, too, which else waits for company.
+    """
     last, since, covered = _uncovered(unit)
-    if not covered or (len(covered) == 1 and covered[0].kind == EventKind.CHECKPOINT):
+    if not covered or (len(covered) == 1 and covered[0].kind == EventKind.CHECKPOINT and not last_one_too):
         return None
     return _append(unit, _cover(since, covered), now_us, last)
 
