@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tandem.pool.reviewers.job import WorkerExit
+from tests.ports import HeldPort
 from tests.reviewers.peer import Peer
 from tests.reviewers.running import START_SECONDS, is_gone, number_in
 from tests.reviewers.working import StartReviewer, deeds
@@ -33,6 +34,15 @@ def test_the_program_is_told_where_and_for_what(peer: Peer, start: StartReviewer
         assert words in prompt
     assert list(reviewer.scratch.iterdir()) == []
     assert peer.calls == []
+
+
+def test_of_several_brokers_it_is_told_of_one_that_answers(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    kept, gone = tmp_path / "kept", HeldPort()
+    command = (sys.executable, "-c", KEEPING, str(kept))
+    reviewer = start(command, mode="agent", broker=f"http://127.0.0.1:{gone.hold()},{peer.url}")
+    assert reviewer.wait() == WorkerExit.IN_ORDER
+    gone.release()
+    assert json.loads(kept.read_text())["TANDEM_REVIEW_MCP_URL"].startswith(f"{peer.url}/mcp/reviewer")
 
 
 def test_its_failure_is_told(start: StartReviewer) -> None:

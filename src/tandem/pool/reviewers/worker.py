@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from tandem.bridge.http import targets
+from tandem.bridge.http import HttpClient, HttpFailure, targets
 from tandem.core.platforms import ProcessIdentity
 from tandem.errors import (
     ConfigInvalid,
@@ -556,8 +556,13 @@ def _context(job: ReviewJob, folder: Path) -> RunContext:
 
 
 def _mcp_url(job: ReviewJob) -> str:
-    """Where the program finds the reviewers' tools, for the job's project: at the first of several brokers."""
-    return f"{targets(job.broker)[0].url}/mcp/reviewer?project={quote(job.project, safe='')}"
+    """Where the program finds the reviewers' tools, for the job's project: of several brokers, at one that answers."""
+    client = HttpClient(*targets(job.broker))
+    if len(client.targets) > 1:
+        # It goes on at the next address by itself. If none answers, the program finds out.
+        with suppress(HttpFailure):
+            client.request("GET", "/healthz", b"", {}).close()
+    return f"{client.target.url}/mcp/reviewer?project={quote(job.project, safe='')}"
 
 
 def _ended(finished: Finished, error: str | None, job: ReviewJob) -> tuple[WorkerExit, str]:
