@@ -206,8 +206,6 @@ class PostgresUnit:
 
     def execute(self, statement: Statement, **params: Any) -> int:
         """See `Unit`."""
-        if self._part is not None:
-            self._part.has_changes = True
         return self._run(statement, params).command_tuples or 0
 
     def put(self, statement: Statement, **params: Any) -> None:
@@ -281,6 +279,8 @@ class PostgresUnit:
 
     def _run(self, statement: Statement, params: dict[str, Any]) -> PGresult:
         compiled = statement.postgresql
+        if self._part is not None and not statement.is_question:
+            self._part.has_changes = True
         return self._ask(compiled.sql, compiled.bind(params))
 
     def _put(self, sql: LiteralString, params: Sequence[Any]) -> None:

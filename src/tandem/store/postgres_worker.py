@@ -28,7 +28,6 @@ _BESIDE_OTHERS: Final = 3
 _BACKOFF_SECONDS: Final = 0.005
 _TOGETHER_MOST: Final = 31
 """Further units that a transaction takes in with the first: not so many that those who wait for its rows wait long."""
-_LOST_IN_COMMIT: Final = "The connection to PostgreSQL was lost during the commit"
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +38,10 @@ class _RunAgain(Exception):
 
 class _ConnectionLost(Exception):
     """The connection went away before the commit was asked for, or where only was read: nothing was kept."""
+
+
+class _LostInCommit(Exception):
+    """The connection went away during the commit: nobody knows whether that came about."""
 
 
 class Horizon:
@@ -120,14 +123,13 @@ class PostgresWorker:
         notice = 0
         try:
             notice = self._attempt(run, self._beside_others)
-        except BaseException as exc:  # noqa: BLE001 - whose fault it is comes out when each is run by itself
-            if not isinstance(exc, Unavailable) or exc.retryable:
-                for job in done:
-                    job.result = job.error = None
-                return jobs
+        except _LostInCommit as exc:
             for job in done:
-                job.result, job.error = None, outcome_unknown(_LOST_IN_COMMIT)
-                job.error.__cause__ = exc
+                job.result, job.error = None, _unknown(exc)
+        except BaseException:  # noqa: BLE001 - whose fault it is comes out when each is run by itself
+            for job in done:
+                job.result = job.error = None
+            return jobs
         self._answer(done, notice)
         return left
 
@@ -135,6 +137,8 @@ class PostgresWorker:
         notice = 0
         try:
             notice = self._persist(job)
+        except _LostInCommit as exc:
+            job.error = _unknown(exc)
         except BaseException as exc:  # noqa: BLE001 - it belongs to the caller, who gets it
             job.error = translated(exc)
         self._answer([job], notice)
@@ -190,7 +194,7 @@ class PostgresWorker:
                 if exc.sqlstate in RUN_AGAIN:
                     raise _RunAgain from exc
                 if lost and committing and beginning.lock is not None:
-                    raise outcome_unknown(_LOST_IN_COMMIT) from exc
+                    raise _LostInCommit from exc
                 if lost:
                     raise _ConnectionLost(str(exc)) from exc
             raise
@@ -220,6 +224,12 @@ class PostgresWorker:
         pipeline, self._pipeline = self._pipeline, None
         if pipeline is not None:
             pipeline.close()
+
+
+def _unknown(cause: _LostInCommit) -> Unavailable:
+    answer = outcome_unknown("The connection to PostgreSQL was lost during the commit")
+    answer.__cause__ = cause.__cause__
+    return answer
 
 
 def _run_part(job: Job, unit: PostgresUnit) -> bool:

@@ -68,6 +68,8 @@ class Statement:
 
     def __init__(self, clause: Executable) -> None:
         self._clause = clause
+        self.is_question: bool = clause.is_select
+        """Whether it changes no row, though it may lock some."""
 
     @cached_property
     def sqlite(self) -> Compiled:
