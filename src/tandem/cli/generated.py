@@ -100,7 +100,7 @@ _GROUPS = {
 }
 """Groups with nothing but operations."""
 _PROJECT_COMMANDS = {
-    "add": "Register a folder as a project, or with --elsewhere the name of one that other machines have.",
+    "add": "Register a folder as a project, or a repository's URL, or the name of one that other machines have.",
     "move": "Keep a project whose repository was moved: the broker learns its new folder, gate and hooks follow.",
 }
 
