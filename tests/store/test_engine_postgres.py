@@ -240,7 +240,8 @@ async def test_several_units_whose_connection_breaks_before_the_commit_are_run_a
 
 
 async def test_units_that_wait_for_each_other_in_a_circle_both_succeed(nodes: Callable[[], Store]) -> None:
-    store = nodes()
+    pair = nodes(), nodes()
+    store = pair[0]
     for key in ("left", "right"):
         await store.write(add(key))
     first_rows = threading.Barrier(2)
@@ -257,10 +258,10 @@ async def test_units_that_wait_for_each_other_in_a_circle_both_succeed(nodes: Ca
         return unit
 
     units = (crossing("left", "right"), crossing("right", "left"))
-    await asyncio.gather(*(store.write(unit, beside_others=True) for unit in units))
+    await asyncio.gather(*(each.write(unit, beside_others=True) for each, unit in zip(pair, units, strict=True)))
     assert await store.read(lambda unit: unit.one_or_none(SEEN, id="left")) == (2,)
     assert await store.read(lambda unit: unit.one_or_none(SEEN, id="right")) == (2,)
-    assert store.statistics().repeated >= 1
+    assert sum(each.statistics().repeated for each in pair) >= 1
 
 
 async def test_a_value_that_postgresql_cannot_keep_is_the_callers_mistake(nodes: Callable[[], Store]) -> None:

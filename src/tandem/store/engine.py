@@ -34,7 +34,7 @@ def make_store(
     *,
     durability: Literal["full", "normal"] = "full",
     readers: int = 2,
-    connections: int = 8,
+    connections: int = 6,
     schema: Schema,
     seal: Seal = unkeyed,
 ) -> Store:

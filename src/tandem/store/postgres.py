@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import psycopg
 from sqlalchemy import BigInteger, cast, func, select
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tandem.store.schema import Schema
 
 _NOW = Statement(select(cast(func.extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)))
+_WRITERS: Final = 2
+"""With more, each takes fewer units into its transaction; with one, all would wait for a unit that waits for a row."""
 
 
 class PostgresStore(Store):
@@ -45,12 +47,11 @@ class PostgresStore(Store):
         self._listener = Listener(self._connector, self._delivery, node)
         self._announcer = Announcer(self._connector, node)
         self._horizon = Horizon()
-        writers = max(1, connections // 2)
-        readers = max(1, connections - writers)
-        self._writers = [self._worker(writers, self._writes, ALONE, BESIDE_OTHERS) for _ in range(writers)]
-        self._readers = [self._worker(readers, self._reads, READING, READING) for _ in range(readers)]
+        writers = min(_WRITERS, max(1, connections // 2))
+        self._writers = [self._worker(self._writes, ALONE, BESIDE_OTHERS) for _ in range(writers)]
+        self._readers = [self._worker(self._reads, READING, READING) for _ in range(max(1, connections - writers))]
 
-    def _worker(self, workers: int, inbox: WorkQueue, *beginnings: Beginning) -> PostgresWorker:
+    def _worker(self, inbox: WorkQueue, *beginnings: Beginning) -> PostgresWorker:
         has_log = log_head.name in self._schema.metadata.tables
         alone, beside_others = (one if has_log else one._replace(place=None) for one in beginnings)
         return PostgresWorker(
@@ -61,7 +62,6 @@ class PostgresStore(Store):
             horizon=self._horizon,
             announce=self._announcer.announce,
             seal=self._seal,
-            workers=workers,
         )
 
     def settle(self, place: int) -> None:

@@ -70,9 +70,7 @@ class PostgresWorker:
         horizon: Horizon,
         announce: Callable[[int], None],
         seal: Seal,
-        workers: int,
     ) -> None:
-        """Make it; `workers` is how many serve the inbox."""
         self._seal = seal
         self._connector = connector
         self._inbox = inbox
@@ -82,7 +80,6 @@ class PostgresWorker:
         self._announce = announce
         self._pipeline: Pipeline | None = None
         self._slot = 0
-        self._workers = workers
         self._units = self._commits = self._failed = self._dropped = self._repeated = 0
 
     def run(self) -> None:
@@ -102,14 +99,14 @@ class PostgresWorker:
         return StoreStatistics(self._units, self._commits, self._failed, self._dropped, self._repeated)
 
     def _waiting(self, first: Job) -> Iterator[Job]:
-        """This worker's share of the jobs that wait, up to one that has to be alone."""
-        job: Job | None = first
-        for _ in range(min(self._inbox.waiting() // self._workers, _TOGETHER_MOST)):
-            if job is None or not job.beside_others:
+        """The jobs that wait, up to one that has to be alone."""
+        job = first
+        for _ in range(_TOGETHER_MOST):
+            waiting = self._inbox.take() if job.beside_others else None
+            if waiting is None:
                 return
-            job = self._inbox.take()
-            if job is not None:
-                yield job
+            yield waiting
+            job = waiting
 
     def _serve_together(self, jobs: list[Job]) -> list[Job]:
         """Run several jobs in one transaction, each as if by itself; those that have to be run by themselves."""
