@@ -106,6 +106,11 @@ class BrokerProcess:
         self._process: Forked | subprocess.Popen[bytes] | None = None
 
     @property
+    def data_dirs(self) -> list[Path]:
+        """The folder, in which it keeps what is no row of the database; several where several brokers are one here."""
+        return [self.data_dir]
+
+    @property
     def port(self) -> int:
         """Where it listens, once it has been started; nobody else is given it until the test is over."""
         return self._port.number

@@ -33,6 +33,11 @@ class BrokersAtOneAddress(BrokerProcess):
         """The one address."""
         return f"http://127.0.0.1:{self._address or self.port}"
 
+    @property
+    def data_dirs(self) -> list[Path]:
+        """The folder of each."""
+        return [self.data_dir, *(other.data_dir for other in self._others)]
+
     def __enter__(self) -> Self:
         super().__enter__()
         for other in self._others:

@@ -42,7 +42,7 @@ def test_an_archive_has_the_whole_cycle_and_nothing_else(crew: Crew, broker: Bro
     sent = played(crew, *TWICE_REWORKED)
     complete = crew.status()
     archive = crew.archive()
-    assert archive == broker.data_dir / "archives" / crew.cycle["cycle_id"]
+    assert archive in [folder / "archives" / crew.cycle["cycle_id"] for folder in broker.data_dirs]
     files = content(archive)
     handoffs = [f"handoffs/{number:03}-{target}.json" for number, target in enumerate(TWICE_REWORKED, 1)]
     assert sorted(files) == sorted(["manifest.json", "state.json", "lock.json", "workflow.json", *handoffs])
