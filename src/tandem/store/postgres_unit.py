@@ -27,7 +27,7 @@ well succeed.
 _SLOTS: Final = 32
 # Held until the connection ends. In this order: the fewer slots are in use, the fewer rows there are to be summed.
 _FREE_SLOT: Final = (
-    "SELECT slot FROM generate_series(0, 31) AS slot WHERE pg_try_advisory_lock(1790281940, slot) LIMIT 1"
+    "SELECT slot FROM generate_series(0, $1::integer - 1) AS slot WHERE pg_try_advisory_lock(1790281940, slot) LIMIT 1"
 )
 
 
@@ -307,16 +307,21 @@ class PostgresUnit:
             self._pipeline.send(*one)
         results = self._pipeline.receive()
         self.broken = False
-        for (sql, _), result in zip(reversed(later), reversed(results), strict=False):
+        if self._place is None:
+            self._find_place(later, results)
+        return results[-1]
+
+    def _find_place(self, sent: Sequence[tuple[LiteralString, Values]], results: Sequence[PGresult]) -> None:
+        # Before the results of what was sent may come that of an earlier transaction's end.
+        for (sql, _), result in zip(reversed(sent), reversed(results), strict=False):
             if sql == self._beginning.place:
                 [row] = self._pipeline.rows(result)
                 self._place = _Place(*row)
-        return results[-1]
 
 
 def find_slot(pipeline: Pipeline) -> int:
     """A slot of the counters that no other connection adds to; one that others do, too, once there are none left."""
-    pipeline.send(_FREE_SLOT)
+    pipeline.send(_FREE_SLOT, pipeline.values((_SLOTS,)))
     rows = pipeline.rows(pipeline.receive()[-1])
     return rows[0][0] if rows else pipeline.backend_pid % _SLOTS
 

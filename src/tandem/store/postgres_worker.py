@@ -85,18 +85,21 @@ class PostgresWorker:
     def run(self) -> None:
         """Serve the inbox until it is closed; the body of the thread."""
         while (job := self._inbox.get()) is not None:
-            jobs = [job, *self._waiting(job)]
-            self._dropped += len(jobs)
-            jobs = [job for job in jobs if not job.answer.cancelled()]
-            self._dropped -= len(jobs)
-            for one in self._serve_together(jobs) if len(jobs) > 1 else jobs:
-                self._serve(one)
-            del job, jobs
+            self._serve_with_waiting(job)
+            # While the next one is awaited nothing is kept of what was answered.
+            del job
         self._drop()
 
     def statistics(self) -> StoreStatistics:
         """What was done so far."""
         return StoreStatistics(self._units, self._commits, self._failed, self._dropped, self._repeated)
+
+    def _serve_with_waiting(self, first: Job) -> None:
+        taken = [first, *self._waiting(first)]
+        jobs = [job for job in taken if not job.answer.cancelled()]
+        self._dropped += len(taken) - len(jobs)
+        for job in self._serve_together(jobs) if len(jobs) > 1 else jobs:
+            self._serve(job)
 
     def _waiting(self, first: Job) -> Iterator[Job]:
         """The jobs that wait, up to one that has to be alone."""
