@@ -29,6 +29,7 @@ from typing import IO, TYPE_CHECKING, TypedDict
 
 import psycopg
 
+from tests.far_machine import FarMachine
 from tests.ports import HeldPort
 
 if TYPE_CHECKING:
@@ -54,7 +55,6 @@ _FAST = (
     "jit=off",
 )
 _SETTINGS = (
-    "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
     "max_connections=200",
     "logging_collector=off",
@@ -88,10 +88,13 @@ class PostgresServer:
 
     Args:
         durable: Leaves fsync and its like as PostgreSQL has them, for tests of what survives a crash.
+        machine: Where it runs and listens, if not here.
     """
 
-    def __init__(self, *, durable: bool = False) -> None:
+    def __init__(self, *, durable: bool = False, machine: FarMachine | None = None) -> None:
         self.durable = durable
+        self._machine = machine
+        self._hosts = ["127.0.0.1"] if machine is None else machine.far
         self._port = HeldPort()
         self._folder = Path()
         self._bin = Path()
@@ -114,9 +117,9 @@ class PostgresServer:
         """The major version of the binaries."""
         return _major_version(self._bin) or 0
 
-    def url(self, database: str = "postgres") -> str:
-        """The address of one of its databases."""
-        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+    def url(self, database: str = "postgres", link: int = 0) -> str:
+        """The address of one of its databases; on another machine, by one of the links there."""
+        return f"postgresql://postgres@{self._hosts[link]}:{self.port}/{database}"
 
     def start(self) -> None:
         """Makes the data folder the first time, keeps its port later; returns when connections are accepted."""
@@ -179,9 +182,13 @@ class PostgresServer:
         )
         if done.returncode != 0:
             raise PostgresError(f"initdb failed:\n{done.stdout}{done.stderr}")
+        if self._machine is not None:
+            with (self._folder / "data" / "pg_hba.conf").open("a") as rules:
+                rules.writelines(f"host all all {address}/32 trust\n" for address in self._machine.near)
 
     def _launch(self) -> None:
-        settings = (*_SETTINGS, f"port={self.port}", *(() if self.durable else _FAST))
+        where = (f"listen_addresses={','.join(self._hosts)}", f"port={self.port}")
+        settings = (*_SETTINGS, *where, *(() if self.durable else _FAST))
         order = {
             "command": [str(self._bin / f"postgres{_EXE}"), "-D", str(self._folder / "data")]
             + [part for setting in settings for part in ("-c", setting)],
@@ -190,7 +197,7 @@ class PostgresServer:
             "account": _as_account(self._account),
         }
         self._guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_GUARD)],
+            [*(self._machine.inside if self._machine else ()), sys.executable, "-I", "-S", str(_GUARD)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -224,9 +231,9 @@ def _pipe(stream: IO[str] | None) -> IO[str]:
 
 
 @contextmanager
-def running_postgres(*, durable: bool = False) -> Generator[PostgresServer]:
+def running_postgres(*, durable: bool = False, machine: FarMachine | None = None) -> Generator[PostgresServer]:
     """A server for the length of the block."""
-    server = PostgresServer(durable=durable)
+    server = PostgresServer(durable=durable, machine=machine)
     try:
         server.start()
         yield server
