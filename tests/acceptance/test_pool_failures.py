@@ -344,3 +344,17 @@ def test_a_resume_forgets_the_failures_before_one_that_runs(shop: Desk) -> None:
     shop.do("resume_reviewers", supervisor_id=steward.supervisor_id)
     steward.beat(ended(reviewer, 3, quick=True, error="no"))
     assert steward.pool()["state"] == "running"
+
+
+@ON_BOTH_DATABASES
+def test_p4_a_start_that_is_registered_again_is_the_same_start(shop: Desk, steward: Steward) -> None:
+    """Whoever did not hear the answer repeats the call, with another key or none, and its reviewers go on."""
+    shop.put_up()
+    start, reviewer = steward.incarnation, steward.one()
+    log = steward.log(f"pool:{steward.supervisor_id}")
+    steward.register(incarnation=start)
+    assert steward.log(f"pool:{steward.supervisor_id}") == log
+    assert [one["reviewer_id"] for one in steward.beat()["reviewers"]] == [reviewer]
+    steward.register()
+    assert [event["kind"] for event in steward.log(f"pool:{steward.supervisor_id}")] == ["pool_registered"] * 2
+    assert steward.seen(reviewer)["state"] == "terminated"

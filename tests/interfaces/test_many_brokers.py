@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tandem.client import TandemClient
+from tandem.pool.rules import supervisor_id
 from tests.broker import fresh_project
+from tests.cable import Cable
 from tests.commandline import Shell, finish, repository
 from tests.interfaces.bridging import bridge, modern
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
@@ -121,3 +125,32 @@ def test_p4_writes_of_many_clients_happen_once_when_their_broker_is_killed(broke
     known = second.ask("list_reviews", project=project, limit=100)["reviews"]
     assert sorted(review["review_id"] for review in known) == sorted(made)
     assert len({review["intent"] for review in known}) == 48
+
+
+def test_p4_a_supervisors_start_is_registered_once_though_its_answer_was_lost(brokers: Pair) -> None:
+    first, second = brokers
+    secret = secrets.token_hex(16)
+    start: dict[str, Any] = {
+        "secret": secret,
+        "incarnation": "1a2b3c",
+        "host": "a-host",
+        "provider": "codex",
+        "projects": [],
+    }
+
+    def registered() -> int:
+        log = second.ask("get_audit_log", project=None, review_id=f"pool:{supervisor_id(secret)}")["events"]
+        return [event["kind"] for event in log].count("pool_registered")
+
+    async def register(cable: Cable) -> Any:
+        async with TandemClient(f"http://127.0.0.1:{cable.port},{second.url}") as client:
+            cable.pinch("down")
+            answer = asyncio.create_task(client.data("supervisor_register", start))
+            while not await asyncio.to_thread(registered):
+                pass
+            cable.unplug()
+            return await answer
+
+    with Cable(first.port) as cable:
+        assert asyncio.run(register(cable))["incarnation"] == start["incarnation"]
+    assert registered() == 1

@@ -124,7 +124,9 @@ class SupervisorRegister(WriteRequest):
     refusals: ClassVar[Refusals] = ()
 
     secret: SupervisorSecret
-    incarnation: Annotated[str, Field(pattern=r"^[a-z0-9]{4,16}$", description="New at each start.")]
+    incarnation: Annotated[
+        str, Field(pattern=r"^[a-z0-9]{4,16}$", description="New at each start; the same when this is repeated.")
+    ]
     host: Annotated[Name, Field(description="The machine that it runs on.")]
     provider: Annotated[Provider, Field(pattern=_WORD, max_length=40)]
     mode: Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Final
 
 import orjson
 
@@ -27,23 +28,32 @@ _KILL_GRACE_SECONDS = 60
 _PASS_GRACE_SECONDS = 600
 """How much longer a reviewer's pass is good for than the reviewer may live: it ends with the reviewer anyway."""
 _LEAST_WAIT_SECONDS = 0.05
+_STATED: Final = ("incarnation", "host", "provider", "mode", "model", "projects", "rules")
+"""What a supervisor says of itself when it registers."""
 _DID_NOTHING = "the program ended at once without a review; look at its log: tandem reviewers logs"
 
 
 async def supervisor_register(services: Services, caller: Caller, request: SupervisorRegister) -> Registered:
-    """Take in a supervisor that starts; what its earlier starts left behind counts as ended from here on."""
+    """Take in a supervisor that starts; what its earlier starts left behind counts as ended from here on.
+
+    A start that has registered already, and did not hear of it, is answered as before.
+    """
     pool_id = supervisor_id(request.secret)
 
     def work(unit: Unit) -> Registered:
         events.lock(unit)
         now = services.clock.now_us()
         before = reviewers.find_pool(unit, pool_id)
+        after = _registered(before, pool_id, request, now)
+        if before is not None and _is_of_one_start(before, after):
+            reviewers.touch_pool(unit, pool_id, now)
+            return Registered(pool_id, before.incarnation, services.waits.cursor(before.event_seq, unit))
         for one in reviewers.list_live(unit, pool_id):
             _terminate(unit, one, None, "its supervisor was started anew", quick=False, now_us=now)
         pool = reviewers.put(
             unit,
             before,
-            _registered(before, pool_id, request, now),
+            after,
             actor=pool_id,
             kind=EventKind.POOL_REGISTERED,
             at_us=now,
@@ -126,6 +136,10 @@ def _registered(before: Pool | None, pool_id: str, request: SupervisorRegister, 
     # A person's pause, and that of a budget, outlast a restart.
     kept = ("paused", "paused_kind", "paused_by", "paused_at", "event_seq", "event_hash")
     return fresh._replace(**{name: getattr(before, name) for name in kept})
+
+
+def _is_of_one_start(before: Pool, after: Pool) -> bool:
+    return before.ended_at is None and all(getattr(before, name) == getattr(after, name) for name in _STATED)
 
 
 def _take_in(unit: Unit, services: Services, request: SupervisorHeartbeat) -> None:

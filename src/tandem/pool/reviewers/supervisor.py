@@ -111,6 +111,7 @@ class Supervisor:
         )
         self._reviewers = ReviewerSet(self._context)
         self._incarnation: str | None = None
+        self._registering: str | None = None
         self._cursor: str | None = None
         self._again_seconds = settings.background_check_interval_seconds
         self._ended = asyncio.Event()
@@ -191,7 +192,8 @@ class Supervisor:
             _log.error("some reviewers' processes could not be ended")
 
     async def _register(self) -> None:
-        incarnation = secrets.token_hex(_INCARNATION_BYTES)
+        # The same until it is acknowledged: what was written without our hearing so is not written again.
+        self._registering = incarnation = self._registering or secrets.token_hex(_INCARNATION_BYTES)
         request = {
             "secret": self._identity.secret,
             "incarnation": incarnation,
@@ -204,7 +206,7 @@ class Supervisor:
             "idempotency_key": secrets.token_hex(16),
         }
         answer = await self._call("supervisor_register", request, _ANSWER_SECONDS)
-        self._incarnation = incarnation
+        self._incarnation, self._registering = incarnation, None
         self._cursor = answer["cursor"]
         self._registered_at = asyncio.get_running_loop().time()
         # Not known yet: what there is to do, and when to look again.
