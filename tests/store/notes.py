@@ -101,12 +101,12 @@ class Hold:
         self._released.set()
 
 
-async def together(engine: Store, *units: Callable[[Unit], Any]) -> list[Any]:
-    """What the units answer or raise, all of them having waited for the same moment."""
+async def together(engine: Store, *units: Callable[[Unit], Any], works_on: str | None = None) -> list[Any]:
+    """What the units answer or raise, having waited for the same moment; each works on its own, unless on one thing."""
     hold = Hold()
     holding = asyncio.create_task(engine.write(hold))
     await asyncio.to_thread(hold.wait_until_begun)
-    tasks = [asyncio.create_task(engine.write(unit, beside_others=True)) for unit in units]
+    tasks = [asyncio.create_task(engine.write(unit, works_on=(works_on or str(at),))) for at, unit in enumerate(units)]
     await asyncio.sleep(0)
     hold.release()
     # What kept them waiting may share their commit, and their commit's fate.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from sqlalchemy import insert, text
+from sqlalchemy import bindparam, insert, text, update
 
 from tandem.errors import NotFound, Unavailable
 from tandem.store.engine import Conflict, Statement, Store, make_store
@@ -28,6 +28,11 @@ pytestmark = pytest.mark.anyio
 
 DEFER = Statement(text("PRAGMA defer_foreign_keys = ON"))
 TOLD = Statement(insert(notes).returning(notes.c.id))
+SEE_AFTER = Statement(
+    update(notes)
+    .where(notes.c.id == bindparam("key"), notes.c.seen == bindparam("before"))
+    .values(seen=bindparam("after"))
+)
 CAP = Statement(text("PRAGMA max_page_count = 40"))
 UNCAP = Statement(text("PRAGMA max_page_count = 1000000"))
 
@@ -111,7 +116,7 @@ async def test_a_commit_tells_the_highest_notice_once(engine: Store) -> None:
 
     def refuses_with_notice(unit: Unit) -> None:
         unit.on_commit(99)
-        refuses(unit)
+        raise NotFound("no such review")
 
     await together(engine, add("a", notice=4), add("b", notice=9), refuses_with_notice, add("c", notice=6))
     await engine.write(add("d"))
@@ -127,6 +132,45 @@ async def test_a_unit_that_was_refused_takes_back_what_it_wrote_and_no_others_se
     answers = await together(engine, add("a"), reads_then_refuses, ids, add("b"))
     assert [answers[0], *answers[2:]] == ["a", ["a"], "b"]
     assert await engine.read(ids) == ["a", "b"]
+
+
+def sees(key: str, met: list[str]) -> Callable[[Unit], int]:
+    """Reads how often a note was seen, and writes one more, as often as that was still so when it is written."""
+
+    def unit(unit: Unit) -> int:
+        met.append("reads")
+        row = unit.one_or_none(SEEN, id=key)
+        assert row is not None
+        met.append("writes")
+        unit.put_one(SEE_AFTER, key=key, before=row[0], after=row[0] + 1)
+        return int(row[0])
+
+    return unit
+
+
+async def test_units_that_work_on_one_thing_come_one_after_the_other(engine: Store) -> None:
+    await engine.write(add("a"))
+    met: list[str] = []
+    assert await together(engine, *[sees("a", met)] * 5, works_on="a") == [0, 1, 2, 3, 4]
+    assert met == ["reads", "writes"] * 5
+    assert await engine.read(lambda unit: unit.one_or_none(SEEN, id="a")) == (5,)
+
+
+async def test_units_that_work_on_different_things_ask_postgresql_at_the_same_time(postgres_url: str) -> None:
+    engine = make_store(postgres_url, schema=SCHEMA, connections=2)
+    await engine.open()
+    for key in "abc":
+        await engine.write(add(key))
+    met: list[str] = []
+    assert await together(engine, *(sees(key, met) for key in "abc")) == [0, 0, 0]
+    assert met == ["reads"] * 3 + ["writes"] * 3
+    await engine.close()
+
+
+async def test_units_that_are_in_each_others_way_all_succeed_whatever_they_say_they_work_on(engine: Store) -> None:
+    await engine.write(add("a"))
+    assert sorted(await together(engine, *[sees("a", [])] * 4)) == [0, 1, 2, 3]
+    assert await engine.read(lambda unit: unit.one_or_none(SEEN, id="a")) == (4,)
 
 
 async def test_a_unit_that_has_to_be_alone_is_run_without_the_others(engine: Store) -> None:

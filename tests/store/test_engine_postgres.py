@@ -258,7 +258,7 @@ async def test_units_that_wait_for_each_other_in_a_circle_both_succeed(nodes: Ca
         return unit
 
     units = (crossing("left", "right"), crossing("right", "left"))
-    await asyncio.gather(*(each.write(unit, beside_others=True) for each, unit in zip(pair, units, strict=True)))
+    await asyncio.gather(*(each.write(unit, works_on=("it",)) for each, unit in zip(pair, units, strict=True)))
     assert await store.read(lambda unit: unit.one_or_none(SEEN, id="left")) == (2,)
     assert await store.read(lambda unit: unit.one_or_none(SEEN, id="right")) == (2,)
     assert sum(each.statistics().repeated for each in pair) >= 1

@@ -20,14 +20,15 @@ from tandem.schema import TANDEM
 from tandem.store.engine import make_store
 from tandem.store.event import Seal
 from tandem.store.pipeline import Pipeline
-from tandem.store.postgres_unit import PostgresUnit
+from tandem.store.postgres_unit import PostgresUnit, Transaction
 from tandem.store.sqlite_unit import SqliteUnit
 from tests.store.histories import statements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
     from tandem.store.base import Row, Unit
+    from tandem.store.event import CounterMove
     from tandem.store.statement import Statement
 
 FEW, MANY = 3_000, 30_000
@@ -55,11 +56,6 @@ class Weighed:
         """See `Unit`."""
         return self._unit.settled
 
-    @property
-    def slot(self) -> int:
-        """See `Unit`."""
-        return self._unit.slot
-
     def be_alone(self) -> None:
         """See `Unit`."""
 
@@ -69,6 +65,9 @@ class Weighed:
     def take_seq(self) -> int | None:
         """See `Unit`."""
         return self._unit.take_seq()
+
+    def count(self, moves: Sequence[CounterMove]) -> None:
+        """See `Unit`."""
 
     def put(self, statement: Statement, **params: Any) -> None:
         """See `Unit`."""
@@ -140,7 +139,7 @@ def _on_postgresql(url: str, reviews: int) -> Generator[Weighed]:
             [plan] = json.loads(json.dumps(told[0]))
             return _rows_of(plan["Plan"])
 
-        yield Weighed(PostgresUnit(pipeline), explain, reviews)
+        yield Weighed(PostgresUnit(Transaction(pipeline)), explain, reviews)
 
 
 def seeded(kind: str, request: pytest.FixtureRequest, tmp_path: Any, reviews: int) -> Generator[Weighed]:

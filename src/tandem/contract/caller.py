@@ -17,6 +17,11 @@ class Key:
     key: str
     body_hash: str
 
+    @property
+    def name(self) -> str:
+        """What calls have in common that are to be the same one."""
+        return f"key {self.principal} {self.project} {self.operation} {self.key}"
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:

@@ -230,7 +230,7 @@ def put(
         values = {f"new_{name}": getattr(written, name) for name in names}
         unit.put_one(_update(table.name, names), key=before.id, expected_seq=before.event_seq, **values)
     if isinstance(after, Reviewer):
-        ledger.count(unit, reviewer_moves(was, after._asdict(), at_us))
+        unit.count(reviewer_moves(was, after._asdict(), at_us))
     return written
 
 

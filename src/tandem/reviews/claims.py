@@ -73,7 +73,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
 
     for _ in range(_HEAD_LOOKS):
         try:
-            return await transact(services, caller, work, beside_others=True)
+            return await transact(services, caller, work, works_on=(request.review_id or _QUEUE,))
         except _HeadUnknown as unknown:
             # Git does not run inside a transaction: this one is given up, and begun again with the answer.
             current = unknown.current
@@ -81,6 +81,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
     raise Unavailable("The queue moves too fast to claim from; try again.")
 
 
+_QUEUE = "queue"
 _HEAD_LOOKS = 20
 """A look is lost only when another reviewer was faster, so this many mean that the queue is swarmed."""
 
@@ -157,7 +158,7 @@ async def renew_claim(services: Services, caller: Caller, request: RenewClaim) -
             raise StaleClaim("Your claim has ended.", review_id=review.id, actual=generation)
         return ClaimRenewed(review.id, generation, isoformat(until))
 
-    return await transact(services, caller, work, beside_others=True)
+    return await transact(services, caller, work, works_on=(request.review_id,))
 
 
 async def release_claim(services: Services, caller: Caller, request: ReleaseClaim) -> ClaimReleased:

@@ -82,7 +82,7 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
             )
         return views.answer(MessageSent, services.waits, unit, written, message_id=message_id)
 
-    return await transact(services, caller, work, beside_others=True)
+    return await transact(services, caller, work, works_on=(request.review_id,))
 
 
 def _enter(services: Services, before: Review, caller: Caller, request: AddMessage) -> tuple[str, Review]:

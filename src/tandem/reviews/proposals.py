@@ -74,7 +74,9 @@ async def _create(services: Services, caller: Caller, request: CreateReview) -> 
         written = open_in(unit, services, caller, review_id, project, request, content)
         return _created(unit, services, written, content)
 
-    return await transact(services, caller, work, beside_others=True)
+    return await transact(
+        services, caller, work, works_on=(review_id,) if content.digest is None else (review_id, content.digest)
+    )
 
 
 async def _revise(services: Services, caller: Caller, request: CreateReview) -> ReviewCreated:

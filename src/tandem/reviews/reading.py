@@ -257,7 +257,7 @@ async def close_review(services: Services, caller: Caller, request: CloseReview)
         after = close_in(unit, services, before, caller.agent or before.proposer_id, request.reason)
         return views.answer(ReviewClosed, services.waits, unit, after)
 
-    return await transact(services, caller, work, beside_others=True)
+    return await transact(services, caller, work, works_on=(request.review_id,))
 
 
 def close_in(unit: Unit, services: Services, before: Review, actor: str, reason: str | None) -> Review:

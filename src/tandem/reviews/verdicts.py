@@ -91,7 +91,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         ids = {"verdict_id": verdict_id, "counter_patch_id": patch_id}
         return views.answer(VerdictGiven, services.waits, unit, written, verdict=verdict, **ids)
 
-    return await transact(services, caller, work, beside_others=verdict in _OF_ONE_REVIEW)
+    return await transact(services, caller, work, works_on=(request.review_id,) if verdict in _OF_ONE_REVIEW else ())
 
 
 def _checked(services: Services, request: SubmitVerdict) -> str:

@@ -21,7 +21,7 @@ from tandem.reviews.rounds import CounterPatch, Round
 from tandem.reviews.rules import VOLATILE, Review, Rollback, taken_back_by
 from tandem.reviews.statistics import moves
 from tandem.store.base import Unit
-from tandem.store.ledger import STAMPS, changes, count, take_seq, write
+from tandem.store.ledger import STAMPS, changes, take_seq, write
 from tandem.store.statement import Statement, insert_if_new
 
 UNLOGGED: Final = VOLATILE | STAMPS
@@ -139,7 +139,7 @@ def _record(
     )
     _write_rows(unit, numbered)
     _write_approval(unit, before, written)
-    count(unit, moves(before, written, kind))
+    unit.count(moves(before, written, kind))
     return written
 
 

@@ -19,9 +19,10 @@ from tandem.store.event import Seal, unkeyed
 from tandem.store.jobs import Completions, Job, WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
+    from tandem.store.event import CounterMove
     from tandem.store.statement import Statement
 
 T = TypeVar("T")
@@ -96,9 +97,8 @@ class Unit(Protocol):
         """The number of the next event where the transaction gives it; null where `log_head` counts them."""
         ...
 
-    @property
-    def slot(self) -> int:
-        """Which slot of the counters it adds to, so that those who write at the same time wait for each other less."""
+    def count(self, moves: Sequence[CounterMove]) -> None:
+        """Move counters, at the latest with the commit; no counter may be among them twice."""
         ...
 
     def execute(self, statement: Statement, **params: Any) -> int:
@@ -168,12 +168,13 @@ class Store(ABC):
         self._opened = False
         self._closed = False
 
-    async def write(self, fn: Callable[[Unit], T], *, beside_others: bool = False) -> T:
+    async def write(self, fn: Callable[[Unit], T], *, works_on: Collection[str] = ()) -> T:
         """Run `fn` in a transaction; when this returns, it is committed.
 
-        With `beside_others`, other units that say so may write at the same time, where there are several writers. What
-        such a unit decides may rest on rows that it has locked, on what it inserts, and on what only units write that
-        do not say so: nothing else stays as it was seen.
+        With the names of what it works on, such as a review's id, others may write at the same time that say so too:
+        units that share a name one after the other, all others in any order, their statements mixed and perhaps in one
+        transaction. What such a unit decides may rest on the rows of these names that it has locked, on what it
+        inserts under them, and on what only units write that name nothing: nothing else stays as it was seen.
 
         If the awaiting task is cancelled before the unit began it never runs; later it is completed.
 
@@ -182,7 +183,7 @@ class Store(ABC):
             Unavailable: The database cannot do it now.
             Exception: Whatever `fn` raised; its unit was rolled back, and no other.
         """
-        return await self._done(fn, self._writes, "store.write", beside_others=beside_others)
+        return await self._done(fn, self._writes, "store.write", works_on)
 
     async def read(self, fn: Callable[[Unit], T]) -> T:
         """Run `fn` on a consistent snapshot that it cannot change.
@@ -193,8 +194,8 @@ class Store(ABC):
         """
         return await self._done(fn, self._reads, "store.read")
 
-    async def _done(self, fn: Callable[[Unit], T], inbox: WorkQueue, name: str, *, beside_others: bool = False) -> T:
-        job = Job(fn, asyncio.get_running_loop(), beside_others=beside_others)
+    async def _done(self, fn: Callable[[Unit], T], inbox: WorkQueue, name: str, works_on: Collection[str] = ()) -> T:
+        job = Job(fn, asyncio.get_running_loop(), works_on)
         answer: T
         if self.span is None:
             inbox.put(job)

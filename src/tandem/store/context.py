@@ -13,7 +13,6 @@ import orjson
 from tandem.contract.caller import Caller, Key
 from tandem.core.clock import Clock
 from tandem.core.secret_key import Tokens
-from tandem.errors import IdempotencyConflict
 from tandem.settings.policy import Policy
 from tandem.settings.workflows import Workflow
 from tandem.store import idempotency
@@ -94,7 +93,7 @@ async def transact(
     work: Callable[[Unit], T],
     *,
     kept: Callable[[T], object] = lambda answer: answer,
-    beside_others: bool = False,
+    works_on: tuple[str, ...] = (),
 ) -> T:
     """Run a unit of work that writes, once per idempotency key.
 
@@ -102,8 +101,8 @@ async def transact(
         services: The services.
         caller: Who asks, and under which key.
         work: What to do.
-        beside_others: Whether others may write meanwhile; see `Store.write`.
         kept: What is stored of the answer for a repetition: one with secrets is kept without them.
+        works_on: The names of what it works on, if others may write meanwhile; see `Store.write`.
 
     Raises:
         Replayed: The key was used with the same body before.
@@ -111,16 +110,16 @@ async def transact(
     """
     key = caller.key
     if key is None:
-        return await services.store.write(work, beside_others=beside_others)
+        return await services.store.write(work, works_on=works_on)
 
     def keyed(unit: Unit) -> T:
-        if not idempotency.reserve(unit, key, services.clock.now_us()):
-            raise Replayed(earlier_answer(unit, key))
+        if (earlier := idempotency.find_first(unit, key)) is not None:
+            raise Replayed(earlier)
         answer = work(unit)
-        idempotency.complete(unit, key, envelope(kept(answer)).decode())
+        idempotency.keep(unit, key, envelope(kept(answer)).decode(), services.clock.now_us())
         return answer
 
-    return await services.store.write(keyed, beside_others=beside_others)
+    return await services.store.write(keyed, works_on=(*works_on, key.name) if works_on else ())
 
 
 async def amend(services: Services, caller: Caller, answer: object) -> None:
@@ -128,7 +127,7 @@ async def amend(services: Services, caller: Caller, answer: object) -> None:
     key = caller.key
     if key is not None:
         body = envelope(answer).decode()
-        await services.store.write(lambda unit: idempotency.complete(unit, key, body), beside_others=True)
+        await services.store.write(lambda unit: idempotency.amend(unit, key, body), works_on=(key.name,))
 
 
 async def find_answer(services: Services, key: Key) -> str | None:
@@ -137,14 +136,7 @@ async def find_answer(services: Services, key: Key) -> str | None:
     Raises:
         IdempotencyConflict: It was used with another body.
     """
-
-    def look(unit: Unit) -> str | None:
-        try:
-            return earlier_answer(unit, key)
-        except LookupError:
-            return None
-
-    return await services.store.read(look)
+    return await services.store.read(lambda unit: idempotency.find(unit, key))
 
 
 async def keep_refusal(services: Services, key: Key, body: bytes) -> str:
@@ -155,37 +147,17 @@ async def keep_refusal(services: Services, key: Key, body: bytes) -> str:
     """
 
     def keep(unit: Unit) -> str:
-        if not idempotency.reserve(unit, key, services.clock.now_us()):
-            return earlier_answer(unit, key)
-        idempotency.complete(unit, key, body.decode())
+        if (earlier := idempotency.find_first(unit, key)) is not None:
+            return earlier
+        idempotency.keep(unit, key, body.decode(), services.clock.now_us())
         return body.decode()
 
-    return await services.store.write(keep, beside_others=True)
+    return await services.store.write(keep, works_on=(key.name,))
 
 
 def envelope(answer: object) -> bytes:
     """The envelope of a success."""
     return b'{"ok":true,"data":' + orjson.dumps(answer) + b"}"
-
-
-def earlier_answer(unit: Unit, key: Key) -> str:
-    """The envelope that a key was answered with.
-
-    Raises:
-        LookupError: The key was not used.
-        IdempotencyConflict: It was used with another body.
-    """
-    found = idempotency.find(unit, key)
-    if found is None or found[1] is None:
-        raise LookupError(key.key)
-    body_hash, answer = found[0], found[1]
-    if body_hash != key.body_hash:
-        raise IdempotencyConflict(
-            "This idempotency_key was used with another body; choose a new one for a new call.",
-            idempotency_key=key.key,
-            operation=key.operation,
-        )
-    return answer
 
 
 class WaitOptions(Protocol):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from sqlalchemy import bindparam, delete, select, update
 
 from tandem.contract.caller import Key
+from tandem.errors import IdempotencyConflict
 from tandem.store import tables
 from tandem.store.base import Unit
 from tandem.store.statement import Statement, insert_if_new
 
 _i = tables.idempotency.c
-_reserve = insert_if_new(tables.idempotency)
 _same = (
     _i.principal == bindparam("of_principal"),
     _i.project == bindparam("of_project"),
@@ -18,7 +18,8 @@ _same = (
     _i.key == bindparam("of_key"),
 )
 _find = Statement(select(_i.body_hash, _i.answer).where(*_same))
-_complete = Statement(update(tables.idempotency).where(*_same).values(answer=bindparam("new_answer")))
+_keep = insert_if_new(tables.idempotency)
+_amend = Statement(update(tables.idempotency).where(*_same).values(answer=bindparam("new_answer")))
 _purge = Statement(delete(tables.idempotency).where(_i.created_at < bindparam("before")))
 
 
@@ -31,33 +32,48 @@ def _of(key: Key) -> dict[str, str]:
     }
 
 
-def reserve(unit: Unit, key: Key, now_us: int) -> bool:
-    """Take the key for this transaction; false when it was used before.
+def find(unit: Unit, key: Key) -> str | None:
+    """The answer that a key was used with; null if it was not.
 
-    On PostgreSQL this waits for a concurrent call with the same key to end.
+    Raises:
+        IdempotencyConflict: It was used with another body.
     """
-    touched = unit.execute(
-        _reserve,
+    row = unit.one_or_none(_find, **_of(key))
+    if row is None:
+        return None
+    body_hash, answer = row
+    if body_hash != key.body_hash:
+        raise IdempotencyConflict(
+            "This idempotency_key was used with another body; choose a new one for a new call.",
+            idempotency_key=key.key,
+            operation=key.operation,
+        )
+    return str(answer)
+
+
+def find_first(unit: Unit, key: Key) -> str | None:
+    """As `find`, in a transaction that is to use the key if no other one has: one after the other."""
+    unit.lock(key.name)
+    return find(unit, key)
+
+
+def keep(unit: Unit, key: Key, answer: str, now_us: int) -> None:
+    """Keep the first answer for the next call with this key."""
+    unit.put_one(
+        _keep,
         principal=key.principal,
         project=key.project,
         operation=key.operation,
         key=key.key,
         body_hash=key.body_hash,
-        answer=None,
+        answer=answer,
         created_at=now_us,
     )
-    return touched == 1
 
 
-def find(unit: Unit, key: Key) -> tuple[str, str | None] | None:
-    """The body hash and answer that a key was used with, if it was."""
-    row = unit.one_or_none(_find, **_of(key))
-    return (row[0], row[1]) if row else None
-
-
-def complete(unit: Unit, key: Key, answer: str) -> None:
-    """Keep the answer for the next call with this key."""
-    unit.put(_complete, new_answer=answer, **_of(key))
+def amend(unit: Unit, key: Key, answer: str) -> None:
+    """Keep another answer in place of the first one."""
+    unit.put(_amend, new_answer=answer, **_of(key))
 
 
 def purge(unit: Unit, before_us: int) -> int:

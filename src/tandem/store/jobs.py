@@ -7,12 +7,13 @@ import logging
 import threading
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from tandem.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 _log = logging.getLogger(__name__)
 
@@ -20,13 +21,16 @@ _log = logging.getLogger(__name__)
 class Job:
     """One unit of work and whoever waits for its answer."""
 
-    __slots__ = ("answer", "beside_others", "error", "fn", "loop", "result")
+    __slots__ = ("answer", "error", "fn", "loop", "result", "works_on")
 
     def __init__(
-        self, fn: Callable[[Any], Any], loop: asyncio.AbstractEventLoop | None, *, beside_others: bool = False
+        self,
+        fn: Callable[[Any], Any],
+        loop: asyncio.AbstractEventLoop | None,
+        works_on: Collection[str] = (),
     ) -> None:
         self.fn = fn
-        self.beside_others = beside_others
+        self.works_on = works_on
         self.loop = loop
         # An asyncio future in the caller's loop, or one of `concurrent.futures` for a blocking caller.
         self.answer: Any = loop.create_future() if loop else Future()
@@ -101,6 +105,40 @@ class WorkQueue:
     def waiting(self) -> int:
         """How many jobs wait, about."""
         return self._queue.qsize()
+
+
+class Intake:
+    """The jobs of one transaction: a first one, and those that wait or come while it runs, within bounds.
+
+    Attributes:
+        dropped: How many there were whose callers had gone.
+    """
+
+    def __init__(self, inbox: WorkQueue, first: Job, *, most: int, seconds: float) -> None:
+        self.dropped = 0
+        self._inbox = inbox
+        self._next: Job | None = first
+        self._room = most
+        self._until = monotonic() + seconds
+
+    def take(self) -> Job | None:
+        """The next job, if there is one right now; it has to be answered."""
+        while (job := self._take()) is not None:
+            if not job.answer.cancelled():
+                return job
+            self.dropped += 1
+        return None
+
+    def close(self) -> None:
+        """Take no more."""
+        self._room = 0
+
+    def _take(self) -> Job | None:
+        job, self._next = self._next, None
+        if job is None and self._room > 0 and monotonic() < self._until:
+            job = self._inbox.take()
+        self._room -= job is not None
+        return job
 
 
 class Completions:

@@ -1,4 +1,4 @@
-"""Appending to the log: events, the texts that they name, and the counters that they move."""
+"""Appending to the log: events, and the texts that they name."""
 
 # Methods of named tuples begin with an underscore.
 # pyright: reportPrivateUsage=false
@@ -7,16 +7,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from itertools import chain
 from typing import Any, Final, Protocol, Self, TypeVar
 
 import orjson
 from sqlalchemy import Table, bindparam, insert, update
-from sqlalchemy.dialects import postgresql
 
 from tandem.store import tables
 from tandem.store.base import RunAgain, Unit
-from tandem.store.event import GENESIS, CounterMove, Event
+from tandem.store.event import GENESIS, Event
 from tandem.store.statement import Statement, insert_if_new
 
 _next_seq = Statement(
@@ -27,7 +25,6 @@ _next_seq = Statement(
 )
 _insert_event = Statement(insert(tables.events))
 _insert_content = insert_if_new(tables.contents)
-_COUNTER_COLUMNS: Final = tuple(str(column.name) for column in tables.counters.columns)
 STAMPS: Final = frozenset({"event_seq", "event_hash"})
 """Columns that name a row's newest event, which the event itself cannot have in its delta."""
 
@@ -63,31 +60,6 @@ class Logged(Protocol):
 
 
 R = TypeVar("R", bound=Logged)
-
-
-@cache
-def _counter_parameters(count: int) -> tuple[str, ...]:
-    """The parameters of so many counters, one counter after another."""
-    return tuple(f"{column}_{number}" for number in range(count) for column in _COUNTER_COLUMNS)
-
-
-@cache
-def _move_counters(count: int) -> Statement:
-    """Adds to so many counters at once; no counter may be among them twice."""
-    parameters = iter(_counter_parameters(count))
-    values: list[dict[str, Any]] = [
-        {column: bindparam(next(parameters)) for column in _COUNTER_COLUMNS} for _ in range(count)
-    ]
-    statement = postgresql.insert(tables.counters).values(values)
-    return Statement(
-        statement.on_conflict_do_update(
-            index_elements=[column.name for column in tables.counters.primary_key],
-            set_={
-                "count": tables.counters.c.count + statement.excluded.count,
-                "total_us": tables.counters.c.total_us + statement.excluded.total_us,
-            },
-        )
-    )
 
 
 @cache
@@ -232,11 +204,3 @@ def take_seq(unit: Unit) -> int:
     if row is None:
         raise LookupError("the log has no head; the database was not made by Tandem")
     return int(row[0])
-
-
-def count(unit: Unit, moved: list[CounterMove]) -> None:
-    """Move counters; those of one event, in lock order."""
-    if not moved:
-        return
-    values = chain.from_iterable((*move.key, unit.slot, *move[5:]) for move in moved)
-    unit.put(_move_counters(len(moved)), **dict(zip(_counter_parameters(len(moved)), values, strict=True)))

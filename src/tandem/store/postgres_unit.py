@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
+from itertools import accumulate, chain
+from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple, TypeAlias
 
 import psycopg
 
 from tandem.errors import InvalidInput, TooLarge, Unavailable
 from tandem.store.base import Conflict, Row, RunAlone
+from tandem.store.counters import moved, moving
 from tandem.store.event import FOREVER, MOST_EVENTS, Seal, place_before, unkeyed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from psycopg.pq.abc import PGresult
 
+    from tandem.store.event import CounterMove
     from tandem.store.pipeline import Pipeline, Values
     from tandem.store.statement import Statement
 
@@ -54,9 +56,6 @@ _LOCK: Final = "SELECT pg_advisory_xact_lock(128017194837614)"
 _SHARED: Final = "SELECT pg_advisory_xact_lock_shared(128017194837614)"
 _NAMED: Final = "SELECT pg_advisory_xact_lock($1::bigint)"
 _COMMIT: Final = "COMMIT"
-_GUARD: Final = "SAVEPOINT part"
-_UNDO: Final = "ROLLBACK TO SAVEPOINT part"
-_RELEASE: Final = "RELEASE SAVEPOINT part"
 _WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 ALONE: Final = Beginning(_WRITE, _LOCK, f"{_PLACE}, {_ID}")
 BESIDE_OTHERS: Final = Beginning(_WRITE, _SHARED, f"{_PLACE}, {_ID}")
@@ -78,25 +77,10 @@ class _Place(NamedTuple):
 
 
 _NOWHERE: Final = _Place(None, 0, None)
+_COUNTERS_AT_ONCE: Final = 8
+"""Of which a statement moves at most so many, so that there are but few such statements to be prepared."""
 
-
-@dataclass(slots=True)
-class _Part:
-    """One of several callers' parts of a transaction.
-
-    Attributes:
-        start: Where it begins among the statements that wait to be sent.
-        events: The transaction's events before it.
-        notice: The transaction's notice before it.
-        has_changes: Whether it changes rows.
-        is_guarded: Whether it has a savepoint, as changes are on their way before its end is known.
-    """
-
-    start: int
-    events: int
-    notice: int
-    has_changes: bool = False
-    is_guarded: bool = False
+Sent: TypeAlias = "tuple[LiteralString, Values]"
 
 
 # Classes and codes of SQLSTATE, and what they mean for whoever keeps the broker running.
@@ -114,27 +98,29 @@ _UNAVAILABLE: Final = {
 }
 
 
-class PostgresUnit:
-    """A unit of work on one connection.
+class Transaction:
+    """What the units that are run in one transaction have in common.
 
-    Statements without an answer wait for the next one that has one, or for the commit, and travel with it: what a unit
-    costs is mostly its round trips.
+    Attributes:
+        broken: A statement failed, or it is not known yet whether one did.
+        notice: What to tell the listeners once it is committed; 0 for nothing.
+        seal: What the hashes of events are made with.
     """
 
     __slots__ = (
         "_beginning",
         "_events",
+        "_is_used",
         "_known",
         "_later",
-        "_part",
+        "_moves",
         "_pipeline",
         "_place",
-        "_seal",
+        "_slot",
         "broken",
         "notice",
-        "slot",
+        "seal",
     )
-    dialect = "postgresql"
 
     def __init__(
         self,
@@ -144,65 +130,189 @@ class PostgresUnit:
         known: int = 0,
         slot: int = 0,
     ) -> None:
-        """Make it; nothing is sent before its first statement.
+        """Make it; nothing is sent before the first statement of a unit.
 
         Args:
-            pipeline: A connection on which nothing else is done until the unit has ended.
-            beginning: How its transaction begins.
+            pipeline: A connection on which nothing else is done until the transaction has ended.
+            beginning: How it begins.
             seal: What the hashes of events are made with.
             known: A place in the log behind which nothing could come in any more by now.
-            slot: See `Unit`.
+            slot: Which slot of the counters it adds to.
         """
         self._pipeline = pipeline
         self._beginning = beginning
-        self._seal = seal
         self._known = known
+        self._slot = slot
         # Later statements of a writer see more than the first: so the place is asked for before all of them.
         first = beginning if beginning.lock is not None else beginning[:1]
-        self._later: list[tuple[LiteralString, Values]] = [(sql, ()) for sql in first if sql is not None]
+        self._later: list[Sent] = [(sql, ()) for sql in first if sql is not None]
+        self._is_used = False
         self._place: _Place | None = None
         self._events = 0
+        self._moves: dict[tuple[str, ...], CounterMove] = {}
         self.broken = False
         self.notice = 0
-        self.slot = slot
-        self._part: _Part | None = None
+        self.seal = seal
 
     @property
-    def seal(self) -> Seal:
-        """See `Unit`."""
-        return self._seal
+    def is_alone(self) -> bool:
+        """Whether nobody else writes before it ends."""
+        return self._beginning.lock != BESIDE_OTHERS.lock
 
-    @property
+    def place_asked(self) -> list[Sent] | None:
+        """What has to be sent to find its place in the log, which may be on its way; null if that is known."""
+        sql = self._beginning.place
+        if self._place is not None or sql is None:
+            return None
+        return [] if (sql, ()) in self._later else [(sql, ())]
+
+    def values(self, params: Sequence[Any]) -> Values:
+        """Parameters as they are sent."""
+        return self._pipeline.values(params) if params else ()
+
+    def rows(self, result: PGresult) -> list[Row]:
+        """The rows of a result."""
+        return self._pipeline.rows(result)
+
     def settled(self) -> int:
-        """See `Unit`."""
-        place = self._standing()
-        if place.base is None or (place.id is not None and (self._is_alone or place.ended >= place.id)):
+        """See `Unit`; once the place is known."""
+        place = self._place or _NOWHERE
+        if place.base is None or (place.id is not None and (self.is_alone or place.ended >= place.id)):
             return FOREVER
         return max(place_before(place.base, place.ended), self._known)
 
-    def be_alone(self) -> None:
-        """See `Unit`."""
-        if not self._is_alone:
-            raise RunAlone
-
-    def lock(self, name: str) -> None:
-        """See `Unit`."""
-        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
-        self._later.append((_NAMED, self._pipeline.values((number,))))
-
-    def take_seq(self) -> int | None:
-        """See `Unit`.
+    def take_seq(self) -> int:
+        """See `Unit`; once the place is known.
 
         Raises:
             TooLarge: The transaction has too many events.
         """
-        place = self._standing()
+        place = self._place or _NOWHERE
         if place.base is None or place.id is None:
             raise LookupError("the log has no head; the database was not made by Tandem")
         if self._events == MOST_EVENTS:
             raise TooLarge(f"One change has at most {MOST_EVENTS} events on PostgreSQL; make it in several parts.")
         self._events += 1
         return place_before(place.base, place.id) + self._events
+
+    def ask(self, asked: Sequence[Sequence[Sent]]) -> list[PGresult]:
+        """Send what units ask, all in one round trip; the result of the last statement of each."""
+        later, self._later = self._later, []
+        sent = [*later, *chain.from_iterable(asked)]
+        self._is_used = True
+        # Until all of it has come about, an error may be another unit's, and what was sent may have been in vain.
+        self.broken = True
+        for one in sent:
+            self._pipeline.send(*one)
+        results = self._pipeline.receive()
+        self.broken = False
+        # Before the results of what was sent may come that of an earlier transaction's end.
+        del results[: len(results) - len(sent)]
+        if self._place is None:
+            self._find_place(sent, results)
+        ends = accumulate(map(len, asked), initial=len(later))
+        next(ends)
+        return [results[end - 1] for end in ends]
+
+    def ask_alone(self, asked: Sequence[Sent]) -> PGresult:
+        """As `ask`, for one unit."""
+        return self.ask([asked])[0]
+
+    def keep(self, unit: PostgresUnit) -> None:
+        """Keep what a unit did, which has ended."""
+        self._is_used = self._is_used or bool(unit.later or unit.moves)
+        self._later.extend(unit.later)
+        self.notice = max(self.notice, unit.notice)
+        for move in unit.moves:
+            _, _, _, _, _, amount, total_us = self._moves.get(move.key, move._replace(amount=0, total_us=0))
+            self._moves[move.key] = move._replace(amount=move.amount + amount, total_us=move.total_us + total_us)
+
+    def commit(self) -> bool:
+        """Send what waits, and commit; whether that came about."""
+        if self.broken:
+            return False
+        if not self._is_used:
+            return True
+        if self._beginning.lock is None:
+            # Nobody waits for the end of who only reads, nor does anything depend on it.
+            self._pipeline.send(_COMMIT)
+            self._pipeline.leave()
+            return True
+        # In order, as all have them who may add to the same ones.
+        moves = sorted(self._moves.values())
+        for start in range(0, len(moves), _COUNTERS_AT_ONCE):
+            some = moves[start : start + _COUNTERS_AT_ONCE]
+            compiled = moving(len(some)).postgresql
+            self._later.append((compiled.sql, self.values(compiled.bind(moved(some, self._slot)))))
+        return self.ask([[(_COMMIT, ())]])[0].command_status == _COMMIT.encode()
+
+    def _find_place(self, sent: Sequence[Sent], results: Sequence[PGresult]) -> None:
+        for (sql, _), result in zip(sent, results, strict=True):
+            if sql == self._beginning.place:
+                [row] = self.rows(result)
+                self._place = _Place(*row)
+
+
+class PostgresUnit:
+    """A unit of work in a transaction, which may be that of other units, too.
+
+    Statements without an answer wait for the next one that has one, or for the commit, and travel with it: what a unit
+    costs is mostly its round trips.
+
+    Attributes:
+        has_written: Changes of it were sent, which only the end of its transaction undoes.
+        later: What waits to be sent.
+        moves: How far it moves counters.
+        notice: What it wants the listeners to be told.
+    """
+
+    __slots__ = ("_ask", "_has_changes", "_transaction", "has_written", "later", "moves", "notice")
+    dialect = "postgresql"
+
+    def __init__(self, transaction: Transaction, ask: Callable[[Sequence[Sent]], PGresult] | None = None) -> None:
+        """Make it.
+
+        Args:
+            transaction: Its transaction.
+            ask: Sends statements, and answers with the result of the last one; the transaction's own way for null.
+        """
+        self._transaction = transaction
+        self._ask = ask or transaction.ask_alone
+        self._has_changes = False
+        self.has_written = False
+        self.later: list[Sent] = []
+        self.moves: list[CounterMove] = []
+        self.notice = 0
+
+    @property
+    def seal(self) -> Seal:
+        """See `Unit`."""
+        return self._transaction.seal
+
+    @property
+    def settled(self) -> int:
+        """See `Unit`."""
+        self._find_place()
+        return self._transaction.settled()
+
+    def be_alone(self) -> None:
+        """See `Unit`."""
+        if not self._transaction.is_alone:
+            raise RunAlone
+
+    def lock(self, name: str) -> None:
+        """See `Unit`."""
+        number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
+        self.later.append((_NAMED, self._transaction.values((number,))))
+
+    def take_seq(self) -> int | None:
+        """See `Unit`."""
+        self._find_place()
+        return self._transaction.take_seq()
+
+    def count(self, moves: Sequence[CounterMove]) -> None:
+        """See `Unit`."""
+        self.moves.extend(moves)
 
     def execute(self, statement: Statement, **params: Any) -> int:
         """See `Unit`."""
@@ -226,97 +336,34 @@ class PostgresUnit:
 
     def all(self, statement: Statement, **params: Any) -> list[Row]:
         """See `Unit`."""
-        return self._pipeline.rows(self._run(statement, params))
+        return self._transaction.rows(self._run(statement, params))
 
     def on_commit(self, notice: int) -> None:
         """See `Unit`."""
         self.notice = max(self.notice, notice)
 
-    def begin_part(self) -> None:
-        """Have what comes be undone by itself where it has to be."""
-        self._part = _Part(len(self._later), self._events, self.notice)
-
-    def keep_part(self) -> None:
-        """Keep what came since `begin_part`."""
-        if self._part is not None and self._part.is_guarded:
-            self._later.append((_RELEASE, ()))
-        self._part = None
-
-    def undo_part(self) -> None:
-        """Undo what came since `begin_part`, without which nothing was lost."""
-        part, self._part = self._part, None
-        if part is None:
-            return
-        self._events, self.notice = part.events, part.notice
-        del self._later[part.start :]
-        if part.is_guarded:
-            self._later.extend(((_UNDO, ()), (_RELEASE, ())))
-
-    def commit(self) -> bool:
-        """Send what waits, and commit; whether that came about."""
-        if self._beginning.lock is None:
-            # Nobody waits for the end of who only reads, nor does anything depend on it.
-            self._pipeline.send(_COMMIT)
-            self._pipeline.leave()
-            return True
-        return not self.broken and self._ask(_COMMIT).command_status == _COMMIT.encode()
-
     def end(self) -> None:
-        """Make the unit useless: its transaction is over."""
-        del self._pipeline
+        """Make the unit useless: it is over."""
+        del self._transaction
 
-    @property
-    def _is_alone(self) -> bool:
-        return self._beginning.lock != BESIDE_OTHERS.lock
-
-    def _standing(self) -> _Place:
-        sql = self._beginning.place
-        if self._place is None and sql is not None:
-            if (sql, ()) not in self._later:
-                self._later.append((sql, ()))
-            self._flush()
-        return self._place or _NOWHERE
+    def _find_place(self) -> None:
+        asked = self._transaction.place_asked()
+        if asked is not None:
+            self._send(asked)
 
     def _run(self, statement: Statement, params: dict[str, Any]) -> PGresult:
         compiled = statement.postgresql
-        if self._part is not None and not statement.is_question:
-            self._part.has_changes = True
-        return self._ask(compiled.sql, compiled.bind(params))
+        self._has_changes |= not statement.is_question
+        return self._send([(compiled.sql, self._transaction.values(compiled.bind(params)))])
 
     def _put(self, sql: LiteralString, params: Sequence[Any]) -> None:
-        if self._part is not None:
-            self._part.has_changes = True
-        self._later.append((sql, self._pipeline.values(params)))
+        self._has_changes = True
+        self.later.append((sql, self._transaction.values(params)))
 
-    def _ask(self, sql: LiteralString, params: Sequence[Any] = ()) -> PGresult:
-        self._later.append((sql, self._pipeline.values(params) if params else ()))
-        return self._flush()
-
-    def _flush(self) -> PGresult:
-        """Send what waits; the result of the last of it."""
-        part = self._part
-        if part is not None:
-            if not part.is_guarded and part.has_changes:
-                self._later.insert(part.start, (_GUARD, ()))
-                part.is_guarded = True
-            part.start = 0
-        later, self._later = self._later, []
-        # Until all of it has come about, an error may be another part's, and what was sent may have been in vain.
-        self.broken = True
-        for one in later:
-            self._pipeline.send(*one)
-        results = self._pipeline.receive()
-        self.broken = False
-        if self._place is None:
-            self._find_place(later, results)
-        return results[-1]
-
-    def _find_place(self, sent: Sequence[tuple[LiteralString, Values]], results: Sequence[PGresult]) -> None:
-        # Before the results of what was sent may come that of an earlier transaction's end.
-        for (sql, _), result in zip(reversed(sent), reversed(results), strict=False):
-            if sql == self._beginning.place:
-                [row] = self._pipeline.rows(result)
-                self._place = _Place(*row)
+    def _send(self, asked: Sequence[Sent]) -> PGresult:
+        waiting, self.later = self.later, []
+        self.has_written = self._has_changes
+        return self._ask([*waiting, *asked])
 
 
 def find_slot(pipeline: Pipeline) -> int:

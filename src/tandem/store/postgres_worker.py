@@ -11,11 +11,13 @@ import psycopg
 
 from tandem.errors import Unavailable
 from tandem.store.base import HIDDEN_ERROR, RunAgain, RunAlone, StoreError, StoreStatistics, outcome_unknown
+from tandem.store.jobs import Intake
 from tandem.store.pipeline import Pipeline
-from tandem.store.postgres_unit import RUN_AGAIN, Beginning, PostgresUnit, find_slot, translated
+from tandem.store.postgres_unit import RUN_AGAIN, Beginning, PostgresUnit, Transaction, find_slot, translated
+from tandem.store.side_by_side import SideBySide
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tandem.store.connector import Connector
     from tandem.store.event import Seal
@@ -26,8 +28,9 @@ ATTEMPTS: Final = 8
 _BESIDE_OTHERS: Final = 3
 """Times that it is run beside others; then nobody else may write, so that nobody can be in its way."""
 _BACKOFF_SECONDS: Final = 0.005
-_TOGETHER_MOST: Final = 31
-"""Further units that a transaction takes in with the first: not so many that those who wait for its rows wait long."""
+_TOGETHER_MOST: Final = 32
+_TOGETHER_SECONDS: Final = 0.010
+"""A transaction takes in so many units, for so long: not so many that those who wait for its rows wait long."""
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +88,7 @@ class PostgresWorker:
     def run(self) -> None:
         """Serve the inbox until it is closed; the body of the thread."""
         while (job := self._inbox.get()) is not None:
-            self._serve_with_waiting(job)
+            self._serve_first(job)
             # While the next one is awaited nothing is kept of what was answered.
             del job
         self._drop()
@@ -94,44 +97,31 @@ class PostgresWorker:
         """What was done so far."""
         return StoreStatistics(self._units, self._commits, self._failed, self._dropped, self._repeated)
 
-    def _serve_with_waiting(self, first: Job) -> None:
-        taken = [first, *self._waiting(first)]
-        jobs = [job for job in taken if not job.answer.cancelled()]
-        self._dropped += len(taken) - len(jobs)
-        for job in self._serve_together(jobs) if len(jobs) > 1 else jobs:
-            self._serve(job)
+    def _serve_first(self, first: Job) -> None:
+        if first.answer.cancelled():
+            self._dropped += 1
+        elif first.works_on:
+            self._serve_together(first)
+        else:
+            self._serve(first)
 
-    def _waiting(self, first: Job) -> Iterator[Job]:
-        """The jobs that wait, up to one that has to be alone."""
-        job = first
-        for _ in range(_TOGETHER_MOST):
-            waiting = self._inbox.take() if job.beside_others else None
-            if waiting is None:
-                return
-            yield waiting
-            job = waiting
-
-    def _serve_together(self, jobs: list[Job]) -> list[Job]:
-        """Run several jobs in one transaction, each as if by itself; those that have to be run by themselves."""
-        done: list[Job] = []
-        left: list[Job] = []
-
-        def run(unit: PostgresUnit) -> None:
-            for job in jobs:
-                (done if _run_part(job, unit) else left).append(job)
-
+    def _serve_together(self, first: Job) -> None:
+        """Run a job and those that wait or come meanwhile in one transaction, and by themselves what cannot be."""
+        intake = Intake(self._inbox, first, most=_TOGETHER_MOST, seconds=_TOGETHER_SECONDS)
+        batch = SideBySide(intake)
         notice = 0
         try:
-            notice = self._attempt(run, self._beside_others)
+            notice = self._attempt(batch.run, self._beside_others)
         except _LostInCommit as exc:
-            for job in done:
-                job.result, job.error = None, _unknown(exc)
+            for job in batch.done:
+                job.error = job.error or _unknown(exc)
         except BaseException:  # noqa: BLE001 - whose fault it is comes out when each is run by itself
-            for job in done:
-                job.result = job.error = None
-            return jobs
-        self._answer(done, notice)
-        return left
+            batch.undo()
+            self._repeated += len(batch.left)
+        self._dropped += intake.dropped
+        self._answer(batch.done, notice)
+        for job in batch.left:
+            self._serve(job)
 
     def _serve(self, job: Job) -> None:
         notice = 0
@@ -155,16 +145,21 @@ class PostgresWorker:
     def _persist(self, job: Job) -> int:
         """Run the job as often as it takes; the notice of the run that was committed."""
 
-        def run(unit: PostgresUnit) -> None:
-            job.result = job.fn(unit)
+        def run(transaction: Transaction) -> None:
+            unit = PostgresUnit(transaction)
+            try:
+                job.result = job.fn(unit)
+                transaction.keep(unit)
+            finally:
+                unit.end()
 
         lost = False
         for attempt in range(1, ATTEMPTS + 1):
-            beside_others = job.beside_others and attempt <= _BESIDE_OTHERS
+            beside_others = job.works_on and attempt <= _BESIDE_OTHERS
             try:
                 return self._attempt(run, self._beside_others if beside_others else self._alone)
             except RunAlone:
-                job.beside_others = False
+                job.works_on = ()
                 continue
             except _RunAgain as exc:
                 if attempt == ATTEMPTS:
@@ -178,13 +173,13 @@ class PostgresWorker:
             self._repeated += 1
         raise AssertionError
 
-    def _attempt(self, run: Callable[[PostgresUnit], None], beginning: Beginning) -> int:
-        pipeline, unit = self._begin(beginning)
+    def _attempt(self, run: Callable[[Transaction], None], beginning: Beginning) -> int:
+        pipeline, transaction = self._begin(beginning)
         committing = False
         try:
-            run(unit)
+            run(transaction)
             committing = True
-            if not unit.commit():
+            if not transaction.commit():
                 raise StoreError(HIDDEN_ERROR)
         except BaseException as exc:
             lost = not self._rolled_back(pipeline)
@@ -198,16 +193,14 @@ class PostgresWorker:
                 if lost:
                     raise _ConnectionLost(str(exc)) from exc
             raise
-        finally:
-            unit.end()
-        return unit.notice
+        return transaction.notice
 
-    def _begin(self, beginning: Beginning) -> tuple[Pipeline, PostgresUnit]:
+    def _begin(self, beginning: Beginning) -> tuple[Pipeline, Transaction]:
         if self._pipeline is None:
             self._pipeline = Pipeline(self._connector.connect())
             self._slot = find_slot(self._pipeline) if beginning.lock is not None else 0
-        unit = PostgresUnit(self._pipeline, beginning, self._seal, self._horizon.place, self._slot)
-        return self._pipeline, unit
+        transaction = Transaction(self._pipeline, beginning, self._seal, self._horizon.place, self._slot)
+        return self._pipeline, transaction
 
     def _rolled_back(self, pipeline: Pipeline) -> bool:
         """End the transaction, if there is one; whether the connection still lives."""
@@ -230,23 +223,3 @@ def _unknown(cause: _LostInCommit) -> Unavailable:
     answer = outcome_unknown("The connection to PostgreSQL was lost during the commit")
     answer.__cause__ = cause.__cause__
     return answer
-
-
-def _run_part(job: Job, unit: PostgresUnit) -> bool:
-    """Run a job as one of several in a transaction; false if it has to be run by itself."""
-    if not job.beside_others:
-        return False
-    unit.begin_part()
-    try:
-        job.result = job.fn(unit)
-    except BaseException as exc:
-        if unit.broken:
-            raise
-        unit.undo_part()
-        if isinstance(exc, RunAgain):
-            job.beside_others = not isinstance(exc, RunAlone)
-            return False
-        job.error = translated(exc)
-    else:
-        unit.keep_part()
-    return True

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tandem.errors import Unavailable
 from tandem.store.base import Conflict, Row
+from tandem.store.counters import moved, moving
 from tandem.store.event import FOREVER, Seal, unkeyed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tandem.store.event import CounterMove
     from tandem.store.statement import Statement
 
 _PRIMARY_CODE: Final = 0xFF
@@ -41,7 +45,6 @@ class SqliteUnit:
 
     __slots__ = ("_cursor", "_seal", "broken", "notice")
     dialect = "sqlite"
-    slot = 0
     settled = FOREVER
 
     def __init__(self, cursor: sqlite3.Cursor, seal: Seal = unkeyed) -> None:
@@ -68,6 +71,11 @@ class SqliteUnit:
     def execute(self, statement: Statement, **params: Any) -> int:
         """See `Unit`."""
         return self._run(statement, params).rowcount
+
+    def count(self, moves: Sequence[CounterMove]) -> None:
+        """See `Unit`."""
+        if moves:
+            self._run(moving(len(moves)), moved(moves, slot=0))
 
     def put(self, statement: Statement, **params: Any) -> None:
         """See `Unit`."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-import time
 from typing import TYPE_CHECKING, Final
 
 from tandem.errors import Unavailable
 from tandem.store.base import HIDDEN_ERROR, StoreError, StoreStatistics, outcome_unknown
+from tandem.store.jobs import Intake
 from tandem.store.sqlite_unit import SqliteUnit, is_busy, is_disk_error, translated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tandem.store.event import Seal
     from tandem.store.jobs import Completions, Job, WorkQueue
@@ -93,9 +93,10 @@ class Writer:
 
     def _serve(self, first: Job) -> None:
         batch = _Batch()
+        intake = Intake(self._inbox, first, most=UNITS_A_COMMIT, seconds=COMMIT_AFTER_SECONDS)
         committing = False
         try:
-            for job in self._arriving(first):
+            while (job := intake.take()) is not None:
                 batch.jobs.append(job)
                 self._attempt(job, batch)
             if batch.kept and self._connection is not None:
@@ -109,23 +110,9 @@ class Writer:
             # Whatever it is, those who wait must hear of it, and the thread must live.
             _log.exception("the writer failed")
             self._fail(batch, exc)
+        self._dropped += intake.dropped
         self._failed += len(batch.jobs) - len(batch.kept)
         self._delivery.deliver(batch.jobs, batch.notice)
-
-    def _arriving(self, first: Job) -> Iterator[Job]:
-        """The first job and those that come while it and they are being run, within bounds."""
-        until = time.monotonic() + COMMIT_AFTER_SECONDS
-        job: Job | None = first
-        taken = 0
-        while job is not None:
-            taken += 1
-            if job.answer.cancelled():
-                self._dropped += 1
-            else:
-                yield job
-            # A job that is taken out of the inbox here is one that has to be answered.
-            full = taken == UNITS_A_COMMIT or time.monotonic() >= until
-            job = None if full else self._inbox.take()
 
     def _attempt(self, job: Job, batch: _Batch) -> None:
         if trouble := self._trouble():

@@ -170,7 +170,7 @@ class Sender:
             event = await services.store.read(lambda unit: queries.find_event(unit, delivery.seq))
             reply = await send(services, webhook, rules.message(webhook, event))
             tried = self._tried(delivery, reply)
-            await services.store.write(lambda unit: queries.record(unit, tried), beside_others=True)
+            await services.store.write(lambda unit: queries.record(unit, tried), works_on=(tried.webhook_id,))
             if tried.state == "failed":
                 _log.error("gave up an event for a webhook", extra={"webhook": webhook.id, "seq": delivery.seq})
         except Exception:  # noqa: BLE001 - one delivery must not end the others; it is tried again
