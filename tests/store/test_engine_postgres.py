@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import bindparam, select, text
 
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 from tandem.store.engine import REREAD, Statement, Store, make_store
-from tests.store.notes import SCHEMA, SEE, SEEN, WAIT_SECONDS, add, ids, present, together
+from tests.store.notes import SCHEMA, SEE, SEEN, WAIT_SECONDS, add, ids, notes, present, together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
+LOCKED = Statement(select(notes.c.seen).where(notes.c.id == bindparam("id")).with_for_update())
 MY_PID = Statement(text("SELECT pg_backend_pid()"))
 
 
@@ -237,6 +238,33 @@ async def test_several_units_whose_connection_breaks_before_the_commit_are_run_a
 
     assert await together(store, add("a"), cuts, add("c")) == ["a", "b", "c"]
     assert await store.read(ids) == ["a", "b", "c"]
+
+
+async def test_a_unit_that_waits_for_a_row_holds_up_none_that_it_would_share_a_transaction_with(
+    nodes: Callable[[int], Store], postgres_url: str
+) -> None:
+    store = nodes(2)
+    for key in "ab":
+        await store.write(add(key))
+
+    def locks_and_sees(key: str) -> Callable[[Unit], Any]:
+        def unit(unit: Unit) -> Any:
+            row = unit.one_or_none(LOCKED, id=key)
+            unit.put(SEE, key=key)
+            return row
+
+        return unit
+
+    with psycopg.connect(postgres_url) as other:
+        other.execute("SELECT id FROM notes WHERE id = 'a' FOR UPDATE")
+        both = asyncio.create_task(together(store, locks_and_sees("a"), locks_and_sees("b")))
+        async with asyncio.timeout(WAIT_SECONDS):
+            while await store.read(lambda unit: unit.one_or_none(SEEN, id="b")) != (1,):  # noqa: ASYNC110 - only the database knows
+                await asyncio.sleep(0.01)
+        assert not both.done()
+        other.rollback()
+        assert await both == [(0,), (0,)]
+    assert await store.read(lambda unit: unit.one_or_none(SEEN, id="a")) == (1,)
 
 
 async def test_units_that_wait_for_each_other_in_a_circle_both_succeed(nodes: Callable[[], Store]) -> None:

@@ -94,7 +94,7 @@ def find_by_review(unit: Unit, review_id: str) -> Handoff | None:
 def lock_of_review(unit: Unit, review_id: str) -> None:
     """Lock the cycle that a review belongs to, before the review itself; SQLite has one writer and no locks of rows."""
     if unit.dialect == "postgresql":
-        unit.all(_lock_of_review, review_id=review_id)
+        unit.put(_lock_of_review, review_id=review_id)
 
 
 def start(unit: Unit, cycle: Cycle, *, actor: str, data: Mapping[str, Any]) -> Cycle:

@@ -19,7 +19,7 @@ from tandem.store.event import Seal, unkeyed
 from tandem.store.jobs import Completions, Job, WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from tandem.store.event import CounterMove
@@ -168,7 +168,7 @@ class Store(ABC):
         self._opened = False
         self._closed = False
 
-    async def write(self, fn: Callable[[Unit], T], *, works_on: Collection[str] = ()) -> T:
+    async def write(self, fn: Callable[[Unit], T], *, works_on: tuple[str, ...] = ()) -> T:
         """Run `fn` in a transaction; when this returns, it is committed.
 
         With the names of what it works on, such as a review's id, others may write at the same time that say so too:
@@ -194,7 +194,7 @@ class Store(ABC):
         """
         return await self._done(fn, self._reads, "store.read")
 
-    async def _done(self, fn: Callable[[Unit], T], inbox: WorkQueue, name: str, works_on: Collection[str] = ()) -> T:
+    async def _done(self, fn: Callable[[Unit], T], inbox: WorkQueue, name: str, works_on: tuple[str, ...] = ()) -> T:
         job = Job(fn, asyncio.get_running_loop(), works_on)
         answer: T
         if self.span is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tandem.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Iterable
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class Job:
         self,
         fn: Callable[[Any], Any],
         loop: asyncio.AbstractEventLoop | None,
-        works_on: Collection[str] = (),
+        works_on: tuple[str, ...] = (),
     ) -> None:
         self.fn = fn
         self.works_on = works_on

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple, TypeAli
 import psycopg
 
 from tandem.errors import InvalidInput, TooLarge, Unavailable
-from tandem.store.base import Conflict, Row, RunAlone
+from tandem.store.base import Conflict, Row, RunAgain, RunAlone
 from tandem.store.counters import moved, moving
 from tandem.store.event import FOREVER, MOST_EVENTS, Seal, place_before, unkeyed
 
@@ -56,6 +56,7 @@ _LOCK: Final = "SELECT pg_advisory_xact_lock(128017194837614)"
 _SHARED: Final = "SELECT pg_advisory_xact_lock_shared(128017194837614)"
 _NAMED: Final = "SELECT pg_advisory_xact_lock($1::bigint)"
 _COMMIT: Final = "COMMIT"
+_LOCKING: Final = " FOR UPDATE"
 _WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 ALONE: Final = Beginning(_WRITE, _LOCK, f"{_PLACE}, {_ID}")
 BESIDE_OTHERS: Final = Beginning(_WRITE, _SHARED, f"{_PLACE}, {_ID}")
@@ -266,7 +267,7 @@ class PostgresUnit:
         notice: What it wants the listeners to be told.
     """
 
-    __slots__ = ("_ask", "_has_changes", "_transaction", "has_written", "later", "moves", "notice")
+    __slots__ = ("_ask", "_has_changes", "_may_wait", "_transaction", "has_written", "later", "moves", "notice")
     dialect = "postgresql"
 
     def __init__(self, transaction: Transaction, ask: Callable[[Sequence[Sent]], PGresult] | None = None) -> None:
@@ -274,9 +275,12 @@ class PostgresUnit:
 
         Args:
             transaction: Its transaction.
-            ask: Sends statements, and answers with the result of the last one; the transaction's own way for null.
+            ask: Sends statements, and answers with the result of the last one; null for the transaction's own way. Who
+                gives another shares the transaction, and must not wait for a row that another transaction has locked:
+                those may wait in turn for a row of one that it shares it with.
         """
         self._transaction = transaction
+        self._may_wait = ask is None
         self._ask = ask or transaction.ask_alone
         self._has_changes = False
         self.has_written = False
@@ -316,7 +320,7 @@ class PostgresUnit:
 
     def execute(self, statement: Statement, **params: Any) -> int:
         """See `Unit`."""
-        return self._run(statement, params).command_tuples or 0
+        return self._run(statement.postgresql.sql, statement, params).command_tuples or 0
 
     def put(self, statement: Statement, **params: Any) -> None:
         """See `Unit`."""
@@ -335,8 +339,19 @@ class PostgresUnit:
         return rows[0] if rows else None
 
     def all(self, statement: Statement, **params: Any) -> list[Row]:
-        """See `Unit`."""
-        return self._transaction.rows(self._run(statement, params))
+        """See `Unit`.
+
+        Raises:
+            RunAgain: Another transaction holds a row that is to be locked, and this one must not wait for it.
+        """
+        sql = statement.postgresql.sql
+        unlocked = sql.removesuffix(_LOCKING)
+        if self._may_wait or unlocked == sql:
+            return self._transaction.rows(self._run(sql, statement, params))
+        rows = self._transaction.rows(self._run(f"{sql} SKIP LOCKED", statement, params))
+        if not rows and self._run(unlocked, statement, params).ntuples:
+            raise RunAgain("another transaction holds the row")
+        return rows
 
     def on_commit(self, notice: int) -> None:
         """See `Unit`."""
@@ -351,10 +366,9 @@ class PostgresUnit:
         if asked is not None:
             self._send(asked)
 
-    def _run(self, statement: Statement, params: dict[str, Any]) -> PGresult:
-        compiled = statement.postgresql
+    def _run(self, sql: LiteralString, statement: Statement, params: dict[str, Any]) -> PGresult:
         self._has_changes |= not statement.is_question
-        return self._send([(compiled.sql, self._transaction.values(compiled.bind(params)))])
+        return self._send([(sql, self._transaction.values(statement.postgresql.bind(params)))])
 
     def _put(self, sql: LiteralString, params: Sequence[Any]) -> None:
         self._has_changes = True
