@@ -34,6 +34,7 @@ class SideBySide:
         self._intake = intake
         self._taken: list[Job] = []
         self._waiting: list[Job] = []
+        self._parts: list[_Part] = []
         self._asking: list[_Part] = []
 
     def run(self, transaction: Transaction) -> None:
@@ -50,8 +51,8 @@ class SideBySide:
 
     def undo(self) -> None:
         """Have all of them be run by themselves, as their transaction came to nothing."""
-        # Dropped, they end where they stand.
-        self._asking = []
+        for part in self._parts:
+            part.end()
         self.done = []
         self.left = self._taken
         for job in self.left:
@@ -68,7 +69,9 @@ class SideBySide:
             elif any(name in other.works_on for other in before for name in job.works_on):
                 self._waiting.append(job)
             else:
-                self._go_on(_Part(job, transaction))
+                part = _Part(job, transaction)
+                self._parts.append(part)
+                self._go_on(part)
         return bool(self._asking)
 
     def _arriving(self) -> list[Job]:
@@ -97,12 +100,14 @@ class _Part:
         is_to_be_repeated: It came to nothing, but may well succeed by itself.
     """
 
-    __slots__ = ("_greenlet", "_transaction", "_unit", "asked", "is_to_be_repeated", "job")
+    __slots__ = ("_error", "_greenlet", "_result", "_transaction", "_unit", "asked", "is_to_be_repeated", "job")
 
     def __init__(self, job: Job, transaction: Transaction) -> None:
         self.job = job
         self.asked: Sequence[Sent] = ()
         self.is_to_be_repeated = False
+        self._result: Any = None
+        self._error: BaseException | None = None
         self._transaction = transaction
         # To ask is to switch back to the greenlet in which all of them are started.
         self._unit = PostgresUnit(transaction, getcurrent().switch)
@@ -121,20 +126,24 @@ class _Part:
         self._end()
         return False
 
+    def end(self) -> None:
+        """End it where it stands still, if it does: what it held would never be freed. Its job hears nothing of it."""
+        if self._greenlet:
+            self._greenlet.throw()
+
     def _run(self) -> None:
-        job = self.job
         try:
-            job.result = job.fn(self._unit)
+            self._result = self.job.fn(self._unit)
         except BaseException as exc:  # noqa: BLE001 - it belongs to the caller, who gets it
-            job.error = exc
+            self._error = exc
 
     def _end(self) -> None:
-        unit, error = self._unit, self.job.error
+        unit, error = self._unit, self._error
         if error is None:
             self._transaction.keep(unit)
+            self.job.result = self._result
         elif isinstance(error, RunAgain):
             self.is_to_be_repeated = True
-            self.job.error = None
             if isinstance(error, RunAlone):
                 self.job.works_on = ()
         else:
