@@ -98,7 +98,7 @@ class Unit(Protocol):
         ...
 
     def count(self, moves: Sequence[CounterMove]) -> None:
-        """Move counters, at the latest with the commit; no counter may be among them twice."""
+        """Move counters, none twice; of units that work beside others, those who read them see it after the commit."""
         ...
 
     def execute(self, statement: Statement, **params: Any) -> int:

@@ -228,6 +228,11 @@ class Transaction:
             _, _, _, _, _, amount, total_us = self._moves.get(move.key, move._replace(amount=0, total_us=0))
             self._moves[move.key] = move._replace(amount=move.amount + amount, total_us=move.total_us + total_us)
 
+    def counting(self, moves: Sequence[CounterMove]) -> Sent:
+        """What moves counters, of which there are a few."""
+        compiled = moving(len(moves)).postgresql
+        return compiled.sql, self.values(compiled.bind(moved(moves, self._slot)))
+
     def commit(self) -> bool:
         """Send what waits, and commit; whether that came about."""
         if self.broken:
@@ -242,9 +247,7 @@ class Transaction:
         # In order, as all have them who may add to the same ones.
         moves = sorted(self._moves.values())
         for start in range(0, len(moves), _COUNTERS_AT_ONCE):
-            some = moves[start : start + _COUNTERS_AT_ONCE]
-            compiled = moving(len(some)).postgresql
-            self._later.append((compiled.sql, self.values(compiled.bind(moved(some, self._slot)))))
+            self._later.append(self.counting(moves[start : start + _COUNTERS_AT_ONCE]))
         return self.ask([[(_COMMIT, ())]])[0].command_status == _COMMIT.encode()
 
     def _find_place(self, sent: Sequence[Sent], results: Sequence[PGresult]) -> None:
@@ -316,7 +319,11 @@ class PostgresUnit:
 
     def count(self, moves: Sequence[CounterMove]) -> None:
         """See `Unit`."""
-        self.moves.extend(moves)
+        if not self._may_wait:
+            self.moves.extend(moves)
+        elif moves:
+            self._has_changes = True
+            self.later.append(self._transaction.counting(moves))
 
     def execute(self, statement: Statement, **params: Any) -> int:
         """See `Unit`."""
