@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from tests.broker import BrokerProcess
 from tests.commandline import Ended
 from tests.repository.gating import Gated, gate_on, new_repository
+from tests.stranger import listening
 
 CHANGED = {"a.txt": "one\n2\nthree\n"}
 HINTS = ("TANDEM_TOKEN", "tandem token create")
@@ -60,6 +62,42 @@ def test_the_owners_commits_are_judged_also_after_a_restart(gated: Gated) -> Non
     # The environment says where the data is only to commands; the hook knows by itself.
     gated.stage({"b.txt": "alpha\n"})
     assert "not approved" in gated.refused("commit", "-m", "More", TANDEM_DATA_DIR="/nowhere")
+
+
+def test_p7_each_of_several_brokers_judges_by_the_token_that_it_left_and_gets_no_other(
+    postgres_url: str, tmp_path: Path, config_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert config_dir.is_dir()
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+    first, second = (BrokerProcess(folder, auth="token", database_url=postgres_url) for folder in folders)
+    with first, second, monkeypatch.context() as owner:
+        owner.setenv("TANDEM_DATA_DIR", str(first.data_dir))
+        gated = gate_on(first, new_repository(tmp_path / "repository"))
+        both = f"{first.url},{second.url}"
+        switched = gated.tandem("gate", "on", "--yes", "--broker", both, TANDEM_BROKER=both)
+        assert switched.status == 0, switched.stderr
+        owner.setenv("TANDEM_DATA_DIR", "/nowhere")
+        at_second = replace(gated, broker=second)
+        gated.stage(CHANGED)
+        reviews = [put_up(gated)]
+        gated.git("commit", "--quiet", "-m", "Change it")
+        first.stop()
+        gated.stage({"b.txt": "alpha\n"})
+        assert "not approved" in gated.refused("commit", "-m", "More")
+        reviews.append(put_up(at_second))
+        second.stop()
+        second.start()
+        gated.git("commit", "--quiet", "-m", "More")
+        assert [gated.trailers(revision=name) for name in ("HEAD~", "HEAD")] == [[one] for one in reviews]
+        gated.stage({"b.txt": "beta\n"})
+        with listening(lambda _said: b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n") as (port, told):
+            file = gated.root / ".git/tandem/gate.json"
+            file.write_text(file.read_text("utf-8").replace(first.url, f"http://127.0.0.1:{port}"), "utf-8")
+            assert "not approved" in gated.refused("commit", "-m", "Again")
+        assert told
+        assert not [said for said in told if b"uthorization" in said or b"/api/" in said]
 
 
 def test_a_colleagues_commits_are_judged_by_their_token(gated: Gated) -> None:

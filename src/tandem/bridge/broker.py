@@ -158,7 +158,7 @@ class BrokerLocator:
         found = self._location = locate(self._stated_url, self._folder)
         if found.url is None:
             return None
-        return HttpClient(*targets(found.url), credentials=Credentials(found), owner_dir=found.owner_dir)
+        return HttpClient(*targets(found.url), credentials=Credentials(found), owner_dirs=found.owner_dirs)
 
     def _start_if_due(self, options: Sequence[str]) -> None:
         if self._starting is not None:

@@ -4,6 +4,7 @@ TANDEM_TOKEN   the caller's own token; it goes to whichever broker they call
 
 A broker that asks for tokens leaves its owner's beside its URL, in its data folder, which only the owner can read.
 That one is for requests to exactly this URL. It is void after the next start, so it is read again when it is refused.
+Of several brokers each has its own.
 """
 
 from __future__ import annotations
@@ -81,48 +82,46 @@ def headers(token: str | None) -> dict[str, str]:
 
 
 class Credentials:
-    """The token for one broker. Safe to share between threads."""
+    """The token for a broker, or those for several. Safe to share between threads."""
 
     def __init__(self, broker: BrokerLocation) -> None:
         """Nothing is read yet but the environment.
 
         Args:
-            broker: Where the requests go; its data folder may hold the token.
+            broker: Where the requests go; its data folders may hold tokens.
 
         Raises:
             NoToken: `TANDEM_TOKEN` holds something else.
         """
-        self._url = (broker.url or "").rstrip("/")
-        self._data_dir = broker.data_dir
-        self._token = stated_token()
-        self._is_settled = self._token is not None
-        self._was_read = False
+        self._data_dirs = broker.data_dirs
+        self._stated = stated_token()
+        self._left: dict[str, str | None] = {}
 
-    def token(self) -> str | None:
-        """The token to send; null if there is none for this broker."""
-        if not (self._is_settled or self._was_read):
-            self._read()
-        return self._token
+    def token(self, url: str) -> str | None:
+        """The token to send to an address; null if there is none for the broker there."""
+        if self._stated is None and url not in self._left:
+            self._read(url)
+        return self._stated or self._left[url]
 
-    def renewed(self, refused: str | None) -> bool:
-        """Whether there is another token now than the one that was refused.
+    def renewed(self, url: str, refused: str | None) -> bool:
+        """Whether there is another token now than the one that was refused at an address.
 
         Where a broker has left one before and leaves none now, it is just starting: that is waited for, some seconds.
         """
-        if self._is_settled:
+        if self._stated is not None:
             return False
         deadline = time.monotonic() + _STARTING_SECONDS
         # A broker answers as soon as it can, and is published a moment later.
-        while not self._read() and refused is not None and time.monotonic() < deadline:
+        while not self._read(url) and refused is not None and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
-        return self._token is not None and self._token != refused
+        return self._left[url] not in (None, refused)
 
-    def _read(self) -> bool:
-        """Look what is there now; says whether any broker is published."""
-        found = published(self._data_dir)
-        self._token = found.token if found is not None and found.url.rstrip("/") == self._url else None
-        self._was_read = True
-        return found is not None
+    def _read(self, url: str) -> bool:
+        """Look what is there now; says whether there may be no more soon."""
+        found = [one for one in map(published, self._data_dirs) if one is not None]
+        own = [one.token for one in found if one.url.rstrip("/") == url]
+        self._left[url] = own[0] if own else None
+        return bool(own) or len(found) == len(self._data_dirs)
 
 
 def _is_sendable(token: str) -> bool:

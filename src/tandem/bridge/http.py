@@ -26,7 +26,7 @@ from tandem.bridge.credentials import headers as bearing
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from tandem.bridge.credentials import Credentials
@@ -319,8 +319,8 @@ class HttpClient:
             that it serves nobody now. A request goes to another one by itself only if it has not been sent.
         silence_seconds: How long it may be silent.
         credentials: The token that goes with each; null for requests that need none.
-        owner_dir: The data folder with whose secret the other side has to prove first that it is this user's broker;
-            null for one that need not.
+        owner_dirs: The data folders with one of whose secrets the other side has to prove first that it is this user's
+            broker; none for one that need not.
     """
 
     def __init__(
@@ -328,11 +328,11 @@ class HttpClient:
         *targets: Target,
         silence_seconds: float = SILENCE_SECONDS,
         credentials: Credentials | None = None,
-        owner_dir: str | None = None,
+        owner_dirs: Sequence[str] = (),
     ) -> None:
         self.targets = targets
         self._at = 0
-        self._owner_dir = owner_dir
+        self._owner_dirs = owner_dirs
         self._silence_seconds = silence_seconds
         self._credentials = credentials
         self._lock = _thread.allocate_lock()
@@ -389,18 +389,16 @@ class HttpClient:
     def _admitted(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str], exchange: Exchange
     ) -> HttpResponse:
-        if self._credentials is None:
-            return self._once(method, path, body, headers, exchange)
-        token = self._credentials.token()
-        answer = self._once(method, path, body, {**headers, **bearing(token)}, exchange)
-        if answer.status != REFUSED_STATUS or not self._credentials.renewed(token):
+        answer, url, token = self._once(method, path, body, headers, exchange)
+        if self._credentials is None or answer.status != REFUSED_STATUS or not self._credentials.renewed(url, token):
             return answer
         answer.close()
-        return self._once(method, path, body, {**headers, **bearing(self._credentials.token())}, exchange)
+        return self._once(method, path, body, headers, exchange)[0]
 
     def _once(
         self, method: str, path: str, body: bytes, headers: Mapping[str, str], exchange: Exchange
-    ) -> HttpResponse:
+    ) -> tuple[HttpResponse, str, str | None]:
+        """The answer, whose it is, and the token that was shown there."""
         head = [f"{name}: {value}" for name, value in headers.items()]
         head.append(f"Content-Length: {len(body)}")
         if any("\r" in line or "\n" in line for line in (path, *head)):
@@ -408,15 +406,18 @@ class HttpClient:
         rest = "\r\n".join(head).encode() + b"\r\n\r\n" + body
         for left in reversed(range(len(self.targets))):
             target = self.target
-            begin = f"{method} {target.prefix}{path} HTTP/1.1\r\nHost: {target.authority}\r\n".encode()
+            # One that a broker has left is for nobody else.
+            token = self._credentials.token(target.url) if self._credentials is not None else None
+            begin = f"{method} {target.prefix}{path} HTTP/1.1\r\nHost: {target.authority}\r\n"
+            bearer = "".join(f"{name}: {value}\r\n" for name, value in bearing(token).items())
             try:
-                connection = self._send(target, begin + rest, exchange)
+                connection = self._send(target, f"{begin}{bearer}".encode() + rest, exchange)
             except NotSent:
                 self.leave(target)
                 if not left:
                     raise
             else:
-                return HttpResponse(self, connection, exchange)
+                return HttpResponse(self, connection, exchange), target.url, token
         raise AssertionError("a client has a target")
 
     def put_back(self, connection: _Connection) -> None:
@@ -439,8 +440,8 @@ class HttpClient:
             connection = connection or _Connection(target, self._silence_seconds)
             exchange.hold(connection.socket)
             # Of several, those on other machines have TLS and the token to say who is who.
-            if is_new and self._owner_dir is not None and (target.is_local or len(self.targets) == 1):
-                self._need_proof(connection, self._owner_dir)
+            if is_new and self._owner_dirs and (target.is_local or len(self.targets) == 1):
+                self._need_proof(connection, self._owner_dirs)
             connection.socket.sendall(request)
         except (OSError, Aborted, NotSent) as error:
             exchange.hold(None)
@@ -451,7 +452,7 @@ class HttpClient:
             raise exchange.blame(NotSent, error) from error
         return connection
 
-    def _need_proof(self, connection: _Connection, owner_dir: str) -> None:
+    def _need_proof(self, connection: _Connection, owner_dirs: Sequence[str]) -> None:
         """Have the other side prove that it is this user's broker: nothing else is sent before.
 
         Raises:
@@ -468,7 +469,8 @@ class HttpClient:
             raise ConnectionResetError("the connection was closed before an answer")
         try:
             answer = _read_head(connection)[1]
-            if not is_proven(answer.get("tandem-proof"), nonce, connection.socket, owner_dir):
+            said = answer.get("tandem-proof")
+            if not any(is_proven(said, nonce, connection.socket, folder) for folder in owner_dirs):
                 raise Stranger
             size = int(answer.get("content-length", -1))
             _exactly(connection.reader.read(_within_limit(size)), size)

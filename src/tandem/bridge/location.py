@@ -17,6 +17,7 @@ from tandem.bridge.project import pointed_at, top_level
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
 VARIABLE = "TANDEM_BROKER"
@@ -38,21 +39,33 @@ class BrokerLocation:
             may be asked, with commas between them.
         origin: What said so.
         data_dir: The data folder where it leaves its address and its owner's token.
+        data_dirs: That, and those of further ones of several.
         is_own: Whether it is the one on that folder, which may be started when it is away.
-        owner_dir: The data folder with whose secret it has to prove first that it is this user's; null if it need not.
+        owner_dirs: The data folders with one of whose secrets it has to prove first that it is this user's; none if it
+            need not.
         config_dir: The folder of its settings, where that is not this process's own.
     """
 
-    __slots__ = ("config_dir", "data_dir", "is_own", "origin", "owner_dir", "url")
+    __slots__ = ("config_dir", "data_dir", "data_dirs", "is_own", "origin", "owner_dirs", "url")
 
-    def __init__(self, url: str | None, origin: str, data_dir: str, *, is_own: bool, is_trusted: bool = False) -> None:
+    def __init__(
+        self,
+        url: str | None,
+        origin: str,
+        data_dir: str,
+        *,
+        is_own: bool,
+        is_trusted: bool = False,
+        more_dirs: Sequence[str] = (),
+    ) -> None:
         self.url = url
         self.origin = origin
         self.data_dir = data_dir
+        self.data_dirs = (data_dir, *more_dirs)
         self.is_own = is_own
         self.config_dir: str | None = None
         must_prove = not is_trusted and url is not None and (is_own or is_local(url))
-        self.owner_dir = data_dir if must_prove else None
+        self.owner_dirs = self.data_dirs if must_prove else ()
 
     def advice(self, failure: Exception | None = None) -> str:
         """What to do when it cannot be reached, a sentence without its full stop."""
@@ -112,7 +125,14 @@ def locate(stated: str | None = None, folder: str | None = None, data_dir: str |
     return found or _on_data(own, None if data_dir or stated_data_dir() else configured_url())
 
 
-def of_record(broker: str | None, data_dir: str, usual_url: str | None, *, is_trusted: bool = False) -> BrokerLocation:
+def of_record(
+    broker: str | None,
+    data_dir: str,
+    usual_url: str | None,
+    *,
+    is_trusted: bool = False,
+    more_dirs: Sequence[str] = (),
+) -> BrokerLocation:
     """The broker of a gate's switch.
 
     Args:
@@ -120,13 +140,14 @@ def of_record(broker: str | None, data_dir: str, usual_url: str | None, *, is_tr
         data_dir: The data folder of its broker, if none was named.
         usual_url: Where that listens if it has not said so.
         is_trusted: Whether the one that was named need not prove whose it is.
+        more_dirs: The data folders of further ones, where several were named.
     """
     if broker is None:
         found = _on_data(data_dir, usual_url)
         return BrokerLocation(found.url, RECORD, data_dir, is_own=True)
     # Its holder's token is for a broker of somebody else, too.
     is_trusted = is_trusted or bool(os.environ.get("TANDEM_TOKEN", "").strip())
-    return BrokerLocation(broker, RECORD, data_dir, is_own=False, is_trusted=is_trusted)
+    return BrokerLocation(broker, RECORD, data_dir, is_own=False, is_trusted=is_trusted, more_dirs=more_dirs)
 
 
 def _on_data(data_dir: str, usual_url: str | None) -> BrokerLocation:
@@ -150,14 +171,24 @@ def _recorded(folder: str) -> BrokerLocation | None:
     gate = _facts(common, "gate.json")
     try:
         if gate.get("enabled") is not False and _is_broker(gate.get("broker"), gate["data_dir"]):
-            return of_record(gate.get("broker"), gate["data_dir"], gate.get("usual_url"))
+            more_dirs = _folders(gate.get("more_data_dirs"))
+            return of_record(gate.get("broker"), gate["data_dir"], gate.get("usual_url"), more_dirs=more_dirs)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass  # edited by hand: as good as none
     init = _facts(git_dir, "init.json")
     named, data_dir = init.get("broker"), init.get("data_dir")
     if not isinstance(named, str) or not _is_url(named):
         return None
-    return of_record(named, data_dir if isinstance(data_dir, str) else find_data_dir(), None)
+    return of_record(
+        named,
+        data_dir if isinstance(data_dir, str) else find_data_dir(),
+        None,
+        more_dirs=_folders(init.get("more_data_dirs")),
+    )
+
+
+def _folders(stated: Any) -> Sequence[str]:
+    return stated if isinstance(stated, list) else ()  # pyright: ignore[reportUnknownVariableType] any JSON array
 
 
 def _facts(git_dir: str, name: str) -> dict[str, Any]:

@@ -351,7 +351,7 @@ class TandemClient(Operations):
                     *targets(self.url),
                     silence_seconds=_ANSWER_SECONDS,
                     credentials=Credentials(self.location),
-                    owner_dir=self.location.owner_dir,
+                    owner_dirs=self.location.owner_dirs,
                 )
             except NoToken as error:
                 raise ConfigInvalid(str(error), setting=TOKEN_VARIABLE, origin="environment") from None

@@ -146,7 +146,7 @@ class GateClient:
                 *targets(found.url),
                 silence_seconds=SILENCE_SECONDS,
                 credentials=Credentials(found),
-                owner_dir=found.owner_dir,
+                owner_dirs=found.owner_dirs,
             )
         except NoToken:
             raise
@@ -208,7 +208,7 @@ def location_of(gate: GateFile, *, is_server: bool = False) -> BrokerLocation:
         gate: The switch.
         is_server: Whether it is on a server, where the repository's owner is not whoever runs the broker.
     """
-    return of_record(gate.broker, gate.data_dir, gate.usual_url, is_trusted=is_server)
+    return of_record(gate.broker, gate.data_dir, gate.usual_url, is_trusted=is_server, more_dirs=gate.more_data_dirs)
 
 
 def url_of(gate: GateFile) -> str | None:

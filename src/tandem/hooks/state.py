@@ -75,6 +75,7 @@ class GateFile:
         enabled: Whether commits have to be approved.
         broker: The URL that the person named; null for the broker that runs on `data_dir`.
         data_dir: The broker's data folder.
+        more_data_dirs: Those of further ones on this machine, where the person named several.
         usual_url: Where that broker listens if it has not said so; null if it uses a folder of its own.
         config_dir: The user's configuration folder.
         branches: The base branches, without `refs/heads/`.
@@ -99,6 +100,7 @@ class GateFile:
         self.enabled = facts["enabled"] is not False
         self.broker: str | None = facts.get("broker")
         self.data_dir: str = facts["data_dir"]
+        self.more_data_dirs = _names(facts.get("more_data_dirs", ()))
         self.usual_url: str | None = facts.get("usual_url")
         self.config_dir: str = facts["config_dir"]
         self.branches = _names(facts["branches"])

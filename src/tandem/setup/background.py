@@ -73,7 +73,7 @@ def look(broker: BrokerLocation) -> tuple[dict[str, Any], HttpFailure | None]:
     if broker.url is None:
         return {}, NotSent(f"none runs on {broker.data_dir}")
     try:
-        said = _exchanged(broker.url, "GET", "/healthz", b"", broker.owner_dir)[1]
+        said = _exchanged(broker.url, "GET", "/healthz", b"", broker.owner_dirs)[1]
     except HttpFailure as failure:
         return {}, failure
     return said, None if "ok" in said else NotSent("what answers there is no Tandem broker")
@@ -132,16 +132,16 @@ def health(url: str) -> dict[str, Any]:
     return ask(url, "GET", "/healthz")[1]
 
 
-def data_dir_of(url: str | None) -> str:
-    """The data folder of a broker that is to be on record, as one on this machine says itself; else the user's. Blocks.
+def data_dirs_of(url: str | None) -> list[str]:
+    """The data folders of brokers that are to be on record, as those on this machine say themselves. Blocks.
 
-    It is what such a broker has to prove itself by from then on.
+    They are what such brokers have to prove themselves by from then on. The user's own where none says any.
     """
     own = find_data_dir()
-    if url is None or of_record(url, own, None).owner_dir is None:
-        return own
-    said = as_object(health(url).get("data")) or {}
-    return str(said.get("data_dir", own))
+    if url is None or not of_record(url, own, None).owner_dirs:
+        return [own]
+    said = [as_object(health(one.url).get("data")) or {} for one in targets(url) if one.is_local]
+    return list(dict.fromkeys(str(one["data_dir"]) for one in said if "data_dir" in one)) or [own]
 
 
 def ask(url: str, method: str, path: str, body: bytes = b"") -> tuple[int, dict[str, Any]]:
@@ -157,10 +157,10 @@ def ask(url: str, method: str, path: str, body: bytes = b"") -> tuple[int, dict[
 
 
 def _exchanged(
-    url: str, method: str, path: str, body: bytes, owner_dir: str | None = None
+    url: str, method: str, path: str, body: bytes, owner_dirs: Sequence[str] = ()
 ) -> tuple[int, dict[str, Any]]:
     try:
-        client = HttpClient(*targets(url), silence_seconds=_SILENCE_SECONDS, owner_dir=owner_dir)
+        client = HttpClient(*targets(url), silence_seconds=_SILENCE_SECONDS, owner_dirs=owner_dirs)
     except ValueError as error:
         raise InvalidInput(f"{error}.", field="broker") from error
     with closing(client):

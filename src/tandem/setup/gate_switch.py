@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tandem.bridge.http import Stranger
+from tandem.bridge.http import Stranger, targets
 from tandem.bridge.location import BrokerLocation, configured_url, find_data_dir, locate, of_record, stated_data_dir
 from tandem.client import TandemClient
 from tandem.core import platforms
@@ -22,7 +22,7 @@ from tandem.git.runner import GitFailed
 from tandem.hooks import ask, enforcement, git, liveness, pending, planning, proof, remotes, state
 from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
 from tandem.setup import githooks, registration
-from tandem.setup.background import data_dir_of, look
+from tandem.setup.background import data_dirs_of, look
 from tandem.setup.githooks import Installed
 from tandem.setup.registration import Call, main_worktree, registered_as
 
@@ -132,9 +132,9 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
             sign = before.sign if wish.sign is None else wish.sign
             project = wish.project or await _on_record(call, before, main_worktree(place))
             wish = replace(wish, project=project, broker=wish.broker or before.broker, strict=strict, sign=sign)
-        data_dir = await asyncio.to_thread(data_dir_of, wish.broker)
-        if wish.broker is not None:
-            await asyncio.to_thread(_need_own, of_record(wish.broker, data_dir, None))
+        data_dir, *more_dirs = await asyncio.to_thread(data_dirs_of, wish.broker)
+        for one in targets(wish.broker) if wish.broker is not None else ():
+            await asyncio.to_thread(_need_own, of_record(one.url, data_dir, None, more_dirs=more_dirs))
         root = main_worktree(place)
         project = await _registered(call, wish.project, root)
         known = await call("get_gate", {"project": project})
@@ -148,7 +148,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> Gat
         starts = [git.resolve(place, _HEADS + branch) for branch in branches if branch not in standing]
         accepted = [*_resolved(place, wish.accepted).values(), *(oid for oid in starts if oid)]
         gate = new_gate(place, root, project, replace(wish, branches=branches), githooks.found(place))
-        gate.data_dir = data_dir
+        gate.data_dir, gate.more_data_dirs = data_dir, tuple(more_dirs)
         here = gate.here()
         # The person seals with what they have for the gate that they loosen.
         request = proof.proved(
@@ -332,7 +332,7 @@ async def _elsewhere(gate: GateFile) -> str | None:
     data_dir = find_data_dir()
     own, asked = locate(None, None, data_dir), ask.url_of(gate)
     url = own.url
-    if url is None or url == asked:
+    if url is None or (asked and url in [one.url for one in targets(asked)]):
         return None
     try:
         async with TandemClient(own) as owner:

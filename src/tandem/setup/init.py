@@ -23,7 +23,7 @@ from tandem.hooks import pending, state
 from tandem.hooks.commit import RECORDING
 from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import gate_switch, githooks, own_files, registration
-from tandem.setup.background import data_dir_of
+from tandem.setup.background import data_dirs_of
 from tandem.setup.clients import (
     ClientSetup,
     FoundClient,
@@ -76,6 +76,7 @@ class InitRecord:
         ledgers: The manifests of files outside of the project.
         broker: The URL that the person named; null for the broker that runs for this user.
         data_dir: The data folder of the one that was named.
+        more_data_dirs: Those of further ones on this machine, where several were named.
     """
 
     project: str | None = None
@@ -86,6 +87,7 @@ class InitRecord:
     ledgers: tuple[UserManifest, ...] = ()
     broker: str | None = None
     data_dir: str | None = None
+    more_data_dirs: tuple[str, ...] = ()
 
     def content(self) -> bytes:
         """As it is kept."""
@@ -334,6 +336,11 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) ->
             intent = replace(before, registered=True)
             undo.callback(install([_recording(plan, intent)], plan.trees[0][0]))
             project = await _register(call, plan, wish, undo)
+        data_dir, *more_dirs = (
+            await asyncio.to_thread(data_dirs_of, wish.broker)
+            if wish.broker
+            else (before.data_dir, *before.more_data_dirs)
+        )
         record = InitRecord(
             project=project,
             registered=is_new or before.registered,
@@ -342,7 +349,8 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) ->
             clients=tuple(one.client.name for one in plan.clients),
             ledgers=plan.ledgers,
             broker=wish.broker or before.broker,
-            data_dir=await asyncio.to_thread(data_dir_of, wish.broker) if wish.broker else before.data_dir,
+            data_dir=data_dir,
+            more_data_dirs=tuple(str(one) for one in more_dirs),
         )
         for step in _write(plan, record):
             undo.callback(step)
