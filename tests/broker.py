@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+import select
 import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from tempfile import mkdtemp
 from types import TracebackType
 from typing import Any, Literal, Self
+from urllib.parse import urlencode, urlsplit
 
 import httpx
 import orjson
@@ -208,38 +212,70 @@ class BrokerProcess:
 
 
 class Poster:
-    """POSTs to one broker, each thread over a client of its own.
+    """POSTs to one broker, each thread over a connection of its own.
 
-    httpcore asks of a pooled connection "idle?" and then "readable?": where threads share a pool, one may send and be
-    answered between the two questions, and another closes the connection as expired.
+    By the standard library: httpx takes four times as long for each of the tens of thousands of calls.
 
     Attributes:
-        headers: Sent with every request; to be set before the first.
+        headers: Sent with every request that has no others of these names.
     """
 
     def __init__(self, url: str, headers: dict[str, str]) -> None:
         self.headers = headers
-        self._url = url
-        self._clients: dict[threading.Thread, httpx.Client] = {}
+        self._address = urlsplit(url).netloc
+        self._connections: dict[threading.Thread, HTTPConnection] = {}
         self._lock = threading.Lock()
 
-    def post(self, path: str, **request: Any) -> httpx.Response:
-        """One POST, as httpx takes it."""
-        with self._lock:
-            client = self._clients.get(threading.current_thread()) or self._another()
-        return client.post(path, **request)
+    def post(
+        self,
+        path: str,
+        *,
+        content: bytes | None = None,
+        json: object = None,
+        params: Mapping[str, str] | None = None,
+        headers: Iterable[tuple[str, str]] = (),
+    ) -> httpx.Response:
+        """One POST, as httpx has it.
+
+        Raises:
+            TransportError: No answer came, or not all of it.
+        """
+        given = [*headers]
+        if content is None:
+            content = orjson.dumps(json)
+            given.append(("Content-Type", "application/json"))
+        names = {name.lower() for name, _ in given}
+        given += [(name, value) for name, value in self.headers.items() if name.lower() not in names]
+        target = f"{path}?{urlencode(params)}" if params else path
+        connection = self._connection()
+        try:
+            connection.putrequest("POST", target, skip_accept_encoding=True)
+            for name, value in [*given, ("Content-Length", str(len(content)))]:
+                connection.putheader(name, value.encode())
+            # A broker that refuses a request need not have read it.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.endheaders(content)
+            answer = connection.getresponse()
+            return httpx.Response(answer.status, headers=answer.getheaders(), content=answer.read())
+        except (OSError, HTTPException) as error:
+            connection.close()
+            raise httpx.TransportError(str(error)) from error
 
     def close(self) -> None:
         """Hang up, for every thread."""
-        for client in self._clients.values():
-            client.close()
+        for connection in self._connections.values():
+            connection.close()
 
-    def _another(self) -> httpx.Client:
-        for thread in [thread for thread in self._clients if not thread.is_alive()]:
-            self._clients.pop(thread).close()
-        client = httpx.Client(base_url=self._url, timeout=CALL_SECONDS, headers=self.headers, verify=NO_TLS)
-        self._clients[threading.current_thread()] = client
-        return client
+    def _connection(self) -> HTTPConnection:
+        """The thread's own, which is made again if the broker has hung up."""
+        with self._lock:
+            for thread in [thread for thread in self._connections if not thread.is_alive()]:
+                self._connections.pop(thread).close()
+            fresh = HTTPConnection(self._address, timeout=CALL_SECONDS)
+            connection = self._connections.setdefault(threading.current_thread(), fresh)
+        if connection.sock is not None and select.select([connection.sock], [], [], 0)[0]:
+            connection.close()
+        return connection
 
 
 class Caller:
@@ -269,7 +305,7 @@ class Caller:
     def send(self, operation: str, body: bytes, **headers: str) -> httpx.Response:
         """One POST, as it stands."""
         sent = {"Content-Type": "application/json", **headers}
-        return self._http.post(f"/api/v1/{operation}", content=body, headers=sent)
+        return self._http.post(f"/api/v1/{operation}", content=body, headers=sent.items())
 
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
         """One call; its envelope, with the HTTP status checked against it."""

@@ -82,7 +82,7 @@ class Crew:
         """The same with the arguments as JSON text, or as text that is none."""
         call = f'{{"jsonrpc":"2.0","id":{next(self._ids)},"method":"tools/call","params":'
         parameters = f'{{"name":{json.dumps(tool)},"arguments":{arguments}}}}}'
-        response = self._http.post("/mcp/handoff", content=(call + parameters).encode(), headers=_MCP_HEADERS)
+        response = self._http.post("/mcp/handoff", content=(call + parameters).encode(), headers=_MCP_HEADERS.items())
         message = json.loads(response.text.removeprefix("event: message\r\ndata: "))
         if "error" in message:
             assert (response.status_code, message["error"]["code"]) == (400, _PARSE_ERROR), message
@@ -96,7 +96,7 @@ class Crew:
     def administer(self, operation: str, **arguments: Any) -> dict[str, Any]:
         """One call over HTTP for the project; its envelope."""
         body = json.dumps({"project": self.project, **arguments}).encode()
-        response = self._http.post(f"/api/v1/{operation}", content=body, headers={"Content-Type": "application/json"})
+        response = self._http.post(f"/api/v1/{operation}", content=body, headers=[("Content-Type", "application/json")])
         return self._noted(response.json())
 
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
