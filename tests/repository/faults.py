@@ -60,16 +60,13 @@ class Desk:
         assert ended.status == int(not ended.data["healthy"]), ended.stdout
         return ended.data
 
-    def apply(self, remedy: Remedy) -> dict[str, Any]:
-        """Do what a finding says; what the doctor finds after it."""
-        if remedy == FIX:
-            return self.doctor("--fix")
+    def apply(self, remedy: Remedy) -> None:
+        """Do what a finding says."""
         if callable(remedy):
             remedy(self)
         else:
             ended = self.run(*remedy)
             assert ended.status == 0, ended.stderr
-        return self.doctor()
 
     def set(self, **variables: str) -> None:
         self.variables.update(variables)
