@@ -17,7 +17,7 @@ from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix
 from tests.git.sandbox import Sandbox
 
 pytestmark = only_posix
-ROUNDS = 20
+ROUNDS = 8
 OWN = "THE_TESTS_OWN_GIT"
 
 
