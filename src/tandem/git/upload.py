@@ -20,6 +20,8 @@ VERSION: Final = "version=2"
 _CHUNK_BYTES = 256 * 1024
 _MOST_WANTED = 32
 _WANTED = re.compile(rb"want ([0-9a-f]{64}|[0-9a-f]{40})\b")
+# Else git looks for deltas with as many threads as there are processors, each with as much memory as it likes.
+_MODEST = ("-c", "pack.threads=1", "-c", "pack.windowMemory=64m", "-c", "core.bigFileThreshold=16m")
 _ADVERTISED = b"001e# service=git-upload-pack\n0000"
 
 
@@ -61,6 +63,7 @@ async def answer(git: str, folder: Path, request: bytes | None) -> AsyncGenerato
     try:
         process = await asyncio.create_subprocess_exec(
             git,
+            *_MODEST,
             *("upload-pack", "--stateless-rpc", "--strict", *about, str(folder)),
             stdin=PIPE,
             stdout=PIPE,
