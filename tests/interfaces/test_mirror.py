@@ -420,6 +420,19 @@ def test_after_a_kill_within_a_fetch_the_next_one_works(guarded: Guarded) -> Non
         assert added(broker, guarded.url)["problem"] is None
 
 
+@pytest.mark.parametrize("damaged", ["objects/pack/*.pack", "HEAD", "refs/heads/*", "index"])
+def test_a_mirror_that_a_loss_of_power_has_damaged_is_fetched_anew(tmp_path: Path, forge: Forge, damaged: str) -> None:
+    with own_broker(tmp_path / "broker") as broker:
+        folder = Path(added(broker, forge.url)["folder"])
+        for file in (folder / ".git").glob(damaged):
+            file.chmod(0o600)
+            file.write_bytes(b"\0" * file.stat().st_size)
+        broker.stop()
+        broker.start()
+        assert added(broker, forge.url)["problem"] is None
+        git(folder, "fsck", "--strict", "--full")
+
+
 def test_a_repository_over_the_limit_is_not_kept(tmp_path: Path, forge: Forge) -> None:
     with own_broker(tmp_path / "small", mirror_limit_bytes=200) as broker:
         made = added(broker, forge.url)

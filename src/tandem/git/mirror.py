@@ -6,6 +6,7 @@ here and no other, with one key of its own; no program is asked for a password, 
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
@@ -26,6 +27,7 @@ FIELD: Final = "mirror"
 LIMIT_SETTING: Final = "mirror_limit_bytes"
 TIMEOUT_SETTING: Final = "mirror_timeout_seconds"
 
+_LOG = logging.getLogger("tandem.mirrors")
 _LONGEST_URL = 2_000
 _SCHEMES = ("https", "ssh", "file")
 _HOST = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\]_-]{0,252}")
@@ -54,6 +56,12 @@ _FETCH = (
     "--no-write-fetch-head",
 )
 _OF_ANOTHER_FORMAT = "mismatched algorithms"
+# What git says of files of its own that it cannot read; never of a full disk, or of permissions.
+_OF_HERE = ("fatal: bad object refs/", "fatal: index file corrupt")
+_DAMAGED = re.compile(
+    "not a GIT packfile|does not match index|too short to be a packfile|is corrupt|is too small"
+    r"|is empty|not a git repository|bad config|index file"
+)
 _HAS_NO_COMMIT = "couldn't find remote ref HEAD"
 _OVER_THE_LIMIT = ("died of signal 25", "File too large")
 _LONGEST_WORDS = 300
@@ -188,6 +196,7 @@ class MirrorFolder:
         self.folder = folder
         self._url = url
         self.git_folder = folder / ".git"
+        self._own = str(self.git_folder)
         self._limits = _Limits(limit_bytes)
         self._git = _Git(git, timeout_seconds, self._limits)
 
@@ -216,15 +225,7 @@ class MirrorFolder:
         self._prepare()
         self._ensure_room()
         try:
-            self._fetch(extra, wanted)
-        except GitFailed as error:
-            if _OF_ANOTHER_FORMAT not in error.words or self.is_there:
-                raise self._told(error) from error
-            self._make("sha256")
-            try:
-                self._fetch(extra, wanted)
-            except GitFailed as again:
-                raise self._told(again) from again
+            self._fetch_or_begin_anew(extra, wanted)
         except TimedOut as error:
             raise TimedOut(
                 f"{self._url} was not fetched within {self._git.timeout_seconds:g} s; raise {TIMEOUT_SETTING} if it is"
@@ -237,8 +238,6 @@ class MirrorFolder:
             if not was_there:
                 self.remove()
             raise
-        if wanted is None:
-            self._show_settings()
         self._pack()
 
     def has(self, commit: str) -> bool:
@@ -277,6 +276,30 @@ class MirrorFolder:
         if size > self._limits.content_bytes:
             raise self._limits.exceeded(size)
 
+    def _fetch_or_begin_anew(self, extra: Mapping[str, str], wanted: str | None) -> None:
+        """Fetch into what there is; into a new folder if that is damaged, or of another format than the URL's."""
+        tried: set[str] = set()
+        while True:
+            try:
+                self._fetch(extra, wanted)
+                if wanted is None:
+                    self._show_settings()
+            except GitFailed as error:
+                new = "sha1" if self._is_damage(error) else "sha256"
+                if new in tried or (new == "sha256" and (self.is_there or _OF_ANOTHER_FORMAT not in error.words)):
+                    raise self._told(error) from error
+                if self.is_there:
+                    _LOG.warning("a damaged mirror is fetched anew: %s", error.words[:_LONGEST_WORDS])
+                tried.add(new)
+                self._make(new)
+            else:
+                return
+
+    def _is_damage(self, error: GitFailed) -> bool:
+        """Whether git could not read what is here, as after a loss of power."""
+        lines = error.words.splitlines()
+        return any(line.startswith(_OF_HERE) or (self._own in line and _DAMAGED.search(line)) for line in lines)
+
     def _fetch(self, extra: Mapping[str, str], wanted: str | None) -> None:
         stalled = ("-c", "http.lowSpeedLimit=1", "-c", f"http.lowSpeedTime={_STALLED_SECONDS}")
         words = {"GIT_ALLOW_PROTOCOL": ":".join(_SCHEMES), "GIT_ASKPASS": "", "GIT_SSH_VARIANT": "ssh", **extra}
@@ -299,7 +322,7 @@ class MirrorFolder:
     def _run(
         self, arguments: Sequence[str], extra: Mapping[str, str] | None = None, accept: Sequence[int] = (0,)
     ) -> Output:
-        home = str(self.git_folder)
+        home = self._own
         own = {"GIT_DIR": home, "GIT_WORK_TREE": str(self.folder), "HOME": home, "XDG_CONFIG_HOME": home}
         environment = clean_environment({**own, **(extra or {})}, isolated=True)
         return self._git.run(arguments, cwd=self.folder, environment=environment, accept=accept)
