@@ -16,7 +16,7 @@ from tests.acceptance.conftest import desk, repo, repo_template, shop
 from tests.broker import BrokerProcess, start_broker
 from tests.pages.accessibility import assert_accessible
 from tests.pages.guarded import Guarded
-from tests.pages.windows import Windows
+from tests.pages.windows import Kept, Windows
 from tools.browser import find
 
 __all__ = ["desk", "repo", "repo_template", "shop", "start_broker"]
@@ -47,6 +47,7 @@ class Driven:
 
     browser: Browser
     loop: asyncio.AbstractEventLoop
+    kept: Kept
 
 
 @pytest.fixture(scope="session")
@@ -59,7 +60,7 @@ def driven() -> Iterator[Driven]:
     with sync_playwright() as playwright:
         # Playwright leaves its sandbox off, which root could not use; nothing but our own pages is shown.
         started = playwright.chromium.launch(executable_path=program, args=FLAGS)
-        found = Driven(started, asyncio.get_running_loop())
+        found = Driven(started, asyncio.get_running_loop(), {})
         _let_go()
         yield found
         _take(found)
@@ -103,26 +104,32 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
+@contextmanager
+def opened(windows: Windows) -> Generator[Windows]:
+    """Close them at the end, and fail if anything went wrong in one of them."""
+    try:
+        yield windows
+    finally:
+        windows.close()
+    windows.check()
+
+
 @pytest.fixture
 def browser_windows(browser: Browser) -> OpenWindows:
     """Windows on a broker of the test's own: `with browser_windows(own.url) as windows: …`."""
-
-    @contextmanager
-    def opened(url: str) -> Generator[Windows]:
-        windows = Windows(browser, url)
-        try:
-            yield windows
-        finally:
-            windows.close()
-        windows.check()
-
-    return opened
+    return lambda url: opened(Windows(browser, url))
 
 
 @pytest.fixture
-def windows(browser_windows: OpenWindows, broker: BrokerProcess) -> Iterator[Windows]:
+def kept_windows(browser: Browser, driven: Driven) -> OpenWindows:
+    """The same on a broker that lives on after the test, with windows that earlier tests are done with."""
+    return lambda url: opened(Windows(browser, url, driven.kept))
+
+
+@pytest.fixture
+def windows(kept_windows: OpenWindows, broker: BrokerProcess) -> Iterator[Windows]:
     """Opens windows on the shared broker; the test fails if anything goes wrong in one of them."""
-    with browser_windows(broker.url) as opened:
+    with kept_windows(broker.url) as opened:
         yield opened
 
 

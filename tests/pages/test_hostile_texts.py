@@ -139,9 +139,9 @@ def assert_harmless(page: Page, own: str = "none") -> None:
 
 @pytest.mark.parametrize("place", ["reviews", "lists"])
 def test_hostile_texts_are_nothing_but_texts_on_every_page(
-    browser_windows: OpenWindows, planted: Planted, place: str
+    kept_windows: OpenWindows, planted: Planted, place: str
 ) -> None:
-    with browser_windows(planted.url) as windows:
+    with kept_windows(planted.url) as windows:
         page = windows.open(SCRIPTS[0])
         for address in planted.reading if place == "reviews" else planted.lists:
             answer = page.goto(address)
@@ -154,8 +154,8 @@ def test_hostile_texts_are_nothing_but_texts_on_every_page(
                 assert_fits(page)
 
 
-def test_hostile_texts_can_be_read_as_they_are(browser_windows: OpenWindows, planted: Planted) -> None:
-    with browser_windows(planted.url) as windows:
+def test_hostile_texts_can_be_read_as_they_are(kept_windows: OpenWindows, planted: Planted) -> None:
+    with kept_windows(planted.url) as windows:
         page = windows.open("ada")
         page.goto(f"/reviews/{planted.reviews[0]}")
         main = page.locator("main")
@@ -168,9 +168,9 @@ def test_hostile_texts_can_be_read_as_they_are(browser_windows: OpenWindows, pla
             expect(main).to_contain_text(path)
 
 
-def test_an_exported_page_is_as_harmless(browser_windows: OpenWindows, planted: Planted) -> None:
+def test_an_exported_page_is_as_harmless(kept_windows: OpenWindows, planted: Planted) -> None:
     """It leaves the broker's headers behind: somebody puts it on a server of theirs."""
-    with serving_elsewhere() as site, browser_windows(site.at("127.0.0.1", "")) as windows:
+    with serving_elsewhere() as site, kept_windows(site.at("127.0.0.1", "")) as windows:
         page = windows.open(None)
         for review in planted.reviews:
             exported = httpx.get(f"{planted.url}/reviews/{review}/export.html", timeout=60, trust_env=False)
@@ -180,10 +180,10 @@ def test_an_exported_page_is_as_harmless(browser_windows: OpenWindows, planted: 
             assert_harmless(page, own="style")
 
 
-def test_what_somebody_asks_for_is_nothing_but_text(browser_windows: OpenWindows, planted: Planted) -> None:
+def test_what_somebody_asks_for_is_nothing_but_text(kept_windows: OpenWindows, planted: Planted) -> None:
     """Words in an address come back on the page: filters, searches, wrong ids."""
     asked = httpx.QueryParams({"text": SCRIPTS[2], "path": SCRIPTS[1], "project": SHORT, "proposer": SCRIPTS[0]})
-    with browser_windows(planted.url) as windows:
+    with kept_windows(planted.url) as windows:
         windows.allow("status of 40[04]")
         page = windows.open("ada")
         for address in (f"/queue?{asked}", f"/activity?{asked}", f"/?{asked}", f"/statistics?{asked}"):
@@ -198,8 +198,8 @@ def test_what_somebody_asks_for_is_nothing_but_text(browser_windows: OpenWindows
             assert_harmless(page)
 
 
-def test_hostile_texts_that_come_live_are_nothing_but_texts(browser_windows: OpenWindows, planted: Planted) -> None:
-    with browser_windows(planted.url) as windows, Desk(planted.url, planted.project) as desk:
+def test_hostile_texts_that_come_live_are_nothing_but_texts(kept_windows: OpenWindows, planted: Planted) -> None:
+    with kept_windows(planted.url) as windows, Desk(planted.url, planted.project) as desk:
         inbox, activity = windows.open("ada"), windows.open("ada")
         for page, address in ((inbox, "/"), (activity, "/activity")):
             page.goto(address)

@@ -8,11 +8,10 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import Desk
 from tests.broker import StartBroker, fresh_project
-from tests.pages.conftest import Check, OpenWindows, Shot
-from tests.pages.windows import Windows
+from tests.pages.conftest import OpenWindows, Shot
 
 
-def test_a_review_goes_from_your_turn_to_others_and_away_while_one_looks_on(page: Page, shop: Desk, axe: Check):
+def test_a_review_goes_from_your_turn_to_others_and_away_while_one_looks_on(page: Page, shop: Desk):
     page.goto(f"/?project={shop.project}")
     yours, others = page.get_by_role("region", name="Your turn"), page.get_by_role("region", name="Waiting on others")
     expect(yours).to_contain_text("Nothing waits for you.")
@@ -20,7 +19,6 @@ def test_a_review_goes_from_your_turn_to_others_and_away_while_one_looks_on(page
     row = yours.get_by_role("listitem").filter(has_text="Sort the names")
     expect(row).to_contain_text("Nobody has taken it")
     expect(row.locator("time")).to_have_attribute("datetime", re.compile(r"^\d{4}-"))
-    axe(page)
     generation = shop.claim(review, "rita")
     row = others.get_by_role("listitem").filter(has_text="Sort the names")
     expect(row).to_contain_text("Being reviewed: rita")
@@ -73,10 +71,3 @@ def test_the_title_of_every_page_counts_what_waits(start_broker: StartBroker, br
         desk.approve(first, "rita")
         expect(page).to_have_title("(1) Inbox · Tandem")
         expect(other).to_have_title("(1) Who are you? · Tandem")
-
-
-def test_the_inbox_reads_without_javascript(windows: Windows, shop: Desk):
-    shop.put_up(intent="Sort the names")
-    page = windows.open("ada", javascript=False)
-    page.goto(f"/?project={shop.project}")
-    expect(page.get_by_role("region", name="Your turn")).to_contain_text("Sort the names")

@@ -124,6 +124,11 @@ def test_a_line_of_a_file_that_is_not_on_the_page(windows: Windows, shop: Desk, 
     # By its key: files that come into view take their room only then, and move what a mouse is about to click.
     page.get_by_role("link", name="of src/part_4/module_49.py").press("Enter")
     expect(page.locator("table.diff")).to_have_count(1)  # the page of that file alone
+    expect(page.locator("table.diff tr.added")).to_have_count(20)
+    page.get_by_role("link", name="Side by side").click()
+    expect(page.locator("table.diff-split")).to_be_visible()
+    page.get_by_role("link", name="Unified").click()
+    expect(page.locator("table.diff-unified")).to_be_visible()
     number(page, 1).click()
     page.get_by_label("Comment").fill("The last file.")
     page.get_by_role("button", name="Send the comment").click()

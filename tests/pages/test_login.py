@@ -7,18 +7,18 @@ import re
 from collections.abc import Iterator
 from http.cookies import Morsel, SimpleCookie
 from pathlib import Path
-from typing import get_args
 from urllib.parse import quote, urljoin
 
 import httpx
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tandem.core.secret_key import Tokens, load_or_make
 from tests.broker import BrokerProcess, StartBroker
 from tests.pages.conftest import Check, OpenWindows, Shot
 from tests.pages.elsewhere import serving_elsewhere
 from tests.pages.guarded import Guarded, Issued, entered, form_token, post
+from tests.pages.test_every_page import assert_fits
 from tests.pages.test_foreign import form
 from tests.pages.windows import Scheme, Windows
 
@@ -32,9 +32,9 @@ def ada(guarded: Guarded) -> Issued:
 
 
 @pytest.fixture
-def doors(browser_windows: OpenWindows, guarded: Guarded) -> Iterator[Windows]:
+def doors(kept_windows: OpenWindows, guarded: Guarded) -> Iterator[Windows]:
     """Windows on the broker that requires tokens."""
-    with browser_windows(guarded.url) as opened:
+    with kept_windows(guarded.url) as opened:
         yield opened
 
 
@@ -61,28 +61,32 @@ def cookie_of(answer: httpx.Response) -> Morsel[str]:
     return cookie
 
 
-@pytest.mark.parametrize("scheme", get_args(Scheme))
-def test_the_login_page_is_accessible_and_fits(
-    doors: Windows, axe: Check, shot: Shot, scheme: Scheme, guarded: Guarded
-) -> None:
+def test_the_login_page_is_accessible_and_fits(doors: Windows, axe: Check, shot: Shot, guarded: Guarded) -> None:
     doors.allow("status of 401")
-    page = doors.open(None, scheme=scheme, width=360, height=740)
+    page = doors.open(None)
     page.goto("/queue?status=closed")
     expect(page).to_have_url(f"{guarded.url}/login?to={quote('/queue?status=closed')}")
     expect(page.get_by_label("Access token")).to_be_focused()
     expect(page.get_by_label("Access token")).to_have_attribute("type", "password")
     expect(page.locator("main")).to_contain_text("tandem open logs in by itself")
     expect(page.locator("main")).to_contain_text("tandem token create")
-    for width in (360, 1280):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-        axe(page)
-        shot(page, f"login-{scheme}-{width}")
+    in_both_themes_and_widths(page, "login", axe, shot)
     page.get_by_label("Access token").fill("tdm_no")
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_role("alert").first).to_contain_text("knows no such access token")
+    in_both_themes_and_widths(page, "login-refused", axe, shot)
+
+
+def in_both_themes_and_widths(page: Page, name: str, axe: Check, shot: Shot) -> None:
+    """A page is accessible and fits; what is the same in every theme is looked at once."""
     axe(page)
-    shot(page, f"login-refused-{scheme}")
+    looks: tuple[tuple[Scheme, int], ...] = (("light", 1280), ("dark", 360))
+    for scheme, width in looks:
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 800})
+        assert_fits(page)
+        shot(page, f"{name}-{scheme}-{width}")
+    axe(page, colours_only=True)
 
 
 @pytest.mark.parametrize("javascript", [True, False])
@@ -104,13 +108,7 @@ def test_you_is_accessible_and_fits_when_somebody_is_logged_in(
     doors: Windows, guarded: Guarded, ada: Issued, axe: Check, shot: Shot
 ) -> None:
     page = entered(doors, guarded, ada, "/you")
-    for scheme in get_args(Scheme):
-        page.emulate_media(color_scheme=scheme)
-        for width in (360, 1280):
-            page.set_viewport_size({"width": width, "height": 800})
-            assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-            axe(page)
-            shot(page, f"you-{scheme}-{width}")
+    in_both_themes_and_widths(page, "you", axe, shot)
 
 
 def test_nothing_but_the_login_is_open(stranger: httpx.Client) -> None:
@@ -351,7 +349,7 @@ def test_no_page_elsewhere_logs_a_person_in_or_out(doors: Windows, guarded: Guar
     home = page.url.removesuffix("/you")
     with serving_elsewhere() as site:
         for path, fields in (("/login", {"token": mallory.token, "to": "/"}), ("/logout", {})):
-            for host in ("localhost", "127.0.0.1", "evil.rebound.test"):
+            for host in ("127.0.0.1", "evil.rebound.test"):
                 page.goto("/you")
                 known = page.locator("[name=form_token]").first.input_value()
                 site.pages["/form"] = form(home + path, {"form_token": known, **fields})

@@ -23,9 +23,9 @@ SECRET = "Zanzibar"
 
 
 @pytest.fixture
-def doors(browser_windows: OpenWindows, guarded: Guarded) -> Iterator[Windows]:
+def doors(kept_windows: OpenWindows, guarded: Guarded) -> Iterator[Windows]:
     """Windows on the broker that requires tokens."""
-    with browser_windows(guarded.url) as opened:
+    with kept_windows(guarded.url) as opened:
         yield opened
 
 
@@ -47,7 +47,7 @@ class Two:
     other_review: str
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def two(guarded: Guarded, tmp_path_factory: pytest.TempPathFactory) -> Two:
     folder = tmp_path_factory.mktemp("work")
     own, other = registered(guarded, folder, "lighthouse"), registered(guarded, folder, SECRET)

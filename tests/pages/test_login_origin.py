@@ -19,8 +19,8 @@ HERE = ("127.0.0.1", "localhost")
 
 
 @pytest.fixture
-def doors(browser_windows: OpenWindows, guarded: Guarded) -> Iterator[Windows]:
-    with browser_windows(guarded.url) as opened:
+def doors(kept_windows: OpenWindows, guarded: Guarded) -> Iterator[Windows]:
+    with kept_windows(guarded.url) as opened:
         opened.allow(r"^request to another host: GET http://[a-z0-9.]+:\d+/", "status of 403")
         yield opened
 

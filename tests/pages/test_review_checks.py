@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Request, expect
 
 from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import edited
@@ -17,17 +17,24 @@ from tests.pages.windows import Windows
 FAILS = "print('<b>3</b> is \\x1b[31mnot\\u202e 4'); raise SystemExit(3)"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Generator[Checked]:
-    """A project whose checks run as the broker does, so that they see what a test makes."""
-    with checked(tmp_path, confined=False) as found:
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Generator[Checked]:
+    """A broker whose checks run as it does, so that they see what a test makes."""
+    with checked(tmp_path_factory.mktemp("checked"), confined=False) as found:
         yield found
 
 
 @pytest.fixture
-def windows(project: Checked, browser_windows: OpenWindows) -> Generator[Windows]:
-    """Windows on that project's broker."""
-    with browser_windows(project.broker.url) as found:
+def project(running: Checked, tmp_path: Path) -> Generator[Checked]:
+    """A project of the test's own."""
+    with Checked(running.broker, tmp_path / "repository", running.config_dir) as found:
+        yield found
+
+
+@pytest.fixture
+def windows(running: Checked, kept_windows: OpenWindows) -> Generator[Windows]:
+    """Windows on that broker."""
+    with kept_windows(running.broker.url) as found:
         yield found
 
 
@@ -70,7 +77,8 @@ def test_checks_are_shown_as_they_run_and_their_logs_when_they_are_opened(
     expect(closed).to_be_visible()
 
     asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    listener: Callable[[Request], None] = lambda request: asked.append(request.url)  # noqa: E731 - removed by name
+    page.on("request", listener)
     row(page, "lint").get_by_text("Log", exact=False).first.click()
     log = row(page, "lint").locator("pre")
     expect(log).to_have_text("<b>3</b> is \\x1b[31mnot\\u202e 4\n")
@@ -83,11 +91,12 @@ def test_checks_are_shown_as_they_run_and_their_logs_when_they_are_opened(
     expect(closed).to_have_count(0)
     expect(log).to_be_visible()
     assert len([url for url in asked if "/checks/lint" in url]) == 1
+    page.remove_listener("request", listener)
     expect(page.locator("#review-head")).to_contain_text("1 of 2 passed")
     dark = windows.open("grace", width=390, height=844, scheme="dark")
     dark.goto(f"/reviews/{review}")
     expect(row(dark, "lint")).to_contain_text("failed")
-    axe(dark)
+    axe(dark, colours_only=True)
     shot(dark, "review-checks-narrow")
 
 

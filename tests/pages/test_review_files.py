@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
-from tests.pages.changes import every_kind, many_files, staged
+from tests.pages.changes import every_kind, staged
 from tests.pages.conftest import Check
 from tests.pages.windows import Windows
 
@@ -70,31 +70,6 @@ def test_viewed_without_scripts(windows: Windows, shop: Desk) -> None:
     expect(page.locator("table.diff")).to_have_count(0)
     page.get_by_role("link", name="lines of a.txt").click()
     expect(page.locator("table.diff")).to_be_visible()
-
-
-def test_a_large_change_is_loaded_file_by_file(page: Page, shop: Desk, repo: Sandbox) -> None:
-    page.goto(f"/reviews/{shop.put_up(diff=many_files(repo))}")
-    files = page.locator(".file")
-    expect(files).to_have_count(50)
-    expect(files.first.locator("table")).to_be_visible()
-    last = files.last
-    expect(last.locator("table")).to_have_count(0)
-    last.scroll_into_view_if_needed()
-    expect(last.locator("table")).to_be_visible()
-    expect(last.locator("tr.added")).to_have_count(20)
-    # In the order of the tree, and named as the tree names them.
-    expect(last).to_have_attribute("data-path", "src/part_4/module_49.py")
-    page.locator("#file-tree").get_by_role("link", name="module_25.py").click()
-    expect(page.locator('.file[data-path$="module_25.py"] table')).to_be_visible()
-
-
-def test_a_large_change_without_scripts(windows: Windows, shop: Desk, repo: Sandbox) -> None:
-    page = windows.open(javascript=False)
-    page.goto(f"/reviews/{shop.put_up(diff=many_files(repo))}")
-    page.get_by_role("link", name="of src/part_4/module_49.py").click()
-    expect(page.locator("table.diff tr.added")).to_have_count(20)
-    page.get_by_role("link", name="Side by side").click()
-    expect(page.locator("table.diff-split")).to_be_visible()
 
 
 def test_a_long_file_goes_on_where_it_was_cut(page: Page, shop: Desk, repo: Sandbox) -> None:

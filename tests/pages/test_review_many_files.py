@@ -1,4 +1,4 @@
-"""Many large files that come into view at once: every one of them gets its lines."""
+"""A large change is loaded file by file; many that come into view at once all get their lines."""
 
 from __future__ import annotations
 
@@ -33,6 +33,12 @@ def test_files_that_are_scrolled_past_fast_get_their_lines(page: Page, shop: Des
     expect(files).to_have_count(FILES)
     expect(files.first.locator("table")).to_be_visible()
     expect(files.last.locator("table")).to_have_count(0)
+    # In the order of the tree, which leads to each of them.
+    expect(files.last).to_have_attribute("data-path", f"src/part_7/module_{FILES - 1}.py")
+    page.locator("#file-tree").get_by_role("link", name="module_25.py").click()
+    expect(page.locator('.file[data-path$="module_25.py"] table')).to_be_visible()
+    expect(files.last.locator("table")).to_have_count(0)
+    page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
     page.evaluate(_SCROLL)
     expect(page.locator(".file a[data-load]")).to_have_count(0, timeout=LOADED_SECONDS * 1000)
     expect(page.locator(".file.loading")).to_have_count(0)

@@ -14,12 +14,11 @@ from tests.pages.conftest import Check, Shot
 from tests.pages.windows import Windows
 
 
-def test_events_come_by_themselves_are_filtered_and_resumed(page: Page, shop: Desk, axe: Check, shot: Shot):
+def test_events_come_by_themselves_are_filtered_and_resumed(page: Page, shop: Desk, shot: Shot):
     review = shop.put_up(intent="Sort the names")
     page.goto(f"/activity?project={shop.project}")
     rows = page.get_by_role("region", name="Events").get_by_role("row")
     expect(rows.nth(1)).to_contain_text("review created")
-    axe(page)
     shop.claim(review, "rita")
     expect(rows.nth(1)).to_contain_text("review claimed")
     expect(rows.nth(1)).to_contain_text("rita")
@@ -48,13 +47,12 @@ def test_a_place_in_another_log_is_refused_in_words(windows: Windows):
 
 
 @pytest.mark.usefixtures("within_a_day")
-def test_statistics_are_charts_and_the_same_numbers_as_tables(page: Page, shop: Desk, axe: Check, shot: Shot):
+def test_statistics_are_charts_and_the_same_numbers_as_tables(page: Page, shop: Desk, shot: Shot):
     for number in range(3):
         review = shop.put_up(intent=f"Number {number}")
         shop.verdict(review, "approved" if number else "rejected", shop.claim(review, "rita"))
     page.goto(f"/statistics?project={shop.project}&days=7")
     expect(page.get_by_role("definition")).to_contain_text(["3", "3", "67%"])
-    axe(page)
     shot(page, "statistics")
     throughput = page.get_by_role("figure").filter(has=page.get_by_role("heading", name="Throughput"))
     throughput.get_by_text("Numbers").click()

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from http.cookies import Morsel, SimpleCookie
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import httpx
 from playwright.sync_api import (
     Browser,
-    BrowserContext,
     ConsoleMessage,
     Dialog,
+    Error,
     Page,
     Request,
     WebError,
     expect,
 )
+
+from tests.broker import NO_TLS
 
 PATIENCE_SECONDS = 60
 """How long anything on a page may take: machines that run tests are busy."""
@@ -25,6 +28,8 @@ PATIENCE_SECONDS = 60
 expect.set_options(timeout=PATIENCE_SECONDS * 1000)
 
 Scheme = Literal["light", "dark"]
+Kept = dict[tuple[str, bool], list[Page]]
+"""Windows that are free again, by the broker's URL and whether scripts run in them."""
 
 # Evaluated in every document before its own scripts. The console has the browser's own words about some
 # violations only; the event comes for all of them.
@@ -38,14 +43,26 @@ _OWN_SCHEMES = {"about", "blob", "data"}
 
 
 class Windows:
-    """Opens windows, each with cookies and storage of its own, and collects what went wrong in all of them."""
+    """Opens windows, each with cookies and storage of its own, and collects what went wrong in all of them.
 
-    def __init__(self, browser: Browser, url: str) -> None:
+    A new process of the browser, which reads all scripts and styles first, costs twice as much as the page that is to
+    be shown. A window is therefore made empty when a test is done with it, and opened by the next one: without
+    cookies, storage, routes and further pages. What a test adds to a page besides (scripts, listeners) would stay, and
+    is for brokers of the test's own.
+
+    Args:
+        browser: The browser.
+        url: The broker's.
+        kept: Where windows come from and go to; without it, each is a new one.
+    """
+
+    def __init__(self, browser: Browser, url: str, kept: Kept | None = None) -> None:
         self.url = url
         self.trouble: list[str] = []
         self._browser = browser
+        self._kept = kept
         self._allowed: list[re.Pattern[str]] = []
-        self._contexts: list[BrowserContext] = []
+        self._pages: list[tuple[Page, tuple[str, bool]]] = []
         self._dialogs_are_accepted = False
 
     def open(
@@ -59,22 +76,15 @@ class Windows:
         url: str | None = None,
     ) -> Page:
         """A window of somebody who has said their name before; of somebody unknown, if there is none."""
-        context = self._browser.new_context(
-            base_url=url or self.url,
-            viewport={"width": width, "height": height},
-            color_scheme=scheme,
-            java_script_enabled=javascript,
-            reduced_motion="reduce",
-            locale="en-GB",
-            timezone_id="UTC",
-        )
-        self._contexts.append(context)
-        context.set_default_timeout(PATIENCE_SECONDS * 1000)
-        context.add_init_script(_WATCH_POLICY)
-        context.on("console", self._on_console)
-        context.on("weberror", self._on_error)
-        context.on("request", self._on_request)
-        context.on("dialog", self._on_dialog)
+        kind = (url or self.url, javascript)
+        free = (self._kept or {}).get(kind)
+        page = free.pop() if free else self._new_page(*kind)
+        self._pages.append((page, kind))
+        context = page.context
+        page.set_viewport_size({"width": width, "height": height})
+        page.emulate_media(color_scheme=scheme)
+        for event, heard in self._heard.items():
+            context.on(event, heard)
         if person is not None:
             cookie = identified(self.url, person)
             context.add_cookies(
@@ -88,7 +98,7 @@ class Windows:
                     }
                 ]
             )
-        return context.new_page()
+        return page
 
     def allow(self, *patterns: str) -> None:
         """What a test brings about on purpose, as regular expressions on the words of `trouble`."""
@@ -99,15 +109,53 @@ class Windows:
         self._dialogs_are_accepted = True
 
     def close(self) -> None:
-        """Close them all; what they have to tell is told by then."""
-        for context in self._contexts:
-            context.close()
-        self._contexts.clear()
+        """Close them all, or make them empty; what they have to tell is told by then."""
+        for page, kind in self._pages:
+            if self._kept is not None and self._is_empty_again(page, *kind):
+                self._kept.setdefault(kind, []).append(page)
+            else:
+                page.context.close()
+        self._pages.clear()
 
     def check(self) -> None:
         """Fail if anything went wrong in a window."""
         wrong = [one for one in self.trouble if not any(pattern.search(one) for pattern in self._allowed)]
         assert wrong == [], "\n".join(["the pages are not as quiet as they must be:", *wrong])
+
+    def _new_page(self, url: str, javascript: bool) -> Page:
+        context = self._browser.new_context(
+            base_url=url, java_script_enabled=javascript, reduced_motion="reduce", locale="en-GB", timezone_id="UTC"
+        )
+        context.set_default_timeout(PATIENCE_SECONDS * 1000)
+        context.add_init_script(_WATCH_POLICY)
+        return context.new_page()
+
+    def _is_empty_again(self, page: Page, url: str, javascript: bool) -> bool:
+        context = page.context
+        try:
+            for other in context.pages:
+                if other != page:
+                    other.close()
+            page.unroute_all()
+            # A document of the broker's own keeps the process, and whatever the page before wrote as it went is there.
+            page.goto(f"{url}/healthz")
+            if javascript:
+                page.evaluate("localStorage.clear(), sessionStorage.clear()")
+        except Error:
+            return False  # It was closed, or its broker is gone.
+        context.clear_cookies()
+        for event, heard in self._heard.items():
+            context.remove_listener(event, heard)
+        return True
+
+    @property
+    def _heard(self) -> dict[Any, Callable[[Any], None]]:
+        return {
+            "console": self._on_console,
+            "weberror": self._on_error,
+            "request": self._on_request,
+            "dialog": self._on_dialog,
+        }
 
     def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in {"error", "warning", "assert"}:
@@ -140,7 +188,7 @@ def signed_in(url: str, person: str) -> str:
 
 def identified(url: str, person: str) -> Morsel[str]:
     """The same with everything that the broker says of it."""
-    with httpx.Client(base_url=url, timeout=PATIENCE_SECONDS, trust_env=False) as browser:
+    with httpx.Client(base_url=url, timeout=PATIENCE_SECONDS, verify=NO_TLS) as browser:
         token = _FORM_TOKEN.search(browser.get("/you").text)
         assert token, "the page that asks for a name has no form"
         answer = browser.post("/you", data={"form_token": token[1], "name": person, "next": "/"})
