@@ -1,17 +1,20 @@
-"""Retention: a review that was closed long ago loses its contents, and nobody can lose more of the log unnoticed."""
+"""Retention: what was closed long ago loses its contents, and nobody can lose more of the log unnoticed."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.acceptance.cycling import Crew
 from tests.acceptance.databases import run_sql
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.test_p8_audit import whole_history
 from tests.broker import NO_TLS, BrokerProcess, StartBroker, fresh_project
+from tests.commandline import Inside
 from tests.git.sandbox import Sandbox
 
 SOON = {"retention_days": 0.000001, "sweep_interval_seconds": 0.05}
@@ -62,6 +65,51 @@ def test_p8_a_closed_review_loses_its_contents_and_the_log_verifies(
         assert again.do("withdraw_approval", review_id=full, reason="It was wrong.", withdrawn_by="rev-1")
         assert not again.is_open_for(digest)
     assert broker.audited().data["problems"] == []
+
+
+@pytest.mark.both_databases
+def test_p8_an_archived_cycle_loses_its_payloads_and_the_log_verifies(
+    start_broker: StartBroker, database_settings: dict[str, object]
+):
+    broker = start_broker(**SOON, **database_settings)
+    with Crew(broker.url, fresh_project()).prepare() as crew, Desk(broker.url, crew.project) as desk:
+        early = desk.do("get_audit_log")["cursor"]
+
+        def archived() -> tuple[str, Path]:
+            crew.start()
+            for target in ("codex", "gemini"):
+                crew.hand_over(target, notes=[TEXT])
+            crew.complete()
+            folder = crew.archive()
+            return crew.cycle["cycle_id"], folder
+
+        def removed(cycle_id: str) -> dict[str, Any]:
+            deadline, cursor = time.monotonic() + WAIT_SECONDS, None
+            while not (found := crew.do("get_cycle", cycle_id=cycle_id))["cycle"]["removed_at"]:
+                assert time.monotonic() < deadline, found
+                cursor = desk.do("get_audit_log", cursor=cursor, wait=cursor is not None, timeout_s=5)["cursor"]
+            return found
+
+        (older, folder), (newer, _) = archived(), archived()
+        for cycle_id in (newer, older):
+            handoffs = removed(cycle_id)["handoffs"]
+            assert [(one["number"], one["target"], one["payload"]) for one in handoffs] == [
+                (1, "codex", {}),
+                (2, "gemini", {}),
+            ]
+        # What was archived last is so still, whatever happened to which cycle last.
+        assert crew.do("get_cycle")["cycle"]["cycle_id"] == newer
+        assert TEXT in (folder / "handoffs" / "001-codex.json").read_text("utf-8")
+        page = httpx.get(f"{broker.url}/cycles/{crew.project}/{older}", verify=NO_TLS)
+        assert "payloads removed <time" in page.text
+        assert "removed" in Inside(broker.url, broker.folder).run("cycle", "show", older).stdout
+        desk.refused("CURSOR_EXPIRED", "get_audit_log", cursor=early)
+    broker.stop()
+    assert TEXT not in broker.run("data", "export").stdout
+    assert broker.audited().data["problems"] == []
+    broker.start()
+    with Desk(broker.url, crew.project) as again:
+        again.refused("CURSOR_EXPIRED", "get_audit_log", cursor=early)
 
 
 def test_what_another_review_needs_stays(start_broker: StartBroker):

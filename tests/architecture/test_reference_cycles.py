@@ -65,7 +65,7 @@ def test_the_keys_of_workflows_and_phases_are_those_that_are_read() -> None:
 
 
 def test_the_files_of_an_archive_are_those_that_are_written() -> None:
-    row = CycleRow("c", "shop", "w", "f", "direct", "complete", "gemini", 1, None, "", "", "", "")
+    row = CycleRow("c", "shop", "w", "f", "direct", "complete", "gemini", 1, None, "", "", "", "", None)
     view = HandoffView(1, "codex", "gemini", "frontend", "backend", "advanced", None, None, "", "", {})
     history = CycleHistory(row, LockState(locked=False, role=None, acquired_at=None), {}, (view,))
     assert [name.replace("001-codex", "NNN-ROLE") for name in archive_files(history)] == [*reference_cycles.ARCHIVE]

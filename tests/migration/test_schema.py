@@ -107,9 +107,11 @@ def described(url: str) -> list[tuple[Any, ...]]:
             "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint"
             " WHERE connamespace = current_schema()::regnamespace"
         )
+        # Whose comment says which brokers may work with it, which a broker's start writes.
         comments = raw.execute(
             "SELECT objoid::regclass::text, objsubid, description FROM pg_description"
-            " JOIN pg_class ON pg_class.oid = objoid WHERE relnamespace = current_schema()::regnamespace"
+            " JOIN pg_class ON pg_class.oid = objoid"
+            " WHERE relnamespace = current_schema()::regnamespace AND relname <> 'alembic_version'"
         )
         return sorted([*columns, *indexes, *constraints, *comments], key=repr)
 
@@ -270,6 +272,9 @@ def with_version(url: str, version: str) -> None:
     raw, _ = connected(url)
     with closing(raw):
         raw.execute(f"UPDATE alembic_version SET version_num = '{version}'")
+        if not url.startswith("sqlite"):
+            # Whoever migrates says anew whose brokers can work with it: here, only those of that version.
+            raw.execute("COMMENT ON TABLE alembic_version IS NULL")
 
 
 def test_a_newer_database_is_refused(url: str) -> None:

@@ -63,7 +63,7 @@ EVENT_PARTS: dict[str, tuple[str, ...]] = {
     EventKind.REVIEW_CLOSED: ("review",),
     EventKind.ATTENTION_RAISED: ("review",),
     EventKind.ATTENTION_CLEARED: ("review",),
-    EventKind.CONTENTS_REMOVED: ("review",),
+    EventKind.CONTENTS_REMOVED: ("review", "cycle"),
     EventKind.CHANGE_ROLLED_BACK: ("review rollback",),
     EventKind.CHECKS_REQUESTED: ("review checks",),
     EventKind.CHECK_STARTED: ("review checks",),

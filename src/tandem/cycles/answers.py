@@ -235,6 +235,9 @@ class CycleRow:
     updated_at: UpdatedAt
     completed_at: Annotated[str | None, Field(description="When it was completed.")]
     archived_at: Annotated[str | None, Field(description="When it was archived; null while it is under way.")]
+    removed_at: Annotated[
+        str | None, Field(description="When its payloads were removed (setting `retention_days`); else null.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +271,9 @@ class HandoffView:
     round: Annotated[int | None, Field(description="In approval mode, the round of the review that has this payload.")]
     written_at: Annotated[str, Field(description="When it was written.")]
     advanced_at: Annotated[str | None, Field(description="When it advanced the cycle; null if it has not.")]
-    payload: Annotated[dict[str, Any], Field(description="What was handed over; see the payload.")]
+    payload: Annotated[
+        dict[str, Any], Field(description="What was handed over, empty once it was removed; see the payload.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,9 @@ _of_workflow = select(tables.cycles).where(_c.project == bindparam("project"), _
 _active = _of_workflow.where(_c.archived_at.is_(None))
 _active_plain = Statement(_active)
 _active_locked = Statement(_active.with_for_update())
-# By the log's numbers, not by the clock, which may be set back.
-_newest_archived = Statement(_of_workflow.order_by(_c.event_seq.desc()).limit(1))
+# By the log's numbers, not by the clock, which may be set back; that of a removal says nothing of when it was archived.
+_newest_whole = Statement(_of_workflow.where(_c.removed_at.is_(None)).order_by(_c.event_seq.desc()).limit(1))
+_newest_removed = Statement(_of_workflow.where(_c.removed_seq.is_not(None)).order_by(_c.removed_seq.desc()).limit(1))
 _get = select(tables.cycles).where(_c.id == bindparam("cycle_id"))
 _get_plain = Statement(_get)
 _get_locked = Statement(_get.with_for_update())
@@ -58,8 +59,11 @@ def _page(filters: tuple[str, ...], *, after: bool) -> Statement:
 def find_newest(unit: Unit, project: str, workflow: str, *, lock: bool = False) -> Cycle | None:
     """The cycle of a project and workflow that is under way, or else the one that was archived last."""
     row = unit.one_or_none(_active_locked if lock else _active_plain, project=project, workflow=workflow)
-    row = row or unit.one_or_none(_newest_archived, project=project, workflow=workflow)
-    return Cycle(*row) if row else None
+    if row is not None:
+        return Cycle(*row)
+    rows = [unit.one_or_none(one, project=project, workflow=workflow) for one in (_newest_whole, _newest_removed)]
+    archived = [Cycle(*row) for row in rows if row is not None]
+    return max(archived, key=lambda cycle: cycle.removed_seq or cycle.event_seq, default=None)
 
 
 def find(unit: Unit, cycle_id: str, *, lock: bool = False) -> Cycle | None:

@@ -28,7 +28,8 @@ class Cycle(NamedTuple):
     Times are microseconds since the epoch, UTC. `active_role` holds the lock, whose token is derived from the
     cycle's id and `rotation`. `definition` is the workflow as JSON text. `review_id` is the review of the
     hand-off that was written last and has not advanced the cycle. `status_seq` is the newest event
-    that changed what a status shows; taking the lock again does not.
+    that changed what a status shows; taking the lock again does not. `removed_at` is when its payloads were removed,
+    and `removed_seq` the newest event that lost what it said with them.
     """
 
     id: str
@@ -50,6 +51,8 @@ class Cycle(NamedTuple):
     status_seq: int = 0
     event_seq: int = 0
     event_hash: str = ""
+    removed_at: int | None = None
+    removed_seq: int | None = None
 
     @property
     def subject(self) -> str:

@@ -6,6 +6,8 @@ from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Te
 
 from tandem.store.tables import metadata
 
+ARCHIVED_WITH_CONTENTS = "archived_at IS NOT NULL AND removed_at IS NULL"
+
 cycle_keys = Table(
     "cycle_keys",
     metadata,
@@ -64,8 +66,22 @@ cycles = Table(
     Column("status_seq", BigInteger, nullable=False, comment="the newest event that changed the status"),
     Column("event_seq", BigInteger, nullable=False),
     Column("event_hash", Text, nullable=False),
+    Column("removed_at", BigInteger, comment="when its payloads were removed; null while they are there"),
+    Column("removed_seq", BigInteger, comment="the newest event whose contents were removed"),
     Index("ix_cycles_newest", "project", "workflow", "event_seq"),
     Index("ix_cycles_created", "created_at", "id"),
+    Index(
+        "ix_cycles_archived",
+        "event_seq",
+        postgresql_where=text(ARCHIVED_WITH_CONTENTS),
+        sqlite_where=text(ARCHIVED_WITH_CONTENTS),
+    ),
+    Index(
+        "ix_cycles_removed",
+        "removed_seq",
+        postgresql_where=text("removed_seq IS NOT NULL"),
+        sqlite_where=text("removed_seq IS NOT NULL"),
+    ),
     Index(
         "uq_cycles_active",
         "project",

@@ -1,1 +1,1 @@
-"""Retention: closed reviews lose their contents after so many days, and the log stays verifiable."""
+"""Retention: what was closed so many days ago loses its contents, and the log stays verifiable."""

@@ -1,4 +1,4 @@
-"""Statements by which a review loses its contents; each finds its rows by an index."""
+"""Statements by which reviews and cycles lose their contents; each finds its rows by an index."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from sqlalchemy import and_, bindparam, delete, exists, select, text, union, update
 
-from tandem.cycles.tables import handoffs
+from tandem.cycles import tables as cycle_tables
 from tandem.retention.rules import BLANK
 from tandem.reviews import tables
 from tandem.store import tables as log_tables
@@ -15,6 +15,8 @@ from tandem.store.event import Event
 from tandem.store.statement import Statement
 
 _r = tables.reviews.c
+_c = cycle_tables.cycles.c
+_h = cycle_tables.handoffs.c
 _NAMED: Final = (
     tables.rounds.c.description_id,
     tables.rounds.c.diff_id,
@@ -30,6 +32,16 @@ _closed = Statement(
     .order_by(_r.event_seq)
     .limit(bindparam("limit"))
 )
+_archived = Statement(
+    select(_c.id, _c.event_seq, _c.updated_at)
+    .where(text(cycle_tables.ARCHIVED_WITH_CONTENTS), _c.event_seq > bindparam("after"))
+    .order_by(_c.event_seq)
+    .limit(bindparam("limit"))
+)
+_payloads = Statement(select(_h.content_id).where(_h.cycle_id == bindparam("cycle_id")).distinct())
+_blank_payloads = Statement(
+    update(cycle_tables.handoffs).where(_h.cycle_id == bindparam("key")).values(BLANK["handoffs"])
+)
 _contents = Statement(
     union(*(select(name).where(name.table.c.review_id == bindparam("review_id"), name.is_not(None)) for name in _NAMED))
 )
@@ -41,10 +53,7 @@ _delete_viewed = Statement(delete(tables.viewed_files).where(tables.viewed_files
 _delete_content = Statement(
     delete(log_tables.contents).where(
         log_tables.contents.c.id == bindparam("id"),
-        *(
-            ~exists().where(and_(name == bindparam("id"), name.is_not(None)))
-            for name in (*_NAMED, handoffs.c.content_id)
-        ),
+        *(~exists().where(and_(name == bindparam("id"), name.is_not(None))) for name in (*_NAMED, _h.content_id)),
     )
 )
 _blank_event = Statement(
@@ -52,22 +61,38 @@ _blank_event = Statement(
     .where(log_tables.events.c.seq == bindparam("key"))
     .values(data=bindparam("new_data"), delta=bindparam("new_delta"))
 )
-_newest_removed = Statement(
-    select(_r.removed_seq).where(_r.removed_seq.is_not(None)).order_by(_r.removed_seq.desc()).limit(1)
+_newest_removed = tuple(
+    Statement(select(seq).where(seq.is_not(None)).order_by(seq.desc()).limit(1))
+    for seq in (_r.removed_seq, _c.removed_seq)
 )
 
 
-class ClosedReview(NamedTuple):
-    """A closed review that has its contents."""
+class Closed(NamedTuple):
+    """A closed review, or an archived cycle, that has its contents."""
 
     id: str
     event_seq: int
     updated_at: int
 
 
-def list_closed(unit: Unit, after: int, limit: int) -> list[ClosedReview]:
+def list_closed(unit: Unit, after: int, limit: int) -> list[Closed]:
     """Closed reviews that have their contents, those first to which nothing has happened for longest."""
-    return [ClosedReview(*row) for row in unit.all(_closed, after=after, limit=limit)]
+    return [Closed(*row) for row in unit.all(_closed, after=after, limit=limit)]
+
+
+def list_archived(unit: Unit, after: int, limit: int) -> list[Closed]:
+    """Archived cycles that have their payloads, those first to which nothing has happened for longest."""
+    return [Closed(*row) for row in unit.all(_archived, after=after, limit=limit)]
+
+
+def list_payloads(unit: Unit, cycle_id: str) -> list[str]:
+    """The names of all that a cycle's hand-offs name in the content store."""
+    return [str(row[0]) for row in unit.all(_payloads, cycle_id=cycle_id)]
+
+
+def blank_payloads(unit: Unit, cycle_id: str) -> None:
+    """Take the payloads from a cycle's hand-offs."""
+    unit.execute(_blank_payloads, key=cycle_id)
 
 
 def list_contents(unit: Unit, review_id: str) -> list[str]:
@@ -94,5 +119,5 @@ def delete_content(unit: Unit, name: str) -> None:
 
 def newest_removed(unit: Unit) -> int:
     """The number of the newest event whose contents were removed; 0 if none were."""
-    row = unit.one_or_none(_newest_removed)
-    return int(row[0]) if row else 0
+    rows = [unit.one_or_none(one) for one in _newest_removed]
+    return max((int(row[0]) for row in rows if row), default=0)

@@ -1,12 +1,15 @@
-"""Taking the contents from reviews that were closed long ago."""
+"""Taking the contents from reviews that were closed, and from cycles that were archived, long ago."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
 from tandem.core.clock import MICROSECONDS
+from tandem.cycles import queries as cycles
 from tandem.retention import queries
+from tandem.retention.queries import Closed
 from tandem.retention.rules import BLANK, EMPTY, without_contents
 from tandem.reviews import queries as reviews
 from tandem.reviews.rules import State
@@ -14,58 +17,73 @@ from tandem.reviews.writing import change_review
 from tandem.store import events, log
 from tandem.store.base import Unit
 from tandem.store.context import Services
-from tandem.store.event import EventKind
+from tandem.store.event import Event, EventKind
 from tandem.store.ledger import keep_content
 
 AT_ONCE: Final = 20
-"""Reviews that one sweep looks at."""
+"""Reviews, and cycles, that one sweep looks at."""
 _SECONDS_A_DAY: Final = 86_400
 _EVENT_LIMIT: Final = 10_000
-"""Events that a review may have; one with more keeps its contents, as its unit would hold up others."""
+"""Events that a review or a cycle may have; one with more keeps its contents, as its unit would hold up others."""
 
 
-async def remove_contents(services: Services, after: int) -> int:
-    """Take the contents from the next few reviews that are closed for longer than `retention_days`.
+class Place(NamedTuple):
+    """Where a sweep goes on: after which event's number."""
+
+    reviews: int = 0
+    cycles: int = 0
+
+
+async def remove_contents(services: Services, after: Place) -> Place:
+    """Take the contents from the next few that are closed for longer than `retention_days`.
 
     Args:
         services: What the services share.
-        after: What the last call answered; 0 at first.
+        after: What the last call answered.
 
     Returns:
         Where the next call goes on.
     """
     kept_us = round(services.policy.retention_days * _SECONDS_A_DAY * MICROSECONDS)
     if not kept_us:
-        return 0
+        return Place()
+    return Place(
+        await _sweep(services, after.reviews, kept_us, queries.list_closed, _of_review),
+        await _sweep(services, after.cycles, kept_us, queries.list_archived, _of_cycle),
+    )
+
+
+async def _sweep(
+    services: Services,
+    after: int,
+    kept_us: int,
+    look: Callable[[Unit, int, int], list[Closed]],
+    remove: Callable[[Unit, Closed, int], int],
+) -> int:
     now = services.clock.now_us()
-    found = await services.store.read(lambda unit: queries.list_closed(unit, after, AT_ONCE))
-    for review in found:
-        if review.updated_at > now - kept_us:
+    found = await services.store.read(lambda unit: look(unit, after, AT_ONCE))
+    for one in found:
+        if one.updated_at > now - kept_us:
             # What follows is younger still.
             return 0
-        removed = await services.store.write(lambda unit, one=review: _remove(unit, one, now))
+        removed = await services.store.write(lambda unit, one=one: remove(unit, one, now))
         if removed:
             services.waits.expire(removed)
             # Others' writes first: nothing is urgent here.
             await asyncio.sleep(0)
-        after = review.event_seq
+        after = one.event_seq
     return after if len(found) == AT_ONCE else 0
 
 
-def _remove(unit: Unit, found: queries.ClosedReview, now_us: int) -> int:
+def _of_review(unit: Unit, found: Closed, now_us: int) -> int:
     """Take one review's contents; the number of the newest event that lost its own, 0 if none did."""
     before = reviews.get(unit, found.id, lock=True)
     if (before.state, before.event_seq, before.removed_at) != (State.CLOSED, found.event_seq, None):
         return 0
-    history = events.list_after(unit, 0, _EVENT_LIMIT + 1, subject=found.id)
-    # Of events from before hashes were keyed, a checkpoint vouches for every word.
-    if len(history) > _EVENT_LIMIT or history[0].seq < events.read_head(unit).keyed_from:
+    left = _left(unit, found.id)
+    if not left:
         return 0
     named = queries.list_contents(unit, found.id)
-    left = [without_contents(event) for event in history]
-    for event in left:
-        queries.blank_event(unit, event)
-    keep_content(unit, "")
     queries.blank_rows(unit, found.id)
     change_review(
         unit,
@@ -73,9 +91,52 @@ def _remove(unit: Unit, found: queries.ClosedReview, now_us: int) -> int:
         before._replace(**BLANK["reviews"], updated_at=now_us, removed_at=now_us, removed_seq=before.event_seq),
         actor="broker",
         kind=EventKind.CONTENTS_REMOVED,
-        data={"events": len(left), "last": before.event_seq, "chain": log.content_chain(left)},
+        data=_facts(left),
     )
+    _delete(unit, named)
+    return before.event_seq
+
+
+def _of_cycle(unit: Unit, found: Closed, now_us: int) -> int:
+    """Take one cycle's payloads; the number of the newest event that lost its contents, 0 if none did."""
+    before = cycles.find(unit, found.id, lock=True)
+    if before is None or (before.event_seq, before.removed_at) != (found.event_seq, None):
+        return 0
+    left = _left(unit, before.subject)
+    if not left:
+        return 0
+    named = queries.list_payloads(unit, found.id)
+    queries.blank_payloads(unit, found.id)
+    cycles.change(
+        unit,
+        before,
+        before._replace(updated_at=now_us, removed_at=now_us, removed_seq=before.event_seq),
+        actor="broker",
+        kind=EventKind.CONTENTS_REMOVED,
+        data=_facts(left),
+    )
+    _delete(unit, named)
+    return before.event_seq
+
+
+def _left(unit: Unit, subject: str) -> list[Event]:
+    """Take the contents from a subject's events; what is left of them, nothing if they keep theirs."""
+    history = events.list_after(unit, 0, _EVENT_LIMIT + 1, subject=subject)
+    # Of events from before hashes were keyed, a checkpoint vouches for every word.
+    if len(history) > _EVENT_LIMIT or history[0].seq < events.read_head(unit).keyed_from:
+        return []
+    left = [without_contents(event) for event in history]
+    for event in left:
+        queries.blank_event(unit, event)
+    keep_content(unit, "")
+    return left
+
+
+def _facts(left: list[Event]) -> dict[str, Any]:
+    return {"events": len(left), "last": left[-1].seq, "chain": log.content_chain(left)}
+
+
+def _delete(unit: Unit, named: Iterable[str]) -> None:
     for name in named:
         if name != EMPTY:
             queries.delete_content(unit, name)
-    return before.event_seq

@@ -1,4 +1,4 @@
-"""What a review loses with its contents, in its rows and in its events alike, so that a replay still gives the rows."""
+"""What reviews and cycles lose with their contents, in rows and events alike: a replay still gives the rows."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ BLANK: Final[dict[str, dict[str, Any]]] = {
     "messages": {"body": _SAID, "metadata": "{}", "file": None, "line": None},
     "counter_patches": {"content_id": EMPTY, "reason": None},
     "checks": {"reason": None, "log_id": None},
+    "handoffs": {"content_id": EMPTY},
 }
 """By table, what columns with contents have afterwards. What a gate, statistics or a replay needs is not among them."""
 
@@ -32,6 +33,7 @@ _PARTS: Final = {
     "counter_patch": "counter_patches",
     "decision": "counter_patches",
     "checks": "checks",
+    "handoff": "handoffs",
 }
 """The parts of a delta that are such rows, or changed columns of them."""
 

@@ -9,7 +9,7 @@ from collections.abc import Coroutine
 from tandem.access import login_queries as logins
 from tandem.core.clock import MICROSECONDS
 from tandem.cycles import sessions
-from tandem.retention.removal import remove_contents
+from tandem.retention.removal import Place, remove_contents
 from tandem.reviews import claims
 from tandem.store import events, idempotency, log
 from tandem.store.context import Services
@@ -33,7 +33,7 @@ class Maintenance:
         self._task: asyncio.Task[None] | None = None
         self._started_us = 0
         self._unwatched_us = 0
-        self._removed_after = 0
+        self._removed_after = Place()
 
     async def start(self) -> None:
         """Recover first (what ran out while nobody watched), then keep sweeping."""

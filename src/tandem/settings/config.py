@@ -249,7 +249,10 @@ class Settings(BaseModel):
         259_200, gt=0, le=2_592_000, description="How long an event is tried at a webhook before it is given up."
     )
     retention_days: float = Field(
-        0, ge=0, le=36_500, description="Days after which a closed review loses its contents; 0: it keeps them."
+        0,
+        ge=0,
+        le=36_500,
+        description="Days after which a closed review or archived cycle loses its contents; 0: it keeps them.",
     )
     archive_dir: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
         None, description="Folder of archived hand-off cycles; default: `archives` in the data folder."

@@ -22,7 +22,7 @@ class Policy:
         session_idle_seconds: How long after its last use a hand-off session ends.
         webhook_retry_seconds: How long after a first failure an event is posted again; four times as long each time.
         webhook_give_up_seconds: How long an event is tried at the most.
-        retention_days: How long a closed review keeps its contents; 0 for ever.
+        retention_days: How long a closed review or an archived cycle keeps its contents; 0 for ever.
         gate_exempt: Patterns of the paths that a gate sets aside.
     """
 

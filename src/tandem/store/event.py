@@ -147,8 +147,8 @@ class EventKind(StrEnum):
     WEBHOOK_REMOVED = "webhook_removed"
     """The receiver gets nothing any more."""
     CONTENTS_REMOVED = "contents_removed"
-    """The setting `retention_days` removed a closed review's contents. `chain` is over what is left of its `events`
-    up to number `last`.
+    """The setting `retention_days` removed a closed review's contents, or an archived cycle's payloads. `chain` is over
+    what is left of its `events` up to number `last`.
     """
     CHECKPOINT = "checkpoint"
     """One hash over all events since the last checkpoint: no whole review can vanish unnoticed."""

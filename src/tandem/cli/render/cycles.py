@@ -202,6 +202,7 @@ def history(answer: answers.CycleHistory, review: ReviewStatus | None = None) ->
             ("begun", _moment(cycle.created_at)),
             ("completed", _moment(cycle.completed_at)),
             ("archived", _moment(cycle.archived_at)),
+            ("payloads", cycle.removed_at and f"removed {ago(cycle.removed_at)}: retention_days"),
         ]
     )
     if not answer.handoffs:

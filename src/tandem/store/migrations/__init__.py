@@ -25,11 +25,15 @@ REVISIONS: Final = (
     "0015_removed_contents",
     "0016_counter_slots",
     "0017_mirrors",
+    "0018_removed_payloads",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 
-ADDITIVE: Final[frozenset[str]] = frozenset()
+ADDITIVE: Final = frozenset({"0018_removed_payloads"})
 """The revisions that brokers of the version before can go on working with: they only add tables, indexes, or columns
 that are null or have a default, and what the older version writes and reads means what it did. A revision that is not
 named here runs only while no other broker is connected. What is to be removed is removed in a later release than the
-one that has stopped using it."""
+one that has stopped using it.
+
+`0017_mirrors` is not among them: who does not know the column writes events of a project that say nothing of its
+mirror, so that the log would no longer give what is stored."""
