@@ -1,4 +1,4 @@
-"""A process that has imported what a broker needs, and forks for every `tandem` that a test wants to start.
+"""A process that has imported what Tandem needs, and forks for every `tandem` that a test wants to start.
 
     python -m tests.fork_server DESCRIPTOR
 
@@ -37,6 +37,13 @@ PRELOADED = (
     "tandem.hooks.agent_files",
     "tandem.hooks.main",
     "tandem.logs",
+    "tandem.pool.reviewers.dossier",
+    "tandem.pool.reviewers.lease",
+    "tandem.pool.reviewers.outcomes",
+    "tandem.pool.reviewers.prompt",
+    "tandem.pool.reviewers.providers",
+    "tandem.pool.reviewers.verdicts",
+    "tandem.pool.reviewers.wsl",
     "tandem.store.postgres",
     "encodings.idna",
     "psutil",
@@ -57,7 +64,7 @@ class Order:
     """A `tandem` to start.
 
     Attributes:
-        wanted: Its `arguments`, `environment` and `folder`.
+        wanted: Its `module`, `arguments`, `environment`, `folder` and `session`.
         streams: Descriptors for standard input, output and error.
         report: A pipe for its id and, at its end, its exit status.
     """
@@ -142,7 +149,9 @@ def tell(report: int, number: int) -> None:
 
 
 def become(order: Order) -> None:
-    """Run `python -m tandem` as if this process had been started for it."""
+    """Run `python -m MODULE` as if this process had been started for it."""
+    if order.wanted["session"] != "tests":
+        os.setsid()
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -152,13 +161,18 @@ def become(order: Order) -> None:
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     os.closerange(STREAMS, _MOST_DESCRIPTORS)
+    if order.wanted["session"] == "terminal":
+        import fcntl  # There is none on Windows, where the other side imports this module, too.
+        import termios
+
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     os.chdir(order.wanted["folder"])
     os.environ.clear()
     os.environ.update(order.wanted["environment"])
     sys.path[0] = order.wanted["folder"]
     sys.argv = ["tandem", *order.wanted["arguments"]]
     try:
-        runpy.run_module("tandem", run_name="__main__", alter_sys=True)
+        runpy.run_module(order.wanted["module"], run_name="__main__", alter_sys=True)
     except SystemExit as end:
         if not isinstance(end.code, int | None):
             raise

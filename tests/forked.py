@@ -17,12 +17,19 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, Any, Self
+from typing import IO, Any, Literal, Self
 
+from tandem.core import platforms
 from tests.fork_server import NUMBER
+
+Session = Literal["tests", "own", "terminal"]
+"""Whose session a process is in: the tests', its own, or its own with its input as the controlling terminal."""
 
 ROOT = Path(__file__).resolve().parents[1]
 # What an interpreter reads once, at its start; and coverage, which begins with the interpreter.
+_TAKE_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
+)
 _OF_THE_INTERPRETER = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "COV")
 
 
@@ -34,6 +41,8 @@ def start_tandem(
     stdin: int = subprocess.DEVNULL,
     stdout: int,
     stderr: int,
+    module: str = "tandem",
+    session: Session = "tests",
 ) -> Started:
     """Start `tandem` with these arguments, in this folder and with this environment.
 
@@ -44,11 +53,23 @@ def start_tandem(
         stdin: A descriptor, or `subprocess.PIPE`; by default there is no input.
         stdout: A descriptor, or `subprocess.PIPE`.
         stderr: As `stdout`.
+        module: What to run, if not `tandem` itself.
+        session: Whose session it is in.
     """
     if _can_fork(environment):
-        return Forked(arguments, folder, environment, stdin, stdout, stderr)
-    command = [sys.executable, "-m", "tandem", *arguments]
-    return subprocess.Popen(command, cwd=folder, env=environment, stdin=stdin, stdout=stdout, stderr=stderr)
+        return Forked(arguments, folder, environment, stdin, stdout, stderr, module=module, session=session)
+    apart = {} if session == "tests" else platforms.detached()
+    opener = [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL] if session == "terminal" else []
+    return subprocess.Popen(
+        [*opener, sys.executable, "-m", module, *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=bool(apart.get("start_new_session")),
+        creationflags=int(apart.get("creationflags", 0)),
+    )
 
 
 def run_tandem(
@@ -67,8 +88,10 @@ def run_tandem(
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as errors:
         given.write(told)
         given.seek(0)
-        streams = {"stdin": given.fileno(), "stdout": out.fileno(), "stderr": errors.fileno()}
-        with start_tandem(arguments, folder, environment, **streams) as process:
+        started = start_tandem(
+            arguments, folder, environment, stdin=given.fileno(), stdout=out.fileno(), stderr=errors.fileno()
+        )
+        with started as process:
             try:
                 status = process.wait(seconds)
             except subprocess.TimeoutExpired:
@@ -108,7 +131,15 @@ class Forked:
         returncode: Its exit status once `poll` or `wait` has seen its end; negative is the number of a signal.
     """
 
-    def __init__(self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], *streams: int) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        folder: Path,
+        environment: Mapping[str, str],
+        *streams: int,
+        module: str = "tandem",
+        session: Session = "tests",
+    ) -> None:
         """Fork it; what it is told is as `start_tandem` has it, the streams in the order of their numbers."""
         # As `Popen` has it: who has waited need not ask whether it is there.
         self.returncode: int | Any = None
@@ -133,7 +164,8 @@ class Forked:
             ours, stderr = os.pipe()
             theirs.append(stderr)
             self.stderr = os.fdopen(ours, "rb")
-        wanted = {"arguments": list(arguments), "folder": str(folder), "environment": dict(environment)}
+        wanted: dict[str, object] = {"module": module, "arguments": list(arguments), "session": session}
+        wanted |= {"folder": str(folder), "environment": dict(environment)}
         try:
             _server().order(wanted, [stdin, stdout, stderr, told])
         finally:

@@ -6,7 +6,6 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from tests.forked import start_tandem
 
 PATIENCE_SECONDS = 60.0
 """How long a test waits for what must come; only a failing test waits that long."""
@@ -35,14 +36,8 @@ class BridgeProcess:
     """`tandem mcp` with its pipes."""
 
     def __init__(self, *options: str, folder: Path, **environment: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tandem", "mcp", *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env={**os.environ, **environment},
-        )
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self._process = start_tandem(["mcp", *options], folder, {**os.environ, **environment}, **pipes)
         assert self._process.stdin is not None
         self._input = self._process.stdin
         self._lines: queue.Queue[bytes] = queue.Queue()

@@ -15,6 +15,7 @@ import pytest
 from tandem.cli.render import parts
 from tandem.core.visible import visible
 from tests.commandline import Shell, repository, running_broker
+from tests.forked import start_tandem
 
 _LOCAL_FLAGS = 3
 """Where a terminal's attributes say whether it shows what is typed."""
@@ -40,16 +41,10 @@ def at_a_terminal(shell: Shell, *arguments: str, typed: bytes = b"", **environme
     import termios
 
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tandem", *arguments],
-        cwd=shell.cwd,
-        env={**os.environ, "TANDEM_BROKER": shell.url, "TERM": "xterm-256color", **environment},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        # Without the terminal of whoever runs the tests, which a hidden prompt would ask for.
-        start_new_session=True,
-    )
+    variables = {**os.environ, "TANDEM_BROKER": shell.url, "TERM": "xterm-256color", **environment}
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    # Without the terminal of whoever runs the tests, which a hidden prompt would ask for.
+    process = start_tandem(arguments, shell.cwd, variables, **streams, session="own")
     os.close(theirs)
     shown = b""
     try:

@@ -19,6 +19,7 @@ from tests.architecture.pages import Page
 from tests.architecture.source import ROOT
 from tests.architecture.test_reference_documents import commands, find_command
 from tests.commandline import Shell, repository, running_broker
+from tests.forked import Started, start_tandem
 
 _LOCAL_FLAGS = 3
 _PATIENCE_SECONDS = 90.0
@@ -40,7 +41,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Generator[Shell]:
 class Terminal:
     """A pseudo-terminal with a command in it."""
 
-    def __init__(self, ours: int, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, ours: int, process: Started) -> None:
         self._ours = ours
         self.process = process
         self.shown = b""
@@ -93,15 +94,9 @@ def terminal(shell: Shell, *arguments: str, **environment: str) -> Generator[Ter
 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tandem", *arguments],
-        cwd=shell.cwd,
-        env={**os.environ, "TANDEM_BROKER": shell.url, "TERM": "xterm-256color", **environment},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
+    variables = {**os.environ, "TANDEM_BROKER": shell.url, "TERM": "xterm-256color", **environment}
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    process = start_tandem(arguments, shell.cwd, variables, **streams, session="own")
     try:
         with process:
             try:

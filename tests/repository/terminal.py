@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from tandem.hooks.person import agent_mark
+from tests.forked import start_tandem
 
 RUN_SECONDS = 60
-
-# The terminal has to be the one of the command's own session: that is what /dev/tty opens.
-_TAKE_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execvp(sys.argv[1], sys.argv[1:])
-"""
 
 
 def without_agents() -> dict[str, str]:
@@ -29,12 +21,12 @@ def without_agents() -> dict[str, str]:
 
 
 def at_a_terminal(
-    command: Sequence[str], cwd: Path, *, typed: str = "", after: str = "", **environment: str
+    arguments: Sequence[str], cwd: Path, *, typed: str = "", after: str = "", **environment: str
 ) -> tuple[int, str]:
-    """Run a command at a pseudo-terminal of its own; its exit status and everything that was shown there.
+    """Run `tandem` at a pseudo-terminal of its own; its exit status and everything that was shown there.
 
     Args:
-        command: A program and its arguments.
+        arguments: What it is told to do.
         cwd: Where.
         typed: What the person types, with its newline.
         after: What has to be shown before they do.
@@ -43,15 +35,10 @@ def at_a_terminal(
     import pty
 
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", _TAKE_TERMINAL, *command],
-        cwd=cwd,
-        env={**without_agents(), "TERM": "dumb", **environment},
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
+    variables = {**without_agents(), "TERM": "dumb", **environment}
+    # The terminal has to be the one of the command's own session: that is what /dev/tty opens.
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    process = start_tandem(arguments, cwd, variables, **streams, session="terminal")
     os.close(theirs)
     shown = b""
     waiting = typed.encode()

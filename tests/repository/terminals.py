@@ -5,47 +5,36 @@ from __future__ import annotations
 import os
 import pty
 import select
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.forked import start_tandem
+
 SECONDS = 60
 
 
 class Terminal:
-    """A program whose controlling terminal, input and output are a pseudo terminal.
+    """A `tandem` whose controlling terminal, input and output are a pseudo terminal.
 
     Args:
-        command: What to run.
+        arguments: What it is told to do.
         cwd: Where.
         environment: The whole environment.
     """
 
-    def __init__(self, command: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> None:
-        self._command = command
+    def __init__(self, arguments: Sequence[str], cwd: Path, environment: Mapping[str, str]) -> None:
+        self._arguments = arguments
         self._cwd = cwd
         self._environment = environment
         self._seen = ""
 
     def __enter__(self) -> Self:
         self._ours, theirs = pty.openpty()
-        # A process that leads a session makes the terminal its own, then becomes the program.
-        opener = (
-            "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execvp(sys.argv[1], sys.argv[1:])"
-        )
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", opener, *self._command],
-            cwd=self._cwd,
-            env=dict(self._environment),
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            start_new_session=True,
-        )
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+        self._process = start_tandem(self._arguments, self._cwd, self._environment, **streams, session="terminal")
         os.close(theirs)
         return self
 

@@ -24,9 +24,9 @@ pytestmark = pytest.mark.timeout(180)
 
 
 def override(gated: Gated, *arguments: str, **environment: str) -> Terminal:
-    command = [sys.executable, "-m", "tandem", "gate", "override", "-m", WHY, "--", *arguments]
+    whole = ("gate", "override", "-m", WHY, "--", *arguments)
     variables = {**os.environ, "TANDEM_BROKER": gated.broker.url, "GIT_EDITOR": "true", **environment}
-    return Terminal(command, gated.root, variables)
+    return Terminal(whole, gated.root, variables)
 
 
 def overrides(gated: Gated) -> list[dict[str, object]]:

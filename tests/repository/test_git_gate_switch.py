@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -88,13 +87,13 @@ def test_switching_off_asks_at_the_terminal(gated: Gated):
     assert nobody.status == 1
     assert "terminal" in nobody.stderr
     variables = {**os.environ, "TANDEM_BROKER": gated.broker.url}
-    command = [sys.executable, "-m", "tandem", "gate", "off", "--reason", "enough"]
-    with Terminal(command, gated.root, variables) as terminal:
+    arguments = ("gate", "off", "--reason", "enough")
+    with Terminal(arguments, gated.root, variables) as terminal:
         terminal.read_until("Type yes: ")
         terminal.type("no")
         assert terminal.wait() == 1
     assert switch_of(gated)["enabled"] is True
-    with Terminal(command, gated.root, variables) as terminal:
+    with Terminal(arguments, gated.root, variables) as terminal:
         terminal.read_until("Type yes: ")
         terminal.type("yes")
         assert terminal.wait() == 0, terminal.read_all()

@@ -182,8 +182,8 @@ def test_what_loosens_is_written_and_does_not_count_until_a_person_trusts_it(sho
 @NOT_WINDOWS
 def test_a_person_is_asked_to_trust_what_loosens(shop: Shop) -> None:
     shop.write(stock())
-    command = [sys.executable, "-m", "tandem", "gsd", "on", "--mode", "optimistic"]
-    status, shown = at_a_terminal(command, shop.root, typed="yes\n", after="Type yes: ")
+    arguments = ("gsd", "on", "--mode", "optimistic")
+    status, shown = at_a_terminal(arguments, shop.root, typed="yes\n", after="Type yes: ")
     assert status == 0
     assert '"execution_mode": "optimistic"' in shown
     told = shop.run("status", "--json").data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -189,5 +188,5 @@ def test_nothing_is_settled_that_was_not_decided_against(plan: Plan) -> None:
 
 
 def terminal(plan: Plan, task: Task, **environment: str) -> Terminal:
-    command = [sys.executable, "-m", "tandem", "rollback", task.review, "--settled", "-m", WHY]
-    return Terminal(command, Path(plan.root), {**os.environ, "TANDEM_BROKER": plan.gated.broker.url, **environment})
+    arguments = ("rollback", task.review, "--settled", "-m", WHY)
+    return Terminal(arguments, Path(plan.root), {**os.environ, "TANDEM_BROKER": plan.gated.broker.url, **environment})

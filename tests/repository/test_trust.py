@@ -42,8 +42,7 @@ class Shop:
         return Inside("http://127.0.0.1:9", self.root).run(*arguments)
 
     def at_terminal(self, *arguments: str, typed: str = "yes\n", **environment: str) -> tuple[int, str]:
-        command = [sys.executable, "-m", "tandem", *arguments]
-        return at_a_terminal(command, self.root, typed=typed, after="Type yes: ", **environment)
+        return at_a_terminal(arguments, self.root, typed=typed, after="Type yes: ", **environment)
 
     def shown(self) -> dict[str, Any]:
         return self.run("config", "show", "--json").data

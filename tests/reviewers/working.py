@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from tandem.core import platforms
 from tandem.pool.reviewers import REENTRY_VARIABLE, processes
 from tandem.pool.reviewers.job import ReviewJob
+from tests.forked import Started, start_tandem
 from tests.reviewers.peer import DIGEST, Peer
 from tests.reviewers.running import ACTS, PATIENCE_SECONDS, until
 
@@ -77,25 +77,20 @@ class Reviewer:
             "scratch": str(self.scratch),
         }
         self.job = ReviewJob(**{**usual, **settings})
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Started | None = None
 
     def start(self, line: bytes | None = None, **environment: str) -> None:
         """Starts the process and writes its job."""
         variables = {**os.environ, REENTRY_VARIABLE: self.job.reviewer_id, **environment}
-        own_group = platforms.detached()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tandem.pool.reviewers.worker"],
-            env={name: value for name, value in variables.items() if value},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=bool(own_group.get("start_new_session")),
-            creationflags=int(own_group.get("creationflags", 0)),
+        variables = {name: value for name, value in variables.items() if value}
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        self._process = start_tandem(
+            (), self.scratch.parent, variables, **pipes, module="tandem.pool.reviewers.worker", session="own"
         )
         self.say(self.job.line() if line is None else line)
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> Started:
         assert self._process is not None
         return self._process
 
