@@ -11,6 +11,7 @@ import pytest
 
 from tests.acceptance.cycling import Crew
 from tests.acceptance.databases import run_sql
+from tests.acceptance.gated import Team, config_dir
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.test_p8_audit import whole_history
 from tests.broker import NO_TLS, BrokerProcess, StartBroker, fresh_project
@@ -110,6 +111,23 @@ def test_p8_an_archived_cycle_loses_its_payloads_and_the_log_verifies(
     broker.start()
     with Desk(broker.url, crew.project) as again:
         again.refused("CURSOR_EXPIRED", "get_audit_log", cursor=early)
+
+
+def test_reviews_of_hand_offs_end_with_the_payloads_of_their_cycle(start_broker: StartBroker, tmp_path: Path):
+    broker = start_broker(**SOON, config_dir=config_dir(tmp_path / "config"))
+    with Team(broker.url, fresh_project()) as team:
+        team.enrol()
+        team.begin()
+        reviews: list[str] = []
+        for producer, target in (("gemini", "codex"), ("codex", "gemini")):
+            reviews.append(team.put_forward(producer, target, notes=[TEXT]))
+            team.approve(reviews[-1])
+        team.finish("gemini")
+        assert [until_removed(team, review)["outcome"] for review in reviews] == ["approved", "approved"]
+        assert [one["payload"] for one in team.history()["handoffs"]] == [{}, {}]
+    broker.stop()
+    assert TEXT not in broker.run("data", "export").stdout
+    assert broker.audited().data["problems"] == []
 
 
 def test_what_another_review_needs_stays(start_broker: StartBroker):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from tandem.core.clock import MICROSECONDS
@@ -12,6 +13,7 @@ from tandem.retention import queries
 from tandem.retention.queries import Closed
 from tandem.retention.rules import BLANK, EMPTY, without_contents
 from tandem.reviews import queries as reviews
+from tandem.reviews.reading import close_in
 from tandem.reviews.rules import State
 from tandem.reviews.writing import change_review
 from tandem.store import events, log
@@ -49,7 +51,7 @@ async def remove_contents(services: Services, after: Place) -> Place:
         return Place()
     return Place(
         await _sweep(services, after.reviews, kept_us, queries.list_closed, _of_review),
-        await _sweep(services, after.cycles, kept_us, queries.list_archived, _of_cycle),
+        await _sweep(services, after.cycles, kept_us, queries.list_archived, partial(_of_cycle, services)),
     )
 
 
@@ -97,14 +99,19 @@ def _of_review(unit: Unit, found: Closed, now_us: int) -> int:
     return before.event_seq
 
 
-def _of_cycle(unit: Unit, found: Closed, now_us: int) -> int:
-    """Take one cycle's payloads; the number of the newest event that lost its contents, 0 if none did."""
+def _of_cycle(services: Services, unit: Unit, found: Closed, now_us: int) -> int:
+    """Take one cycle's payloads; the number of the newest event that lost its contents, 0 if none did.
+
+    Nobody closes the reviews of its hand-offs: they end here, and lose the same texts when it is their turn.
+    """
     before = cycles.find(unit, found.id, lock=True)
     if before is None or (before.event_seq, before.removed_at) != (found.event_seq, None):
         return 0
     left = _left(unit, before.subject)
     if not left:
         return 0
+    for review_id in sorted({one.review_id for one in cycles.list_handoffs(unit, found.id) if one.review_id}):
+        close_in(unit, services, reviews.get(unit, review_id, lock=True), "broker", "Its cycle was archived long ago.")
     named = queries.list_payloads(unit, found.id)
     queries.blank_payloads(unit, found.id)
     cycles.change(
