@@ -144,9 +144,9 @@ class Transaction:
         self._beginning = beginning
         self._known = known
         self._slot = slot
-        # Later statements of a writer see more than the first: so the place is asked for before all of them.
-        first = beginning if beginning.lock is not None else beginning[:1]
-        self._later: list[Sent] = [(sql, ()) for sql in first if sql is not None]
+        # The place is asked for before all else: later statements of a writer see more than the first, and most readers
+        # need it, too.
+        self._later: list[Sent] = [(sql, ()) for sql in beginning if sql is not None]
         self._is_used = False
         self._place: _Place | None = None
         self._events = 0
@@ -160,12 +160,10 @@ class Transaction:
         """Whether nobody else writes before it ends."""
         return self._beginning.lock != BESIDE_OTHERS.lock
 
-    def place_asked(self) -> list[Sent] | None:
-        """What has to be sent to find its place in the log, which may be on its way; null if that is known."""
-        sql = self._beginning.place
-        if self._place is not None or sql is None:
-            return None
-        return [] if (sql, ()) in self._later else [(sql, ())]
+    @property
+    def lacks_place(self) -> bool:
+        """Whether nothing was sent yet, so that its place in the log is not known, if there is a log."""
+        return self._place is None and self._beginning.place is not None
 
     def values(self, params: Sequence[Any]) -> Values:
         """Parameters as they are sent."""
@@ -369,9 +367,8 @@ class PostgresUnit:
         del self._transaction
 
     def _find_place(self) -> None:
-        asked = self._transaction.place_asked()
-        if asked is not None:
-            self._send(asked)
+        if self._transaction.lacks_place:
+            self._send(())
 
     def _run(self, sql: LiteralString, statement: Statement, params: dict[str, Any]) -> PGresult:
         self._has_changes |= not statement.is_question
