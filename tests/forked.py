@@ -58,6 +58,8 @@ def start_tandem(
     """
     if _can_fork(environment):
         return Forked(arguments, folder, environment, stdin, stdout, stderr, module=module, session=session)
+    if module.startswith("tests."):
+        environment = {**environment, "PYTHONPATH": str(ROOT)}
     apart = {} if session == "tests" else platforms.detached()
     opener = [sys.executable, "-I", "-S", "-c", _TAKE_TERMINAL] if session == "terminal" else []
     return subprocess.Popen(
@@ -79,6 +81,7 @@ def run_tandem(
     *,
     told: bytes = b"",
     seconds: float,
+    session: Session = "tests",
 ) -> subprocess.CompletedProcess[str]:
     """Run `tandem` to its end, as `start_tandem` starts it, with an input.
 
@@ -88,8 +91,9 @@ def run_tandem(
     with TemporaryFile() as given, TemporaryFile() as out, TemporaryFile() as errors:
         given.write(told)
         given.seek(0)
+        streams = [stream.fileno() for stream in (given, out, errors)]
         started = start_tandem(
-            arguments, folder, environment, stdin=given.fileno(), stdout=out.fileno(), stderr=errors.fileno()
+            arguments, folder, environment, stdin=streams[0], stdout=streams[1], stderr=streams[2], session=session
         )
         with started as process:
             try:

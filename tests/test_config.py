@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from tandem.errors import ConfigInvalid
 from tandem.settings import names
 from tandem.settings.config import Settings, load_settings, masked
 from tandem.settings.pool import PoolSettings
+from tests.forked import run_tandem
 
 pytestmark = pytest.mark.usefixtures("config_dir")
 
@@ -271,8 +272,7 @@ def test_the_databases_password_is_not_shown(url: str | None, shown: str | None)
 
 
 def config_show(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tandem", "config", "show", *options]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
+    return run_tandem(["config", "show", *options], folder, os.environ, seconds=60)
 
 
 def test_config_show_names_each_value_its_origin_and_what_was_ignored(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.forked import run_tandem
 from tests.interfaces.bridging import Peer, Reply, Request, bridge, enveloped, modern, peer
 
 KEY = "psk_of-the-environment"
@@ -154,5 +154,5 @@ def test_a_broker_that_the_bridge_starts_does_not_inherit_the_key(tmp_path: Path
         assert inherited["TANDEM_DATA_DIR"] == home["TANDEM_DATA_DIR"]
         assert secrets.keys().isdisjoint(inherited)
     finally:
-        down = [sys.executable, "-m", "tandem", "down", "--data-dir", home["TANDEM_DATA_DIR"]]
-        subprocess.run(down, check=True, capture_output=True, timeout=60)
+        down = ["down", "--data-dir", home["TANDEM_DATA_DIR"]]
+        assert run_tandem(down, tmp_path, os.environ, seconds=60).returncode == 0

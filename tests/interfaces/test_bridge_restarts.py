@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tandem.core import platforms
+from tests.forked import run_tandem
 from tests.interfaces.bridging import BridgeProcess, bridge, modern
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
 
@@ -156,8 +157,8 @@ def home(tmp_path: Path) -> Iterator[dict[str, str]]:
         "TANDEM_PORT": "0",
     }
     yield settings
-    down = [sys.executable, "-m", "tandem", "down", "--data-dir", settings["TANDEM_DATA_DIR"]]
-    subprocess.run(down, check=True, capture_output=True, timeout=60)
+    down = ["down", "--data-dir", settings["TANDEM_DATA_DIR"]]
+    assert run_tandem(down, tmp_path, os.environ, seconds=60).returncode == 0
 
 
 def test_the_broker_is_started_when_none_runs(home: dict[str, str], tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from tandem.hooks import proof
 from tests.broker import BrokerProcess, fresh_project
 from tests.commandline import Ended, Inside
+from tests.forked import run_tandem
 
 CLIENTS = ("claude", "codex", "gemini", "opencode", "cursor")
 SERVER_FILES = {".mcp.json", ".codex/config.toml", ".gemini/settings.json", "opencode.json", ".cursor/mcp.json"}
@@ -125,17 +126,7 @@ def command_of(root: Path, name: str) -> list[str]:
 
 def process(desk: Desk, *arguments: str, **environment: str) -> Ended:
     """A command as a process of its own, with no terminal."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "tandem", *arguments],
-        cwd=desk.root,
-        env={**os.environ, **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        start_new_session=True,
-    )
+    ended = run_tandem(arguments, desk.root, {**os.environ, **environment}, seconds=60, session="own")
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.commandline import COMMAND_SECONDS, Ended, finish
-from tests.forked import run_tandem
+from tests.commandline import COMMAND_SECONDS, Ended, Shell, finish
+from tests.forked import run_tandem, start_tandem
 from tests.repository.gating import Gated
 from tests.repository.rolling_back import BASE, Plan, Task, optimistic, with_lines
 
@@ -27,34 +27,6 @@ GONE = [f"gone/{number}.txt" for number in range(24)]
 
 # Each step is a letter: `g` a git is started, `f` a file of ours is written, moved or removed, `s` git writes a file,
 # `p` and `c` a branch is about to move and has moved, `i` the index is written, `v` the verify command runs.
-TANDEM = """\
-import fnmatch, os, sys
-folder, *watched = sys.argv[1:4]
-del sys.argv[1:4]
-with open(f"{folder}/pid", "w") as file:
-    file.write(str(os.getpid()))
-STARTS = {"subprocess.Popen", "os.posix_spawn"}
-CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir"}
-is_busy = False
-def step(event, arguments):
-    global is_busy
-    if is_busy or not (event in STARTS or event in CHANGES or event == "open" and (arguments[2] or 0) & 3):
-        return
-    if event not in STARTS and not str(arguments[0]).startswith(tuple(watched)):
-        return
-    is_busy = True
-    with open(f"{folder}/steps", "a+") as file:
-        file.write("g" if event in STARTS else "f")
-        file.seek(0)
-        steps = file.read()
-    if os.path.exists(f"{folder}/at") and fnmatch.fnmatchcase(steps, open(f"{folder}/at").read()):
-        os.unlink(f"{folder}/at")
-        os.kill(os.getpid(), 9)
-    is_busy = False
-sys.addaudithook(step)
-from tandem.cli.main import run
-run()
-"""
 STEP = """\
 #!/bin/sh
 cd {folder}
@@ -113,14 +85,10 @@ class Crash:
             ended = run_tandem(["rollback", *arguments], self.plan.root, environment, seconds=COMMAND_SECONDS)
             return Ended(ended.returncode, ended.stdout, ended.stderr)
         watched = [str(self.plan.root), str(temporary)]
-        process = subprocess.Popen(
-            [sys.executable, "-c", TANDEM, str(self.folder), *watched, "rollback", *arguments],
-            cwd=self.plan.root,
-            env={**environment, "GIT_CONFIG_GLOBAL": str(self.folder / "gitconfig")},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        return finish(process)
+        environment["GIT_CONFIG_GLOBAL"] = str(self.folder / "gitconfig")
+        words, pipe = [str(self.folder), *watched, "rollback", *arguments], subprocess.PIPE
+        module = "tests.repository.counting_steps"
+        return finish(start_tandem(words, self.plan.root, environment, stdout=pipe, stderr=pipe, module=module))
 
     def settle(self) -> None:
         """Wait until the git that it left behind, if any, is done too."""
@@ -325,12 +293,7 @@ def test_interrupted_by_the_person(crash: Crash, task: Task) -> None:
     config = Path(os.environ["TANDEM_CONFIG_DIR"]) / "config.toml"
     config.write_text(f"verify_command = {json.dumps(argv)}\n")
     before = look(crash.plan)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tandem", "rollback", task.review],
-        cwd=crash.plan.root,
-        env={**os.environ, "TANDEM_BROKER": crash.plan.gated.broker.url},
-        stderr=subprocess.DEVNULL,
-    )
+    process = Shell(crash.plan.gated.broker.url, crash.plan.root).start("rollback", task.review)
     with process, waiting.open():
         process.send_signal(2)
         assert process.wait(COMMAND_SECONDS) != 0

@@ -16,6 +16,8 @@ import pytest
 
 from tandem.errors import InvalidTransition
 from tandem.gsd.rollback.rolling import VerifyCommand, verify
+from tests.commandline import Shell
+from tests.forked import start_tandem
 from tests.repository.rolling_back import BASE, BRANCH, Plan, Task, with_lines
 
 UNHOOKED = ("-c", "core.hooksPath=/dev/null")
@@ -162,13 +164,8 @@ def test_shows_on_a_terminal_what_it_is_at(plan: Plan, task: Task, tmp_path: Pat
     os.mkfifo(go)
     configure(plan, sys.executable, "-c", f"open({str(go)!r}).close()")
     ours, theirs = os.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tandem", "rollback", task.review],
-        cwd=plan.root,
-        env={**os.environ, "TANDEM_BROKER": plan.gated.broker.url, "TERM": "xterm"},
-        stdout=subprocess.DEVNULL,
-        stderr=theirs,
-    )
+    environment = {**os.environ, "TANDEM_BROKER": plan.gated.broker.url, "TERM": "xterm"}
+    process = start_tandem(["rollback", task.review], plan.root, environment, stdout=subprocess.PIPE, stderr=theirs)
     os.close(theirs)
     with process, os.fdopen(ours, "rb", 0) as terminal:
         shown = b""
@@ -221,11 +218,7 @@ def test_one_at_a_time(plan: Plan, task: Task, tmp_path: Path) -> None:
     os.mkfifo(go)
     script = f"open({str(waiting)!r}, 'w').close(); open({str(go)!r}).close()"
     configure(plan, sys.executable, "-c", script)
-    first = subprocess.Popen(
-        [sys.executable, "-m", "tandem", "rollback", task.review],
-        cwd=plan.root,
-        env={**os.environ, "TANDEM_BROKER": plan.gated.broker.url},
-    )
+    first = Shell(plan.gated.broker.url, plan.root).start("rollback", task.review)
     with first, waiting.open():
         second = plan.rollback(task.review, "--json")
         go.open("w").close()
