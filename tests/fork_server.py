@@ -45,6 +45,7 @@ PRELOADED = (
     "tandem.pool.reviewers.verdicts",
     "tandem.pool.reviewers.wsl",
     "tandem.store.postgres",
+    "tandem.web.site",
     "encodings.idna",
     "psutil",
     "rich.table",
