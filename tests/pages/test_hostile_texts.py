@@ -168,9 +168,9 @@ def test_hostile_texts_can_be_read_as_they_are(kept_windows: OpenWindows, plante
             expect(main).to_contain_text(path)
 
 
-def test_an_exported_page_is_as_harmless(kept_windows: OpenWindows, planted: Planted) -> None:
+def test_an_exported_page_is_as_harmless(browser_windows: OpenWindows, planted: Planted) -> None:
     """It leaves the broker's headers behind: somebody puts it on a server of theirs."""
-    with serving_elsewhere() as site, kept_windows(site.at("127.0.0.1", "")) as windows:
+    with serving_elsewhere() as site, browser_windows(site.at("127.0.0.1", "")) as windows:
         page = windows.open(None)
         for review in planted.reviews:
             exported = httpx.get(f"{planted.url}/reviews/{review}/export.html", timeout=60, trust_env=False)

@@ -138,7 +138,7 @@ class Windows:
                     other.close()
             page.unroute_all()
             # A document of the broker's own keeps the process, and whatever the page before wrote as it went is there.
-            page.goto(f"{url}/healthz")
+            page.goto(f"{url}/static/0/icon.svg")
             if javascript:
                 page.evaluate("localStorage.clear(), sessionStorage.clear()")
         except Error:
