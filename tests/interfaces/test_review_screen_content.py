@@ -209,7 +209,9 @@ async def test_leaving_asks_when_something_is_not_sent(url: str, tmp_path: Path)
         await at.shows("that is not sent. Leave it behind?")
         await at.press("n")
         await at.shows("Your turn (1)")
-        await at.press("ctrl+q", "y")
+        await at.press("ctrl+q")
+        await at.shows("that is not sent. Leave it behind?")
+        await at.press("y")
         await at.until(lambda _: at.app._exit, "ended")
 
 
