@@ -250,8 +250,10 @@ def _bare_ms(run: Run, record: Recorder, server: PostgresServer) -> float:
 async def _wake(run: Run, record: Recorder, name: str, brokers: Sequence[Broker]) -> None:
     """From a write that one broker has answered to the answer of who waited for it at another, while others work."""
     load = [sys.executable, "-m", "bench.brokers", *(str(broker.port) for broker in brokers)]
-    with subprocess.Popen(load, cwd=ROOT) as loading:  # noqa: ASYNC220 - it takes a millisecond, and is not waited for
+    with subprocess.Popen(load, cwd=ROOT, stdout=subprocess.PIPE) as loading:  # noqa: ASYNC220 - it takes a millisecond
         try:
+            assert loading.stdout is not None
+            assert await asyncio.to_thread(loading.stdout.readline), "the load did not begin"
             writer, waiter = await Agent.connect(brokers[0].port), await Agent.connect(brokers[1].port)
             taken = [await _woken_ms(writer, waiter, brokers[1]) for _ in range(run.times(300, 60))]
             assert loading.poll() is None, "the load ended before the measurement"
@@ -283,8 +285,11 @@ async def _woken_ms(writer: Agent, waiter: Agent, waited_at: Broker) -> float:
 
 
 async def _load(ports: Sequence[int]) -> None:
-    """Life cycles without end."""
+    """Life cycles without end; says so once all are at work."""
     agents = [await Agent.connect(port) for port, _ in zip(itertools.cycle(ports), range(CLIENTS), strict=False)]
+    await _together(agents, 1)
+    sys.stdout.write("at work\n")
+    sys.stdout.flush()
     while True:
         await _together(agents, 10)
 

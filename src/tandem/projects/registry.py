@@ -82,10 +82,11 @@ class Projects:
         """Read what is registered; again whenever another node may have changed it."""
         async with self._loading:
             records = await self._store.read(rows.list_registered)
+            # First, as a project that is known without its mirror would be taken for one that has none.
+            await self._keep_mirrors(records)
             self._labels.clear()
             self._by_name.clear()
             self._by_name.update((record.name, record) for record in records)
-            await self._keep_mirrors(records)
             for root in self._repositories.keys() - {self.root(record.name) for record in records}:
                 self._repositories.pop(root).close()
 
