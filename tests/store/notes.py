@@ -104,7 +104,7 @@ class Hold:
 async def together(engine: Store, *units: Callable[[Unit], Any], works_on: str | None = None) -> list[Any]:
     """What the units answer or raise, having waited for the same moment; each works on its own, unless on one thing."""
     hold = Hold()
-    holding = asyncio.create_task(engine.write(hold))
+    holding = asyncio.create_task(engine.write(hold, works_on=("hold",)))
     await asyncio.to_thread(hold.wait_until_begun)
     tasks = [asyncio.create_task(engine.write(unit, works_on=(works_on or str(at),))) for at, unit in enumerate(units)]
     await asyncio.sleep(0)

@@ -183,7 +183,7 @@ class Store(ABC):
             Unavailable: The database cannot do it now.
             Exception: Whatever `fn` raised; its unit was rolled back, and no other.
         """
-        return await self._done(fn, self._writes, "store.write", works_on)
+        return await self._done(fn, self._inbox_of(works_on), "store.write", works_on)
 
     async def read(self, fn: Callable[[Unit], T]) -> T:
         """Run `fn` on a consistent snapshot that it cannot change.
@@ -208,7 +208,7 @@ class Store(ABC):
 
     def write_blocking(self, fn: Callable[[Unit], T]) -> T:
         """`write` for a caller without an event loop; never from within a unit."""
-        return self._blocking(fn, self._writes)
+        return self._blocking(fn, self._inbox_of(()))
 
     def read_blocking(self, fn: Callable[[Unit], T]) -> T:
         """`read` for a caller without an event loop; never from within a unit."""
@@ -280,6 +280,11 @@ class Store(ABC):
 
         Does not wait: `granted` is False when another node holds it. SQLite has one broker: always True.
         """
+
+    def _inbox_of(self, works_on: tuple[str, ...]) -> WorkQueue:
+        """Where units that write wait, by what they work on."""
+        del works_on
+        return self._writes
 
     @abstractmethod
     def _start(self) -> None: ...

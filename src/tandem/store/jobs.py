@@ -51,11 +51,15 @@ class Job:
 
 
 class WorkQueue:
-    """Jobs that wait for a thread, in order of arrival; only while it is open it lets any in."""
+    """Jobs that wait for a thread, in order of arrival; only while it is open it lets any in.
+
+    Attributes:
+        limit: How many may wait.
+    """
 
     def __init__(self, limit: int) -> None:
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._limit = limit
+        self.limit = limit
         self._open = False
         # Without it a job could slip in behind the last thread's end, and nobody would ever answer it.
         self._door = threading.Lock()
@@ -69,8 +73,8 @@ class WorkQueue:
         with self._door:
             if not self._open:
                 raise Unavailable("the database is not open: the broker is starting or ending; try again later")
-            if self._queue.qsize() >= self._limit:
-                raise Unavailable(f"{self._limit} units of work are waiting already; try again later")
+            if self._queue.qsize() >= self.limit:
+                raise Unavailable(f"{self.limit} units of work are waiting already; try again later")
             self._queue.put(job)
 
     def open(self) -> None:
@@ -128,10 +132,6 @@ class Intake:
                 return job
             self.dropped += 1
         return None
-
-    def close(self) -> None:
-        """Take no more."""
-        self._room = 0
 
     def _take(self) -> Job | None:
         job, self._next = self._next, None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
 
 import psycopg
 from sqlalchemy import BigInteger, cast, func, select
@@ -12,6 +13,7 @@ from tandem.errors import Unavailable
 from tandem.store.advisory import AdvisoryLocks
 from tandem.store.base import Store, StoreStatistics
 from tandem.store.connector import Connector
+from tandem.store.jobs import WorkQueue
 from tandem.store.listener import Announcer, Listener
 from tandem.store.postgres_unit import ALONE, BESIDE_OTHERS, READING, Beginning, translated
 from tandem.store.postgres_worker import Horizon, PostgresWorker
@@ -23,12 +25,9 @@ if TYPE_CHECKING:
 
     from tandem.store.base import Unit
     from tandem.store.event import Seal
-    from tandem.store.jobs import WorkQueue
     from tandem.store.schema import Schema
 
 _NOW = Statement(select(cast(func.extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)))
-_WRITERS: Final = 2
-"""With more, each takes fewer units into its transaction; with one, all would wait for a unit that waits for a row."""
 
 
 class PostgresStore(Store):
@@ -47,11 +46,16 @@ class PostgresStore(Store):
         self._listener = Listener(self._connector, self._delivery, node)
         self._announcer = Announcer(self._connector, node)
         self._horizon = Horizon()
-        writers = min(_WRITERS, max(1, connections // 2))
-        self._writers = [self._worker(self._writes, ALONE, BESIDE_OTHERS) for _ in range(writers)]
-        self._readers = [self._worker(self._reads, READING, READING) for _ in range(max(1, connections - writers))]
+        # One for all that share transactions: with more of them, each would take fewer units into its own.
+        self._alone = WorkQueue(self._writes.limit)
+        self._writers = [
+            self._worker(self._writes, ALONE, BESIDE_OTHERS, rest=self._alone),
+            self._worker(self._alone, ALONE, BESIDE_OTHERS),
+        ]
+        readers = max(1, connections - len(self._writers))
+        self._readers = [self._worker(self._reads, READING, READING) for _ in range(readers)]
 
-    def _worker(self, inbox: WorkQueue, *beginnings: Beginning) -> PostgresWorker:
+    def _worker(self, inbox: WorkQueue, *beginnings: Beginning, rest: WorkQueue | None = None) -> PostgresWorker:
         has_log = log_head.name in self._schema.metadata.tables
         alone, beside_others = (one if has_log else one._replace(place=None) for one in beginnings)
         return PostgresWorker(
@@ -62,7 +66,11 @@ class PostgresStore(Store):
             horizon=self._horizon,
             announce=self._announcer.announce,
             seal=self._seal,
+            rest=rest,
         )
+
+    def _inbox_of(self, works_on: tuple[str, ...]) -> WorkQueue:
+        return self._writes if works_on else self._alone
 
     def settle(self, place: int) -> None:
         """See `Store`."""
@@ -89,6 +97,7 @@ class PostgresStore(Store):
         except psycopg.Error as exc:
             raise Unavailable(f"PostgreSQL does not take the schema: {translated(exc)}") from exc
         self._listener.open()
+        self._alone.open()
         self._run_thread(self._listener.run, "tandem-store-listener")
         self._run_thread(self._announcer.run, "tandem-store-announcer")
         for number, worker in enumerate([*self._writers, *self._readers]):
@@ -96,14 +105,22 @@ class PostgresStore(Store):
 
     def _stop(self) -> None:
         self._reads.close(len(self._readers))
-        self._writes.close(len(self._writers))
-        for thread in self._threads[2:]:
+        self._writes.close(1)
+        # It may still hand something on.
+        self._threads[2].join()
+        self._alone.close(1)
+        for thread in self._threads[3:]:
             thread.join()
         self._announcer.end()
         self._threads[1].join()
         self._locks.end()
         self._listener.end()
         self._threads[0].join()
+
+    def statistics(self) -> StoreStatistics:
+        """See `Store`."""
+        counted = super().statistics()
+        return replace(counted, waiting=counted.waiting + self._alone.waiting())
 
     def _counted(self) -> StoreStatistics:
         counted = [worker.statistics() for worker in self._writers]

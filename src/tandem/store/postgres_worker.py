@@ -61,7 +61,7 @@ class Horizon:
 
 
 class PostgresWorker:
-    """Runs the units of one inbox, each in a transaction, on a connection of its own."""
+    """Runs the units of one inbox, on a connection of its own; each in a transaction, unless they are to share one."""
 
     def __init__(
         self,
@@ -73,7 +73,22 @@ class PostgresWorker:
         horizon: Horizon,
         announce: Callable[[int], None],
         seal: Seal,
+        rest: WorkQueue | None = None,
     ) -> None:
+        """Make it.
+
+        Args:
+            connector: Connects it.
+            inbox: Where its units come from.
+            delivery: Where the answers go.
+            beginnings: How transactions begin, alone and beside others.
+            horizon: See there.
+            announce: Has other nodes told what was committed.
+            seal: What the hashes of events are made with.
+            rest: Where those go that cannot share a transaction: they may wait for others, and all who share one would
+                wait with them. Null if none of them are to share one.
+        """
+        self._rest = rest
         self._seal = seal
         self._connector = connector
         self._inbox = inbox
@@ -100,13 +115,13 @@ class PostgresWorker:
     def _serve_first(self, first: Job) -> None:
         if first.answer.cancelled():
             self._dropped += 1
-        elif first.works_on:
-            self._serve_together(first)
-        else:
+        elif self._rest is None:
             self._serve(first)
+        else:
+            self._serve_together(first, self._rest)
 
-    def _serve_together(self, first: Job) -> None:
-        """Run a job and those that wait or come meanwhile in one transaction, and by themselves what cannot be."""
+    def _serve_together(self, first: Job, rest: WorkQueue) -> None:
+        """Run a job and those that wait or come meanwhile in one transaction, and have the rest run by themselves."""
         intake = Intake(self._inbox, first, most=_TOGETHER_MOST, seconds=_TOGETHER_SECONDS)
         batch = SideBySide(intake)
         notice = 0
@@ -121,7 +136,11 @@ class PostgresWorker:
         self._dropped += intake.dropped
         self._answer(batch.done, notice)
         for job in batch.left:
-            self._serve(job)
+            try:
+                rest.put(job)
+            except Unavailable as exc:
+                job.error = exc
+                self._answer([job], 0)
 
     def _serve(self, job: Job) -> None:
         notice = 0

@@ -64,9 +64,7 @@ class SideBySide:
         waiting, self._waiting = self._waiting, []
         for job in waiting:
             before = (*(part.job for part in self._asking), *self._waiting)
-            if not job.works_on:
-                self.left.append(job)
-            elif any(name in other.works_on for other in before for name in job.works_on):
+            if any(name in other.works_on for other in before for name in job.works_on):
                 self._waiting.append(job)
             else:
                 part = _Part(job, transaction)
@@ -78,8 +76,6 @@ class SideBySide:
         arrived: list[Job] = []
         while (job := self._intake.take()) is not None:
             arrived.append(job)
-            if not job.works_on:
-                self._intake.close()
         self._taken.extend(arrived)
         return arrived
 
