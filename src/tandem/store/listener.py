@@ -20,71 +20,8 @@ if TYPE_CHECKING:
 CHANNEL: Final = "tandem_events"
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
-_QUIET_SECONDS: Final = 0.002
-"""Notices are not sent faster than that."""
 
 _log = logging.getLogger(__name__)
-
-
-class Announcer:
-    """A thread that tells the other nodes what this one has committed, many units at a time.
-
-    Not in the units' own transactions: a commit with NOTIFY holds a lock of the whole cluster until the disk has it, so
-    that no two commits could share a flush. What is lost with this process is found by the others' looks at the log.
-    """
-
-    def __init__(self, connector: Connector, node: str) -> None:
-        """Make it; `node` is the sender, whose own listener passes over what it says."""
-        self._connector = connector
-        self._node = node
-        self._guard = threading.Condition()
-        self._notice = 0
-        self._ending = False
-
-    def announce(self, notice: int) -> None:
-        """Have every node told that there are events up to a number; from any thread."""
-        with self._guard:
-            self._notice = max(self._notice, notice)
-            self._guard.notify()
-
-    def end(self) -> None:
-        """Tell the thread to end once everything is said; from any thread."""
-        with self._guard:
-            self._ending = True
-            self._guard.notify()
-
-    def run(self) -> None:
-        """Say what there is to say until `end`; the body of the thread."""
-        connection: psycopg.Connection[Row] | None = None
-        while notice := self._next():
-            try:
-                connection = connection or self._connector.connect()
-                connection.execute(f"NOTIFY {CHANNEL}, '{notice:d} {self._node}'".encode("ascii"))
-            except (psycopg.Error, TandemError) as exc:
-                if connection is not None:
-                    connection.close()
-                connection = None
-                _log.warning("could not tell other nodes of events, next try soon: %s", exc)
-                self._pause(notice, _FIRST_PAUSE_SECONDS)
-            else:
-                # Whoever listens is woken once for all that is committed meanwhile.
-                self._pause(0, _QUIET_SECONDS)
-        if connection is not None:
-            connection.close()
-
-    def _next(self) -> int:
-        """The next notice; 0 is the sign to end."""
-        with self._guard:
-            self._guard.wait_for(lambda: self._notice or self._ending)
-            notice, self._notice = self._notice, 0
-            return notice
-
-    def _pause(self, notice: int, seconds: float) -> None:
-        """Wait before the next notice, which says this one too; not at the end."""
-        with self._guard:
-            if not self._ending:
-                self._notice = max(self._notice, notice)
-                self._guard.wait_for(lambda: self._ending, seconds)
 
 
 class Listener:

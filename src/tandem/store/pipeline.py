@@ -83,7 +83,7 @@ class Pipeline:
         self._on_way.append(True)
 
     def receive(self) -> list[PGresult]:
-        """The results of all that was sent since the last time, in order.
+        """The results of all that was sent since the last time, or since something was left, in order.
 
         Raises:
             psycopg.Error: One of the statements failed, or the connection is lost.
@@ -91,8 +91,13 @@ class Pipeline:
         self.leave()
         results: list[PGresult] = []
         failure: PGresult | None = None
+        all_prepared = True
         try:
             for result in self._arriving():
+                all_prepared = all_prepared and result.status in _GOOD
+                if self._syncs > 1:
+                    # Nobody waits for what was left, nor for how that failed.
+                    continue
                 if result.status in _GOOD:
                     results.append(result)
                 elif failure is None and result.status != ExecStatus.PIPELINE_ABORTED:
@@ -100,16 +105,17 @@ class Pipeline:
         except psycopg.Error:
             if failure is None:
                 raise
-        if failure is None:
-            self._fresh.clear()
-            return results
-        # What came behind the failure was not prepared.
-        while self._fresh:
-            del self._names[self._fresh.pop()]
-        raise error_from_result(failure)
+        if not all_prepared:
+            # What came behind a failure was not prepared; to prepare the rest once more, by another name, does no harm.
+            for sql in self._fresh:
+                del self._names[sql]
+        self._fresh.clear()
+        if failure is not None:
+            raise error_from_result(failure)
+        return results
 
     def leave(self) -> None:
-        """Send all that was added, and wait for nothing; the next `receive` has its results, too."""
+        """Send all that was added, and wait for nothing: nobody hears what came of it."""
         self._pgconn.pipeline_sync()
         self._syncs += 1
         if self._pgconn.flush():

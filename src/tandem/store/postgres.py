@@ -14,7 +14,7 @@ from tandem.store.advisory import AdvisoryLocks
 from tandem.store.base import Store, StoreStatistics
 from tandem.store.connector import Connector
 from tandem.store.jobs import WorkQueue
-from tandem.store.listener import Announcer, Listener
+from tandem.store.listener import Listener
 from tandem.store.postgres_unit import ALONE, BESIDE_OTHERS, READING, Beginning, translated
 from tandem.store.postgres_worker import Horizon, PostgresWorker
 from tandem.store.statement import Statement
@@ -42,9 +42,8 @@ class PostgresStore(Store):
         self._schema = schema
         self._connector = Connector(url, durability)
         self._locks = AdvisoryLocks(self._connector)
-        node = uuid.uuid4().hex
-        self._listener = Listener(self._connector, self._delivery, node)
-        self._announcer = Announcer(self._connector, node)
+        self._node = uuid.uuid4().hex
+        self._listener = Listener(self._connector, self._delivery, self._node)
         self._horizon = Horizon()
         # One for all that share transactions: with more of them, each would take fewer units into its own.
         self._alone = WorkQueue(self._writes.limit)
@@ -64,7 +63,7 @@ class PostgresStore(Store):
             self._delivery,
             beginnings=(alone, beside_others),
             horizon=self._horizon,
-            announce=self._announcer.announce,
+            node=self._node,
             seal=self._seal,
             rest=rest,
         )
@@ -99,7 +98,6 @@ class PostgresStore(Store):
         self._listener.open()
         self._alone.open()
         self._run_thread(self._listener.run, "tandem-store-listener")
-        self._run_thread(self._announcer.run, "tandem-store-announcer")
         for number, worker in enumerate([*self._writers, *self._readers]):
             self._run_thread(worker.run, f"tandem-store-{number}")
 
@@ -107,12 +105,10 @@ class PostgresStore(Store):
         self._reads.close(len(self._readers))
         self._writes.close(1)
         # It may still hand something on.
-        self._threads[2].join()
-        self._alone.close(1)
-        for thread in self._threads[3:]:
-            thread.join()
-        self._announcer.end()
         self._threads[1].join()
+        self._alone.close(1)
+        for thread in self._threads[2:]:
+            thread.join()
         self._locks.end()
         self._listener.end()
         self._threads[0].join()

@@ -205,8 +205,6 @@ class Transaction:
             self._pipeline.send(*one)
         results = self._pipeline.receive()
         self.broken = False
-        # Before the results of what was sent may come that of an earlier transaction's end.
-        del results[: len(results) - len(sent)]
         if self._place is None:
             self._find_place(sent, results)
         ends = accumulate(map(len, asked), initial=len(later))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import psycopg
@@ -12,6 +13,7 @@ import psycopg
 from tandem.errors import Unavailable
 from tandem.store.base import HIDDEN_ERROR, RunAgain, RunAlone, StoreError, StoreStatistics, outcome_unknown
 from tandem.store.jobs import Intake
+from tandem.store.listener import CHANNEL
 from tandem.store.pipeline import Pipeline
 from tandem.store.postgres_unit import RUN_AGAIN, Beginning, PostgresUnit, Transaction, find_slot, translated
 from tandem.store.side_by_side import SideBySide
@@ -31,6 +33,8 @@ _BACKOFF_SECONDS: Final = 0.005
 _TOGETHER_MOST: Final = 32
 _TOGETHER_SECONDS: Final = 0.010
 """A transaction takes in so many units, for so long: not so many that those who wait for its rows wait long."""
+
+_TELL: Final = f"SELECT pg_notify('{CHANNEL}', $1)"
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +75,7 @@ class PostgresWorker:
         *,
         beginnings: tuple[Beginning, Beginning],
         horizon: Horizon,
-        announce: Callable[[int], None],
+        node: str,
         seal: Seal,
         rest: WorkQueue | None = None,
     ) -> None:
@@ -83,7 +87,7 @@ class PostgresWorker:
             delivery: Where the answers go.
             beginnings: How transactions begin, alone and beside others.
             horizon: See there.
-            announce: Has other nodes told what was committed.
+            node: Who tells other nodes what was committed.
             seal: What the hashes of events are made with.
             rest: Where those go that cannot share a transaction: they may wait for others, and all who share one would
                 wait with them. Null if none of them are to share one.
@@ -95,7 +99,7 @@ class PostgresWorker:
         self._delivery = delivery
         self._alone, self._beside_others = beginnings
         self._horizon = horizon
-        self._announce = announce
+        self._node = node
         self._pipeline: Pipeline | None = None
         self._slot = 0
         self._units = self._commits = self._failed = self._dropped = self._repeated = 0
@@ -158,8 +162,18 @@ class PostgresWorker:
         self._units += len(jobs) - failed
         self._commits += failed < len(jobs)
         if notice:
-            self._announce(notice)
+            self._tell(notice)
         self._delivery.deliver(jobs, notice)
+
+    def _tell(self, notice: int) -> None:
+        """Have other nodes know of what was committed."""
+        # Behind the commit, as one with a notice holds a lock of the whole cluster until the disk has it. What is lost
+        # is found by the others' looks at the log.
+        if self._pipeline is None:
+            return
+        with suppress(psycopg.Error):
+            self._pipeline.send(_TELL, self._pipeline.values((f"{notice:d} {self._node}",)))
+            self._pipeline.leave()
 
     def _persist(self, job: Job) -> int:
         """Run the job as often as it takes; the notice of the run that was committed."""
