@@ -91,7 +91,7 @@ class Weighed:
         """See `Unit`."""
         return self._unit.execute(statement, **params)
 
-    def on_commit(self, notice: int) -> None:
+    def on_commit(self, notice: int, subject: str | None = None) -> None:
         """See `Unit`."""
 
 

@@ -19,7 +19,7 @@ from tandem.store.event import Seal, unkeyed
 from tandem.store.jobs import Completions, Job, WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from tandem.store.event import CounterMove
@@ -125,8 +125,8 @@ class Unit(Protocol):
         """Every row of the answer."""
         ...
 
-    def on_commit(self, notice: int) -> None:
-        """Tell the listeners, once this is committed, that there are events up to `notice` (1 or more)."""
+    def on_commit(self, notice: int, subject: str | None = None) -> None:
+        """Tell the listeners, once this is committed, of events up to `notice` (1 or more), one of this subject."""
         ...
 
 
@@ -219,7 +219,11 @@ class Store(ABC):
 
         Only a hint to read the log again: notices may come twice, out of order, or as `REREAD`.
         """
-        self._delivery.add_listener(fn)
+        self._delivery.add_listener(lambda notice, _subjects: fn(notice))
+
+    def add_waker(self, fn: Callable[[Collection[str]], None]) -> None:
+        """As `add_listener`, but with what has events now, as far as the notice says that: not all that has some."""
+        self._delivery.add_listener(lambda _notice, subjects: fn(subjects))
 
     async def open(self) -> None:
         """Connect, bring the schema up to date, start the threads.

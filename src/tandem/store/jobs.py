@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tandem.errors import Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
 _log = logging.getLogger(__name__)
 
@@ -145,14 +145,14 @@ class Completions:
     """Takes answers and notices back to the event loops, with one wake-up for each."""
 
     def __init__(self) -> None:
-        self._listeners: tuple[tuple[asyncio.AbstractEventLoop, Callable[[int], None]], ...] = ()
+        self._listeners: tuple[tuple[asyncio.AbstractEventLoop, Callable[[int, Collection[str]], None]], ...] = ()
 
-    def add_listener(self, fn: Callable[[int], None]) -> None:
-        """Call `fn(notice)` in the loop that runs now, after every commit that gave a notice."""
+    def add_listener(self, fn: Callable[[int, Collection[str]], None]) -> None:
+        """Call `fn(notice, subjects)` in the loop that runs now, after every commit that gave a notice."""
         self._listeners = (*self._listeners, (asyncio.get_running_loop(), fn))
 
-    def deliver(self, jobs: Iterable[Job], notice: int = 0) -> None:
-        """Answer the jobs and pass the notice on; from any thread."""
+    def deliver(self, jobs: Iterable[Job], notice: int = 0, subjects: Collection[str] = ()) -> None:
+        """Answer the jobs and pass the notice on, with what it says that has events; from any thread."""
         loops: dict[asyncio.AbstractEventLoop, list[Job]] = {}
         for job in jobs:
             if job.loop is None:
@@ -164,12 +164,12 @@ class Completions:
                 loops.setdefault(loop, [])
         for loop, theirs in loops.items():
             try:
-                loop.call_soon_threadsafe(self._arrive, loop, theirs, notice)
+                loop.call_soon_threadsafe(self._arrive, loop, theirs, notice, subjects)
             except RuntimeError:
                 # The loop was closed, and with it went everybody who waited in it.
                 _log.debug("an event loop ended before its %d answers came", len(theirs))
 
-    def _arrive(self, loop: asyncio.AbstractEventLoop, jobs: list[Job], notice: int) -> None:
+    def _arrive(self, loop: asyncio.AbstractEventLoop, jobs: list[Job], notice: int, subjects: Collection[str]) -> None:
         for job in jobs:
             job.settle()
         if not notice:
@@ -178,7 +178,7 @@ class Completions:
             if heard_in is not loop:
                 continue
             try:
-                listener(notice)
+                listener(notice, subjects)
             except Exception:  # noqa: BLE001 - an edge, and logged
                 # One listener's fault must not keep the others from hearing.
                 _log.exception("a listener of the store failed")

@@ -181,7 +181,7 @@ def append(unit: Unit, draft: Event) -> Event:
     numbered = draft if draft.seq else draft._replace(seq=take_seq(unit))
     event = numbered._replace(kind=str(draft.kind)).sealed(unit.seal)
     unit.put(_insert_event, **event._asdict())
-    unit.on_commit(event.seq)
+    unit.on_commit(event.seq, event.subject)
     return event
 
 

@@ -14,14 +14,24 @@ from tandem.errors import TandemError
 from tandem.store.base import REREAD, Row
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from tandem.store.connector import Connector
     from tandem.store.jobs import Completions
 
 CHANNEL: Final = "tandem_events"
 _FIRST_PAUSE_SECONDS: Final = 0.1
 _LONGEST_PAUSE_SECONDS: Final = 5.0
+_MOST_WORDS: Final = 100
+"""Of a notice, which PostgreSQL takes up to 8,000 bytes. What it does not say is found in the log a little later."""
 
 _log = logging.getLogger(__name__)
+
+
+def notice_of(node: str, place: int, subjects: Iterable[str]) -> str:
+    """What a node tells the others: up to which place in the log there are events, and of which reviews some are."""
+    words = [f"{place:d}", node, *(subject for subject in subjects if ":" not in subject)]
+    return " ".join(words[:_MOST_WORDS])
 
 
 class Listener:
@@ -86,16 +96,14 @@ class Listener:
             selector.register(self._woken, selectors.EVENT_READ)
             while not self._ending.is_set():
                 # A burst is one wake-up: the highest number says it all.
-                notice = max(
-                    (
-                        int(number)
-                        for number, _, node in (note.payload.partition(" ") for note in connection.notifies(timeout=0))
-                        if node != self._node and number.isdecimal()
-                    ),
-                    default=0,
-                )
-                if notice:
-                    self._delivery.deliver((), notice)
+                place, subjects = 0, set[str]()
+                for note in connection.notifies(timeout=0):
+                    number, node, *about = (*note.payload.split(" "), "")
+                    if node != self._node and number.isdecimal():
+                        place = max(place, int(number))
+                        subjects.update(about)
+                if place:
+                    self._delivery.deliver((), place, subjects)
                 selector.select()
 
     def _drop(self) -> None:

@@ -106,6 +106,7 @@ class Transaction:
         broken: A statement failed, or it is not known yet whether one did.
         notice: What to tell the listeners once it is committed; 0 for nothing.
         seal: What the hashes of events are made with.
+        subjects: What its events are about.
     """
 
     __slots__ = (
@@ -121,6 +122,7 @@ class Transaction:
         "broken",
         "notice",
         "seal",
+        "subjects",
     )
 
     def __init__(
@@ -153,6 +155,7 @@ class Transaction:
         self._moves: dict[tuple[str, ...], CounterMove] = {}
         self.broken = False
         self.notice = 0
+        self.subjects: set[str] = set()
         self.seal = seal
 
     @property
@@ -220,6 +223,7 @@ class Transaction:
         self._is_used = self._is_used or bool(unit.later or unit.moves)
         self._later.extend(unit.later)
         self.notice = max(self.notice, unit.notice)
+        self.subjects.update(unit.subjects)
         for move in unit.moves:
             _, _, _, _, _, amount, total_us = self._moves.get(move.key, move._replace(amount=0, total_us=0))
             self._moves[move.key] = move._replace(amount=move.amount + amount, total_us=move.total_us + total_us)
@@ -264,9 +268,20 @@ class PostgresUnit:
         later: What waits to be sent.
         moves: How far it moves counters.
         notice: What it wants the listeners to be told.
+        subjects: What its events are about.
     """
 
-    __slots__ = ("_ask", "_has_changes", "_may_wait", "_transaction", "has_written", "later", "moves", "notice")
+    __slots__ = (
+        "_ask",
+        "_has_changes",
+        "_may_wait",
+        "_transaction",
+        "has_written",
+        "later",
+        "moves",
+        "notice",
+        "subjects",
+    )
     dialect = "postgresql"
 
     def __init__(self, transaction: Transaction, ask: Callable[[Sequence[Sent]], PGresult] | None = None) -> None:
@@ -286,6 +301,7 @@ class PostgresUnit:
         self.later: list[Sent] = []
         self.moves: list[CounterMove] = []
         self.notice = 0
+        self.subjects: list[str] = []
 
     @property
     def seal(self) -> Seal:
@@ -356,9 +372,11 @@ class PostgresUnit:
             raise RunAgain("another transaction holds the row")
         return rows
 
-    def on_commit(self, notice: int) -> None:
+    def on_commit(self, notice: int, subject: str | None = None) -> None:
         """See `Unit`."""
         self.notice = max(self.notice, notice)
+        if subject is not None:
+            self.subjects.append(subject)
 
     def end(self) -> None:
         """Make the unit useless: it is over."""

@@ -13,7 +13,7 @@ import psycopg
 from tandem.errors import Unavailable
 from tandem.store.base import HIDDEN_ERROR, RunAgain, RunAlone, StoreError, StoreStatistics, outcome_unknown
 from tandem.store.jobs import Intake
-from tandem.store.listener import CHANNEL
+from tandem.store.listener import CHANNEL, notice_of
 from tandem.store.pipeline import Pipeline
 from tandem.store.postgres_unit import RUN_AGAIN, Beginning, PostgresUnit, Transaction, find_slot, translated
 from tandem.store.side_by_side import SideBySide
@@ -128,9 +128,9 @@ class PostgresWorker:
         """Run a job and those that wait or come meanwhile in one transaction, and have the rest run by themselves."""
         intake = Intake(self._inbox, first, most=_TOGETHER_MOST, seconds=_TOGETHER_SECONDS)
         batch = SideBySide(intake)
-        notice = 0
+        done: Transaction | None = None
         try:
-            notice = self._attempt(batch.run, self._beside_others)
+            done = self._attempt(batch.run, self._beside_others)
         except _LostInCommit as exc:
             for job in batch.done:
                 job.error = job.error or _unknown(exc)
@@ -138,45 +138,48 @@ class PostgresWorker:
             batch.undo()
             self._repeated += len(batch.left)
         self._dropped += intake.dropped
-        self._answer(batch.done, notice)
+        self._answer(batch.done, done)
         for job in batch.left:
             try:
                 rest.put(job)
             except Unavailable as exc:
                 job.error = exc
-                self._answer([job], 0)
+                self._answer([job], None)
 
     def _serve(self, job: Job) -> None:
-        notice = 0
+        done: Transaction | None = None
         try:
-            notice = self._persist(job)
+            done = self._persist(job)
         except _LostInCommit as exc:
             job.error = _unknown(exc)
         except BaseException as exc:  # noqa: BLE001 - it belongs to the caller, who gets it
             job.error = translated(exc)
-        self._answer([job], notice)
+        self._answer([job], done)
 
-    def _answer(self, jobs: list[Job], notice: int) -> None:
+    def _answer(self, jobs: list[Job], transaction: Transaction | None) -> None:
         failed = sum(job.error is not None for job in jobs)
         self._failed += failed
         self._units += len(jobs) - failed
         self._commits += failed < len(jobs)
-        if notice:
-            self._tell(notice)
-        self._delivery.deliver(jobs, notice)
+        if transaction is None or not transaction.notice:
+            self._delivery.deliver(jobs)
+            return
+        self._tell(transaction)
+        self._delivery.deliver(jobs, transaction.notice, transaction.subjects)
 
-    def _tell(self, notice: int) -> None:
+    def _tell(self, transaction: Transaction) -> None:
         """Have other nodes know of what was committed."""
         # Behind the commit, as one with a notice holds a lock of the whole cluster until the disk has it. What is lost
         # is found by the others' looks at the log.
         if self._pipeline is None:
             return
         with suppress(psycopg.Error):
-            self._pipeline.send(_TELL, self._pipeline.values((f"{notice:d} {self._node}",)))
+            said = notice_of(self._node, transaction.notice, transaction.subjects)
+            self._pipeline.send(_TELL, self._pipeline.values((said,)))
             self._pipeline.leave()
 
-    def _persist(self, job: Job) -> int:
-        """Run the job as often as it takes; the notice of the run that was committed."""
+    def _persist(self, job: Job) -> Transaction:
+        """Run the job as often as it takes; the transaction that was committed."""
 
         def run(transaction: Transaction) -> None:
             unit = PostgresUnit(transaction)
@@ -206,7 +209,7 @@ class PostgresWorker:
             self._repeated += 1
         raise AssertionError
 
-    def _attempt(self, run: Callable[[Transaction], None], beginning: Beginning) -> int:
+    def _attempt(self, run: Callable[[Transaction], None], beginning: Beginning) -> Transaction:
         pipeline, transaction = self._begin(beginning)
         committing = False
         try:
@@ -226,7 +229,7 @@ class PostgresWorker:
                 if lost:
                     raise _ConnectionLost(str(exc)) from exc
             raise
-        return transaction.notice
+        return transaction
 
     def _begin(self, beginning: Beginning) -> tuple[Pipeline, Transaction]:
         if self._pipeline is None:

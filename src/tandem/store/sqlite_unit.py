@@ -100,8 +100,9 @@ class SqliteUnit:
         """See `Unit`."""
         return self._run(statement, params).fetchall()
 
-    def on_commit(self, notice: int) -> None:
-        """See `Unit`."""
+    def on_commit(self, notice: int, subject: str | None = None) -> None:
+        """See `Unit`: there is one broker, which reads the log at once."""
+        del subject
         self.notice = max(self.notice, notice)
 
     def end(self) -> None:

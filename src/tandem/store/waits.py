@@ -119,6 +119,7 @@ class WaitHub:
     async def start(self) -> None:
         """Begin to follow the log from its present end."""
         self._log_id, _, self._seen = await self._store.read(events.head)
+        self._store.add_waker(self._wake_those)
         self._store.add_listener(self._notice)
         self._task = asyncio.create_task(self._follow(), name="log-follower")
 
@@ -346,6 +347,11 @@ class WaitHub:
             self._with_effort = self._with_effort or now - self._early_since > _LAST_LOOK_SECONDS
             return
         self._early_since = 0.0
+
+    def _wake_those(self, subjects: Iterable[str]) -> None:
+        """Wake who waits for one of these, without reading the log first; once more when it was read."""
+        for name in subjects:
+            self._wake(name)
 
     def _wake(self, name: str) -> None:
         for waiter in self._parked.get(name, ()):
