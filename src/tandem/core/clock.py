@@ -16,6 +16,9 @@ _RANDOM_LETTERS = 9
 _BITS = 5
 """A letter of the alphabet carries five bits."""
 
+_STEP_BITS = 32
+"""How far an id may be from the one before it in its millisecond: other brokers make ids at the same time."""
+
 _SLOWNESS = 10
 """A clock that was set is followed by a tenth of the time that passes: so much may a duration be off at the most."""
 
@@ -51,6 +54,7 @@ class SystemClock:
         self._steady_ns = _steady_ns()
         self._now_ns = time.time_ns()
         self._adopted_ns: int | None = None
+        self._newest = 0
 
     def now_us(self) -> int:
         """Microseconds since the epoch, UTC."""
@@ -78,10 +82,12 @@ class SystemClock:
     def new_id(self, prefix: str) -> str:
         """`prefix_`, the milliseconds since the epoch and 45 random bits, in Crockford's base 32.
 
-        New ids sort behind older ones, so that what is made together is stored together: a database
-        then writes fewer pages a transaction.
+        New ids sort behind older ones, those of one clock within a millisecond as well, so that lists go by
+        them, and what is made together is stored together: a database then writes fewer pages a transaction.
         """
         number = (self.now_us() // 1_000) << (_BITS * _RANDOM_LETTERS) | secrets.randbits(_BITS * _RANDOM_LETTERS)
+        with self._turn:
+            self._newest = number = max(number, self._newest + 1 + secrets.randbits(_STEP_BITS))
         letters = [
             _ALPHABET[(number >> shift) & 31]
             for shift in range(_BITS * (_TIME_LETTERS + _RANDOM_LETTERS - 1), -1, -_BITS)
