@@ -69,7 +69,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
             before = attention.clear_attention(unit, before, reviewer_id, now)
             after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
         review = _take(unit, before, after, now, is_new=is_new)
-        return _claim(services, unit, review, current, applies_to_head=heads.get((review.id, review.round)))
+        return _claim(services, unit, review, applies_to_head=heads.get((review.id, review.round)))
 
     for _ in range(_HEAD_LOOKS):
         try:
@@ -121,8 +121,8 @@ def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) 
     return after
 
 
-def _claim(services: Services, unit: Unit, review: Review, current: Round, *, applies_to_head: bool | None) -> Claim:
-    shown = views.proposal(unit, review, current)
+def _claim(services: Services, unit: Unit, review: Review, *, applies_to_head: bool | None) -> Claim:
+    shown = views.proposal(unit, reviews.get_content(unit, review.id))
     return views.answer(Claim, services.waits, unit, review, review=shown, applies_to_head=applies_to_head)
 
 

@@ -9,10 +9,11 @@ from tandem.contract.caller import Caller
 from tandem.errors import InvalidDiff, InvalidInput, SchemaInvalid
 from tandem.reviews import contents, verdicts
 from tandem.reviews import files as round_files
+from tandem.reviews import queries as reviews
 from tandem.reviews.claim_rules import check_round
-from tandem.reviews.files import RoundContent
 from tandem.reviews.page_answers import CounterPatchCheck, CounterPatchDraft
 from tandem.reviews.page_requests import CheckCounterPatch, DraftCounterPatch
+from tandem.reviews.queries import RoundContent
 from tandem.reviews.rules import Review
 from tandem.store.base import Unit
 from tandem.store.context import Services
@@ -53,7 +54,7 @@ async def check_counter_patch(services: Services, _caller: Caller, request: Chec
 
 async def _found(services: Services, request: DraftCounterPatch | CheckCounterPatch) -> RoundContent:
     def look(unit: Unit) -> RoundContent:
-        found = round_files.find(unit, request.review_id, request.project, None)
+        found = reviews.get_content(unit, request.review_id, request.project)
         check_round(found.review, request.round or found.review.round)
         return found
 

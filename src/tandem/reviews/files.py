@@ -7,7 +7,6 @@ import hashlib
 from base64 import b64encode
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import orjson
 
@@ -21,31 +20,14 @@ from tandem.reviews import queries as reviews
 from tandem.reviews.answers import BaseFiles, BaseFileView
 from tandem.reviews.page_answers import RoundFile
 from tandem.reviews.page_requests import GetRoundFile
+from tandem.reviews.queries import RoundContent
 from tandem.reviews.requests import GetBaseFiles
-from tandem.reviews.rounds import Round
-from tandem.reviews.rules import Review
-from tandem.store.base import Unit
 from tandem.store.context import Services
 
 MOST_LINES = 2_000
 """Of one answer."""
 MOST_BYTES = 4_000_000
 """Of a file that is answered in base64."""
-
-
-@dataclass(frozen=True, slots=True)
-class RoundContent:
-    """A round with its texts.
-
-    Attributes:
-        diff: Null for a text.
-        text: The description, which is the content of a text.
-    """
-
-    review: Review
-    round: Round
-    diff: str | None
-    text: str | None
 
 
 async def get_round_file(services: Services, _caller: Caller, request: GetRoundFile) -> RoundFile:
@@ -60,7 +42,7 @@ async def get_round_file(services: Services, _caller: Caller, request: GetRoundF
     after = request.side == "after"
     if last is not None and last < first:
         raise InvalidInput("last_line must not be before first_line.", field="last_line", expected=first)
-    found = await services.store.read(lambda unit: find(unit, request.review_id, request.project, request.round))
+    found = await _content(services, request)
     if found.text is not None and path == found.round.path and after:
         content: bytes | None = found.text.encode()
     else:
@@ -92,12 +74,17 @@ async def get_base_files(services: Services, _caller: Caller, request: GetBaseFi
         NotFound: There is no such review or round, or nobody knows its base.
         TooLarge: They are too many, or too large.
     """
-    found = await services.store.read(lambda unit: find(unit, request.review_id, request.project, request.round))
+    found = await _content(services, request)
     path = found.round.path
     async with readable(services, found) as (repository, patch), services.validations:
         base, files = await asyncio.to_thread(repository.base_files, found.diff, path, patch.base)
     views = tuple(BaseFileView(**one.as_json()) for one in files)
     return BaseFiles(found.review.id, found.round.round, base, only_touched=True, files=views)
+
+
+async def _content(services: Services, asked: GetRoundFile | GetBaseFiles) -> RoundContent:
+    which = (asked.review_id, asked.project, asked.round)
+    return await services.store.read(lambda unit: reviews.get_content(unit, *which))
 
 
 def _sha256(content: bytes) -> str:
@@ -106,19 +93,6 @@ def _sha256(content: bytes) -> str:
 
 def _base64(content: bytes) -> str | None:
     return b64encode(content).decode("ascii") if len(content) <= MOST_BYTES else None
-
-
-def find(unit: Unit, review_id: str, project: str | None, number: int | None) -> RoundContent:
-    """A round of a review, by default the current one, with what it holds.
-
-    Raises:
-        NotFound: There is no such review (in that project), or round.
-    """
-    review = reviews.get(unit, review_id, project)
-    current = reviews.get_round(unit, review_id, number or review.round)
-    diff = reviews.find_content(unit, current.diff_id)
-    text = reviews.find_content(unit, current.description_id) if diff is None else None
-    return RoundContent(review, current, diff, text)
 
 
 @asynccontextmanager

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Text, bindparam, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Integer, Text, bindparam, exists, func, or_, select, update
 
 from tandem.contract.access import Names
 from tandem.errors import NotFound
@@ -33,7 +34,6 @@ _expired = Statement(
     .order_by(_r.lease_expires_at)
     .limit(bindparam("limit"))
 )
-_children = Statement(select(_r.id).where(_r.parent_id == bindparam("review_id")).order_by(_r.created_at, _r.id))
 _get_round = Statement(
     select(tables.rounds).where(
         tables.rounds.c.review_id == bindparam("review_id"), tables.rounds.c.round == bindparam("round")
@@ -55,6 +55,34 @@ _open_of_content = Statement(
     )
     .order_by(_r.event_seq.desc())
     .limit(1)
+)
+REVIEW_COLUMNS: Final = len(_r)
+_child = tables.reviews.alias("children").c
+_children = (
+    select(_child.id)
+    .where(_child.parent_id == bindparam("review_id"))
+    .order_by(_child.created_at, _child.id)
+    .subquery("child_ids")
+)
+_diffs, _texts = log_tables.contents.alias("diffs"), log_tables.contents.alias("texts")
+_get_with_content = Statement(
+    select(
+        tables.reviews,
+        tables.rounds,
+        _diffs.c.body,
+        _texts.c.body,
+        select(func.aggregate_strings(_children.c.id, " ")).scalar_subquery(),
+    )
+    .select_from(
+        tables.reviews.outerjoin(
+            tables.rounds,
+            (tables.rounds.c.review_id == _r.id)
+            & (tables.rounds.c.round == func.coalesce(bindparam("round", type_=Integer), _r.round)),
+        )
+        .outerjoin(_diffs, _diffs.c.id == tables.rounds.c.diff_id)
+        .outerjoin(_texts, _texts.c.id == tables.rounds.c.description_id)
+    )
+    .where(_r.id == bindparam("review_id"))
 )
 _get_content = Statement(select(log_tables.contents.c.body).where(log_tables.contents.c.id == bindparam("id")))
 _get_submitter = Statement(
@@ -140,6 +168,23 @@ _queue_heads = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class RoundContent:
+    """A review and one of its rounds, with the round's texts: all in one question, for a database that is far away.
+
+    Attributes:
+        child_ids: The reviews that resubmit this one, oldest first.
+        diff: Null for a text.
+        text: The description, which is the content of a text.
+    """
+
+    review: Review
+    round: Round
+    diff: str | None
+    text: str | None
+    child_ids: tuple[str, ...]
+
+
 def find(unit: Unit, review_id: str, *, lock: bool = False) -> Review | None:
     """A review, if there is one; with `lock`, nobody else changes it before this transaction ends."""
     row = unit.one_or_none(_get_locked if lock else _get_plain, review_id=review_id)
@@ -162,8 +207,12 @@ def get(unit: Unit, review_id: str, project: str | None = None, *, lock: bool = 
     found = find(unit, review_id, lock=lock)
     if found is None:
         raise unknown(review_id)
+    return _of(project, found)
+
+
+def _of(project: str | None, found: Review) -> Review:
     if project is not None and found.project != project:
-        raise NotFound(f"The project '{project}' has no review '{review_id}'.", review_id=review_id, project=project)
+        raise NotFound(f"The project '{project}' has no review '{found.id}'.", review_id=found.id, project=project)
     return found
 
 
@@ -198,11 +247,6 @@ def list_expired(unit: Unit, now_us: int, latest_us: int, limit: int) -> list[st
     return [row[0] for row in unit.all(_expired, now=now_us, latest=latest_us, limit=limit)]
 
 
-def list_children(unit: Unit, review_id: str) -> tuple[str, ...]:
-    """The reviews that resubmit this one, oldest first."""
-    return tuple(row[0] for row in unit.all(_children, review_id=review_id))
-
-
 def get_round(unit: Unit, review_id: str, number: int) -> Round:
     """One round of a review.
 
@@ -211,8 +255,30 @@ def get_round(unit: Unit, review_id: str, number: int) -> Round:
     """
     row = unit.one_or_none(_get_round, review_id=review_id, round=number)
     if row is None:
-        raise NotFound(f"The review '{review_id}' has no round {number}.", review_id=review_id, round=number)
+        raise _no_round(review_id, number)
     return Round(*row)
+
+
+def get_content(unit: Unit, review_id: str, project: str | None = None, number: int | None = None) -> RoundContent:
+    """A review, of the project if one is named, and a round of it with its texts, by default the current one.
+
+    Raises:
+        NotFound: There is no such review (in that project), or round.
+    """
+    row = unit.one_or_none(_get_with_content, review_id=review_id, round=number)
+    if row is None:
+        raise unknown(review_id)
+    review = _of(project, Review(*row[:REVIEW_COLUMNS]))
+    *columns, diff, text, children = row[REVIEW_COLUMNS:]
+    if columns[0] is None:
+        raise _no_round(review_id, number)
+    current = Round(*columns)
+    texts = (_kept(current.diff_id, diff), _kept(current.description_id, text))
+    return RoundContent(review, current, *texts, tuple((children or "").split()))
+
+
+def _no_round(review_id: str, number: int | None) -> NotFound:
+    return NotFound(f"The review '{review_id}' has no round {number}.", review_id=review_id, round=number)
 
 
 def list_rounds(unit: Unit, review_id: str) -> list[Round]:
@@ -233,6 +299,10 @@ def find_content(unit: Unit, content_id: str | None) -> str | None:
     if content_id is None:
         return None
     row = unit.one_or_none(_get_content, id=content_id)
-    if row is None:
+    return _kept(content_id, row[0] if row else None)
+
+
+def _kept(content_id: str | None, body: str | None) -> str | None:
+    if content_id is not None and body is None:
         raise LookupError(f"the content {content_id} is missing from the store")
-    return str(row[0])
+    return body

@@ -50,7 +50,10 @@ async def get_review_status(services: Services, caller: Caller, request: GetRevi
 
     def find(unit: Unit) -> tuple[Review, ReviewStatus, int | None]:
         review = reviews.get(unit, request.review_id, request.project)
-        place = hub.place_among(unit, given, review.id) if given else after
+        place = after
+        if after is None and given is not None:
+            # Most wait for what follows on their own event, so that it is known whose it is.
+            place = given.seq if given.seq == review.event_seq else hub.place_among(unit, given, review.id)
         if place is not None and place > review.event_seq:
             hub.check_place(place, events.head(unit)[1])
         status = views.status(unit, services, review, hub.cursor(review.event_seq, unit), changed=False)
@@ -90,7 +93,8 @@ async def get_proposal(services: Services, _caller: Caller, request: GetProposal
     """
 
     def work(unit: Unit) -> tuple[Proposal, Since]:
-        return _content(unit, reviews.get(unit, request.review_id, request.project), request)
+        _, shown, since = _content(unit, request)
+        return shown, since
 
     shown, since = await services.store.read(work)
     return await _completed(services, shown, since, request.files)
@@ -106,8 +110,7 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
 
     def work(unit: Unit) -> tuple[FullReview, Since]:
         newest = services.waits.newest(unit)
-        review = reviews.get(unit, request.review_id, request.project)
-        shown, since = _content(unit, review, request)
+        review, shown, since = _content(unit, request)
         listed = rows.list_verdicts(unit, review.id)
         verdicts, decisions = dict(listed), dict(one for one in listed if one[1] != "comment")
         full = FullReview(
@@ -130,16 +133,17 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
     return replace(full, proposal=await _completed(services, full.proposal, since, request.files))
 
 
-def _content(unit: Unit, review: Review, request: GetProposal) -> tuple[Proposal, Since]:
-    """A round's content, and the rounds that are to be compared, if any are."""
-    current = reviews.get_round(unit, review.id, request.round or review.round)
+def _content(unit: Unit, request: GetProposal) -> tuple[Review, Proposal, Since]:
+    """A review, a round's content, and the rounds that are to be compared, if any are."""
+    content = reviews.get_content(unit, request.review_id, request.project, request.round)
+    review, current = content.review, content.round
     since = request.since_round
     if since is not None and since >= current.round:
         raise InvalidInput(
             f"since_round must be before round {current.round}.", field="since_round", expected=current.round
         )
     earlier = reviews.get_round(unit, review.id, since) if since is not None else None
-    return views.proposal(unit, review, current), None if earlier is None else (earlier, current)
+    return review, views.proposal(unit, content), None if earlier is None else (earlier, current)
 
 
 async def _completed(services: Services, shown: Proposal, since: Since, files: list[str] | None) -> Proposal:

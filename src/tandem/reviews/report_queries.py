@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from sqlalchemy import bindparam, func, select, tuple_, union_all
 
 from tandem.reviews import tables
+from tandem.reviews.queries import REVIEW_COLUMNS
 from tandem.reviews.rules import Review, State
 from tandem.reviews.statistics import OPEN_PREFIX
 from tandem.store import tables as log_tables
@@ -175,9 +176,6 @@ def _scan_end(*, project: bool) -> Statement:
     return Statement(statement.where(_e.project == bindparam("project")) if project else statement)
 
 
-_REVIEW_COLUMNS = len(tables.reviews.columns)
-
-
 def list_activity(
     unit: Unit, *, limit: int, before: int, project: str | None, **filters: Any
 ) -> tuple[list[tuple[Review, Event]], int]:
@@ -188,7 +186,7 @@ def list_activity(
     params = within | {name: filters[name] for name in _ACTIVITY_FILTERS if filters.get(name) is not None}
     statement = _activity_page(tuple(name for name in params if name != "project"), project=project is not None)
     rows = unit.all(statement, limit=limit, before=before, floor=floor, **params)
-    return [(Review(*row[:_REVIEW_COLUMNS]), Event(*row[_REVIEW_COLUMNS:])) for row in rows], floor
+    return [(Review(*row[:REVIEW_COLUMNS]), Event(*row[REVIEW_COLUMNS:])) for row in rows], floor
 
 
 @cache

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 from sqlalchemy import bindparam, select, tuple_, union_all
 
 from tandem.reviews import tables
+from tandem.reviews.queries import REVIEW_COLUMNS
 from tandem.reviews.rules import PRIORITIES, Review, State
 from tandem.store import tables as log_tables
 from tandem.store.base import Unit
@@ -40,7 +41,6 @@ _COLUMNS: Final[dict[Sort, tuple[str, ...]]] = {
     "updated": ("event_seq",),
 }
 _BACKWARDS: Final = frozenset({"newest", "updated"})
-_REVIEW_COLUMNS: Final = len(tables.reviews.columns)
 
 EVENT_LIMIT: Final = 5_000
 """Events that a search by latest activity goes back at most."""
@@ -133,8 +133,8 @@ def find_log_end(unit: Unit, *, project: str | None, before: int) -> tuple[int, 
 
 
 def _candidate(row: tuple[Any, ...], texts: bool) -> SearchHit:  # noqa: FBT001 - by the order of the columns
-    description = row[_REVIEW_COLUMNS + 1] if texts else None
-    return SearchHit(Review(*row[:_REVIEW_COLUMNS]), row[_REVIEW_COLUMNS], description)
+    description = row[REVIEW_COLUMNS + 1] if texts else None
+    return SearchHit(Review(*row[:REVIEW_COLUMNS]), row[REVIEW_COLUMNS], description)
 
 
 def _aside(column: Any) -> Any:

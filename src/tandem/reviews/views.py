@@ -13,7 +13,8 @@ from tandem.reviews import discussion_queries as discussion
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
 from tandem.reviews.participants import why_none
-from tandem.reviews.rounds import CounterPatch, Round
+from tandem.reviews.queries import RoundContent
+from tandem.reviews.rounds import CounterPatch
 from tandem.reviews.rules import PRIORITIES, Review, next_action
 from tandem.store.base import Unit
 from tandem.store.context import Services
@@ -86,8 +87,9 @@ def counter_patch(unit: Unit, record: CounterPatch) -> CounterPatchView:
     return shown(CounterPatchView, record, affected_files=files_from(record.affected_files), **content)
 
 
-def proposal(unit: Unit, review: Review, found: Round) -> Proposal:
-    """A round's whole content, read in the unit."""
+def proposal(unit: Unit, content: RoundContent) -> Proposal:
+    """A round's whole content, with the rest read in the unit."""
+    review, found = content.review, content.round
     pending = None
     if review.counter_patch_status == "pending" and review.counter_patch_id:
         pending = discussion.find_counter_patch(unit, review.id, review.counter_patch_id)
@@ -100,13 +102,13 @@ def proposal(unit: Unit, review: Review, found: Round) -> Proposal:
         category=review.category,
         priority=PRIORITIES[review.priority],
         proposer_id=review.proposer_id,
-        description=reviews.find_content(unit, found.description_id),
-        diff=reviews.find_content(unit, found.diff_id),
+        description=content.text,
+        diff=content.diff,
         metadata=orjson.loads(found.metadata),
         validated=bool(found.validated),
         affected_files=files_from(found.affected_files),
         parent_id=review.parent_id,
-        child_ids=reviews.list_children(unit, review.id),
+        child_ids=content.child_ids,
         counter_patch=counter_patch(unit, pending) if pending else None,
         submitter=reviews.submitter(unit, found),
     )
