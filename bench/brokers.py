@@ -40,6 +40,8 @@ CPU_OF_BARE = 1.3
 WAKE_MS, WAKE_P99_MS = 5.0, 20.0
 _WRITES = 4
 """Transactions that the least of brokers would need for a life cycle."""
+_WITHOUT_FREE = 3
+"""Processors that a client, two brokers and a database keep busy."""
 _SAMPLE_SECONDS = 0.005
 _SAMPLE = """
     SELECT coalesce(wait_event_type, 'runs'), count(*) FROM pg_stat_activity
@@ -73,7 +75,7 @@ async def measure(run: Run) -> None:
                 empty, _ = _size(url)
                 with _Watched(url) as watched:
                     rates = await _rates(run, record, name, brokers, watched=watched)
-                watched.report(record, name, bare)
+                watched.report(record, name, bare, CPU_OF_BARE if number <= NUMBERS[1] else None)
                 if one is None:
                     one = rates
                     full, cycles = _size(url)
@@ -83,11 +85,12 @@ async def measure(run: Run) -> None:
                         what = f"{name}: against SQLite, {clients} client{'s' * (clients > 1)}"
                         record.add(what, ours / theirs, "x", SHARE_OF_SQLITE, ">=")
                 else:
-                    target = TWO_AGAINST_ONE if number == NUMBERS[1] else None
+                    # With fewer processors, brokers share one with the database, which tells by its processor time
+                    # whether they are in each other's way.
+                    processors = machine.facts()["processors"]
+                    target = TWO_AGAINST_ONE if number == NUMBERS[1] and processors > _WITHOUT_FREE else None
                     what = f"{name}: against 1 broker, {CLIENTS} clients"
-                    record.add(
-                        what, rates[1] / one[1], "x", target, ">=", f"{machine.facts()['processors']} processors"
-                    )
+                    record.add(what, rates[1] / one[1], "x", target, ">=", f"{processors} processors")
                 if number == NUMBERS[1]:
                     await _wake(run, record, name, brokers)
 
@@ -186,7 +189,7 @@ class _Watched:
         """Processor time of all the server's processes so far but for the one that takes the samples."""
         return _cpu_ms(self._postmaster, without=self._connection.info.backend_pid)
 
-    def report(self, record: Recorder, name: str, bare_ms: float) -> None:
+    def report(self, record: Recorder, name: str, bare_ms: float, target: float | None) -> None:
         """The figures of what was seen while many clients were at work."""
         total = max(1, self._samples.total())
         shares = " ".join(f"{kind}={100 * count / total:.0f}%" for kind, count in self._samples.most_common())
@@ -195,7 +198,7 @@ class _Watched:
         cpu = median(self.cycles_ms)
         record.add(f"{name}: database CPU a cycle", cpu, "ms", detail=quartiles(self.cycles_ms))
         what = f"{name}: the same against {_WRITES} bare transactions"
-        record.add(what, cpu / (_WRITES * bare_ms), "x", CPU_OF_BARE)
+        record.add(what, cpu / (_WRITES * bare_ms), "x", target)
 
     def _sample(self) -> None:
         while self.is_sampling.wait() and not self._is_over:
@@ -255,7 +258,7 @@ async def _wake(run: Run, record: Recorder, name: str, brokers: Sequence[Broker]
             assert loading.stdout is not None
             assert await asyncio.to_thread(loading.stdout.readline), "the load did not begin"
             writer, waiter = await Agent.connect(brokers[0].port), await Agent.connect(brokers[1].port)
-            taken = [await _woken_ms(writer, waiter, brokers[1]) for _ in range(run.times(300, 60))]
+            taken = [await _woken_ms(writer, waiter, brokers[1]) for _ in range(run.times(600, 60))]
             assert loading.poll() is None, "the load ended before the measurement"
             await writer.connection.close()
             await waiter.connection.close()

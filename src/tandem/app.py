@@ -101,7 +101,7 @@ def store_of(settings: Settings, seal: Seal) -> Store:
 
 def reading_store_of(settings: Settings) -> Store:
     """The same for who only reads, perhaps beside a broker: the schema stays as it is."""
-    return make_store(settings.database, readers=1, connections=2, schema=UNCHANGED)
+    return make_store(settings.database, readers=1, schema=UNCHANGED)
 
 
 def _addresses(settings: Settings) -> tuple[str, ...]:

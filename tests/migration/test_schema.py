@@ -66,7 +66,7 @@ def migrated(url: str, schema: Schema = TANDEM) -> None:
 
 
 def opened(url: str, schema: Schema = TANDEM) -> Store:
-    store = make_store(url, schema=schema, connections=2)
+    store = make_store(url, schema=schema, readers=1)
     store.open_blocking()
     return store
 
@@ -353,7 +353,7 @@ def test_a_fresh_or_current_file_starts_without_alembic_and_without_the_other_da
 def test_nodes_that_start_at_once_on_an_empty_server_all_open(postgres_url: str, starters: int) -> None:
     code = (
         "from tandem.schema import TANDEM; from tandem.store.engine import make_store\n"
-        f"store = make_store({postgres_url!r}, schema=TANDEM, connections=2)\n"
+        f"store = make_store({postgres_url!r}, schema=TANDEM, readers=1)\n"
         "store.open_blocking(); store.close_blocking()"
     )
     nodes = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) for _ in range(starters)]

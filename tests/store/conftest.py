@@ -42,7 +42,7 @@ def store(database_url: str) -> Iterator[Store]:
 @pytest.fixture
 def engine(database_url: str) -> Iterator[Store]:
     """An open store with the tables of `tests.store.notes`, and a single thread that writes."""
-    store = make_store(database_url, schema=SCHEMA, connections=2)
+    store = make_store(database_url, schema=SCHEMA, readers=1)
     store.open_blocking()
     yield store
     store.close_blocking()

@@ -26,7 +26,7 @@ from tandem.store.engine import Statement
 from tandem.store.schema import Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from tandem.store.engine import Store, Unit
 
@@ -112,3 +112,24 @@ async def together(engine: Store, *units: Callable[[Unit], Any], works_on: str |
     # What kept them waiting may share their commit, and their commit's fate.
     _, *answers = await asyncio.wait_for(asyncio.gather(holding, *tasks, return_exceptions=True), WAIT_SECONDS)
     return answers
+
+
+class Heard:
+    """A listener that can be waited for."""
+
+    def __init__(self) -> None:
+        self.notices: list[int] = []
+        self.threads: set[int] = set()
+        self._news = asyncio.Event()
+
+    def __call__(self, notice: int, _subjects: Collection[str]) -> None:
+        self.notices.append(notice)
+        self.threads.add(threading.get_ident())
+        self._news.set()
+
+    async def until(self, notice: int) -> None:
+        """Return when the notice has come."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while notice not in self.notices:
+                self._news.clear()
+                await self._news.wait()

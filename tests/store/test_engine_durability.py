@@ -61,7 +61,7 @@ def test_p3_everything_acknowledged_is_there_after_kill_9(database_url: str, cou
     second = acknowledged_until_killed(database_url, "s,t,u,v,w,x,y,z", count)
     assert len(first) >= count
     assert len(second) >= count
-    store = make_store(database_url, schema=SCHEMA, connections=2)
+    store = make_store(database_url, schema=SCHEMA, readers=1)
     store.open_blocking()
     kept = set(present(store))
     store.close_blocking()

@@ -112,7 +112,7 @@ async def test_when_every_unit_fails_nothing_is_committed(engine: Store) -> None
 
 async def test_a_commit_tells_the_highest_notice_once(engine: Store) -> None:
     heard: list[int] = []
-    engine.add_listener(heard.append)
+    engine.add_listener(lambda notice, _: heard.append(notice))
 
     def refuses_with_notice(unit: Unit) -> None:
         unit.on_commit(99)
@@ -157,7 +157,7 @@ async def test_units_that_work_on_one_thing_come_one_after_the_other(engine: Sto
 
 
 async def test_units_that_work_on_different_things_ask_postgresql_at_the_same_time(postgres_url: str) -> None:
-    engine = make_store(postgres_url, schema=SCHEMA, connections=2)
+    engine = make_store(postgres_url, schema=SCHEMA, readers=1)
     await engine.open()
     for key in "abc":
         await engine.write(add(key))
@@ -188,7 +188,7 @@ async def test_a_unit_that_has_to_be_alone_is_run_without_the_others(engine: Sto
 
 async def test_a_commit_that_fails_fails_all_its_units_and_the_next_one_works(sqlite: Store) -> None:
     heard: list[int] = []
-    sqlite.add_listener(heard.append)
+    sqlite.add_listener(lambda notice, _: heard.append(notice))
     answers = await together(sqlite, add("a", notice=1), fails_at_commit, add("b", notice=2))
     assert [type(answer) for answer in answers] == [Unavailable, Unavailable, Unavailable]
     assert {type(answer.__cause__) for answer in answers} == {sqlite3.IntegrityError}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -13,7 +14,8 @@ from sqlalchemy import bindparam, select, text
 
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 from tandem.store.engine import REREAD, Statement, Store, make_store
-from tests.store.notes import SCHEMA, SEE, SEEN, WAIT_SECONDS, add, ids, notes, present, together
+from tandem.store.pipeline import Pipeline
+from tests.store.notes import SCHEMA, SEE, SEEN, WAIT_SECONDS, Heard, add, ids, notes, present, together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -32,8 +34,8 @@ async def nodes(postgres_url: str) -> AsyncIterator[Callable[[], Store]]:
     """Makes open stores on one database, as brokers on several machines have them."""
     opened: list[Store] = []
 
-    def another(connections: int = 4) -> Store:
-        store = make_store(postgres_url, schema=SCHEMA, connections=connections)
+    def another(readers: int = 2) -> Store:
+        store = make_store(postgres_url, schema=SCHEMA, readers=readers)
         store.open_blocking()
         opened.append(store)
         return store
@@ -41,24 +43,6 @@ async def nodes(postgres_url: str) -> AsyncIterator[Callable[[], Store]]:
     yield another
     for store in opened:
         await store.close()
-
-
-class Heard:
-    """A listener that can be waited for."""
-
-    def __init__(self) -> None:
-        self.notices: list[int] = []
-        self._news = asyncio.Event()
-
-    def __call__(self, notice: int) -> None:
-        self.notices.append(notice)
-        self._news.set()
-
-    async def until(self, notice: int) -> None:
-        async with asyncio.timeout(WAIT_SECONDS):
-            while notice not in self.notices:
-                self._news.clear()
-                await self._news.wait()
 
 
 def terminate(url: str, condition: str) -> None:
@@ -82,6 +66,21 @@ async def test_what_one_node_commits_every_node_hears(nodes: Callable[[], Store]
     await heard_there.until(2)
     assert heard_here.notices == [1, 2], "its own once only, though the server repeats it"
     assert heard_there.notices == [1, 2]
+
+
+async def test_what_goes_behind_a_commit_may_fail_and_the_commit_stands(postgres_url: str) -> None:
+    with closing(Pipeline(psycopg.connect(postgres_url, autocommit=True))) as pipeline:
+        pipeline.send("CREATE TABLE kept (id integer)")
+        pipeline.receive()
+        for behind in ("SELECT * FROM nowhere", "SELECT 1 / 0", "SELECT pg_notify('tandem_events', repeat('x', 8000))"):
+            # The second time it is prepared already, if it can be.
+            for _ in range(2):
+                for sql in ("BEGIN", "INSERT INTO kept VALUES (1)", "COMMIT"):
+                    pipeline.send(sql)
+                answers = pipeline.receive((behind, ()))
+                assert [answer.command_status for answer in answers] == [b"BEGIN", b"INSERT 0 1", b"COMMIT"]
+        pipeline.send("SELECT count(*) FROM kept")
+        assert pipeline.rows(pipeline.receive()[0]) == [(6,)]
 
 
 async def test_words_of_others_on_the_channel_are_passed_over(nodes: Callable[[], Store], postgres_url: str) -> None:
@@ -301,7 +300,7 @@ async def test_a_server_that_goes_away_is_unavailable_at_once_and_served_again_w
     own_postgres: PostgresServer,
 ) -> None:
     url = own_postgres.create_database()
-    store = make_store(url, schema=SCHEMA, connections=4)
+    store = make_store(url, schema=SCHEMA, readers=2)
     await store.open()
     heard = Heard()
     store.add_listener(heard)
@@ -335,7 +334,7 @@ async def retried(store: Store, unit: Callable[[Unit], str]) -> str:
 
 
 async def test_writes_under_way_when_the_server_crashes_are_kept_if_acknowledged(own_postgres: PostgresServer) -> None:
-    store = make_store(own_postgres.create_database(), schema=SCHEMA, connections=8)
+    store = make_store(own_postgres.create_database(), schema=SCHEMA, readers=6)
     await store.open()
     kept: list[str] = []
     enough = asyncio.Event()

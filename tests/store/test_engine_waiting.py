@@ -11,7 +11,7 @@ import pytest
 
 from tandem.errors import Unavailable
 from tandem.store.engine import make_store
-from tests.store.notes import SCHEMA, WAIT_SECONDS, Hold, add, ids, present
+from tests.store.notes import SCHEMA, WAIT_SECONDS, Heard, Hold, add, ids, present
 
 if TYPE_CHECKING:
     from tandem.store.engine import Store, Unit
@@ -75,27 +75,6 @@ async def test_a_read_whose_caller_went_harms_nobody(engine: Store) -> None:
     assert await engine.read(ids) == []
 
 
-class Heard:
-    """A listener that can be waited for."""
-
-    def __init__(self) -> None:
-        self.notices: list[int] = []
-        self.threads: set[int] = set()
-        self._news = asyncio.Event()
-
-    def __call__(self, notice: int) -> None:
-        self.notices.append(notice)
-        self.threads.add(threading.get_ident())
-        self._news.set()
-
-    async def until(self, notice: int) -> None:
-        """Return when the notice has come."""
-        async with asyncio.timeout(WAIT_SECONDS):
-            while notice not in self.notices:
-                self._news.clear()
-                await self._news.wait()
-
-
 async def test_listeners_are_told_in_the_loops_thread_after_the_commit(engine: Store) -> None:
     heard = Heard()
     engine.add_listener(heard)
@@ -130,7 +109,7 @@ async def test_listeners_hear_nothing_of_units_that_failed_or_had_nothing_to_tel
 async def test_a_listener_that_fails_keeps_nobody_else_from_hearing(
     engine: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(notice: int) -> None:
+    def broken(notice: int, _subjects: object) -> None:
         raise RuntimeError(notice)
 
     heard = Heard()
@@ -236,7 +215,7 @@ def test_an_answer_for_a_loop_that_has_ended_is_let_go(engine: Store) -> None:
 
 async def test_too_many_waiting_units_are_refused(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tandem.store.base.WAITING_LIMIT", 3)
-    store = make_store(database_url, schema=SCHEMA, connections=2)
+    store = make_store(database_url, schema=SCHEMA, readers=1)
     await store.open()
     hold, holding = await held(store)
     writes = await started(store, "a", "b", "c")

@@ -288,7 +288,7 @@ async def _dump(url: str, file: Path, *, compress: bool, told: Told) -> portable
             flush_file(stream.fileno())
         return header
 
-    store = make_store(url, readers=1, connections=2, schema=UNCHANGED)
+    store = make_store(url, readers=1, schema=UNCHANGED)
     try:
         await store.open()
         return await store.read(work)
@@ -299,7 +299,7 @@ async def _dump(url: str, file: Path, *, compress: bool, told: Told) -> portable
 async def _audit(url: str, settings: Settings, told: Told, header: portable.Header) -> audit.AuditReport:
     # A copy need not have what its broker wrote since.
     return await audit.verify(
-        make_store(url, readers=1, connections=2, schema=UNCHANGED),
+        make_store(url, readers=1, schema=UNCHANGED),
         seal=_seal(settings),
         find_known=lambda _log_id: None,
         progress=partial(told, "checking the log"),
@@ -313,7 +313,7 @@ def _seal(settings: Settings) -> Seal | None:
 
 
 def _store(url: str, schema: Schema) -> Store:
-    return make_store(url, readers=1, connections=2, schema=schema)
+    return make_store(url, readers=1, schema=schema)
 
 
 def _header(file: Path, name: str) -> portable.Header:

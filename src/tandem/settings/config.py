@@ -147,7 +147,12 @@ class Settings(BaseModel):
         description="full: an acknowledged write survives loss of power; normal: only the end of the process.",
         json_schema_extra={"tighten": Strictness.FULL_DURABILITY},
     )
-    reader_threads: int = Field(2, ge=1, le=64, description="Threads (and connections) that read the database.")
+    reader_threads: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="Threads (and connections) that read the database; default: 2, and 4 on PostgreSQL.",
+    )
     wait_max_seconds: Seconds = Field(
         50, description="The longest that one call waits.", json_schema_extra={"tighten": Strictness.LOWER}
     )

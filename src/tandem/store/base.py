@@ -214,16 +214,13 @@ class Store(ABC):
         """`read` for a caller without an event loop; never from within a unit."""
         return self._blocking(fn, self._reads)
 
-    def add_listener(self, fn: Callable[[int], None]) -> None:
-        """Call `fn(notice)` in the running event loop's thread whenever events may have been added.
+    def add_listener(self, fn: Callable[[int, Collection[str]], None]) -> None:
+        """Call `fn(notice, subjects)` in the running event loop's thread whenever events may have been added.
 
-        Only a hint to read the log again: notices may come twice, out of order, or as `REREAD`.
+        Only a hint to read the log again: notices may come twice, out of order, or as `REREAD`, and the subjects are
+        some of those that have events.
         """
-        self._delivery.add_listener(lambda notice, _subjects: fn(notice))
-
-    def add_waker(self, fn: Callable[[Collection[str]], None]) -> None:
-        """As `add_listener`, but with what has events now, as far as the notice says that: not all that has some."""
-        self._delivery.add_listener(lambda _notice, subjects: fn(subjects))
+        self._delivery.add_listener(fn)
 
     async def open(self) -> None:
         """Connect, bring the schema up to date, start the threads.

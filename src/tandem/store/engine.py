@@ -27,14 +27,15 @@ __all__ = [
 
 _SQLITE: Final = "sqlite:///"
 _POSTGRESQL: Final = ("postgresql://", "postgres://")
+_SQLITE_READERS: Final = 2
+_POSTGRESQL_READERS: Final = 4
 
 
 def make_store(
     url: str,
     *,
     durability: Literal["full", "normal"] = "full",
-    readers: int = 2,
-    connections: int = 6,
+    readers: int | None = None,
     schema: Schema,
     seal: Seal = unkeyed,
 ) -> Store:
@@ -43,8 +44,7 @@ def make_store(
     Args:
         url: `sqlite:///relative/path`, `sqlite:////absolute/path`, or `postgresql://user@host/database`.
         durability: `full` survives a loss of power, `normal` the end of the process only.
-        readers: Threads that read, on SQLite.
-        connections: Threads that read and write, each with a connection, on PostgreSQL.
+        readers: Threads that read, each with a connection; by default as many as either database gains from.
         schema: The tables that the database has to have.
         seal: What the hashes of events are made with; a broker gives one with its secret.
 
@@ -52,7 +52,7 @@ def make_store(
         ConfigInvalid: The URL is of neither kind, or the driver is missing.
     """
     if url.startswith(_SQLITE) and (path := url.removeprefix(_SQLITE)) and path != ":memory:":
-        return SqliteStore(Path(path), schema, durability=durability, readers=readers, seal=seal)
+        return SqliteStore(Path(path), schema, durability=durability, readers=readers or _SQLITE_READERS, seal=seal)
     if url.startswith(_POSTGRESQL):
         # The driver takes 0.1 s to import, which a broker on SQLite need not spend, and is an extra.
         try:
@@ -63,7 +63,8 @@ def make_store(
                 setting="database_url",
             ) from exc
 
-        return PostgresStore(url, schema, durability=durability, connections=connections, seal=seal)
+        readers = readers or _POSTGRESQL_READERS
+        return PostgresStore(url, schema, durability=durability, readers=readers, seal=seal)
     raise ConfigInvalid(
         "the database has to be sqlite:///path or postgresql://…; in memory it could not be shared by threads",
         setting="database_url",

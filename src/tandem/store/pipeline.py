@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import selectors
 from collections import deque
+from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import psycopg
@@ -25,9 +26,18 @@ if TYPE_CHECKING:
     from tandem.store.base import Row
 
 Values: TypeAlias = "Sequence[Buffer | None]"
+Sent: TypeAlias = "tuple[LiteralString, Values]"
 _PREPARED_MOST: Final = 512
 _GOOD: Final = frozenset({ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK})
 _OPEN: Final = frozenset({TransactionStatus.INTRANS, TransactionStatus.INERROR, TransactionStatus.ACTIVE})
+
+
+class _What(Enum):
+    """What a result is of."""
+
+    PREPARED = auto()
+    ASKED = auto()
+    UNHEEDED = auto()
 
 
 class Pipeline:
@@ -49,7 +59,7 @@ class Pipeline:
         self._names: dict[str, bytes] = {}
         self._fresh: list[str] = []
         self._number = 0
-        self._on_way: deque[bool] = deque()
+        self._on_way: deque[_What] = deque()
         self._syncs = 0
 
     @property
@@ -76,39 +86,32 @@ class Pipeline:
         Raises:
             psycopg.Error: The connection is lost.
         """
-        name = self._names.get(sql)
-        if name is None:
-            name = self._prepare(sql)
-        self._pgconn.send_query_prepared(name, values)
-        self._on_way.append(True)
+        self._send(sql, values, _What.PREPARED, _What.ASKED)
 
-    def receive(self) -> list[PGresult]:
+    def receive(self, behind: Sent | None = None) -> list[PGresult]:
         """The results of all that was sent since the last time, or since something was left, in order.
+
+        Args:
+            behind: A statement to run behind a commit that was sent, if that came about; nobody hears how it went.
 
         Raises:
             psycopg.Error: One of the statements failed, or the connection is lost.
         """
+        if behind is not None:
+            self._send(*behind, _What.UNHEEDED, _What.UNHEEDED)
         self.leave()
         results: list[PGresult] = []
         failure: PGresult | None = None
-        all_prepared = True
         try:
-            for result in self._arriving():
-                all_prepared = all_prepared and result.status in _GOOD
-                if self._syncs > 1:
-                    # Nobody waits for what was left, nor for how that failed.
-                    continue
+            for what, result in self._arriving():
                 if result.status in _GOOD:
-                    results.append(result)
+                    if what is _What.ASKED:
+                        results.append(result)
                 elif failure is None and result.status != ExecStatus.PIPELINE_ABORTED:
                     failure = result
         except psycopg.Error:
             if failure is None:
                 raise
-        if not all_prepared:
-            # What came behind a failure was not prepared; to prepare the rest once more, by another name, does no harm.
-            for sql in self._fresh:
-                del self._names[sql]
         self._fresh.clear()
         if failure is not None:
             raise error_from_result(failure)
@@ -148,17 +151,24 @@ class Pipeline:
         self._ready.close()
         self._connection.close()
 
-    def _prepare(self, sql: LiteralString) -> bytes:
+    def _send(self, sql: LiteralString, values: Values, if_fresh: _What, what: _What) -> None:
+        name = self._names.get(sql)
+        if name is None:
+            name = self._prepare(sql, if_fresh)
+        self._pgconn.send_query_prepared(name, values)
+        self._on_way.append(what)
+
+    def _prepare(self, sql: LiteralString, what: _What) -> bytes:
         if len(self._names) == _PREPARED_MOST:
             self._names.clear()
             self._fresh.clear()
             self._pgconn.send_query_params(b"DEALLOCATE ALL", None)
-            self._on_way.append(False)
+            self._on_way.append(what)
         self._number += 1
         name = self._names[sql] = b"t%d" % self._number
         self._fresh.append(sql)
         self._pgconn.send_prepare(name, sql.encode())
-        self._on_way.append(False)
+        self._on_way.append(what)
         return name
 
     def _push(self) -> None:
@@ -170,14 +180,24 @@ class Pipeline:
             self._pgconn.consume_input()
         self._ready.modify(fileno, selectors.EVENT_READ)
 
-    def _arriving(self) -> Iterator[PGresult]:
-        """The results that are on their way, but for those of statements that were prepared."""
+    def _arriving(self) -> Iterator[tuple[_What, PGresult]]:
+        """The results that somebody waits for, and of what they are; what is left and unheeded may fail as it likes."""
+        what = _What.ASKED
         while self._syncs:
             result = self._next()
             if result.status == ExecStatus.PIPELINE_SYNC:
                 self._syncs -= 1
-            elif not self._on_way or self._on_way.popleft() or result.status not in _GOOD:
-                yield result
+                continue
+            # Behind the last one may come an error of its end.
+            what = self._on_way.popleft() if self._on_way else what
+            if result.status not in _GOOD:
+                # What came behind a failure was not prepared; to prepare the rest once more, by another name, does no
+                # harm.
+                for sql in self._fresh:
+                    del self._names[sql]
+                self._fresh.clear()
+            if self._syncs == 1 and what is not _What.UNHEEDED:
+                yield what, result
 
     def _next(self) -> PGresult:
         while True:

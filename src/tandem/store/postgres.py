@@ -36,7 +36,7 @@ class PostgresStore(Store):
     dialect = "postgresql"
 
     def __init__(
-        self, url: str, schema: Schema, *, durability: Literal["full", "normal"], connections: int, seal: Seal
+        self, url: str, schema: Schema, *, durability: Literal["full", "normal"], readers: int, seal: Seal
     ) -> None:
         super().__init__(seal)
         self._schema = schema
@@ -51,7 +51,6 @@ class PostgresStore(Store):
             self._worker(self._writes, ALONE, BESIDE_OTHERS, rest=self._alone),
             self._worker(self._alone, ALONE, BESIDE_OTHERS),
         ]
-        readers = max(1, connections - len(self._writers))
         self._readers = [self._worker(self._reads, READING, READING) for _ in range(readers)]
 
     def _worker(self, inbox: WorkQueue, *beginnings: Beginning, rest: WorkQueue | None = None) -> PostgresWorker:

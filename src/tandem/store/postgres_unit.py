@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
 import psycopg
 
@@ -12,6 +12,7 @@ from tandem.errors import InvalidInput, TooLarge, Unavailable
 from tandem.store.base import Conflict, Row, RunAgain, RunAlone
 from tandem.store.counters import moved, moving
 from tandem.store.event import FOREVER, MOST_EVENTS, Seal, place_before, unkeyed
+from tandem.store.listener import CHANNEL, notice_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from psycopg.pq.abc import PGresult
 
     from tandem.store.event import CounterMove
-    from tandem.store.pipeline import Pipeline, Values
+    from tandem.store.pipeline import Pipeline, Sent, Values
     from tandem.store.statement import Statement
 
 RUN_AGAIN: Final = frozenset({"40001", "40P01", "22012"})
@@ -56,6 +57,7 @@ _LOCK: Final = "SELECT pg_advisory_xact_lock(128017194837614)"
 _SHARED: Final = "SELECT pg_advisory_xact_lock_shared(128017194837614)"
 _NAMED: Final = "SELECT pg_advisory_xact_lock($1::bigint)"
 _COMMIT: Final = "COMMIT"
+_TELL: Final = f"SELECT pg_notify('{CHANNEL}', $1)"
 _LOCKING: Final = " FOR UPDATE"
 _WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 ALONE: Final = Beginning(_WRITE, _LOCK, f"{_PLACE}, {_ID}")
@@ -80,8 +82,6 @@ class _Place(NamedTuple):
 _NOWHERE: Final = _Place(None, 0, None)
 _COUNTERS_AT_ONCE: Final = 8
 """Of which a statement moves at most so many, so that there are but few such statements to be prepared."""
-
-Sent: TypeAlias = "tuple[LiteralString, Values]"
 
 
 # Classes and codes of SQLSTATE, and what they mean for whoever keeps the broker running.
@@ -116,6 +116,7 @@ class Transaction:
         "_known",
         "_later",
         "_moves",
+        "_node",
         "_pipeline",
         "_place",
         "_slot",
@@ -132,6 +133,7 @@ class Transaction:
         seal: Seal = unkeyed,
         known: int = 0,
         slot: int = 0,
+        node: str = "",
     ) -> None:
         """Make it; nothing is sent before the first statement of a unit.
 
@@ -141,11 +143,13 @@ class Transaction:
             seal: What the hashes of events are made with.
             known: A place in the log behind which nothing could come in any more by now.
             slot: Which slot of the counters it adds to.
+            node: Who tells other nodes what was committed.
         """
         self._pipeline = pipeline
         self._beginning = beginning
         self._known = known
         self._slot = slot
+        self._node = node
         # The place is asked for before all else: later statements of a writer see more than the first, and most readers
         # need it, too.
         self._later: list[Sent] = [(sql, ()) for sql in beginning if sql is not None]
@@ -197,8 +201,13 @@ class Transaction:
         self._events += 1
         return place_before(place.base, place.id) + self._events
 
-    def ask(self, asked: Sequence[Sequence[Sent]]) -> list[PGresult]:
-        """Send what units ask, all in one round trip; the result of the last statement of each."""
+    def ask(self, asked: Sequence[Sequence[Sent]], behind: Sent | None = None) -> list[PGresult]:
+        """Send what units ask, all in one round trip; the result of the last statement of each.
+
+        Args:
+            asked: The statements of each, one or more.
+            behind: What to send right behind, of which nothing is asked.
+        """
         later, self._later = self._later, []
         sent = [*later, *chain.from_iterable(asked)]
         self._is_used = True
@@ -206,7 +215,7 @@ class Transaction:
         self.broken = True
         for one in sent:
             self._pipeline.send(*one)
-        results = self._pipeline.receive()
+        results = self._pipeline.receive(behind)
         self.broken = False
         if self._place is None:
             self._find_place(sent, results)
@@ -248,7 +257,16 @@ class Transaction:
         moves = sorted(self._moves.values())
         for start in range(0, len(moves), _COUNTERS_AT_ONCE):
             self._later.append(self.counting(moves[start : start + _COUNTERS_AT_ONCE]))
-        return self.ask([[(_COMMIT, ())]])[0].command_status == _COMMIT.encode()
+        return self.ask([[(_COMMIT, ())]], self._notice())[0].command_status == _COMMIT.encode()
+
+    def _notice(self) -> Sent | None:
+        """What tells other nodes of the events, if there are any; for behind the commit."""
+        # Not in it: then it would hold a lock of the whole cluster until the disk has it. Nor later: the server's
+        # process is at work, and does at once what it would have to get the processor for again. What is lost with the
+        # connection is found by the others' looks at the log.
+        if not self.notice:
+            return None
+        return _TELL, self.values((notice_of(self._node, self.notice, self.subjects),))
 
     def _find_place(self, sent: Sequence[Sent], results: Sequence[PGresult]) -> None:
         for (sql, _), result in zip(sent, results, strict=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import random
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import psycopg
@@ -13,7 +12,6 @@ import psycopg
 from tandem.errors import Unavailable
 from tandem.store.base import HIDDEN_ERROR, RunAgain, RunAlone, StoreError, StoreStatistics, outcome_unknown
 from tandem.store.jobs import Intake
-from tandem.store.listener import CHANNEL, notice_of
 from tandem.store.pipeline import Pipeline
 from tandem.store.postgres_unit import RUN_AGAIN, Beginning, PostgresUnit, Transaction, find_slot, translated
 from tandem.store.side_by_side import SideBySide
@@ -33,8 +31,6 @@ _BACKOFF_SECONDS: Final = 0.005
 _TOGETHER_MOST: Final = 32
 _TOGETHER_SECONDS: Final = 0.010
 """A transaction takes in so many units, for so long: not so many that those who wait for its rows wait long."""
-
-_TELL: Final = f"SELECT pg_notify('{CHANNEL}', $1)"
 
 _log = logging.getLogger(__name__)
 
@@ -161,22 +157,10 @@ class PostgresWorker:
         self._failed += failed
         self._units += len(jobs) - failed
         self._commits += failed < len(jobs)
-        if transaction is None or not transaction.notice:
+        if transaction is None:
             self._delivery.deliver(jobs)
-            return
-        self._tell(transaction)
-        self._delivery.deliver(jobs, transaction.notice, transaction.subjects)
-
-    def _tell(self, transaction: Transaction) -> None:
-        """Have other nodes know of what was committed."""
-        # Behind the commit, as one with a notice holds a lock of the whole cluster until the disk has it. What is lost
-        # is found by the others' looks at the log.
-        if self._pipeline is None:
-            return
-        with suppress(psycopg.Error):
-            said = notice_of(self._node, transaction.notice, transaction.subjects)
-            self._pipeline.send(_TELL, self._pipeline.values((said,)))
-            self._pipeline.leave()
+        else:
+            self._delivery.deliver(jobs, transaction.notice, transaction.subjects)
 
     def _persist(self, job: Job) -> Transaction:
         """Run the job as often as it takes; the transaction that was committed."""
@@ -235,7 +219,7 @@ class PostgresWorker:
         if self._pipeline is None:
             self._pipeline = Pipeline(self._connector.connect())
             self._slot = find_slot(self._pipeline) if beginning.lock is not None else 0
-        transaction = Transaction(self._pipeline, beginning, self._seal, self._horizon.place, self._slot)
+        transaction = Transaction(self._pipeline, beginning, self._seal, self._horizon.place, self._slot, self._node)
         return self._pipeline, transaction
 
     def _rolled_back(self, pipeline: Pipeline) -> bool:

@@ -119,7 +119,6 @@ class WaitHub:
     async def start(self) -> None:
         """Begin to follow the log from its present end."""
         self._log_id, _, self._seen = await self._store.read(events.head)
-        self._store.add_waker(self._wake_those)
         self._store.add_listener(self._notice)
         self._task = asyncio.create_task(self._follow(), name="log-follower")
 
@@ -266,7 +265,10 @@ class WaitHub:
             if not waiters:
                 del self._parked[name]
 
-    def _notice(self, notice: int) -> None:
+    def _notice(self, notice: int, subjects: Iterable[str]) -> None:
+        # Who waits for one of these need not wait until the log is read; they wake once more when it was.
+        for name in subjects:
+            self._wake(name)
         # Whoever parks from now on looks at the state first, so what nobody waits for need not be read. On several
         # nodes the followers need every event, though not at once. REREAD is no place in the log.
         if self._parked or notice == REREAD:
@@ -347,11 +349,6 @@ class WaitHub:
             self._with_effort = self._with_effort or now - self._early_since > _LAST_LOOK_SECONDS
             return
         self._early_since = 0.0
-
-    def _wake_those(self, subjects: Iterable[str]) -> None:
-        """Wake who waits for one of these, without reading the log first; once more when it was read."""
-        for name in subjects:
-            self._wake(name)
 
     def _wake(self, name: str) -> None:
         for waiter in self._parked.get(name, ()):

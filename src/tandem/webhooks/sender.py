@@ -67,7 +67,7 @@ class Sender:
 
     async def run(self) -> None:
         """Send until cancelled; waits for the first webhook to be there."""
-        self._services.store.add_listener(lambda _notice: self._wake.set())
+        self._services.store.add_listener(lambda _notice, _subjects: self._wake.set())
         # On PostgreSQL what a notice tells of may be settled later only.
         self._services.waits.follow(self._hear)
         while True:
