@@ -7,6 +7,7 @@ import gc
 import importlib
 import inspect
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -72,6 +73,13 @@ def _import_own_share(config: pytest.Config) -> None:
         # What is wrong with a module is told where it is collected.
         with contextlib.suppress(Exception):
             importlib.import_module(".".join(path.relative_to(HERE.parent).with_suffix("").parts))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def heeding_interrupts() -> None:
+    """What tests start can be interrupted, also where a shell that runs them in the background had that ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
