@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
 
-from tandem.store.tables import metadata
+from tandem.store.tables import metadata, partial_index
 
 ARCHIVED_WITH_CONTENTS = "archived_at IS NOT NULL AND removed_at IS NULL"
 
@@ -35,12 +35,7 @@ sessions = Table(
     Column("end_reason", Text, comment="closed, idle, rotated or revoked"),
     Column("event_seq", BigInteger, nullable=False),
     Column("event_hash", Text, nullable=False),
-    Index(
-        "ix_sessions_open",
-        "last_seen_at",
-        postgresql_where=text("ended_at IS NULL"),
-        sqlite_where=text("ended_at IS NULL"),
-    ),
+    partial_index("ix_sessions_open", "last_seen_at", where="ended_at IS NULL"),
     sqlite_with_rowid=False,
 )
 
@@ -70,26 +65,9 @@ cycles = Table(
     Column("removed_seq", BigInteger, comment="the newest event whose contents were removed"),
     Index("ix_cycles_newest", "project", "workflow", "event_seq"),
     Index("ix_cycles_created", "created_at", "id"),
-    Index(
-        "ix_cycles_archived",
-        "event_seq",
-        postgresql_where=text(ARCHIVED_WITH_CONTENTS),
-        sqlite_where=text(ARCHIVED_WITH_CONTENTS),
-    ),
-    Index(
-        "ix_cycles_removed",
-        "removed_seq",
-        postgresql_where=text("removed_seq IS NOT NULL"),
-        sqlite_where=text("removed_seq IS NOT NULL"),
-    ),
-    Index(
-        "uq_cycles_active",
-        "project",
-        "workflow",
-        unique=True,
-        postgresql_where=text("archived_at IS NULL"),
-        sqlite_where=text("archived_at IS NULL"),
-    ),
+    partial_index("ix_cycles_archived", "event_seq", where=ARCHIVED_WITH_CONTENTS),
+    partial_index("ix_cycles_removed", "removed_seq", where="removed_seq IS NOT NULL"),
+    partial_index("uq_cycles_active", "project", "workflow", where="archived_at IS NULL", unique=True),
     sqlite_with_rowid=False,
 )
 
@@ -108,11 +86,6 @@ handoffs = Table(
     Column("written_at", BigInteger, nullable=False),
     Column("advanced_at", BigInteger, comment="null until it was approved"),
     Index("ix_handoffs_content", "content_id"),
-    Index(
-        "ix_handoffs_review",
-        "review_id",
-        postgresql_where=text("review_id IS NOT NULL"),
-        sqlite_where=text("review_id IS NOT NULL"),
-    ),
+    partial_index("ix_handoffs_review", "review_id", where="review_id IS NOT NULL"),
     sqlite_with_rowid=False,
 )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text
 
-from tandem.store.tables import metadata
+from tandem.store.tables import metadata, partial_index
 
 gates = Table(
     "gates",
@@ -62,20 +62,8 @@ commits = Table(
     Column("event_hash", Text, nullable=False),
     Index("ix_commits_recorded", "project", "event_seq"),
     Index("ix_commits_plan", "project", "plan", "event_seq"),
-    Index(
-        "ix_commits_inverse",
-        "project",
-        "inverse",
-        "event_seq",
-        postgresql_where=text("inverse IS NOT NULL"),
-        sqlite_where=text("inverse IS NOT NULL"),
-    ),
-    Index(
-        "ix_commits_replaces",
-        "replaces",
-        postgresql_where=text("replaces IS NOT NULL"),
-        sqlite_where=text("replaces IS NOT NULL"),
-    ),
+    partial_index("ix_commits_inverse", "project", "inverse", "event_seq", where="inverse IS NOT NULL"),
+    partial_index("ix_commits_replaces", "replaces", where="replaces IS NOT NULL"),
     sqlite_with_rowid=False,
 )
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
 
-from tandem.store.tables import metadata
+from tandem.store.tables import metadata, partial_index
 
 pools = Table(
     "pools",
@@ -69,11 +69,6 @@ reviewers = Table(
     Column("event_hash", Text, nullable=False),
     Index("ix_reviewers_number", "pool_id", "incarnation", "number"),
     Index("ix_reviewers_spawned", "spawned_at", "id"),
-    Index(
-        "ix_reviewers_live",
-        "pool_id",
-        postgresql_where=text("ended_at IS NULL"),
-        sqlite_where=text("ended_at IS NULL"),
-    ),
+    partial_index("ix_reviewers_live", "pool_id", where="ended_at IS NULL"),
     sqlite_with_rowid=False,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
 
-from tandem.store.tables import metadata
+from tandem.store.tables import metadata, partial_index
 
 CLOSED_WITH_CONTENTS = "state = 'closed' AND removed_at IS NULL"
 
@@ -65,48 +65,12 @@ reviews = Table(
     # For lists by newest activity, likewise state by state.
     Index("ix_reviews_activity", "state", "event_seq"),
     Index("ix_reviews_project_activity", "project", "state", "event_seq"),
-    Index(
-        "ix_reviews_digest",
-        "project",
-        "digest",
-        postgresql_where=text("digest IS NOT NULL"),
-        sqlite_where=text("digest IS NOT NULL"),
-    ),
-    Index(
-        "ix_reviews_parent",
-        "parent_id",
-        postgresql_where=text("parent_id IS NOT NULL"),
-        sqlite_where=text("parent_id IS NOT NULL"),
-    ),
-    Index(
-        "ix_reviews_turn",
-        "turn",
-        "priority",
-        "created_at",
-        "id",
-        postgresql_where=text("turn IS NOT NULL"),
-        sqlite_where=text("turn IS NOT NULL"),
-    ),
-    Index(
-        "ix_reviews_attention",
-        "priority",
-        "created_at",
-        "id",
-        postgresql_where=text("attention IS NOT NULL"),
-        sqlite_where=text("attention IS NOT NULL"),
-    ),
-    Index(
-        "ix_reviews_closed",
-        "event_seq",
-        postgresql_where=text(CLOSED_WITH_CONTENTS),
-        sqlite_where=text(CLOSED_WITH_CONTENTS),
-    ),
-    Index(
-        "ix_reviews_removed",
-        "removed_seq",
-        postgresql_where=text("removed_seq IS NOT NULL"),
-        sqlite_where=text("removed_seq IS NOT NULL"),
-    ),
+    partial_index("ix_reviews_digest", "project", "digest", where="digest IS NOT NULL"),
+    partial_index("ix_reviews_parent", "parent_id", where="parent_id IS NOT NULL"),
+    partial_index("ix_reviews_turn", "turn", "priority", "created_at", "id", where="turn IS NOT NULL"),
+    partial_index("ix_reviews_attention", "priority", "created_at", "id", where="attention IS NOT NULL"),
+    partial_index("ix_reviews_closed", "event_seq", where=CLOSED_WITH_CONTENTS),
+    partial_index("ix_reviews_removed", "removed_seq", where="removed_seq IS NOT NULL"),
     sqlite_with_rowid=False,
 )
 
@@ -137,24 +101,9 @@ rounds = Table(
     Column("accepted_by", Text, comment="who accepted a counter-patch; null if that may have been its author"),
     Column("base_files_id", Text, ForeignKey("contents.id")),
     # For what nothing names any more.
-    Index(
-        "ix_rounds_description",
-        "description_id",
-        postgresql_where=text("description_id IS NOT NULL"),
-        sqlite_where=text("description_id IS NOT NULL"),
-    ),
-    Index(
-        "ix_rounds_diff",
-        "diff_id",
-        postgresql_where=text("diff_id IS NOT NULL"),
-        sqlite_where=text("diff_id IS NOT NULL"),
-    ),
-    Index(
-        "ix_rounds_base_files",
-        "base_files_id",
-        postgresql_where=text("base_files_id IS NOT NULL"),
-        sqlite_where=text("base_files_id IS NOT NULL"),
-    ),
+    partial_index("ix_rounds_description", "description_id", where="description_id IS NOT NULL"),
+    partial_index("ix_rounds_diff", "diff_id", where="diff_id IS NOT NULL"),
+    partial_index("ix_rounds_base_files", "base_files_id", where="base_files_id IS NOT NULL"),
     sqlite_with_rowid=False,
 )
 
@@ -303,19 +252,8 @@ checks = Table(
     Column("started_at", BigInteger),
     Column("finished_at", BigInteger),
     Index("ix_checks_tree", "project", "tree", "name"),
-    Index(
-        "ix_checks_log",
-        "log_id",
-        postgresql_where=text("log_id IS NOT NULL"),
-        sqlite_where=text("log_id IS NOT NULL"),
-    ),
-    Index(
-        "ix_checks_unfinished",
-        "requested_at",
-        "review_id",
-        postgresql_where=text(UNFINISHED_CHECKS),
-        sqlite_where=text(UNFINISHED_CHECKS),
-    ),
+    partial_index("ix_checks_log", "log_id", where="log_id IS NOT NULL"),
+    partial_index("ix_checks_unfinished", "requested_at", "review_id", where=UNFINISHED_CHECKS),
     sqlite_with_rowid=False,
     comment="What is run on a round, and its latest run.",
 )

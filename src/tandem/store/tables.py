@@ -19,6 +19,12 @@ metadata = MetaData(
     }
 )
 
+
+def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
+    """An index of those rows only that meet a condition."""
+    return Index(name, *columns, unique=unique, postgresql_where=text(where), sqlite_where=text(where))
+
+
 log_head = Table(
     "log_head",
     metadata,
