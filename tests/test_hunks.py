@@ -48,9 +48,9 @@ def committed(sandbox: Sandbox, *trees: Tree) -> None:
     sandbox.run("fast-import", "--quiet", "--force", stdin=b"".join(commands()))
 
 
-def applied(file: FileDiff, before: bytes) -> bytes:
+def applied(file: FileDiff, before: bytes, encoding: str = "utf-8") -> bytes:
     """What the hunks make of a file: the smallest patch program that there is."""
-    old = before.decode().split("\n")
+    old = before.decode(encoding).split("\n")
     ends_bare = old[-1] != ""
     if not ends_bare:
         old.pop()
@@ -72,7 +72,7 @@ def applied(file: FileDiff, before: bytes) -> bytes:
             ends_bare = bool(last) and last[0].no_newline
     rest = old[at:]
     text = "\n".join(new + rest)
-    return (text if ends_bare or not (new or rest) else f"{text}\n").encode()
+    return (text if ends_bare or not (new or rest) else f"{text}\n").encode(encoding)
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

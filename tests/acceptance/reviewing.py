@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import hashlib
 import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -129,6 +131,15 @@ def at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
 
     with ThreadPoolExecutor(len(calls)) as pool:
         return [future.result() for future in [pool.submit(run, call) for call in calls]]
+
+
+def drawn(line: int = 2, text: str = "better", name: str = "a.txt") -> str:
+    """As `edited`, as git draws it: with three lines of context, and the ids of the blobs."""
+    before = [f"line {number}\n" for number in range(1, 11)]
+    after = [*before[: line - 1], f"{text}\n", *before[line:]]
+    old, new = (hashlib.sha1(f"blob {len(one)}\0{one}".encode()).hexdigest() for one in map("".join, (before, after)))
+    hunk = list(difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"))
+    return "".join([f"diff --git a/{name} b/{name}\nindex {old}..{new} 100644\n", *hunk])
 
 
 def edited(name: str = "a.txt", line: int = 2, text: str = "better", *, end: str = "\n") -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, Desk, edited
+from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, Desk, drawn, edited
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
@@ -41,9 +41,9 @@ def fate(desk: Desk, review: str) -> list[str]:
 def test_is_shown_to_the_proposer_whole(shop: Desk, review: str, verdict: str):
     patch = offer(shop, review, verdict)
     shown = shop.do("get_proposal", review_id=review)
-    assert shown["diff"] == BETTER
+    assert shown["diff"] == drawn(text="better")
     pending = shown["counter_patch"]
-    assert (pending["id"], pending["author"], pending["diff"]) == (patch, REVIEWER, BEST)
+    assert (pending["id"], pending["author"], pending["diff"]) == (patch, REVIEWER, drawn(text="best"))
     assert [file["path"] for file in pending["affected_files"]] == ["a.txt"]
     assert pending["digest"] not in {None, shown["digest"]}
     status = shop.status(review)
@@ -60,9 +60,9 @@ def test_accepted_it_is_the_next_rounds_content(shop: Desk, review: str, verdict
     decided = decide(shop, "accept", review, patch)
     assert (decided["status"], decided["round"], decided["digest"]) == (status, 2, digest)
     shown = shop.do("get_proposal", review_id=review)
-    assert (shown["diff"], shown["origin"], shown["author"]) == (BEST, "counter_patch", REVIEWER)
+    assert (shown["diff"], shown["origin"], shown["author"]) == (drawn(text="best"), "counter_patch", REVIEWER)
     assert (shown["counter_patch"], shown["proposer_id"]) == (None, PROPOSER)
-    assert shop.do("get_proposal", review_id=review, round=1)["diff"] == BETTER
+    assert shop.do("get_proposal", review_id=review, round=1)["diff"] == drawn(text="better")
     assert fate(shop, review) == ["accepted"]
 
 
@@ -82,7 +82,7 @@ def test_accepted_while_claimed_the_verdict_must_name_the_new_round(shop: Desk, 
 def test_claiming_again_gives_the_holder_the_new_round(shop: Desk, review: str):
     decide(shop, "accept", review, offer(shop, review))
     again = shop.do("claim_review", review_id=review, reviewer_id=REVIEWER)
-    assert (again["claim_generation"], again["round"], again["review"]["diff"]) == (1, 2, BEST)
+    assert (again["claim_generation"], again["round"], again["review"]["diff"]) == (1, 2, drawn(text="best"))
     assert shop.verdict(review, "approved")["round"] == 2
 
 
@@ -106,7 +106,7 @@ def test_a_newer_one_supersedes_it(shop: Desk, review: str):
         details = shop.refused("NO_COUNTER_PATCH", "accept_counter_patch", review_id=review, counter_patch_id=first)
     assert details["actual"] == "superseded"
     decide(shop, "accept", review, second)
-    assert shop.do("get_proposal", review_id=review)["diff"] == GREAT
+    assert shop.do("get_proposal", review_id=review)["diff"] == drawn(text="great")
 
 
 def test_a_revision_supersedes_it(shop: Desk, review: str):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.acceptance.reviewing import PROPOSER, REVIEWER, Desk, edited
+from tests.acceptance.reviewing import PROPOSER, REVIEWER, Desk, drawn, edited
 from tests.databases import ON_BOTH_DATABASES
 
 pytestmark = ON_BOTH_DATABASES
@@ -28,7 +28,7 @@ def test_it_shows_any_round_and_lists_all_with_their_last_verdicts(shop: Desk):
     shop.verdict(review, "changes_requested", shop.claim(review))
     shop.revise(review, diff=SECOND)
     found = shop.do("get_review", review_id=review, round=1)
-    assert (found["proposal"]["diff"], found["status"]["round"]) == (FIRST, 2)
+    assert (found["proposal"]["diff"], found["status"]["round"]) == (drawn(text="first"), 2)
     rounds = [(one["round"], one["origin"], one["author"], one["verdict"]) for one in found["rounds"]]
     assert rounds == [(1, "proposal", PROPOSER, "changes_requested"), (2, "revision", PROPOSER, None)]
     assert [one["digest"] for one in found["rounds"]] == [found["proposal"]["digest"], found["status"]["digest"]]

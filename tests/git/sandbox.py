@@ -72,6 +72,22 @@ class Sandbox:
         raw = self.run("diff-tree", "-r", "--raw", "-z", "--no-renames", "--full-index", base, commit).stdout
         return hashlib.sha256(raw).hexdigest()
 
+    def exact_digest(self, diff: str, base: str) -> str:
+        """The digest of what git makes of a diff, with every hunk at the very line that it names."""
+        index = self.root / ".git/exact-index"
+        index.unlink(missing_ok=True)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        environment["GIT_INDEX_FILE"] = str(index)
+
+        def git(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+            command = ["git", *arguments]
+            return subprocess.run(command, cwd=self.root, env=environment, input=stdin, capture_output=True, check=True)
+
+        git("read-tree", base)
+        said = git("apply", "--cached", "--whitespace=nowarn", "--verbose", "-p1", stdin=diff.encode()).stderr
+        assert b"offset" not in said, said
+        return hashlib.sha256(git("diff-index", "--cached", *RAW, base).stdout).hexdigest()
+
     def clear(self) -> None:
         """Empties the working tree."""
         for child in self.root.iterdir():

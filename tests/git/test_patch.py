@@ -19,7 +19,7 @@ def test_a_diff_says_of_itself_what_git_finds(sandbox: Sandbox, repository: Repo
     assert callable(change)
     change(sandbox)
     sandbox.git("add", "--all")
-    diff = sandbox.diff("--cached", "-M")
+    diff = sandbox.diff("--cached", "--no-renames")
     content = parse_only(diff)
     assert (content.validated, content.digest, content.base_commit, content.changes) == (False, None, None, ())
     expected = {file.path: file for file in repository.validate_diff(diff).affected_files}
@@ -34,7 +34,7 @@ def test_several_kinds_of_header_are_understood() -> None:
     content = parse_only(
         "From: someone\n\n--- \n"
         + edit("a", "x", "y")
-        + "--- b\t2026-01-01\n+++ b\t2026-01-02\n@@ -1,2 +1 @@\n-one\n--- two\n+three\n"
+        + "--- a/b\t2026-01-01\n+++ b/b\t2026-01-02\n@@ -1,2 +1 @@\n-one\n--- two\n+three\n"
         + "diff --git a/c d b/c d\nold mode 100644\nnew mode 100755\n"
         + 'diff --git "a/t\\303\\251\\t" "b/t\\303\\251\\t"\nnew file mode 100644\nindex 0000000..e69de29\n'
         + "diff --git a/from b/to\nsimilarity index 100%\nrename from from\nrename to to\n"

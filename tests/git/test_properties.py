@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,10 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tandem.errors import TandemError
+from tandem.errors import InvalidDiff, TandemError
 from tandem.git import validation
 from tandem.git.changes import FORMATS, Entry, parse_raw
-from tandem.git.hunks import read_patches
+from tandem.git.diff_faults import ensure_meant
+from tandem.git.hunks import parse, read_patches
 from tandem.git.paths import quote, unquote
 from tandem.git.raw import digest_of, raw_bytes
 from tandem.git.repository import Repository
@@ -20,6 +22,7 @@ from tandem.git.scratch import decode_index, encode_index
 from tandem.git.snapshot import Scope
 from tandem.git.validation import Applied, apply_diff, parse_only
 from tests.git.sandbox import Sandbox, edit
+from tests.test_hunks import applied
 
 Tree = dict[str, tuple[bytes, bool]]
 
@@ -105,8 +108,13 @@ def test_a_damaged_diff_means_the_same_to_the_whole_tree(playground: Sandbox, da
         handle = repository._open()
         found = handle.base(base)
         with handle.scratch() as scratch:
+            patches = read_patches(damaged.encode())
+            try:
+                ensure_meant(damaged.encode(), patches)
+            except InvalidDiff:
+                return
             sparse = outcome(lambda: apply_diff(handle, scratch, damaged.encode(), found))
-            whole = outcome(lambda: validation._apply_to_whole_tree(scratch, found, read_patches(damaged.encode())))
+            whole = outcome(lambda: validation._apply_to_whole_tree(scratch, found, patches))
     assert sparse == whole
 
 
@@ -115,7 +123,72 @@ def outcome(apply: Callable[[], Applied]) -> object:
         applied = apply()
     except TandemError as exc:
         return exc.message
-    return applied.changes, applied.counts
+    return applied.changes, applied.notes
+
+
+BLOCKS = [
+    b"def one(u):\n    check(u)\n    return u\n\n",
+    b"def two(u):\n    return u\n\n",
+    b"x\n",
+    b"\xe9\n",
+    b"r\r\n",
+    b"\0",
+]
+DOCUMENTS = st.lists(st.sampled_from(BLOCKS), max_size=12).map(b"".join)
+FILES = st.dictionaries(st.sampled_from(["README.md", "docs/README.md", "src/a b.py", "ü"]), DOCUMENTS, max_size=4)
+DIALECTS = [
+    ("-M",), ("-M", "-C", "--find-copies-harder"), ("--no-prefix",), ("-U1",), ("-U25",), ("--full-index",), ("-B",),
+    ("--src-prefix=c/", "--dst-prefix=w/"), ("--patience",), ("--function-context",), ("--text",),
+]  # fmt: skip
+
+
+def shifted(found: re.Match[str]) -> str:
+    return f"@@ -{int(found[1]) + 7}{found[2]} +{int(found[3]) + 7}{found[4]} @@ def elsewhere(u):"
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(before=FILES, after=FILES, dialect=st.sampled_from(DIALECTS), data=st.data())
+def test_p9_what_is_shown_is_exactly_what_is_approved(
+    playground: Sandbox,
+    before: dict[str, bytes],
+    after: dict[str, bytes],
+    dialect: tuple[str, ...],
+    data: st.DataObject,
+) -> None:
+    sandbox = playground
+    become(sandbox, {name: (content, False) for name, content in before.items()})
+    base = sandbox.commit("before")
+    become(sandbox, {name: (content, False) for name, content in after.items()})
+    sandbox.git("add", "--all")
+    sent = sandbox.run("diff", "--cached", "--binary", *dialect).stdout
+    lies = data.draw(st.sampled_from(["", "lines", "places"]))
+    try:
+        diff = sent.decode()
+    except UnicodeDecodeError:
+        return
+    if lies == "places":
+        diff = re.sub(r"^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@.*$", shifted, diff, flags=re.MULTILINE)
+    elif lies == "lines" and diff:
+        lines = diff.splitlines(keepends=True)
+        at = data.draw(st.integers(0, len(lines)))
+        lines[at:at] = [data.draw(st.sampled_from(["+evil\n", "-x\n", " x\n", "\n", "@@ -1 +1 @@\n", "+x\n+y\n"]))]
+        diff = "".join(lines)
+    with Repository(sandbox.root) as repository:
+        try:
+            content = repository.validate_diff(diff, base)
+        except InvalidDiff:
+            assert lies or not diff or "\0" in diff
+            return
+    if not lies:
+        assert content.digest == sandbox.index_digest(base)
+        assert content.notes == ()
+    assert sandbox.exact_digest(content.content, base) == content.digest
+    for file in () if lies else parse(content.content):
+        old = sandbox.run("cat-file", "blob", f"{base}:{file.path}").stdout if file.path in before else b""
+        new = after.get(file.path, b"")
+        assert file.binary == (b"\0" in old + new)
+        if not file.binary:
+            assert applied(file, old, "latin-1" if file.latin_1 else "utf-8") == new
 
 
 PATHS = st.binary(min_size=1, max_size=20).filter(lambda path: b"\0" not in path)

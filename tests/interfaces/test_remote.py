@@ -147,6 +147,7 @@ def test_an_agent_that_gives_a_diff_alone_has_the_bridge_send_what_it_stands_on(
         "added": 1,
         "removed": 3,
         "old_path": None,
+        "generated": False,
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 from playwright.sync_api import Page, expect
 
-from tests.acceptance.reviewing import Desk, edited
+from tests.acceptance.reviewing import Desk, drawn, edited
 from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
 from tests.pages.changes import every_kind, staged
@@ -19,10 +19,10 @@ def test_viewed_files_are_folded_in_every_window(page: Page, shop: Desk, repo: S
     other = page.context.new_page()
     other.goto(f"/reviews/{review}")
     for window in (page, other):
-        expect(window.get_by_text("0 of 6 viewed")).to_be_visible()
+        expect(window.get_by_text("0 of 7 viewed")).to_be_visible()
     page.get_by_role("checkbox", name="a.txt").click()
     for window in (page, other):
-        expect(window.get_by_text("1 of 6 viewed")).to_be_visible()
+        expect(window.get_by_text("1 of 7 viewed")).to_be_visible()
         expect(window.get_by_role("checkbox", name="a.txt")).to_be_checked()
         expect(window.locator('.file[data-path="a.txt"] table')).to_be_hidden()
     axe(page)
@@ -37,10 +37,10 @@ def test_viewed_files_are_folded_in_every_window(page: Page, shop: Desk, repo: S
         expect(window.locator('.file[data-path="a.txt"] table')).to_be_visible()
     # A new round is to be looked at anew.
     page.get_by_role("checkbox", name="a.txt").click()
-    expect(page.get_by_text("1 of 6 viewed")).to_be_visible()
+    expect(page.get_by_text("1 of 7 viewed")).to_be_visible()
     shop.revise(review, diff=every_kind(repo).replace("a better", "the best"))
     page.goto(f"/reviews/{review}")
-    expect(page.get_by_text("0 of 6 viewed")).to_be_visible()
+    expect(page.get_by_text("0 of 7 viewed")).to_be_visible()
 
 
 def test_viewed_by_keyboard_and_in_another_browser(windows: Windows, shop: Desk, repo: Sandbox) -> None:
@@ -48,9 +48,9 @@ def test_viewed_by_keyboard_and_in_another_browser(windows: Windows, shop: Desk,
     one, other = windows.open("ada"), windows.open("ada")
     for window in (one, other):
         window.goto(f"/reviews/{review}")
-        expect(window.get_by_text("0 of 6 viewed")).to_be_visible()
+        expect(window.get_by_text("0 of 7 viewed")).to_be_visible()
     one.keyboard.press("n")
-    for told in ("1 of 6 viewed", "0 of 6 viewed", "1 of 6 viewed"):
+    for told in ("1 of 7 viewed", "0 of 7 viewed", "1 of 7 viewed"):
         # The page says so at once; the other browser can know when the broker does.
         with one.expect_response(lambda answer: answer.request.method == "POST"):
             one.keyboard.press("v")
@@ -59,7 +59,7 @@ def test_viewed_by_keyboard_and_in_another_browser(windows: Windows, shop: Desk,
     # The other browser is told when somebody comes back to it.
     with other.expect_response(lambda answer: "/viewed?" in answer.url):
         other.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(other.get_by_text("1 of 6 viewed")).to_be_visible()
+    expect(other.get_by_text("1 of 7 viewed")).to_be_visible()
 
 
 def test_viewed_without_scripts(windows: Windows, shop: Desk) -> None:
@@ -86,15 +86,14 @@ def test_a_long_file_goes_on_where_it_was_cut(page: Page, shop: Desk, repo: Sand
 
 
 def test_exports_are_downloads(page: Page, broker: BrokerProcess, shop: Desk) -> None:
-    diff = edited()
-    review = shop.put_up(diff=diff, intent="Take it away")
+    review = shop.put_up(diff=edited(), intent="Take it away")
     page.goto(f"/reviews/{review}")
     for name, ending in (("Markdown", ".md"), ("Patch", ".patch"), ("HTML", ".html")):
         with page.expect_download() as download:
             page.get_by_role("link", name=name, exact=True).click()
         assert download.value.suggested_filename.endswith(ending)
         if name == "Patch":
-            assert download.value.path().read_text("utf-8") == diff
+            assert download.value.path().read_text("utf-8") == drawn()
         else:
             assert "Take it away" in download.value.path().read_text("utf-8")
     assert httpx.get(f"{broker.url}/reviews/{review}/export.exe").status_code == httpx.codes.NOT_FOUND

@@ -54,7 +54,8 @@ def test_every_kind_of_file_is_told_for_what_it_is(page: Page, shop: Desk, repo:
     assert "# New" in file("docs/new.md")
     assert "Deleted" in file("gone.txt")
     assert "old name.txt → new name.txt" in file("new name.txt")
-    assert "content unchanged" in file("new name.txt")
+    assert "stays 19" in file("new name.txt")
+    assert "stays 19" in file("old name.txt")
     assert "binary content" in file("logo.png")
     assert "100644 (file) → 100755 (program)" in file("tool.sh")
     # Within a line that was changed, only what is new in it is marked.
@@ -62,7 +63,7 @@ def test_every_kind_of_file_is_told_for_what_it_is(page: Page, shop: Desk, repo:
     expect(changed.locator("tr.added ins")).to_have_text(re.compile("^a better ?$"))
     # The tree leads to each of them.
     tree = page.get_by_role("navigation", name="Files of the change")
-    expect(tree.get_by_role("link")).to_have_count(6)
+    expect(tree.get_by_role("link")).to_have_count(7)
     tree.get_by_role("link", name="gone.txt").click()
     expect(page.locator('.file[data-path="gone.txt"] .file-head')).to_be_in_viewport()
 

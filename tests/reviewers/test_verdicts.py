@@ -335,7 +335,7 @@ DIFF = (
     )
     + "diff --git a/logo.png b/logo.png\nindex 1..2 100644\nBinary files a/logo.png and b/logo.png differ\n"
 )
-PARTS = parts_of(DIFF, None)
+PARTS = parts_of(DIFF, None, unread={"package-lock.json", "logo.png"})
 
 
 def entries(**of_first: Any) -> list[dict[str, Any]]:

@@ -102,7 +102,11 @@ class AffectedFile:
     removed: int | None = None
     """Lines removed; null for a binary file."""
     old_path: str | None = None
-    """Where a renamed file came from."""
+    """Where a renamed file came from; the diff has all its lines, and the old file as deleted."""
+    generated: bool = False
+    """Whether the project's `.gitattributes` on the base branch say that a program made it, or that it has no lines to
+    read (`linguist-generated`, `-diff`).
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +114,13 @@ class ValidatedContent:
     """The content of a round as the broker has validated it.
 
     Attributes:
-        content: The diff or text to keep (a lost final newline is put back).
+        content: The text; or the diff, drawn from the files before and after, or as it was sent where nobody has them.
         base_commit: The tree-ish the diff was validated against, resolved to an object id.
         digest: What an approval binds to; null when nothing was validated.
         validated: Whether the digest was computed from a real repository.
         affected_files: The files, in path order.
         changes: The raw index entries behind the digest, in path order; what a gate compares.
+        notes: What git did that the diff as it was sent did not say; null where the diff is as it was sent.
     """
 
     content: str
@@ -124,3 +129,4 @@ class ValidatedContent:
     validated: bool = False
     affected_files: tuple[AffectedFile, ...] = ()
     changes: tuple[Change, ...] = ()
+    notes: tuple[str, ...] | None = None

@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from tandem.git.patch import FilePatch, take_header
-from tandem.git.paths import common_name, moved_name
 from tandem.git.raw import decode_path, encode_path
 
 FileKind = Literal["added", "deleted", "modified", "renamed", "copied", "mode"]
@@ -24,7 +23,11 @@ LineKind = Literal["context", "added", "deleted"]
 _HUNK = re.compile(r"@@ -(\d{1,15})(?:,(\d{1,15}))? \+(\d{1,15})(?:,(\d{1,15}))? @@ ?(.*)")
 _GIT = "diff --git "
 _COMBINED = ("diff --cc ", "diff --combined ")
-_SIGNATURE = "-- "
+_VERSION = re.compile(r"\d+\.|$")
+_SIGNS = ("+", "-", " ")
+AS_LATIN_1 = "# Not UTF-8. Its lines as Latin-1:"
+"""Begins the lines of a file whose exact bytes only a binary patch can hold, each behind `# `."""
+_LATIN_1_LINE = "# "
 
 
 class Line(NamedTuple):
@@ -110,6 +113,7 @@ class FileDiff:
         binary: Whether the content is not lines.
         hunks: The changed parts, in the file's order.
         stray: Lines of the file's part that are neither header nor hunk; git writes none.
+        latin_1: Whether the lines are not UTF-8, and each byte is shown as the Latin-1 character that it would be.
     """
 
     old_path: str | None
@@ -120,6 +124,7 @@ class FileDiff:
     binary: bool
     hunks: tuple[Hunk, ...]
     stray: tuple[str, ...] = ()
+    latin_1: bool = False
 
     @property
     def path(self) -> str:
@@ -139,24 +144,24 @@ class FileDiff:
 
 def parse(diff: str) -> tuple[FileDiff, ...]:
     """The files of a diff in its order; empty for a text that is no diff. Never raises."""
-    return tuple(_file(*found) for found in _Reader(diff, "utf-8").files())
+    return tuple(_file(*found) for found in _Reader(diff, "utf-8").files)
 
 
 def split_files(diff: str) -> list[tuple[FileDiff, str]]:
     """The files of a diff, each with its part of the text; these are the whole text. Empty for what is no diff."""
     reader = _Reader(diff, "utf-8")
-    files = [_file(*found) for found in reader.files()]
-    if not files:
+    if not reader.files:
         return []
     starts = [0, *reader.starts[1:]]
-    return [(file, reader.text(*lines)) for file, lines in zip(files, pairwise([*starts, None]), strict=True)]
+    parts = pairwise([*starts, None])
+    return [(_file(*found), reader.text(*lines)) for found, lines in zip(reader.files, parts, strict=True)]
 
 
 def read_patches(diff: bytes) -> list[FilePatch]:
     """The headers of a diff's files in its order; what is no diff is passed over, as git does."""
     found: list[FilePatch] = []
     # As Latin-1 any bytes are a text, and become the same bytes again.
-    for patch, hunks, _ in _Reader(diff.decode("latin-1"), "latin-1").files():
+    for patch, hunks, _ in _Reader(diff.decode("latin-1"), "latin-1").files:
         patch.hunks = len(hunks)
         patch.added = sum(hunk.added for hunk in hunks)
         patch.removed = sum(hunk.deleted for hunk in hunks)
@@ -187,7 +192,14 @@ def _file(patch: FilePatch, hunks: list[Hunk], stray: list[str]) -> FileDiff:
         kind = "added" if patch.old is None else "deleted"
     elif before != after and not hunks and not patch.binary:
         kind = "mode"
-    return FileDiff(_name(patch.old), _name(patch.new), kind, before, after, patch.binary, tuple(hunks), tuple(stray))
+    is_binary, latin_1 = patch.binary, False
+    if is_binary and stray[:1] == [AS_LATIN_1]:
+        shown = "\n".join(line.removeprefix(_LATIN_1_LINE) for line in stray[1:])
+        hunks, stray, is_binary, latin_1 = _Reader(shown, "utf-8", headless=True).files[0][1], [], False, True
+    elif is_binary:
+        stray = []
+    names = _name(patch.old), _name(patch.new)
+    return FileDiff(*names, kind, before, after, is_binary, tuple(hunks), tuple(stray), latin_1)
 
 
 def _name(name: bytes | None) -> str | None:
@@ -198,36 +210,56 @@ def _mode(value: bytes | None) -> str | None:
     return value.decode() if value is not None and len(value) <= 6 and value.isdigit() else None  # noqa: PLR2004 - six octal digits
 
 
-class _Reader:
-    """Goes through a diff once, line by line, never taking a hunk's content for a header."""
+_Found = tuple[FilePatch, list[Hunk], list[str]]
+"""A file's header, its hunks, and the lines that are neither."""
 
-    def __init__(self, diff: str, encoding: str) -> None:
+
+class _Reader:
+    """Goes through a diff once, line by line, never taking a hunk's content for a header.
+
+    Attributes:
+        files: What was found, with paths.
+        starts: The line at which each of them begins, from 0.
+    """
+
+    def __init__(self, diff: str, encoding: str, *, headless: bool = False) -> None:
         self._lines = diff.removesuffix("\n").split("\n") if diff else []
         self._encoding = encoding
         self._at = 0
         self.starts: list[int] = []
+        self.files: list[_Found] = list(self._read(FilePatch() if headless else None))
+        strip = not any(patch.has_prefix is False for patch, _, _ in self.files)
+        for patch, _, _ in self.files:
+            patch.resolve(strip=strip)
 
     def text(self, start: int | None, end: int | None) -> str:
         """Lines as they stand, each with its end."""
         return "".join(f"{line}\n" for line in self._lines[start:end])
 
-    def files(self) -> Iterator[tuple[FilePatch, list[Hunk], list[str]]]:
-        header: FilePatch | None = None
+    def _read(self, header: FilePatch | None) -> Iterator[_Found]:
         hunks: list[Hunk] = []
         stray: list[str] = []
+        is_behind_hunk = False
         while self._at < len(self._lines):
             line = self._lines[self._at]
             if self._starts_file(line):
                 if header is not None:
                     yield header, hunks, stray
                 self.starts.append(self._at)
-                header, hunks, stray = self._header(line), [], []
+                header, hunks, stray, is_behind_hunk = self._header(line), [], [], False
             elif header is not None and (match := _HUNK.match(line)):
-                hunks.append(self._hunk(match))
+                hunks.append(self._hunk(match, header, len(hunks) + 1))
+                is_behind_hunk = True
             else:
-                if header is not None and not header.binary:
+                if header is not None and (not header.binary or stray or line == AS_LATIN_1):
                     stray.append(line)
                 self._at += 1
+                if header is not None and is_behind_hunk and line.strip():
+                    is_behind_hunk = False
+                    if line.startswith(_SIGNS) and not self._is_signature(self._at - 1):
+                        header.fault = header.fault or (
+                            f"line {self._at} of the diff is one more than the @@ line of hunk {len(hunks)} says"
+                        )
         if header is not None:
             yield header, hunks, stray
 
@@ -248,26 +280,24 @@ class _Reader:
         )
 
     def _header(self, line: str) -> FilePatch:
+        header = FilePatch()
         if line.startswith(_GIT):
-            name = common_name(self._bytes(line[len(_GIT) :].rstrip("\r")))
-            header = FilePatch(name, name)
+            header.git = self._bytes(line[len(_GIT) :].rstrip("\r"))
             self._at += 1
         elif line.startswith(_COMBINED):
-            name = moved_name(self._bytes(line[line.index(" ", 5) + 1 :]))
-            header = FilePatch(name, name)
+            name = self._bytes(line[line.index(" ", 5) + 1 :])
+            header.names |= {b"rename from ": name, b"rename to ": name}
             self._at += 1
-        else:
-            header = FilePatch()
         while self._at < len(self._lines):
             line = self._lines[self._at].rstrip("\r")
             if line.startswith(("Binary files ", "GIT binary patch")):
-                header.binary = True
+                header.binary, header.cut = True, header.cut or line.startswith("B")
             elif not take_header(header, self._bytes(line)):
                 break
             self._at += 1
         return header
 
-    def _hunk(self, match: re.Match[str]) -> Hunk:
+    def _hunk(self, match: re.Match[str], header: FilePatch, number: int) -> Hunk:
         old_start, old_count, new_start, new_count, heading = match.groups()
         old, new = int(old_count or "1"), int(new_count or "1")
         self._at += 1
@@ -279,7 +309,7 @@ class _Reader:
             line = lines[at]
             sign = line[:1]
             # Counts that are too small hide nothing: the lines that follow at once belong to the hunk all the same.
-            if old <= deleted + context and new <= added + context and self._ends_hunk(line, sign, at):
+            if old <= deleted + context and new <= added + context and self._ends_hunk(sign, at):
                 break
             if sign == "+":
                 added += 1
@@ -290,6 +320,13 @@ class _Reader:
             elif sign != "\\":
                 break
         self._at = at
+        if (old, new) != (context + deleted, context + added):
+            header.fault = header.fault or (
+                f"the @@ line of hunk {number} (line {first} of the diff) says {old} lines before and {new} after, and"
+                f" {context + deleted} and {context + added} follow"
+            )
+        if not context and not header.without_context:
+            header.without_context = number
         body = tuple(lines[first : self._at])
         return Hunk(
             int(old_start),
@@ -302,8 +339,14 @@ class _Reader:
             deleted,
         )
 
-    def _ends_hunk(self, line: str, sign: str, at: int) -> bool:
-        return not sign or sign == "\r" or line == _SIGNATURE or (sign == "-" and self._starts_plain_patch(at))
+    def _ends_hunk(self, sign: str, at: int) -> bool:
+        return not sign or sign == "\r" or self._is_signature(at) or (sign == "-" and self._starts_plain_patch(at))
+
+    def _is_signature(self, at: int) -> bool:
+        """Whether a mail's text ends here, perhaps without the blank that an editor took off."""
+        return self._lines[at] == "-- " or (
+            self._lines[at] == "--" and _VERSION.match("".join(self._lines[at + 1 : at + 2])) is not None
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,8 +376,8 @@ class Gap:
 
 def gaps(file: FileDiff) -> tuple[Gap | None, ...]:
     """The gap before each hunk and the one after the last; None where nothing is left out, or nobody can tell."""
-    if not file.hunks:
-        return (None,)
+    if not file.hunks or file.latin_1:
+        return (None,) * (len(file.hunks) + 1)
     found: list[Gap | None] = []
     old, new = 1, 1
     for hunk in file.hunks:

@@ -1,7 +1,7 @@
 """A diff's own headers: which files it names, and how git would take them.
 
-This is not what decides: git applies the diff, and only git's result counts. It says where to look, tells renames
-apart from a deletion and a new file, and is all there is where no repository stands behind a review.
+This is not what decides: git applies the diff, and only git's result counts. It says where to look, and what a sender
+cannot have meant; and it is all there is where no repository stands behind a review.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tandem.git.paths import moved_name, side_name
+from tandem.git.paths import common_name, header_name, without_prefix
 
 _HEADER = re.compile(
     rb"--- |\+\+\+ |index |(?:new file|deleted file|old|new) mode |rename (?:from|old|to|new) |copy (?:from|to) "
     rb"|(?:dis)?similarity index "
 )
+_BEFORE, _AFTER = b"--- ", b"+++ "
+_USUAL_PREFIXES = {_BEFORE: (b"a/", b"i/", b"c/", b"o/", b"1/"), _AFTER: (b"b/", b"w/", b"i/", b"c/", b"2/")}
+"""Git's own, with `diff.mnemonicPrefix` too."""
 
 
 @dataclass(slots=True)
@@ -25,6 +28,8 @@ class FilePatch:
     """One file's part of a diff.
 
     Attributes:
+        git: What stands behind `diff --git`; None where there is no such line.
+        names: The names in its other headers as they stand there, by the header.
         old: Path before; None when the file is new.
         new: Path after; None when the file goes.
         renamed: Whether the diff says that the file moved.
@@ -32,12 +37,19 @@ class FilePatch:
         modes: The file modes that its headers name.
         mode_before: The mode that its headers give the file before, where they do.
         mode_after: The mode that its headers give the result, where they do.
+        comes: Whether a header says that the file is new.
+        goes: Whether a header says that the file is deleted.
         added: Lines added.
         removed: Lines removed.
         hunks: How many hunks it has.
         binary: Whether its content is not lines.
+        cut: Whether it only says that binary files differ.
+        without_context: The first hunk that has no unchanged line, from 1; 0 if each has one.
+        fault: What is wrong with its hunks, in words; None if nothing is.
     """
 
+    git: bytes | None = None
+    names: dict[bytes, bytes] = field(default_factory=dict[bytes, bytes])
     old: bytes | None = None
     new: bytes | None = None
     renamed: bool = False
@@ -45,15 +57,51 @@ class FilePatch:
     modes: set[bytes] = field(default_factory=set[bytes])
     mode_before: bytes | None = None
     mode_after: bytes | None = None
+    comes: bool = False
+    goes: bool = False
     added: int = 0
     removed: int = 0
     hunks: int = 0
     binary: bool = False
+    cut: bool = False
+    without_context: int = 0
+    fault: str | None = None
 
     @property
     def path(self) -> bytes:
         """The path that the file is known by."""
         return self.new if self.new is not None else self.old or b""
+
+    @property
+    def has_prefix(self) -> bool | None:
+        """Whether its names begin with a prefix, such as `a/`, as far as they tell; None if they do not.
+
+        Without prefixes a name is the same on both sides.
+        """
+        moved = [name for header, name in self.names.items() if header not in _USUAL_PREFIXES]
+        if self.git is not None and len(moved) > 1:
+            return self.git != b" ".join(moved)
+        sides = {side: header_name(self.names[side]) for side in (_BEFORE, _AFTER) if side in self.names}
+        named = {side: name for side, name in sides.items() if name is not None}
+        if len(named) > 1:
+            return named[_BEFORE] != named[_AFTER]
+        if self.git is not None:
+            middle = len(self.git) // 2
+            return self.git[:middle] != self.git[middle + 1 :]
+        return next((name.startswith(_USUAL_PREFIXES[side]) for side, name in named.items()), None)
+
+    def resolve(self, *, strip: bool) -> None:
+        """Sets the paths, from names with a prefix (`strip`) or without."""
+        name = None if self.git is None else common_name(self.git, strip=strip)
+        self.old, self.new = None if self.comes else name, None if self.goes else name
+        for header, value in self.names.items():
+            found = header_name(value)
+            if strip and found is not None and header in _USUAL_PREFIXES:
+                found = without_prefix(found)
+            if header == _BEFORE or header.endswith((b"from ", b"old ")):
+                self.old = found
+            else:
+                self.new = found
 
 
 def take_header(patch: FilePatch, line: bytes) -> bool:
@@ -62,12 +110,10 @@ def take_header(patch: FilePatch, line: bytes) -> bool:
     if found is None:
         return False
     name, value = found.group(), line[found.end() :]
-    if name == b"--- ":
-        patch.old = side_name(value)
-    elif name == b"+++ ":
-        patch.new = side_name(value)
-    elif name.startswith((b"rename ", b"copy ")):
-        _moved(patch, name, value)
+    if name in _USUAL_PREFIXES or name.startswith((b"rename ", b"copy ")):
+        patch.names[name] = value
+        patch.renamed |= name.startswith(b"rename ")
+        patch.copied |= name.startswith(b"copy ")
     elif name == b"index ":
         _mode(patch, name, value.partition(b" ")[2])
     elif name.endswith(b"mode "):
@@ -75,22 +121,9 @@ def take_header(patch: FilePatch, line: bytes) -> bool:
     return True
 
 
-def _moved(patch: FilePatch, name: bytes, value: bytes) -> None:
-    if name.endswith((b"to ", b"new ")):
-        patch.new = moved_name(value)
-        return
-    patch.old = moved_name(value)
-    if name.startswith(b"rename "):
-        patch.renamed = True
-    else:
-        patch.copied = True
-
-
 def _mode(patch: FilePatch, name: bytes, value: bytes) -> None:
-    if name == b"deleted file mode ":
-        patch.new = None
-    elif name == b"new file mode ":
-        patch.old = None
+    patch.comes |= name == b"new file mode "
+    patch.goes |= name == b"deleted file mode "
     mode = value.strip()
     if name == b"index " and not mode:
         return

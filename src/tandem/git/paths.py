@@ -66,31 +66,31 @@ def unquote(text: bytes) -> tuple[bytes, bytes] | None:
     return None
 
 
-def side_name(value: bytes) -> bytes | None:
-    """The name in a `---` or `+++` line: a tab ends it, one leading folder is a prefix; None for no file."""
+def header_name(value: bytes) -> bytes | None:
+    """The name in a line such as `--- ` or `rename from `, perhaps quoted; a tab ends it. None for no file."""
     quoted = unquote(value)
     name = value.split(b"\t", 1)[0].rstrip(b"\r") if quoted is None else quoted[0]
-    return None if name == _NOWHERE else _without_prefix(name)
+    return None if name == _NOWHERE else name
 
 
-def moved_name(value: bytes) -> bytes:
-    """The name in `rename from` and the like: without a prefix, perhaps quoted."""
-    quoted = unquote(value)
-    return value.rstrip(b"\r") if quoted is None else quoted[0]
+def common_name(value: bytes, *, strip: bool = True) -> bytes | None:
+    """The name in `diff --git a/NAME b/NAME`, all there is when neither content nor name changes; None if two.
 
-
-def common_name(value: bytes) -> bytes | None:
-    """The name in `diff --git a/NAME b/NAME`, all there is when neither content nor name changes; None if two."""
+    Without `strip` the names have no prefix.
+    """
+    if not strip:
+        middle = len(value) // 2
+        return header_name(value[:middle]) if value[:middle] == value[middle + 1 :] else None
     quoted = unquote(value)
     if quoted is not None:
-        return _without_prefix(quoted[0])
+        return without_prefix(quoted[0])
     start = value.find(b"/") + 1
     at = value.find(b" ") if len(value) <= _LONGEST_TRIED else len(value) // 2
     while at >= 0 and value[at : at + 1] == b" ":
         left = slice(start if start <= at else 0, at)
         other = unquote(value[at + 1 :]) if value.startswith(b'"', at + 1) else None
         if other is not None:
-            if value[left] == _without_prefix(other[0]):
+            if value[left] == without_prefix(other[0]):
                 return value[left]
         else:
             # Most places are told apart by length, without a copy of the names: a hostile header is all spaces.
@@ -101,7 +101,8 @@ def common_name(value: bytes) -> bytes | None:
     return None
 
 
-def _without_prefix(name: bytes) -> bytes:
+def without_prefix(name: bytes) -> bytes:
+    """A name without its first folder."""
     _, slash, rest = name.partition(b"/")
     return rest if slash else name
 

@@ -10,7 +10,7 @@ from typing import Self
 
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import InvalidInput, Unavailable
-from tandem.git import base_files, returns, reviewed_tree, rounds, snapshot, validation, worktree
+from tandem.git import base_files, drawing, returns, reviewed_tree, rounds, snapshot, validation, worktree
 from tandem.git.base_files import BaseFile
 from tandem.git.changes import Change, Entry, ValidatedContent
 from tandem.git.handle import Handle
@@ -174,6 +174,16 @@ class Repository:
             InvalidInput: The path is unsafe, or no file (`details.field` is `path`), or the text is not Unicode.
         """
         return validation.text_change(self._open(), path, text, base)
+
+    def unread(self, commit: str, paths: Sequence[str]) -> frozenset[str]:
+        """Those of some files that need not be read, by the `.gitattributes` of a commit.
+
+        They are marked as made by a program (`linguist-generated`), or as without lines (`-diff`, `binary`).
+
+        Raises:
+            InvalidInput: There is no such commit.
+        """
+        return drawing.unread(self._open(), commit, paths)
 
     def applies_to(self, changes: Iterable[Change], revision: str = "HEAD") -> bool:
         """Whether all touched paths are, at `revision`, exactly as before the changes.

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from tandem.errors import InvalidDiff, InvalidInput, NotFound, TooLarge
 from tandem.git.changes import Change, Entry
+from tandem.git.drawing import render
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import only_files
 from tandem.git.paths import unsafe_reason
 from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, REGULAR, SYMLINK, encode_path
 from tandem.git.scratch import Scratch
-from tandem.git.snapshot import render_diff
 from tandem.git.validation import apply_diff, apply_reviewable, encoded, repaired
 
 LARGEST_FILE_BYTES = 8_000_000
@@ -190,7 +190,7 @@ def diff_with_edits(handle: Handle, patch: RoundPatch, edits: Edits) -> str:
             else:
                 after[name] = Entry(after[name].mode if name in after else REGULAR, oid)
         _ensure_no_file_is_a_folder(after)
-        return render_diff(scratch, scratch.tree_of(before), scratch.tree_of(after), binary=True)
+        return render(scratch, ["diff-tree", "-r", scratch.tree_of(before), scratch.tree_of(after)])
 
 
 def _ensure_editable(scratch: Scratch, after: Mapping[bytes, Entry], edits: Edits, names: Mapping[str, bytes]) -> None:
@@ -264,7 +264,7 @@ def interdiff(handle: Handle, first: tuple[str, str], second: tuple[str, str]) -
             scratch.tree_of(_after(handle.objects.entries(base.tree, touched).entries, changes))
             for base, changes in rounds
         )
-        return render_diff(scratch, before, after, binary=False)
+        return render(scratch, ["diff-tree", "-r", before, after], binary=False)
 
 
 def _applied(handle: Handle, scratch: Scratch, diff: str, base: Base) -> tuple[Change, ...]:

@@ -116,13 +116,15 @@ class Output:
     Attributes:
         status_code: Its exit status.
         stdout: Its output, as bytes: git's paths and diffs are not text.
-        words: Its standard error as text, without trailing white space.
+        stderr: Its standard error.
+        words: The beginning of that as text, without trailing white space.
     """
 
-    def __init__(self, status_code: int, stdout: bytes, words: str) -> None:
+    def __init__(self, status_code: int, stdout: bytes, stderr: bytes) -> None:
         self.status_code = status_code
         self.stdout = stdout
-        self.words = words
+        self.stderr = stderr
+        self.words = stderr[:_WORDS_LIMIT_BYTES].decode("utf-8", "replace").strip()
 
     @property
     def text(self) -> str:
@@ -200,12 +202,12 @@ class Git:
         finally:
             status_code = process.wait()
             close(process)
-        words = stderr[:_WORDS_LIMIT_BYTES].decode("utf-8", "replace").strip()
-        if self.limits is not None and (status_code == _FILE_TOO_LARGE or _lacks_memory(words)):
+        output = Output(status_code, stdout, stderr)
+        if self.limits is not None and (status_code == _FILE_TOO_LARGE or _lacks_memory(output.words)):
             raise self.limits.exceeded()
         if status_code not in accept:
-            raise GitFailed(_command(arguments), status_code, words)
-        return Output(status_code, stdout, words)
+            raise GitFailed(_command(arguments), status_code, output.words)
+        return output
 
     def start(
         self, arguments: Sequence[str], *, environment: Mapping[str, str], cwd: Path | None, quiet: bool = False

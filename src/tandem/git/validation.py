@@ -6,16 +6,18 @@ import difflib
 import re
 import signal
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tandem.errors import InvalidDiff, InvalidInput, Unavailable
 from tandem.git.changes import AffectedFile, Change, Entry, FileOperation, ValidatedContent, changes_between, parse_raw
+from tandem.git.diff_faults import SHOWN_CHARACTERS, ensure_meant, refusal
+from tandem.git.drawing import draw, moved_from
 from tandem.git.handle import Base, Handle
-from tandem.git.hunks import read_patches
+from tandem.git.hunks import parse, read_patches
 from tandem.git.layout import layout_at
 from tandem.git.patch import FilePatch, inflated_bytes
-from tandem.git.paths import link_reason, quote, unsafe_reason
+from tandem.git.paths import header_name, link_reason, unsafe_reason
 from tandem.git.raw import (
     ABSENT_MODE,
     EXECUTABLE,
@@ -31,31 +33,20 @@ from tandem.git.runner import GitFailed, Output
 from tandem.git.scratch import Scratch
 
 _APPLY = ("apply", "--cached", "--whitespace=nowarn", "--apply", "--numstat", "-z")
-_SHOWN_CHARACTERS = 2_000
+_ANSWERS = (0, 1, 128)
+_MOVED = re.compile(
+    rb"^(?:Checking patch (.*)\.\.\.|Hunk #(\d+) succeeded at (\d+) \(offset (-?\d+) lines?\)\.)$", re.MULTILINE
+)
+_MOST_NOTES = 20
 # What git says when not the diff but the machine is to blame. Where it names a file of the diff's, the
 # line ends otherwise.
 _MACHINE_FAULT = re.compile(
-    r"^(?:fatal|error): (?!.*(?:in index|not apply|:\d+)$)(?:Out of memory|.*\bunable to (?:write|create) |.*: "
-    r"(?:No space left on device|Disk quota exceeded|Read-only file system|Permission denied|Input/output error)$)",
+    rb"^(?:fatal|error): (?!.*(?:in index|not apply|:\d+)$)(?:Out of memory|.*\bunable to (?:write|create) .*|.*: "
+    rb"(?:No space left on device|Disk quota exceeded|Read-only file system|Permission denied|Input/output error)$)",
     re.MULTILINE | re.IGNORECASE,
 )
 _KILLED = -getattr(signal, "SIGKILL", 1_000)
 _NOT_THERE = re.compile(r"^error: (.*): does not exist in index$", re.MULTILINE)
-_CULPRITS = (
-    re.compile(r"^error: patch failed: (.*):\d+$", re.MULTILINE),
-    re.compile(r"^error: (?:invalid path|affected file) '(.*?)'", re.MULTILINE),
-    re.compile(r"^error: cannot apply binary patch to '(.*?)'", re.MULTILINE),
-    re.compile(r"^error: unable to add cache entry for (.*)$", re.MULTILINE),
-    re.compile(r"^error: (.*): (?:does not exist in index|already exists in index|patch does not apply)", re.MULTILINE),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class LineCounts:
-    """How many lines a file gained and lost; null for a binary file."""
-
-    added: int | None
-    removed: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +55,13 @@ class Applied:
 
     Attributes:
         changes: Every entry that differs, in path order.
-        counts: Lines by path, as git counted them.
         patches: The diff's own headers.
+        notes: What git did that the diff does not say.
     """
 
     changes: tuple[Change, ...]
-    counts: dict[bytes, LineCounts]
     patches: list[FilePatch]
+    notes: tuple[str, ...] = ()
 
 
 def apply_diff(handle: Handle, scratch: Scratch, diff: bytes, base: Base) -> Applied:
@@ -80,64 +71,70 @@ def apply_diff(handle: Handle, scratch: Scratch, diff: bytes, base: Base) -> App
     in a folder's place, a name that was not recognised) the whole tree is taken.
 
     Raises:
-        InvalidDiff: Git refuses it; the message has git's own words.
+        InvalidDiff: It is not what `git diff` writes, or does not apply; `details.git` has git's own words.
         TooLarge: It stands for more content than git may take up.
         TimedOut: Git did not end in time.
         Unavailable: Git or the repository cannot be used.
     """
     patches = read_patches(diff)
+    ensure_meant(diff, patches)
     candidates = {path for patch in patches for path in (patch.old, patch.new) if path}
-    ensure_no_nul(candidates)
     before = handle.objects.entries(base.tree, candidates)
     touched = (before.entries[patch.old] for patch in patches if patch.old in before.entries)
     handle.ensure_fits(touched, inflated_bytes(diff))
     (scratch.folder / "diff").write_bytes(diff)
     if not before.conflicts:
         scratch.write_index(before.entries)
-        output = _apply(scratch, base)
+        output = _apply(scratch, base, patches)
         if _is_certain(output, candidates):
-            counts = _accepted(output, base)
-            return Applied(_differences(before.entries, scratch.read_index(), handle), counts, patches)
+            _ensure_taken(output, base, patches)
+            changes = _differences(before.entries, scratch.read_index(), handle)
+            return Applied(changes, patches, _notes(output))
     return _apply_to_whole_tree(scratch, base, patches)
 
 
-def ensure_no_nul(paths: Iterable[bytes]) -> None:
-    r"""Refuses a quoted name with `\000`: git takes what stands before it for the name.
-
-    Raises:
-        InvalidDiff: There is one.
-    """
-    for path in paths:
-        if b"\0" in path:
-            shown = quote(path).decode("ascii")
-            raise InvalidDiff(f"The path {shown} contains a NUL byte; no file can be called so.", path=shown)
-
-
-def _apply(scratch: Scratch, base: Base) -> Output:
+def _apply(scratch: Scratch, base: Base, patches: Sequence[FilePatch]) -> Output:
     """Git's answer; where git itself fails at a diff, that is the diff's fault unless the machine ended it."""
+    arguments = [*_APPLY, "-p0" if any(patch.has_prefix is False for patch in patches) else "-p1", "diff"]
     try:
-        return scratch.run([*_APPLY, "diff"], accept=(0, 1, 128))
+        output = scratch.run([*arguments, "--verbose"], accept=_ANSWERS)
+        # Of what does not apply it quotes lines, which could be taken for words of its own.
+        return output if output.status_code == 0 else scratch.run(arguments, accept=_ANSWERS)
     except GitFailed as exc:
         if exc.status_code == _KILLED:
             raise
-        raise refusal(exc.words or exc.message, base) from exc
+        raise refusal(exc.words or exc.message, base, patches) from exc
 
 
 def _is_certain(output: Output, candidates: set[bytes]) -> bool:
     """Whether the answer is the one that the whole tree would have given."""
     if output.status_code == 0:
-        return parse_counts(output.stdout).keys() <= candidates
+        return {line.split(b"\t", 2)[-1] for line in output.stdout.split(b"\0")[:-1]} <= candidates
     missing = {name.encode() for name in _NOT_THERE.findall(output.words)}
     return missing <= candidates
 
 
-def _accepted(output: Output, base: Base) -> dict[bytes, LineCounts]:
-    """Git's line counts, if it took the diff."""
-    if _MACHINE_FAULT.search(output.words):
-        raise Unavailable(f"git could not keep the result: {output.words[:_SHOWN_CHARACTERS]}", git=output.words)
+def _ensure_taken(output: Output, base: Base, patches: Sequence[FilePatch]) -> None:
+    if fault := _MACHINE_FAULT.search(output.stderr):
+        words = fault.group().decode("utf-8", "replace")[:SHOWN_CHARACTERS]
+        raise Unavailable(f"git could not keep the result: {words}", git=words)
     if output.status_code != 0:
-        raise refusal(output.words, base)
-    return parse_counts(output.stdout)
+        raise refusal(output.words, base, patches)
+
+
+def _notes(output: Output) -> tuple[str, ...]:
+    """The hunks that git found at another place than their headers name."""
+    found: list[str] = []
+    path = b""
+    for name, number, line, offset in _MOVED.findall(output.stderr):
+        path = name or path
+        if number:
+            hunk, at, stated = int(number), int(line), int(line) - int(offset)
+            file = decode_path(header_name(path) or b"")
+            found.append(f"{file}: hunk {hunk} is at line {at}, where its lines are, not at line {stated}.")
+    if len(found) > _MOST_NOTES:
+        found[_MOST_NOTES:] = [f"{len(found) - _MOST_NOTES} more hunks are at other lines than their headers say."]
+    return tuple(found)
 
 
 def _differences(before: dict[bytes, Entry], after: dict[bytes, Entry], handle: Handle) -> tuple[Change, ...]:
@@ -150,40 +147,12 @@ def _differences(before: dict[bytes, Entry], after: dict[bytes, Entry], handle: 
 def _apply_to_whole_tree(scratch: Scratch, base: Base, patches: list[FilePatch]) -> Applied:
     try:
         scratch.run(["read-tree", base.tree])
-        output = _apply(scratch, base)
-        counts = _accepted(output, base)
+        output = _apply(scratch, base, patches)
+        _ensure_taken(output, base, patches)
         raw = scratch.run(["diff-index", "--cached", *RAW_OPTIONS, base.tree])
-        return Applied(parse_raw(raw.stdout), counts, patches)
+        return Applied(parse_raw(raw.stdout), patches, _notes(output))
     except InvalidInput as exc:
         raise InvalidDiff(exc.message, **exc.details) from exc
-
-
-def parse_counts(data: bytes) -> dict[bytes, LineCounts]:
-    """The lines of `--numstat -z`; a path that comes twice (its type changes) has its counts added up."""
-    counts: dict[bytes, LineCounts] = {}
-    for line in data.split(b"\0")[:-1]:
-        added, removed, path = line.split(b"\t", 2)
-        if added == b"-":
-            counts[path] = LineCounts(None, None)
-            continue
-        known = counts.get(path, LineCounts(0, 0))
-        if known.added is not None and known.removed is not None:
-            counts[path] = LineCounts(known.added + int(added), known.removed + int(removed))
-    return counts
-
-
-def refusal(words: str, base: Base) -> InvalidDiff:
-    """The error for a diff that git did not take."""
-    said = "; ".join(line.removeprefix("error: ") for line in words.splitlines())[:_SHOWN_CHARACTERS]
-    found = next((match for match in (culprit.search(words) for culprit in _CULPRITS) if match), None)
-    details = {"git": words[:_SHOWN_CHARACTERS], "base": base.name}
-    if found:
-        details["path"] = found.group(1)
-    return InvalidDiff(
-        f"The diff does not apply to {base.name[:12]}: {said}. Make it with `git diff` against that commit,"
-        " or name the base that it was made against.",
-        **details,
-    )
 
 
 _BINARY_PATCH = "\nGIT binary patch\n"
@@ -224,18 +193,20 @@ def encoded(diff: str) -> bytes:
 
 def validate_diff(handle: Handle, diff: str, base: str | None) -> ValidatedContent:
     """Applies a diff to `base` in a private index and says what it does; see `Repository.validate_diff`."""
-    content = repaired(diff)
-    data = encoded(content)
+    data = encoded(repaired(diff))
     found = handle.base(base)
     with handle.scratch() as scratch:
         applied = apply_reviewable(handle, scratch, data, found)
+        drawn = draw(scratch, found.tree, applied.changes)
+        moved = moved_from(scratch, found.tree, applied.changes)
     return ValidatedContent(
-        content=content,
+        content=drawn,
         base_commit=found.name,
         digest=digest_of(applied.changes),
         validated=True,
-        affected_files=_affected(applied),
+        affected_files=_affected(applied.changes, drawn, moved),
         changes=applied.changes,
+        notes=applied.notes,
     )
 
 
@@ -262,8 +233,9 @@ def parse_only(diff: str) -> ValidatedContent:
         InvalidDiff: It is not a diff, or names a path or a file mode that no review may bring in.
     """
     content = repaired(diff)
-    patches = read_patches(encoded(content))
-    ensure_no_nul(path for patch in patches for path in (patch.old, patch.new) if path)
+    data = encoded(content)
+    patches = read_patches(data)
+    ensure_meant(data, patches)
     named = [patch for patch in patches if patch.path]
     if not named or not any(map(_says_something, named)):
         raise InvalidDiff("The text is not a diff; send the output of `git diff`.")
@@ -378,32 +350,21 @@ def _is_known_commit(handle: Handle, path: str, oid: str) -> bool:
         return scratch.run(["cat-file", "-e", f"{oid}^{{commit}}"], accept=(0, 1, 128)).status_code == 0
 
 
-def _affected(applied: Applied) -> tuple[AffectedFile, ...]:
-    """The files as a reviewer wants to see them: a rename is one file, not two."""
-    changed = {change.path: change for change in applied.changes}
-    origins = {
-        decode_path(patch.new): decode_path(patch.old)
-        for patch in applied.patches
-        if patch.renamed and patch.old and patch.new and patch.old != patch.new
-        if (change := changed.get(decode_path(patch.old))) and change.mode_after == ABSENT_MODE
-        if decode_path(patch.new) in changed
-    }
-    gone = set(origins.values())
+def _affected(changes: Iterable[Change], drawn: str, moved: Mapping[str, str]) -> tuple[AffectedFile, ...]:
+    """The files of a change with the lines that its diff has; `moved` says where the new ones among them come from."""
+    counts: dict[str, tuple[int | None, int | None]] = {}
+    for file in parse(drawn):
+        # A file whose type changes is there twice.
+        added, removed = counts.get(file.path, (0, 0))
+        counts[file.path] = (None, None) if file.binary else ((added or 0) + file.added, (removed or 0) + file.deleted)
     return tuple(
-        _affected_file(change, applied.counts.get(encode_path(path)), origins.get(path))
-        for path, change in changed.items()
-        if path not in gone
-    )
-
-
-def _affected_file(change: Change, counts: LineCounts | None, old_path: str | None) -> AffectedFile:
-    counts = counts or LineCounts(0, 0)
-    return AffectedFile(
-        path=change.path,
-        operation="renamed" if old_path else _operation(change),
-        added=counts.added,
-        removed=counts.removed,
-        old_path=old_path,
+        AffectedFile(
+            change.path,
+            "renamed" if change.path in moved else _operation(change),
+            *counts[change.path],
+            old_path=moved.get(change.path),
+        )
+        for change in changes
     )
 
 
@@ -455,13 +416,13 @@ def text_change(handle: Handle, path: str, text: str, base_name: str | None = No
         )
     blob = handle.layout.objects.object_id("blob", data)
     after = Entry(REGULAR if before == absent else before.mode, blob)
-    counts = _counts(handle, before, data) if before != absent else LineCounts(len(_LINE.findall(text)), 0)
+    counts = _counts(handle, before, data) if before != absent else (len(_LINE.findall(text)), 0)
     return ValidatedContent(
         content=text,
         base_commit=base.name,
         digest=f"{blob}:{path}",
         validated=True,
-        affected_files=(AffectedFile(path, "added" if before == absent else "modified", counts.added, counts.removed),),
+        affected_files=(AffectedFile(path, "added" if before == absent else "modified", *counts),),
         changes=(Change(path, before.mode, before.oid, after.mode, after.oid),),
     )
 
@@ -485,16 +446,16 @@ def _checked(path: str, text: str) -> tuple[bytes, bytes]:
     return name, data
 
 
-def _counts(handle: Handle, before: Entry, data: bytes) -> LineCounts:
-    """Lines gained and lost against the file as it is, counted by git."""
+def _counts(handle: Handle, before: Entry, data: bytes) -> tuple[int | None, int | None]:
+    """Lines gained and lost against the file as it is, counted by git; none of what is binary."""
     handle.ensure_fits([before], len(data))
     with handle.scratch() as scratch:
         written = scratch.run(["hash-object", "-w", "--stdin", "--no-filters"], stdin=data).stdout.decode().strip()
         output = scratch.run(["diff", "--numstat", "--no-ext-diff", "--no-textconv", before.oid, written])
     if not output.stdout:
-        return LineCounts(0, 0)
+        return 0, 0
     added, removed, _ = output.stdout.split(b"\t", 2)
-    return LineCounts(None, None) if added == b"-" else LineCounts(int(added), int(removed))
+    return (None, None) if added == b"-" else (int(added), int(removed))
 
 
 def unified_text_diff(old: str, new: str, path: str) -> str:

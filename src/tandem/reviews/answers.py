@@ -33,6 +33,10 @@ Turn = Annotated[
     Field(description="The side that has something to do, `proposer` or `reviewer`; null when the review is over."),
 ]
 Files = Annotated[tuple[AffectedFile, ...], Field(description="The files that the content touches.")]
+Notes = Annotated[
+    tuple[str, ...],
+    Field(description="What git did that the diff as it was sent did not say, such as a hunk at another line."),
+]
 LeaseEnd = Annotated[str, Field(description="When the claim ends unless it is renewed.")]
 Author = Annotated[str, Field(description="Who wrote it.")]
 Origin = Annotated[str, Field(description="Where the round came from: `proposal`, `revision` or `counter_patch`.")]
@@ -90,6 +94,7 @@ class ReviewCreated:
     cursor: Cursor
     parent_id: ParentId | None = None
     existed: Annotated[bool, Field(description="Whether the review was there already: nothing was written.")] = False
+    notes: Notes = ()
     no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
 
 
@@ -180,7 +185,10 @@ class Proposal:
     author: Author
     origin: Origin
     description: Annotated[str | None, Field(description="The details in words, or the whole text of `path`.")]
-    diff: Annotated[str | None, Field(description="The change as a unified git diff.")]
+    diff: Annotated[
+        str | None,
+        Field(description="The change as a unified git diff, which Tandem draws from the files before and after."),
+    ]
     base: Annotated[str | None, Field(description="What the diff is against, as the proposer named it.")]
     base_commit: Annotated[str | None, Field(description="The commit that the diff was validated against.")]
     path: Annotated[str | None, Field(description="The file whose whole content `description` is.")]
@@ -201,6 +209,16 @@ class Proposal:
         ),
     ]
     accepted_by: AcceptedBy | None = None
+    drawn: Annotated[
+        bool,
+        Field(
+            description=(
+                "Whether Tandem drew the diff. If not, it is shown as it was sent, and need not be what an approval "
+                "binds to: its files were never known here, or are gone."
+            )
+        ),
+    ] = True
+    notes: Notes = ()
     interdiff: Annotated[str | None, Field(description="What changed since the round that was asked for.")] = None
     diff_left_out: Annotated[
         str | None, Field(description="Over MCP, why a long diff is not here, and how to get it file by file.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import orjson
 
@@ -73,7 +74,8 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
 
     for _ in range(_HEAD_LOOKS):
         try:
-            return await transact(services, caller, work, works_on=(request.review_id or _QUEUE,))
+            claim = await transact(services, caller, work, works_on=(request.review_id or _QUEUE,))
+            return replace(claim, review=claim.review and await contents.redrawn(services, claim.review))
         except _HeadUnknown as unknown:
             # Git does not run inside a transaction: this one is given up, and begun again with the answer.
             current = unknown.current

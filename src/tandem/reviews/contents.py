@@ -22,6 +22,7 @@ from tandem.git.validation import parse_only
 from tandem.hooks import trust
 from tandem.projects.registry import ProjectMoved
 from tandem.reviews import queries
+from tandem.reviews.answers import Proposal
 from tandem.reviews.check_rules import CheckStatus, PlannedCheck, unusable
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
@@ -173,6 +174,8 @@ async def diff_facts(
     if not skip_validation:
         found = await _looked_at(services, project, base, sent, lambda one: one.validate_diff(diff, base))
         if found is not None:
+            what = "The diff, with all lines of new, deleted and renamed files,"
+            _check_size(what, found.content, services.policy.diff_limit_bytes, _DIFF_LIMIT)
             return found
     async with services.validations:
         return _content(await asyncio.to_thread(parse_only, diff))
@@ -289,6 +292,22 @@ async def repository_of(services: Services, project: str, *rounds: Round) -> Asy
     with ExitStack() as stack:
         opened = services.projects.git.of_files(await services.store.read(look))
         yield await asyncio.to_thread(stack.enter_context, opened)
+
+
+async def redrawn(services: Services, shown: Proposal) -> Proposal:
+    """A round from before diffs were drawn, with the diff drawn now; as it was sent where its files are gone."""
+    diff, base = shown.diff, shown.base_commit
+    if shown.drawn or not shown.validated or diff is None or base is None:
+        return shown
+    current = await services.store.read(lambda unit: queries.get_round(unit, shown.review_id, shown.round))
+    try:
+        async with repository_of(services, shown.project, current) as repository, services.validations:
+            found = repository and await asyncio.to_thread(repository.validate_diff, diff, base)
+    except TandemError:
+        found = None
+    if found is None or found.digest != shown.digest:
+        return shown
+    return replace(shown, diff=found.content, affected_files=found.affected_files, drawn=True, notes=found.notes or ())
 
 
 def _has_all(repository: Repository, names: Iterable[str | None]) -> bool:
@@ -411,6 +430,11 @@ async def _kept(services: Services, current: Round) -> SentBase | None:
 def files_json(facts: ValidatedContent) -> str:
     """Affected files in their stored form."""
     return orjson.dumps([asdict(file) for file in facts.affected_files]).decode()
+
+
+def notes_json(facts: ValidatedContent) -> str | None:
+    """Notes in their stored form."""
+    return None if facts.notes is None else orjson.dumps(facts.notes).decode()
 
 
 def changes_json(facts: ValidatedContent) -> str:

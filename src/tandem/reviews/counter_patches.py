@@ -156,5 +156,6 @@ def _accepted_round(unit: Unit, replaced: Round, patch: CounterPatch, facts: con
         validated=int(facts.validated),
         affected_files=contents.files_json(facts),
         changes=contents.changes_json(facts),
+        notes=contents.notes_json(facts),
         created_at=now,
     )

@@ -233,7 +233,6 @@ def _round(
         author=author,
         **_stated(request),
         description_id=ledger.keep_content(unit, request.description),
-        # As validated: with the final newline that it may have lost.
         diff_id=None if request.diff is None else ledger.keep_content(unit, content.content),
         base=None if request.diff is None else request.base or contents.HEAD,
         base_commit=content.base_commit,
@@ -245,6 +244,7 @@ def _round(
         changes=contents.changes_json(content),
         created_at=review.updated_at,
         base_files_id=ledger.keep_content(unit, content.base_files),
+        notes=contents.notes_json(content),
     )
 
 
@@ -275,6 +275,7 @@ def _created(
         validated=bool(review.validated),
         priority=PRIORITIES[review.priority],
         affected_files=content.affected_files,
+        notes=content.notes or (),
         existed=existed,
         no_reviewer=why_none(unit, services, review),
     )

@@ -148,6 +148,7 @@ def _content(unit: Unit, request: GetProposal) -> tuple[Review, Proposal, Since]
 
 async def _completed(services: Services, shown: Proposal, since: Since, files: list[str] | None) -> Proposal:
     """The content with its interdiff, and of its diff only some files where they are named."""
+    shown = await contents.redrawn(services, shown)
     if since is not None:
         shown = replace(shown, interdiff=await _interdiff(services, *since, shown))
     if files is not None and shown.diff is not None:

@@ -100,6 +100,7 @@ rounds = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("accepted_by", Text, comment="who accepted a counter-patch; null if that may have been its author"),
     Column("base_files_id", Text, ForeignKey("contents.id")),
+    Column("notes", Text, comment="what git did that the diff did not say, as JSON; null for a diff as it was sent"),
     # For what nothing names any more.
     partial_index("ix_rounds_description", "description_id", where="description_id IS NOT NULL"),
     partial_index("ix_rounds_diff", "diff_id", where="diff_id IS NOT NULL"),

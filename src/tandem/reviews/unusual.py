@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tandem.core.visible import unseen
-from tandem.git.changes import AffectedFile
 from tandem.git.hunks import FileDiff
 
 LONGEST_SHOWN = 2_000
@@ -30,14 +29,14 @@ class Location(NamedTuple):
     """Where something is.
 
     Attributes:
-        file: The file's place in the diff, from 0; null if the diff does not show it.
+        file: The file's place in the diff, from 0.
         path: The file.
         before: Whether the line's number is the one before the change.
         line: The line; null for the file as a whole.
         at: How many lines of the file's diff stand before it.
     """
 
-    file: int | None
+    file: int
     path: str
     before: bool = False
     line: int | None = None
@@ -67,7 +66,7 @@ class Unusual:
     def line(self) -> str:
         """All of it as one line; paths are as others wrote them."""
         more = f" and {self.more:,} more" if self.more else ""
-        return f"{self.what}: {', '.join(place.name for place in self.places)}{more}"
+        return ": ".join(filter(None, (self.what, ", ".join(place.name for place in self.places)))) + more
 
 
 Look = Callable[[str], int]
@@ -174,6 +173,7 @@ def _of_files(files: tuple[FileDiff, ...]) -> Iterator[Unusual]:
 
     for one, many, places in (
         ("binary file", "binary files", those(lambda file: file.binary)),
+        ("file that is not UTF-8", "files that are not UTF-8", those(lambda file: file.latin_1)),
         ("file becomes a program", "files become programs", those(lambda file: _becomes(file, _PROGRAM))),
         ("symbolic link", "symbolic links", those(lambda file: _becomes(file, _LINK))),
         ("submodule", "submodules", those(lambda file: _becomes(file, _SUBMODULE))),
@@ -185,26 +185,16 @@ def _becomes(file: FileDiff, mode: str) -> bool:
     return file.new_path is not None and file.new_mode == mode and (file.old_mode != mode or mode != _PROGRAM)
 
 
-def unshown(files: tuple[FileDiff, ...], affected: Iterable[AffectedFile]) -> Iterator[Unusual]:
-    """What git takes from a diff and we do not show, since it is not read by the same program.
+def of_round(*, drawn: bool, notes: Iterable[str]) -> Iterator[Unusual]:
+    """What is to say of a round's diff before any file of it.
 
     Args:
-        files: As they are shown.
-        affected: What git says that the diff does.
+        drawn: Whether Tandem drew it from the files.
+        notes: What git did that the diff as it was sent did not say.
     """
-    known = {path: index for index, file in enumerate(files) for path in (file.old_path, file.path) if path}
-    lines: Counter[str] = Counter()
-    for file in files:
-        lines[file.path] += file.added + file.deleted
-    missing: list[Location] = []
-    for one in affected:
-        index = known.get(one.path)
-        if index is None:
-            missing.append(Location(None, one.path))
-        elif not files[index].binary and lines[one.path] != (one.added or 0) + (one.removed or 0):
-            missing.append(Location(index, one.path))
-    what = "of which git takes other lines from the diff than are shown: read the patch"
-    yield from counted(len(missing), f"file {what}", f"files {what}", missing)
+    if not drawn:
+        yield Unusual("The diff is shown as it was sent: nobody can tell whether its lines and places are right", (), 0)
+    yield from (Unusual(note, (), 0) for note in notes)
 
 
 def counted(count: int, one: str, many: str, places: list[Location]) -> Iterator[Unusual]:

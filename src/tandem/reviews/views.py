@@ -106,6 +106,8 @@ def proposal(unit: Unit, content: RoundContent) -> Proposal:
         diff=content.diff,
         metadata=orjson.loads(found.metadata),
         validated=bool(found.validated),
+        drawn=found.notes is not None or content.diff is None,
+        notes=tuple(orjson.loads(found.notes or "[]")),
         affected_files=files_from(found.affected_files),
         parent_id=review.parent_id,
         child_ids=content.child_ids,

@@ -77,6 +77,8 @@ def facts(proposal: Proposal) -> list[tuple[str, str]]:
     found.insert(3, ("Round", f"{proposal.round} of {proposal.current_round}"))
     if proposal.diff and not proposal.validated:
         found.append(("Validated", "no: nobody has tried whether the diff applies"))
+    elif not proposal.drawn:
+        found.append(("Diff", "as it was sent: the files that it was made from are gone"))
     return found
 
 

@@ -39,6 +39,7 @@ def _(answer: answers.ReviewCreated) -> RenderableType:
     name, round_ = (answer.review_id, "bold"), f"  round {answer.round}  "
     checked = f"digest {parts.digest(answer.digest)}" if answer.validated else "not validated: it opens no gate"
     about = [("project", answer.project), ("category", answer.category), ("content", checked)]
+    about += [("note", note) for note in answer.notes]
     known = facts([*about, *_nobody(answer.no_reviewer)])
     head = Text.assemble(name, round_, state(answer.status), f"  {answer.priority}")
     if answer.existed:
@@ -121,6 +122,8 @@ def _heading(answer: answers.Proposal) -> RenderableType:
                 ("file", answer.path),
                 ("base", answer.base_commit or answer.base),
                 ("digest", answer.digest or "none: not validated"),
+                ("diff", None if answer.drawn else "as it was sent: its lines and places need not be right"),
+                *(("note", note) for note in answer.notes),
                 ("follows", answer.parent_id),
                 ("followed by", ", ".join(answer.child_ids)),
             ]

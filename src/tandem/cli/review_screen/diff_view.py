@@ -107,6 +107,8 @@ def _head(file: FileDiff) -> Iterator[Row]:
         yield Row("fact", f"mode {file.old_mode} → {file.new_mode}", file.path)
     if file.binary:
         yield Row("fact", "binary: its content cannot be shown as lines", file.path)
+    if file.latin_1:
+        yield Row("fact", "not UTF-8: shown as Latin-1", file.path)
 
 
 def _hunk(path: str, hunk: Hunk, number: int) -> Iterator[Row]:

@@ -23,7 +23,7 @@ from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
 from tandem.git.hunks import parse
 from tandem.reviews.answers import DiscussionEntry, Proposal
-from tandem.reviews.unusual import of_diff, of_text, unshown
+from tandem.reviews.unusual import of_diff, of_round, of_text
 
 ELSEWHERE = "This is a reviewer pool: 'tandem reviewers list' shows it, 'tandem reviewers --help' what can be done."
 OWN = "It is your own: somebody else gives the verdict."
@@ -157,7 +157,7 @@ def unusual(proposal: Proposal) -> tuple[str, ...]:
         found = of_text(proposal.path or "description", proposal.description or "")
     else:
         files = parse(proposal.diff)
-        found = (*unshown(files, proposal.affected_files), *of_diff(files))
+        found = (*of_round(drawn=proposal.drawn, notes=proposal.notes), *of_diff(files))
     return tuple(visible_line(one.line) for one in found)
 
 

@@ -290,6 +290,7 @@ def _facts(proposal: Mapping[str, Any]) -> _Section:
         "metadata": metadata,
         "affected_files": files[:_FILES_LISTED] or None,
         "affected_files_left_out": max(0, len(files) - _FILES_LISTED) or None,
+        "notes": proposal.get("notes") or None,
     }
     facts = {name: value for name, value in stated.items() if value is not None}
     facts["digest"] = proposal.get("digest")
@@ -323,6 +324,8 @@ def _content(
         return [*sections, _Section("The diff", words)]
     if is_inline(diff, inline_limit):
         words = "The whole change, as a unified diff against `base_commit` (else `base`) of the facts."
+        if not proposal.get("drawn", True):
+            words += " It is as its proposer sent it: its places, and what it leaves out, need not be right."
         words += " Behind each file stands its nonce, which your answer has to name."
         count = len(parts)
         shown = [
@@ -422,7 +425,7 @@ This is what the answer to some other change looked like:
 _FILES = """\
 For `files` write an entry for each of the {count} files, by its number: as `nonce` the one that stands behind it, \
 and as `looked_at` a few words on what you looked at in it. A text that is reviewed without a diff is file 1. For a \
-binary file, or one that a program made, such as a lock file, `unread` may say why it cannot be read instead. An \
+binary file, or one that is `generated` by the facts above, `unread` may say why it cannot be read instead. An \
 approval counts only if every file is named; if you did not read one to its end, do not approve."""
 
 _MARK_BYTES = 8

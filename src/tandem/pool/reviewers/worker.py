@@ -229,7 +229,8 @@ class Worker:
 
     def _outcome(self, claimed: Claimed) -> RunResult:
         nonce = secrets.token_hex(_NONCE_BYTES)
-        parts = parts_of(*(claimed.proposal.get(name) for name in ("diff", "description", "path")))
+        content = (claimed.proposal.get(name) for name in ("diff", "description", "path"))
+        parts = parts_of(*content, unread=_unread_in(claimed.proposal))
         try:
             finished, reply, claim_ended = self._run(claimed, nonce, parts)
         except (ConfigInvalid, Unavailable) as error:
@@ -423,6 +424,13 @@ def _answer_in(
         return read_answer(reply.text, nonce=nonce, digest=digest, files=files, parts=parts)
     except (Unreadable, WrongDigest) as error:
         return error
+
+
+def _unread_in(proposal: dict[str, Any]) -> frozenset[str]:
+    """The files that may stay unread, by what the broker knows of their bytes and the project's attributes."""
+    touched = cast("list[dict[str, Any]]", proposal.get("affected_files") or [])
+    is_known = bool(proposal.get("drawn"))
+    return frozenset(one["path"] for one in touched if is_known and (one.get("generated") or one["added"] is None))
 
 
 def _files_of(proposal: dict[str, Any]) -> frozenset[str] | None:

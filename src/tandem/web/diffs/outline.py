@@ -25,6 +25,8 @@ def notes(file: FileDiff) -> list[str]:
         said.append(_mode(only))
     if file.binary:
         said.append("binary content")
+    elif file.latin_1:
+        said.append("not UTF-8: shown as Latin-1")
     elif not file.hunks and file.kind in {"renamed", "copied"}:
         said.append("content unchanged")
     elif not file.hunks and file.kind in {"added", "deleted"}:

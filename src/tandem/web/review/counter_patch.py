@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
@@ -72,12 +72,6 @@ def between(first: str, second: str) -> tuple[FileDiff, ...]:
         if found is not None:
             changes.append(found)
     return tuple(changes)
-
-
-def whole_change(file: FileDiff, before: str, after: str) -> FileDiff:
-    """A file of which the diff shows no lines, with the lines that change from one text to the other."""
-    lines = _signed(*(text.removesuffix("\n").split("\n") if text else [] for text in (before, after)))
-    return replace(file, hunks=tuple(_cut(lines, 1, 1)))
 
 
 def _sections(diff: str) -> dict[str, tuple[FileDiff, str]]:

@@ -17,13 +17,13 @@ from starlette.responses import Response
 from tandem.errors import InvalidInput, NotFound, TandemError, TooLarge
 from tandem.git.hunks import FileDiff, Gap, widened
 from tandem.reviews.page_answers import RoundFile
+from tandem.web.diffs.code import shown
 from tandem.web.diffs.outline import Outline
 from tandem.web.diffs.syntax import Budget, Recent
 from tandem.web.diffs.views import FileView, Row, ShownFile, context_rows, fitting
 from tandem.web.diffs.views import view as painted_view
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
 from tandem.web.review import discussion
-from tandem.web.review.counter_patch import whole_change
 from tandem.web.review.offers import OF_ONE_FILE
 from tandem.web.review.view import ReviewView, find_file, load
 
@@ -74,12 +74,10 @@ class Content:
     Attributes:
         versions: Before and after; none if they cannot be read.
         why_not: Why they cannot.
-        text: The change in lines, if both versions are texts that were only sent as binary.
     """
 
     versions: tuple[Version, ...] = ()
     why_not: str = ""
-    text: FileDiff | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +116,12 @@ class FilePart(ShownFile):
     def room(self) -> int:
         """Pixels that are kept free for it while it is not loaded, so that the page does not jump."""
         return min(self.lines, OF_ONE_FILE) * _LINE_PIXELS
+
+    @property
+    def old_name(self) -> Markup | None:
+        """Where a file came from that git thinks was renamed; both have all their lines."""
+        old = self.review.origins.get(self.path) if self.file.old_path is None else self.file.old_path
+        return shown(old) if old and old != self.path else None
 
     @property
     def viewed(self) -> bool:
@@ -253,7 +257,7 @@ async def _file_values(request: PageRequest) -> dict[str, Any]:
         file = widened(file, lines.first_line, lines.lines)
     content = await _content(request, review, index, file) if file.binary else None
     if content is not None:
-        made = await in_worker(fresh_part, review, index, content.text or file, start)
+        made = await in_worker(fresh_part, review, index, file, start)
         made = replace(made, is_usual=False, content=content)
     elif opened or start:
         made = replace(await in_worker(fresh_part, review, index, file, start), is_usual=False)
@@ -289,10 +293,7 @@ async def _content(request: PageRequest, review: ReviewView, index: int, file: F
     except TandemError as error:
         return Content(why_not=error.message)
     versions = tuple(_version(review, index, side, one) for side, one in zip(_SIDES, found, strict=True))
-    if any(one is not None and (one.binary or (one.exists and one.base64 is None)) for one in found):
-        return Content(versions)
-    before, after = (b64decode((one.base64 if one else None) or "").decode() for one in found)
-    return Content(versions, text=await in_worker(whole_change, file, before, after))
+    return Content(versions)
 
 
 async def _read(request: PageRequest, review: ReviewView, file: FileDiff, side: str) -> RoundFile | None:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from tandem.contract.operation import Role
 from tandem.reviews.rules import Action, Side, State
-from tandem.reviews.unusual import Location, Unusual, counted, of_diff, of_text, unshown
+from tandem.reviews.unusual import Location, Unusual, counted, of_diff, of_round, of_text
 from tandem.web.diffs.code import shown
 from tandem.web.diffs.outline import outline
 from tandem.web.review.view import ReviewView
@@ -183,7 +183,8 @@ def remarks(view: ReviewView) -> list[Remark]:
     sizes = [sum(hunk.old_count + hunk.added for hunk in file.hunks) for file in found.files]
     long = [Location(at, found.files[at].path, at=OF_ONE_FILE) for at, size in enumerate(sizes) if size > OF_ONE_FILE]
     parts = counted(len(long), "file shown in parts", "files shown in parts", long)
-    return [_remark(view, one) for one in (*unshown(found.files, view.proposal.affected_files), *found.unusual, *parts)]
+    of_whole = of_round(drawn=view.proposal.drawn, notes=view.proposal.notes)
+    return [_remark(view, one) for one in (*of_whole, *found.unusual, *parts)]
 
 
 def patch_remarks(diff: str) -> list[str]:
@@ -199,7 +200,5 @@ def _address(view: ReviewView, place: Location) -> str:
     line = "" if place.line is None else f"-{'L' if place.before else 'R'}{place.line}"
     if view.proposal.diff is None:
         return view.link(show="source", since=None) + f"#f0{line}"
-    if place.file is None:
-        return view.link("/export.patch")
     start = place.at - _ABOVE if place.at > _ABOVE else None
     return view.link(f"/files/{place.file}", since=None, start=start) + f"#f{place.file}{line}"

@@ -48,6 +48,7 @@ class ReviewView:
         shape: What the content is: a diff, a document (a text with a path, or a plan), or another text.
         commented: By path, the lines of the shown round that somebody commented on; None stands for the whole file.
         comments: How many comments there are on each path in the shown round.
+        origins: Where renamed files of the shown change came from, by path.
         person: Who looks; empty if they have not said their name.
         roles: What their token is for; null where none is needed, which is everything.
         more: What else the address says (`show` for documents, `view` for diffs), kept in links.
@@ -63,6 +64,7 @@ class ReviewView:
     shape: Shape
     commented: Mapping[str, frozenset[int | None]]
     comments: Mapping[str, int]
+    origins: Mapping[str, str]
     person: str
     roles: frozenset[str] | None
     more: Mapping[str, str]
@@ -223,6 +225,7 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
         shape=_shape(shown),
         commented={path: frozenset(lines) for path, lines in commented.items()},
         comments={path: len(lines) for path, lines in commented.items()},
+        origins={} if since else {file.path: file.old_path for file in shown.affected_files if file.old_path},
         person=request.person.name,
         roles=None if request.person.access is None else request.person.access.roles,
         more=_more(request),

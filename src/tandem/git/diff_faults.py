@@ -1,0 +1,109 @@
+"""What is wrong with a diff that git does not take, and what to do: git's own words give advice to git's users."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from tandem.errors import InvalidDiff
+from tandem.git.handle import Base
+from tandem.git.patch import FilePatch
+from tandem.git.paths import quote
+from tandem.git.raw import decode_path
+
+SHOWN_CHARACTERS = 2_000
+_SEND = "send the output of `git diff`"
+
+_NOT_GITS = (
+    (rb"^(?:\x1b\[[0-9;]*m)+(?:diff --git |--- |@@ )", f"The diff has colours in it; {_SEND} --no-color."),
+    (rb"^(?:diff --git |--- |\+\+\+ )[^\n]*\r$", f"The line ends of the diff were turned into CRLF; {_SEND} as it is."),
+    (rb"^diff --(?:cc|combined) ", "This is the combined diff of a merge; send `git diff BASE COMMIT`."),
+)
+_NO_FILES = (
+    (
+        rb"^\*{3} (?:Begin Patch|(?:Add|Update|Delete) File:)",
+        f"This is what apply_patch reads, not a diff; {_SEND}.",
+    ),
+    (rb"^\*{3} \d+(?:,\d+)? \*{4}$", f"This is a context diff, not a unified one; {_SEND}."),
+    (rb"^[ \t]*> ?(?:diff --git |--- )", f"The diff is quoted with '>', as in a mail; {_SEND} as it is."),
+    (rb"^[ \t]+(?:diff --git |--- )", f"The lines of the diff are indented; {_SEND} as it is."),
+    (rb"", f"The text is not a diff; {_SEND}."),
+)
+
+
+def ensure_meant(diff: bytes, patches: Sequence[FilePatch]) -> None:
+    """Refuses what git would pass over, or read in another way than it was written.
+
+    Raises:
+        InvalidDiff: There is such a thing; the message says what, and what to do.
+    """
+    for pattern, words in (*_NOT_GITS, *(() if patches else _NO_FILES)):
+        if re.search(pattern, diff, re.MULTILINE):
+            raise InvalidDiff(words)
+    for patch in patches:
+        _ensure_file_meant(patch)
+    if len({patch.has_prefix for patch in patches} - {None}) > 1:
+        raise InvalidDiff(
+            "Some names in the diff have the prefixes a/ and b/, and others have none; send the output of one `git"
+            " diff`."
+        )
+
+
+def _ensure_file_meant(patch: FilePatch) -> None:
+    path = decode_path(patch.path)
+    if any(b"\0" in name for name in (patch.old, patch.new) if name):
+        # Git takes what stands before it for the name.
+        shown = quote(patch.path).decode("ascii")
+        raise InvalidDiff(f"The path {shown} contains a NUL byte; no file can be called so.", path=shown)
+    if patch.fault is not None:
+        raise InvalidDiff(f"In {path}, {patch.fault}. Correct its numbers, or {_SEND}.", path=path)
+    if patch.git is None and patch.old and patch.new and patch.old != patch.new:
+        raise InvalidDiff(
+            f"The diff names two files for one change, {decode_path(patch.old)} and {path}; {_SEND}.", path=path
+        )
+
+
+_CUT = "the file is binary, and the diff leaves its content out: send `git diff --binary`"
+_OTHER_LINES = "its lines are not those that the diff has"
+# What git says of a file, and what we say of it.
+_REFUSALS = (
+    (r"patch failed: (.*):(\d+)$", f"around line {{1}} {_OTHER_LINES}"),
+    (r"(.*): does not exist in index$", "there is no such file"),
+    (r"(.*): already exists in index$", "the file is there already"),
+    (r"cannot apply binary patch to '(.*)' without full", _CUT),
+    (r"the patch applies to '(.*)' \(.*\), which does not match", "the binary file has another content there"),
+    (r"affected file '(.*?)' is beyond a symbolic link", "a folder above it is a symbolic link"),
+    (r"'(.*?)' appears as both a file and as a directory", "it would be both a file and a folder"),
+    (r"invalid path '(.*?)'", "no file can be called so"),
+    (r"(.*): patch does not apply", _OTHER_LINES),
+)
+_NO_CONTEXT = (
+    f"around line {{1}} {_OTHER_LINES}, or hunk {{2}} cannot be placed, as it has no unchanged lines (a diff made with"
+    " -U0 is not taken)"
+)
+_ADVICE = re.compile(r" \((?:allow with|use|see) [^)]*\)")
+_WAY_OUT = "Make it with `git diff` against that commit, or name the base that it was made against."
+
+
+def refusal(words: str, base: Base, patches: Iterable[FilePatch]) -> InvalidDiff:
+    """The error for a diff that git did not take.
+
+    Args:
+        words: What git said.
+        base: What it was applied to.
+        patches: The diff's headers.
+    """
+    details = {"git": words[:SHOWN_CHARACTERS], "base": base.name}
+    lines = [line.removeprefix("error: ").removeprefix("fatal: ") for line in words.splitlines()]
+    for pattern, said in _REFUSALS:
+        found = next(filter(None, (re.match(pattern, line) for line in lines)), None)
+        if found is None:
+            continue
+        path, line = found.group(1), found.groups()[-1]
+        hunk = next((one.without_context for one in patches if decode_path(one.path) == path), 0)
+        problem = (_NO_CONTEXT if hunk and line != path else said).format(path, line, hunk)
+        return InvalidDiff(
+            f"The diff does not apply to {base.name[:12]}. {path}: {problem}. {_WAY_OUT}", path=path, **details
+        )
+    problem = _ADVICE.sub("", "; ".join(lines))[:SHOWN_CHARACTERS]
+    return InvalidDiff(f"git cannot read the diff: {problem}. {_SEND.capitalize()} as it is.", **details)

@@ -1,0 +1,176 @@
+"""P9: what is shown is what is approved, whatever text a client sent for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.acceptance.databases import run_sql
+from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, Desk, drawn, edited
+from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.git.sandbox import Sandbox, new_file
+
+MODULE = "".join(f"def filler_{number}(u):\n    return {number}\n\n\n" for number in range(14))
+AUTH = "import os\n\n\ndef is_admin(u):\n    return u.root\n\n\n" + MODULE + "def debug_only(u):\n    return u.debug\n"
+LYING = """\
+diff --git a/auth.py b/auth.py
+--- a/auth.py
++++ b/auth.py
+@@ -56,2 +56,3 @@ def debug_only(u):
+ def is_admin(u):
++    return True
+     return u.root
+"""
+
+
+def shown(desk: Desk, review: str, **asked: object) -> str:
+    """The diff as a reviewer reads it."""
+    return desk.do("get_proposal", review_id=review, **asked)["diff"]
+
+
+def test_p9_a_hunk_is_shown_where_it_changes_the_file_and_the_offset_is_said(shop: Desk, repo: Sandbox) -> None:
+    repo.write("auth.py", AUTH)
+    repo.commit()
+    created = shop.put_up_whole(diff=LYING)
+    note = "auth.py: hunk 1 is at line 4, where its lines are, not at line 56."
+    assert created["notes"] == [note]
+    proposal = shop.do("get_proposal", review_id=created["review_id"])
+    assert (proposal["drawn"], proposal["notes"]) == (True, [note])
+    assert "@@ -2,6 +2,7 @@ import os\n" in proposal["diff"]
+    assert "debug_only" not in proposal["diff"]
+    assert repo.exact_digest(proposal["diff"], "HEAD") == created["digest"]
+
+
+def test_p9_lines_that_no_count_covers_are_refused_with_hunk_and_line(shop: Desk) -> None:
+    diff = "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,3 @@\n line 1\n+one\n line 2\n+two\n"
+    error = shop.call("create_review", intent="x", agent_type="x", diff=diff)["error"]
+    assert error["code"] == "INVALID_DIFF"
+    assert "hunk 1 (line 4 of the diff) says 2 lines before and 3 after, and 2 and 4 follow" in error["message"]
+
+
+def test_p9_a_copy_is_shown_with_all_its_lines(shop: Desk, repo: Sandbox) -> None:
+    repo.write("vendor/util.py", "".join(f"step({number})\n" for number in range(40)))
+    hidden = repo.commit()
+    repo.git("reset", "--quiet", "--hard", "HEAD~1")
+    diff = (
+        "diff --git a/vendor/util.py b/app.py\nsimilarity index 100%\ncopy from vendor/util.py\ncopy to app.py\n"
+        "diff --git a/a.txt b/b2.txt\nsimilarity index 100%\nrename from a.txt\nrename to b2.txt\n"
+    )
+    created = shop.put_up_whole(diff=diff, base=hidden)
+    files = {file["path"]: (file["operation"], file["added"], file["removed"]) for file in created["affected_files"]}
+    assert files == {"a.txt": ("deleted", 0, 10), "app.py": ("added", 40, 0), "b2.txt": ("renamed", 10, 0)}
+    assert "+step(39)\n" in shown(shop, created["review_id"])
+
+
+def test_p9_text_is_shown_as_text_however_it_was_sent(shop: Desk, repo: Sandbox) -> None:
+    repo.write(".gitattributes", "*.py -diff\n")
+    repo.commit()
+    repo.write("job.py", "import os\n")
+    repo.write("old.py", "# caf\xe9\n".encode("latin-1"))
+    repo.write("logo.png", b"\x89PNG\0\1")
+    repo.git("add", "--all")
+    sent = repo.diff("--cached")
+    assert "import os" not in sent
+    diff = shown(shop, shop.put_up(diff=sent))
+    assert "+import os\n" in diff
+    # Only a binary patch has the exact bytes of what is not UTF-8; its lines follow for the reader.
+    assert "# Not UTF-8. Its lines as Latin-1:\n# @@ -0,0 +1 @@\n# +# caf\xe9\n" in diff
+    assert repo.exact_digest(diff, "HEAD") == repo.index_digest("HEAD")
+
+
+def test_p9_a_diff_without_prefixes_changes_the_files_that_it_names(shop: Desk, repo: Sandbox) -> None:
+    for name in ("README.md", "docs/README.md"):
+        repo.write(name, "one\ntwo\n")
+    repo.commit()
+    hunk = "@@ -1,2 +1,2 @@\n-one\n+three\n two\n"
+    for diff in (
+        f"--- docs/README.md\n+++ docs/README.md\n{hunk}",
+        f"diff --git docs/README.md docs/README.md\n--- docs/README.md\n+++ docs/README.md\n{hunk}",
+        f"--- a/docs/README.md\n+++ b/docs/README.md\n{hunk}",
+    ):
+        assert [one["path"] for one in shop.put_up_whole(diff=diff)["affected_files"]] == ["docs/README.md"]
+    for diff in (
+        f"--- docs/README.md.orig\n+++ docs/README.md\n{hunk}",
+        f"--- docs/README.md\n+++ docs/README.md\n{hunk}" + edited(),
+    ):
+        shop.refused("INVALID_DIFF", "create_review", intent="x", agent_type="x", diff=diff)
+
+
+REFUSED = {
+    "colours": ("\x1b[1mdiff --git a/a.txt b/a.txt\x1b[m\n\x1b[1m--- a/a.txt\x1b[m\n", "has colours"),
+    "line ends": (edited().replace("\n", "\r\n"), "line ends of the diff were turned into CRLF"),
+    "new file": (new_file("n.txt").replace("\n", "\r\n"), "line ends of the diff were turned into CRLF"),
+    "quoted": ("".join(f"> {line}\n" for line in edited().splitlines()), "quoted with '>'"),
+    "indented": ("".join(f"    {line}\n" for line in edited().splitlines()), "indented"),
+    "context diff": (
+        "*** a.txt\n--- a.txt\n***************\n*** 1,2 ****\n! line 1\n--- 1,2 ----\n! x\n",
+        "context diff",
+    ),
+    "apply_patch": ("*** Begin Patch\n*** Update File: a.txt\n@@\n-line 2\n+x\n*** End Patch\n", "apply_patch"),
+    "merge": (
+        "diff --cc a.txt\nindex 1,2..3\n--- a/a.txt\n+++ b/a.txt\n@@@ -1,1 -1,1 +1,1 @@@\n++x\n",
+        "diff of a merge",
+    ),
+    "binary": (
+        "diff --git a/run.sh b/run.sh\nindex 1..2 100755\nBinary files a/run.sh and b/run.sh differ\n",
+        "--binary",
+    ),
+    "no context": ("--- a/a.txt\n+++ b/a.txt\n@@ -2 +2 @@\n-line 2\n+x\n", "no unchanged lines"),
+    "words": ("I changed the second line.\n", "not a diff"),
+    "lines": (edited().replace(" line 1", " line one"), "a.txt: around line 1 its lines are not"),
+    "no file": (edited(name="none.txt"), "none.txt: there is no such file"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_refused_diff_is_told_what_is_wrong_with_it(shop: Desk, what: str) -> None:
+    diff, words = REFUSED[what]
+    error = shop.call("create_review", intent="x", agent_type="x", diff=diff)["error"]
+    assert error["code"] == "INVALID_DIFF"
+    assert words in error["message"]
+    assert "git diff" in error["message"]
+    assert "allow" not in error["message"]
+
+
+def test_p9_counter_patches_and_interdiffs_are_drawn_too(shop: Desk, repo: Sandbox) -> None:
+    repo.write("auth.py", AUTH)
+    repo.commit()
+    review = shop.put_up(diff=edited())
+    generation = shop.claim(review)
+    shop.verdict(review, "changes_requested", generation, counter_patch=LYING)
+    patch = shop.do("get_proposal", review_id=review)["counter_patch"]
+    assert "@@ -2,6 +2,7 @@ import os\n" in patch["diff"]
+    shop.accept(review, patch["id"])
+    assert shown(shop, review) == patch["diff"]
+    assert shown(shop, review, round=1) == drawn()
+    since = shop.do("get_proposal", review_id=review, since_round=1)["interdiff"]
+    assert "@@ -2,6 +2,7 @@ import os\n" in since
+    page = shop.claim(review, OTHER)
+    shop.verdict(review, "approved", page)
+
+
+def test_p9_a_round_from_before_is_drawn_where_its_files_are_there_and_marked_where_not(
+    start_broker: StartBroker, repo: Sandbox
+) -> None:
+    repo.write("auth.py", AUTH)
+    repo.commit()
+    broker: BrokerProcess = start_broker()
+    with Desk(broker.url, fresh_project()) as desk:
+        desk.register(repo.root)
+        review = desk.put_up(diff=LYING)
+        # As an earlier version kept it.
+        text = LYING.replace("'", "''")
+        run_sql(
+            broker,
+            {},
+            f"INSERT INTO contents (id, body) VALUES ('earlier', '{text}')",
+            f"UPDATE rounds SET diff_id = 'earlier', notes = NULL WHERE review_id = '{review}'",
+        )
+        proposal = desk.do("get_proposal", review_id=review)
+        assert "@@ -2,6 +2,7 @@ import os\n" in proposal["diff"]
+        assert proposal["drawn"]
+        repo.git("commit", "--quiet", "--amend", "-m", "another")
+        repo.git("reflog", "expire", "--expire=now", "--all")
+        repo.git("gc", "--quiet", "--prune=now")
+        claimed = desk.do("claim_review", review_id=review, reviewer_id=REVIEWER)["review"]
+        assert (claimed["diff"], claimed["drawn"]) == (LYING, False)
+        assert claimed["proposer_id"] == PROPOSER
