@@ -95,6 +95,15 @@ def test_p9_a_diff_without_prefixes_changes_the_files_that_it_names(shop: Desk, 
         shop.refused("INVALID_DIFF", "create_review", intent="x", agent_type="x", diff=diff)
 
 
+def test_a_line_that_looks_like_a_header_is_none(shop: Desk, repo: Sandbox) -> None:
+    repo.write("a.sql", "-- one\r\n-- two\r\n++ x\r\nselect 1\r\n")
+    repo.commit()
+    repo.write("a.sql", "select 1\r\n++ y\r\n")
+    created = shop.put_up_whole(diff=repo.diff())
+    repo.git("add", "--all")
+    assert created["digest"] == repo.index_digest("HEAD")
+
+
 REFUSED = {
     "colours": ("\x1b[1mdiff --git a/a.txt b/a.txt\x1b[m\n\x1b[1m--- a/a.txt\x1b[m\n", "has colours"),
     "line ends": (edited().replace("\n", "\r\n"), "line ends of the diff were turned into CRLF"),
@@ -136,7 +145,8 @@ def test_p9_counter_patches_and_interdiffs_are_drawn_too(shop: Desk, repo: Sandb
     repo.commit()
     review = shop.put_up(diff=edited())
     generation = shop.claim(review)
-    shop.verdict(review, "changes_requested", generation, counter_patch=LYING)
+    given = shop.verdict(review, "changes_requested", generation, counter_patch=LYING)
+    assert given["notes"] == ["auth.py: hunk 1 is at line 4, where its lines are, not at line 56."]
     patch = shop.do("get_proposal", review_id=review)["counter_patch"]
     assert "@@ -2,6 +2,7 @@ import os\n" in patch["diff"]
     shop.accept(review, patch["id"])

@@ -16,7 +16,6 @@ _SEND = "send the output of `git diff`"
 
 _NOT_GITS = (
     (rb"^(?:\x1b\[[0-9;]*m)+(?:diff --git |--- |@@ )", f"The diff has colours in it; {_SEND} --no-color."),
-    (rb"^(?:diff --git |--- |\+\+\+ )[^\n]*\r$", f"The line ends of the diff were turned into CRLF; {_SEND} as it is."),
     (rb"^diff --(?:cc|combined) ", "This is the combined diff of a merge; send `git diff BASE COMMIT`."),
 )
 _NO_FILES = (
@@ -40,6 +39,8 @@ def ensure_meant(diff: bytes, patches: Sequence[FilePatch]) -> None:
     for pattern, words in (*_NOT_GITS, *(() if patches else _NO_FILES)):
         if re.search(pattern, diff, re.MULTILINE):
             raise InvalidDiff(words)
+    if any(patch.converted for patch in patches):
+        raise InvalidDiff(f"The line ends of the diff were turned into CRLF; {_SEND} as it is.")
     for patch in patches:
         _ensure_file_meant(patch)
     if len({patch.has_prefix for patch in patches} - {None}) > 1:

@@ -280,7 +280,7 @@ class _Reader:
         )
 
     def _header(self, line: str) -> FilePatch:
-        header = FilePatch()
+        header = FilePatch(converted=line.endswith("\r"))
         if line.startswith(_GIT):
             header.git = self._bytes(line[len(_GIT) :].rstrip("\r"))
             self._at += 1

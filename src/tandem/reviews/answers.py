@@ -310,6 +310,7 @@ class VerdictGiven:
     verdict_id: Annotated[str, Field(description="The verdict.")]
     counter_patch_id: Annotated[str | None, Field(description="The counter-patch that came with it.")]
     cursor: Cursor
+    notes: Notes = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,8 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         if facts is not None and patch_id is not None:
             written = _offer(unit, written, given, current, facts, patch_id, caller.agent)
         ids = {"verdict_id": verdict_id, "counter_patch_id": patch_id}
-        return views.answer(VerdictGiven, services.waits, unit, written, verdict=verdict, **ids)
+        notes = (facts and facts.notes) or ()
+        return views.answer(VerdictGiven, services.waits, unit, written, verdict=verdict, notes=notes, **ids)
 
     return await transact(services, caller, work, works_on=(request.review_id,) if verdict in _OF_ONE_REVIEW else ())
 

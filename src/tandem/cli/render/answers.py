@@ -182,7 +182,8 @@ def _(answer: answers.ClaimReleased) -> RenderableType:
 @render.register
 def _(answer: answers.VerdictGiven) -> RenderableType:
     verdict = f"{answer.verdict} on round {answer.round} ({answer.verdict_id})"
-    return facts([_stands(answer), ("verdict", verdict), ("counter-patch", answer.counter_patch_id)])
+    notes = [("note", note) for note in answer.notes]
+    return facts([_stands(answer), ("verdict", verdict), ("counter-patch", answer.counter_patch_id), *notes])
 
 
 @render.register
