@@ -150,6 +150,8 @@ def sections(diff: bytes) -> list[Section]:
 def _take_sides(found: list[Section], line: bytes, lines: Iterator[bytes]) -> None:
     after = next(lines, b"")
     if not after.startswith(b"+++ "):
+        if found and not found[-1].hunks:
+            raise Misshown("one name where two belong", found[-1].path, line[:60])
         return
     if not found or found[-1].sides:
         found.append(Section())
