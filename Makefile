@@ -11,7 +11,7 @@ ARGS ?=
 MINUTES ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test acceptance fuzz chaos test-clients coverage lint format bench docs picture constraints clean
+.PHONY: help setup demo test acceptance fuzz chaos replay test-clients coverage lint format bench docs picture constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,9 @@ acceptance: setup ## The acceptance tests on PostgreSQL, with as many brokers at
 chaos: setup ## Three brokers on PostgreSQL while all of it is killed, paused and cut off (SECONDS=120 CLIENTS=200)
 	@TANDEM_CHAOS_SECONDS=$(or $(SECONDS),120) TANDEM_CHAOS_CLIENTS=$(or $(CLIENTS),200) \
 		$(python) -m pytest -q -n 0 -s tests/acceptance/chaos.py $(ARGS)
+
+replay: setup ## The commits of a repository through submit, approval and gate (REPOSITORY=path COMMITS=300)
+	@$(python) -m tests.replaying $(if $(REPOSITORY),"$(REPOSITORY)") --commits $(or $(COMMITS),300) $(ARGS)
 
 test-clients: setup ## The real client programs against scripted models (brings them: more than a gigabyte)
 	@$(python) tools/clients.py $(ARGS)
