@@ -123,15 +123,22 @@ REFUSED = {
         "diff --git a/run.sh b/run.sh\nindex 1..2 100755\nBinary files a/run.sh and b/run.sh differ\n",
         "--binary",
     ),
-    "no context": ("--- a/a.txt\n+++ b/a.txt\n@@ -2 +2 @@\n-line 2\n+x\n", "no unchanged lines"),
+    "no context": ("--- a/a.txt\n+++ b/a.txt\n@@ -2 +2 @@\n-line 2\n+x\n", "no context"),
+    "no context, added": ("--- a/a.txt\n+++ b/a.txt\n@@ -2,0 +3 @@\n+x\n", "hunk 1 has no context"),
+    "left out": (edited() + "Binary files a/x.png and b/x.png differ\n", "leaves a file out: Binary files a/x.png"),
+    "only in": ("Only in b: new.txt\n" + edited(), "leaves a file out: Only in b: new.txt"),
     "words": ("I changed the second line.\n", "not a diff"),
     "lines": (edited().replace(" line 1", " line one"), "a.txt: around line 1 its lines are not"),
+    "lost line ends": (edited(name="dos.txt"), "it has CRLF line ends, and the diff has none"),
+    "odd name": (edited(name="x").replace("a/x", '"a/line\\nfeed"').replace("b/x", '"b/line\\nfeed"'), "no such file"),
     "no file": (edited(name="none.txt"), "none.txt: there is no such file"),
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
-def test_a_refused_diff_is_told_what_is_wrong_with_it(shop: Desk, what: str) -> None:
+def test_a_refused_diff_is_told_what_is_wrong_with_it(shop: Desk, repo: Sandbox, what: str) -> None:
+    repo.write("dos.txt", "line 1\r\nline 2\r\nline 3\r\n")
+    repo.commit()
     diff, words = REFUSED[what]
     error = shop.call("create_review", intent="x", agent_type="x", diff=diff)["error"]
     assert error["code"] == "INVALID_DIFF"

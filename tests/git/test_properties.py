@@ -114,7 +114,7 @@ def test_a_damaged_diff_means_the_same_to_the_whole_tree(playground: Sandbox, da
             except InvalidDiff:
                 return
             sparse = outcome(lambda: apply_diff(handle, scratch, damaged.encode(), found))
-            whole = outcome(lambda: validation._apply_to_whole_tree(scratch, found, patches))
+            whole = outcome(lambda: validation._apply_to_whole_tree(handle, scratch, found, patches))
     assert sparse == whole
 
 

@@ -149,16 +149,17 @@ FALLBACKS = (WHOLE, ALL_BINARY)
 EVERY = (*DIALECTS, *OTHERS)
 REASONS = {
     "binary": "binary",
-    "encoding": "Unicode|UTF-8|encoding",
+    "encoding": "Unicode|UTF-8|encoding|surrogate",
     "NUL": "NUL",
+    "nothing": "empty",
     "size": "limit",
     "submodule": "submodule",
     "link": "symbolic link",
     "name": "UTF-8",
-    "line ends": "line end",
+    "line ends": "line end|@@ line",
     "no context": "context",
     "colour": "colour",
-    "context diff": "context",
+    "context diff": "context|not a diff|leaves a file out",
     "edit tool": "Begin Patch",
 }
 """What `limits` names: a word that a refusal for this reason has to say, as a pattern."""
@@ -174,7 +175,11 @@ def limits(clone: Clone, commit: Commit, dialect: Dialect, diff: bytes) -> set[s
         found.add("encoding")
     if b"\0" in diff:
         found.add("NUL")
-    if len(diff) > LIMIT_BYTES or _inflated_bytes(clone, commit) > INFLATED_LIMIT_BYTES:
+    if not diff.strip():
+        return {"nothing"}
+    # What counts is the diff that the broker draws, in which renamed and binary files are whole.
+    drawn = _staged("--binary", "--full-index", "--no-renames")(clone, commit)
+    if max(len(diff), len(drawn)) > LIMIT_BYTES or _inflated_bytes(clone, commit) > INFLATED_LIMIT_BYTES:
         found.add("size")
     if dialect.flaw:
         found.add(dialect.flaw)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tandem.errors import InvalidDiff
 from tandem.git.handle import Base
@@ -21,7 +21,7 @@ _NOT_GITS = (
 _NO_FILES = (
     (
         rb"^\*{3} (?:Begin Patch|(?:Add|Update|Delete) File:)",
-        f"This is what apply_patch reads, not a diff; {_SEND}.",
+        f"This is *** Begin Patch, which apply_patch reads, not a diff; {_SEND}.",
     ),
     (rb"^\*{3} \d+(?:,\d+)? \*{4}$", f"This is a context diff, not a unified one; {_SEND}."),
     (rb"^[ \t]*> ?(?:diff --git |--- )", f"The diff is quoted with '>', as in a mail; {_SEND} as it is."),
@@ -30,12 +30,19 @@ _NO_FILES = (
 )
 
 
+# What `diff -r` says in place of content; git passes it over.
+_LEFT_OUT = re.compile(rb"^(?:Binary files .* differ|Only in .+: .+)$", re.MULTILINE)
+
+
 def ensure_meant(diff: bytes, patches: Sequence[FilePatch]) -> None:
     """Refuses what git would pass over, or read in another way than it was written.
 
     Raises:
         InvalidDiff: There is such a thing; the message says what, and what to do.
     """
+    if (named := _LEFT_OUT.findall(diff)) and len(named) > sum(patch.cut for patch in patches):
+        left_out = named[0].decode("utf-8", "replace")
+        raise InvalidDiff(f"The diff leaves a file out: {left_out}. Send the output of `git diff --binary`.")
     for pattern, words in (*_NOT_GITS, *(() if patches else _NO_FILES)):
         if re.search(pattern, diff, re.MULTILINE):
             raise InvalidDiff(words)
@@ -58,6 +65,12 @@ def _ensure_file_meant(patch: FilePatch) -> None:
         raise InvalidDiff(f"The path {shown} contains a NUL byte; no file can be called so.", path=shown)
     if patch.fault is not None:
         raise InvalidDiff(f"In {path}, {patch.fault}. Correct its numbers, or {_SEND}.", path=path)
+    if patch.unplaced:
+        raise InvalidDiff(
+            f"In {path}, hunk {patch.unplaced} has no context, so that nothing tells where its lines belong (-U0 is not"
+            f" taken); {_SEND}.",
+            path=path,
+        )
     if patch.git is None and patch.old and patch.new and patch.old != patch.new:
         raise InvalidDiff(
             f"The diff names two files for one change, {decode_path(patch.old)} and {path}; {_SEND}.", path=path
@@ -66,45 +79,59 @@ def _ensure_file_meant(patch: FilePatch) -> None:
 
 _CUT = "the file is binary, and the diff leaves its content out: send `git diff --binary`"
 _OTHER_LINES = "its lines are not those that the diff has"
+# A name may have line ends, which git repeats.
+_PATH = r"((?:(?!\nerror: ).)*?)"
 # What git says of a file, and what we say of it.
-_REFUSALS = (
-    (r"patch failed: (.*):(\d+)$", f"around line {{1}} {_OTHER_LINES}"),
-    (r"(.*): does not exist in index$", "there is no such file"),
-    (r"(.*): already exists in index$", "the file is there already"),
-    (r"cannot apply binary patch to '(.*)' without full", _CUT),
-    (r"the patch applies to '(.*)' \(.*\), which does not match", "the binary file has another content there"),
-    (r"affected file '(.*?)' is beyond a symbolic link", "a folder above it is a symbolic link"),
-    (r"'(.*?)' appears as both a file and as a directory", "it would be both a file and a folder"),
-    (r"invalid path '(.*?)'", "no file can be called so"),
-    (r"(.*): patch does not apply", _OTHER_LINES),
+_REFUSALS = tuple(
+    (re.compile(rf"^error: {said}", re.MULTILINE | re.DOTALL), words)
+    for said, words in (
+        (rf"patch failed: {_PATH}:(\d+)$", f"around line {{line}} {_OTHER_LINES}"),
+        (rf"{_PATH}: does not exist in index$", "there is no such file"),
+        (rf"{_PATH}: already exists in index$", "the file is there already"),
+        (rf"cannot apply binary patch to '{_PATH}' without full", _CUT),
+        (
+            rf"the patch applies to '{_PATH}' \([^)]*\), which does not match",
+            "the binary file has another content there",
+        ),
+        (rf"affected file '{_PATH}' is beyond a symbolic link", "a folder above it is a symbolic link"),
+        (rf"'{_PATH}' appears as both a file and as a directory", "it would be both a file and a folder"),
+        (rf"invalid path '{_PATH}'", "no file can be called so"),
+        (rf"{_PATH}: patch does not apply", _OTHER_LINES),
+    )
 )
 _NO_CONTEXT = (
-    f"around line {{1}} {_OTHER_LINES}, or hunk {{2}} cannot be placed, as it has no unchanged lines (a diff made with"
-    " -U0 is not taken)"
+    f"around line {{line}} {_OTHER_LINES}, or git cannot place hunk {{hunk}}, which has no context (-U0 is not taken)"
 )
 _ADVICE = re.compile(r" \((?:allow with|use|see) [^)]*\)")
 _WAY_OUT = "Make it with `git diff` against that commit, or name the base that it was made against."
 
 
-def refusal(words: str, base: Base, patches: Iterable[FilePatch]) -> InvalidDiff:
+def refusal(
+    words: str, base: Base, patches: Iterable[FilePatch], hint: Callable[[bytes], str] = lambda _: ""
+) -> InvalidDiff:
     """The error for a diff that git did not take.
 
     Args:
         words: What git said.
         base: What it was applied to.
         patches: The diff's headers.
+        hint: What the content of a file tells of the reason.
     """
     details = {"git": words[:SHOWN_CHARACTERS], "base": base.name}
-    lines = [line.removeprefix("error: ").removeprefix("fatal: ") for line in words.splitlines()]
     for pattern, said in _REFUSALS:
-        found = next(filter(None, (re.match(pattern, line) for line in lines)), None)
+        found = pattern.search(words)
         if found is None:
             continue
-        path, line = found.group(1), found.groups()[-1]
-        hunk = next((one.without_context for one in patches if decode_path(one.path) == path), 0)
-        problem = (_NO_CONTEXT if hunk and line != path else said).format(path, line, hunk)
+        named = found.group(1)
+        # Git replaces control characters in what it says.
+        of_file = [one for one in patches if named.encode() in (one.old, one.new)] or list(patches)
+        hunk = max((one.without_context for one in of_file), default=0)
+        line = found.groups()[-1]
+        problem = (_NO_CONTEXT if hunk and line != named else said).format(line=line, hunk=hunk) + hint(named.encode())
+        path = decode_path(of_file[0].path) if len(of_file) == 1 else named
         return InvalidDiff(
             f"The diff does not apply to {base.name[:12]}. {path}: {problem}. {_WAY_OUT}", path=path, **details
         )
+    lines = [line.removeprefix("error: ").removeprefix("fatal: ") for line in words.splitlines()]
     problem = _ADVICE.sub("", "; ".join(lines))[:SHOWN_CHARACTERS]
     return InvalidDiff(f"git cannot read the diff: {problem}. {_SEND.capitalize()} as it is.", **details)

@@ -320,19 +320,22 @@ class _Reader:
             elif sign != "\\":
                 break
         self._at = at
-        if (old, new) != (context + deleted, context + added):
+        found = context + deleted, context + added
+        if (old, new) != found:
             header.fault = header.fault or (
                 f"the @@ line of hunk {number} (line {first} of the diff) says {old} lines before and {new} after, and"
-                f" {context + deleted} and {context + added} follow"
+                f" {found[0]} and {found[1]} follow"
             )
-        if not context and not header.without_context:
-            header.without_context = number
+        if not context:
+            header.without_context = header.without_context or number
+            is_inside = not deleted and int(old_start) > 0
+            header.unplaced = header.unplaced or number * is_inside
         body = tuple(lines[first : self._at])
         return Hunk(
             int(old_start),
-            context + deleted,
+            found[0],
             int(new_start),
-            context + added,
+            found[1],
             heading.rstrip("\r"),
             body,
             added,

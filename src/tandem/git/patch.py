@@ -45,6 +45,7 @@ class FilePatch:
         binary: Whether its content is not lines.
         cut: Whether it only says that binary files differ.
         without_context: The first hunk that has no unchanged line, from 1; 0 if each has one.
+        unplaced: The first hunk that only adds lines somewhere in a file, without any around them; 0 if there is none.
         converted: Whether its first header ends with CR, which git does not write.
         fault: What is wrong with its hunks, in words; None if nothing is.
     """
@@ -66,6 +67,7 @@ class FilePatch:
     binary: bool = False
     cut: bool = False
     without_context: int = 0
+    unplaced: int = 0
     converted: bool = False
     fault: str | None = None
 

@@ -38,6 +38,7 @@ _MOVED = re.compile(
     rb"^(?:Checking patch (.*)\.\.\.|Hunk #(\d+) succeeded at (\d+) \(offset (-?\d+) lines?\)\.)$", re.MULTILINE
 )
 _MOST_NOTES = 20
+_REPLACED = "\ufffd".encode()
 # What git says when not the diff but the machine is to blame. Where it names a file of the diff's, the
 # line ends otherwise.
 _MACHINE_FAULT = re.compile(
@@ -87,10 +88,10 @@ def apply_diff(handle: Handle, scratch: Scratch, diff: bytes, base: Base) -> App
         scratch.write_index(before.entries)
         output = _apply(scratch, base, patches)
         if _is_certain(output, candidates):
-            _ensure_taken(output, base, patches)
+            _ensure_taken(handle, scratch, output, base, patches)
             changes = _differences(before.entries, scratch.read_index(), handle)
             return Applied(changes, patches, _notes(output))
-    return _apply_to_whole_tree(scratch, base, patches)
+    return _apply_to_whole_tree(handle, scratch, base, patches)
 
 
 def _apply(scratch: Scratch, base: Base, patches: Sequence[FilePatch]) -> Output:
@@ -114,12 +115,22 @@ def _is_certain(output: Output, candidates: set[bytes]) -> bool:
     return missing <= candidates
 
 
-def _ensure_taken(output: Output, base: Base, patches: Sequence[FilePatch]) -> None:
+def _ensure_taken(handle: Handle, scratch: Scratch, output: Output, base: Base, patches: Sequence[FilePatch]) -> None:
+    def hint(path: bytes) -> str:
+        diff = (scratch.folder / "diff").read_bytes()
+        if _REPLACED in diff:
+            return "; the diff has U+FFFD, which stands for bytes that were not UTF-8: send it with `tandem submit`"
+        found = handle.objects.entries(base.tree, [path]).entries.get(path)
+        if found is None or found.mode == GITLINK or b"\r" in diff:
+            return ""
+        has_returns = b"\r\n" in scratch.run(["cat-file", "blob", found.oid]).stdout
+        return "; it has CRLF line ends, and the diff has none: something turned them into LF" if has_returns else ""
+
     if fault := _MACHINE_FAULT.search(output.stderr):
         words = fault.group().decode("utf-8", "replace")[:SHOWN_CHARACTERS]
         raise Unavailable(f"git could not keep the result: {words}", git=words)
     if output.status_code != 0:
-        raise refusal(output.words, base, patches)
+        raise refusal(output.words, base, patches, hint)
 
 
 def _notes(output: Output) -> tuple[str, ...]:
@@ -144,11 +155,11 @@ def _differences(before: dict[bytes, Entry], after: dict[bytes, Entry], handle: 
         raise InvalidDiff(exc.message, **exc.details) from exc
 
 
-def _apply_to_whole_tree(scratch: Scratch, base: Base, patches: list[FilePatch]) -> Applied:
+def _apply_to_whole_tree(handle: Handle, scratch: Scratch, base: Base, patches: list[FilePatch]) -> Applied:
     try:
         scratch.run(["read-tree", base.tree])
         output = _apply(scratch, base, patches)
-        _ensure_taken(output, base, patches)
+        _ensure_taken(handle, scratch, output, base, patches)
         raw = scratch.run(["diff-index", "--cached", *RAW_OPTIONS, base.tree])
         return Applied(parse_raw(raw.stdout), patches, _notes(output))
     except InvalidInput as exc:
@@ -182,12 +193,14 @@ def encoded(diff: str) -> bytes:
         InvalidDiff: It has characters that no stored text can have.
     """
     if "\0" in diff:
-        raise InvalidDiff("The diff contains a NUL byte; send that file as a binary patch (`git diff --binary`).")
+        raise InvalidDiff(
+            "The diff contains a NUL byte; send it with `tandem submit`, which makes a binary patch of that file."
+        )
     try:
         return diff.encode("utf-8")
     except UnicodeEncodeError as exc:
         raise InvalidDiff(
-            "The diff is not valid Unicode; send files in another encoding as binary patches (`git diff --binary`)."
+            "The diff is not valid Unicode; send it with `tandem submit`, which makes other encodings binary patches."
         ) from exc
 
 
