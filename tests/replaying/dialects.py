@@ -179,7 +179,7 @@ def limits(clone: Clone, commit: Commit, dialect: Dialect, diff: bytes) -> set[s
         return {"nothing"}
     # What counts is the diff that the broker draws, in which renamed and binary files are whole.
     drawn = _staged("--binary", "--full-index", "--no-renames")(clone, commit)
-    if max(len(diff), len(drawn)) > LIMIT_BYTES or _inflated_bytes(clone, commit) > INFLATED_LIMIT_BYTES:
+    if len(diff) > LIMIT_BYTES or len(drawn) > 4 * LIMIT_BYTES or _inflated_bytes(clone, commit) > INFLATED_LIMIT_BYTES:
         found.add("size")
     if dialect.flaw:
         found.add(dialect.flaw)

@@ -33,6 +33,8 @@ from tandem.store.context import Services
 
 HEAD = "HEAD"
 _DIFF_LIMIT = "diff_limit_bytes"
+_DRAWN_TIMES = 4
+"""How much longer than what may be sent a diff may be once it is drawn: a rename says little, and is long."""
 
 
 Checks = tuple[PlannedCheck, ...]
@@ -174,8 +176,8 @@ async def diff_facts(
     if not skip_validation:
         found = await _looked_at(services, project, base, sent, lambda one: one.validate_diff(diff, base))
         if found is not None:
-            what = "The diff, with all lines of new, deleted and renamed files,"
-            _check_size(what, found.content, services.policy.diff_limit_bytes, _DIFF_LIMIT)
+            limit = _DRAWN_TIMES * services.policy.diff_limit_bytes
+            _check_size("The diff, with all lines of renamed files,", found.content, limit, _DIFF_LIMIT)
             return found
     async with services.validations:
         return _content(await asyncio.to_thread(parse_only, diff))
