@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -365,10 +365,16 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) ->
     return done
 
 
-async def take_back(call: Call, plan: SetupPlan) -> Done:
+async def take_back(call: Call, plan: SetupPlan, agreed: Collection[str] = ()) -> Done:
     """Switch the gate off that `init` switched on, take our parts out of the files, forget the project.
 
+    Args:
+        call: Calls the broker.
+        plan: What is taken back.
+        agreed: As `gate_switch.switch_on` has it.
+
     Raises:
+        Forbidden: The gate would be switched off, and no person has agreed to that; nothing was done.
         TandemError: A file or the gate cannot be changed. What was done until then stays done; the same command
             does the rest.
     """
@@ -377,7 +383,7 @@ async def take_back(call: Call, plan: SetupPlan) -> Done:
     done = Done(before.project, registered=False, gate=gate is not None and gate.enabled)
     if plan.switches_off:
         gate = gate or await gate_switch.salvaged(call, plan.place)
-        done.remarks += await gate_switch.switch_off(call, gate, "tandem uninit")
+        done.remarks += await gate_switch.switch_off(call, gate, "tandem uninit", agreed)
         done.gate, done.switched = False, True
     gate = gate_switch.switch(plan.place)
     if gate is not None and not gate.enabled:
