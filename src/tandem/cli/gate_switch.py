@@ -16,7 +16,7 @@ import typer
 from tandem.bridge.location import BrokerLocation, find_data_dir, locate
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import ConnectionOptions, find_project
-from tandem.cli.persons import decided, refuse_agents
+from tandem.cli.persons import YesOption, decided, refuse_agents
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
 from tandem.errors import Forbidden, InvalidInput
@@ -55,8 +55,6 @@ NoSignerOption = Annotated[
     list[str] | None, typer.Option("--no-signer", metavar="NAME", help="Count this colleague's signatures no longer.")
 ]
 ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the log.")]
-YesOption = Annotated[bool, typer.Option("--yes", hidden=True)]
-"""Answers nothing any more: all that these commands ask loosens the gate. Scripts of earlier versions have it."""
 
 
 @command()

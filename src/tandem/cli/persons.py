@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import orjson
+import typer
 
 from tandem.bridge.project import top_level
 from tandem.cli.terminal import indented
@@ -15,6 +16,9 @@ from tandem.errors import Forbidden, SelfApproval
 from tandem.hooks import person
 
 Answer = TypeVar("Answer")
+
+YesOption = Annotated[bool, typer.Option("--yes", hidden=True)]
+"""Answers nothing: all that these commands ask loosens a gate. Scripts of earlier versions may have it."""
 
 REVIEWING = frozenset({"claim_review", "submit_verdict"})
 

@@ -13,8 +13,7 @@ from tandem.cli.calls import given, present
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_project
 from tandem.cli.connection_options import ConnectionOptions
-from tandem.cli.gate_switch import YesOption
-from tandem.cli.persons import decided
+from tandem.cli.persons import YesOption, decided
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
 from tandem.client import TandemClient

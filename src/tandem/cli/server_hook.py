@@ -9,8 +9,7 @@ import typer
 
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import ConnectionOptions, ensure_known
-from tandem.cli.gate_switch import YesOption
-from tandem.cli.persons import need_decision
+from tandem.cli.persons import YesOption, need_decision
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
 from tandem.errors import InvalidInput

@@ -227,6 +227,19 @@ def _ask_console(question: str) -> str | None:
     return line.strip() if line else None
 
 
+def screen() -> tuple[int, int]:
+    """The columns and lines of the terminal that is asked at; 80 and 24 where it does not say."""
+    try:
+        descriptor = os.open("CONOUT$" if sys.platform == "win32" else "/dev/tty", os.O_RDWR)
+        try:
+            found = os.get_terminal_size(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        found = os.terminal_size((0, 0))
+    return found.columns or 80, found.lines or 24
+
+
 def is_at_terminal() -> bool:
     """Whether there is a terminal to ask at."""
     try:
