@@ -169,6 +169,26 @@ def staged(place: HookRepository, base: str) -> list[Change]:
     return changes_in(run(place, ["diff-index", "--cached", *raw.RAW_OPTIONS, base, "--"]).stdout)
 
 
+def written_tree(place: HookRepository) -> str:
+    """The id of the tree that is staged, once and for all: another hook may change the index at any time.
+
+    Raises:
+        TandemError: A path is unmerged.
+        OSError: The index cannot be copied.
+    """
+    index = environment(place).get("GIT_INDEX_FILE") or os.path.join(place.git_dir, "index")
+    # Git would lock the index itself, which whoever started this may have locked.
+    copy = os.path.join(place.git_dir, f"tandem-index-{os.getpid()}")
+    try:
+        if os.path.exists(index):
+            with open(index, "rb") as source, open(copy, "wb") as target:
+                target.write(source.read())
+        return run(place, ["write-tree", "--missing-ok"], extra={"GIT_INDEX_FILE": copy}).text
+    finally:
+        if os.path.exists(copy):
+            os.unlink(copy)
+
+
 def between(place: HookRepository, before: str, after: str) -> list[Change]:
     """What changed from one commit or tree to another.
 
@@ -380,22 +400,6 @@ class Merges:
         if (ours, theirs) not in self._trees:
             self._trees[ours, theirs] = self._merged(ours, theirs)
         return self._trees[ours, theirs]
-
-    def staged(self, ours: str, theirs: str) -> list[Change] | None:
-        """What the index has against the merge of two commits; null if git alone cannot merge them.
-
-        Raises:
-            TandemError: Git does not answer, or a path is unmerged.
-        """
-        made = self.tree(ours, theirs)
-        if made is None or self._folder is None:
-            return None
-        # The tree of a merge that nobody committed is nowhere else.
-        objects = os.path.join(self._folder.name, "objects").replace("\\", "/")
-        extra = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{objects}"'}
-        return changes_in(
-            run(self._place, ["diff-index", "--cached", *raw.RAW_OPTIONS, made, "--"], extra=extra).stdout
-        )
 
     def _merged(self, ours: str, theirs: str) -> str | None:
         folder = self._made(len(ours))
