@@ -123,7 +123,7 @@ ELSEWHERE = "http://127.0.0.1:9"
     ids=str,
 )
 def test_p2_only_a_person_who_is_asked_has_a_gate_that_is_on_let_more_through(
-    gated: Gated, options: tuple[str, ...], environment: dict[str, str], named: str
+    gated: Gated, options: tuple[str, ...], environment: dict[str, Any], named: str
 ):
     # On this user's data, so that no broker is named.
     gated.environment["TANDEM_BROKER"] = ""
