@@ -189,7 +189,7 @@ async def _calling(options: ConnectionOptions, gate: GateFile | None) -> AsyncGe
 def _present(found: GateStatus, *, as_json: bool, told: str | None = None) -> Exit:
     lines = [told] if told else []
     tell(asdict(found), NoWrap(*map(plain, [*lines, *_lines(found)])), as_json=as_json)
-    return Exit.REFUSED if found.problems or found.refused else Exit.DONE
+    return Exit.REFUSED if found.problems or found.refused or found.replaced else Exit.DONE
 
 
 def _lines(found: GateStatus) -> list[str]:
@@ -216,4 +216,5 @@ def _lines(found: GateStatus) -> list[str]:
     if found.pending:
         lines.append(f"waiting     {found.pending} records for the broker")
     lines += [f"refused     {one}" for one in found.refused]
+    lines += [f"replaced    {what} What to do: {fix}" for what, fix in found.replaced.items()]
     return [*lines, *(f"problem     {problem}" for problem in found.problems)]

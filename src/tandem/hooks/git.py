@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from tandem.errors import Unavailable
+from tandem.errors import TimedOut, Unavailable
 from tandem.git import raw
 from tandem.git.runner import Git, clean_environment, make_git_folder
 from tandem.hooks.state import HookRepository
@@ -34,6 +34,7 @@ _ID_LENGTHS = (40, _SHA256_DIGITS)
 _SYMBOLIC = "ref: "
 _REFTABLE = "refs/heads/.invalid"
 HEADS = "refs/heads/"
+_REPLACES = "refs/replace/"
 
 _REF_FORMAT = "%(objecttype) %(objectname) %(refname)"
 
@@ -251,6 +252,63 @@ class Bases:
                 if oid in self.never_judged:
                     break
         return been
+
+
+def replaced(place: HookRepository, tips: Sequence[str]) -> dict[str, str]:
+    """What git shows in place of what some commits hold, by `git replace` or a graft: each with what to do.
+
+    Hooks and audits read the objects themselves, so that a checkout then gives other bytes than they have judged.
+
+    Args:
+        place: The repository.
+        tips: The ids of commits; what can be reached from them counts.
+
+    Raises:
+        TandemError: Git does not answer.
+    """
+    refs = run(place, ["for-each-ref", "--format=%(refname)", _REPLACES]).text.splitlines()
+    found = {
+        f"Git shows something else in place of the {kind} {oid}, which a base branch holds: a checkout gives other"
+        " content than was approved.": f"look at it, then: git replace -d {oid}; 'git status' shows the files that were"
+        " checked out meanwhile"
+        for oid, kind in _kinds(place, (ref.removeprefix(_REPLACES) for ref in refs))
+        if _is_held(place, oid, kind, tips)
+    }
+    grafts = os.path.join(place.common_dir, "info", "grafts")
+    try:
+        with open(grafts, encoding="ascii", errors="replace") as file:
+            grafted = [line.split()[0] for line in file if line.strip() and not line.startswith("#")]
+    except OSError:
+        grafted = []
+    return found | {
+        f"{grafts} gives the commit {oid}, which a base branch holds, other parents than it has.": "look at it, then"
+        " delete its line in that file"
+        for oid, kind in _kinds(place, grafted)
+        if _is_held(place, oid, kind, tips)
+    }
+
+
+def _kinds(place: HookRepository, oids: Iterable[str]) -> list[tuple[str, str]]:
+    """Those of some ids that are there, each with its kind."""
+    asked = "".join(f"{oid}\n" for oid in oids).encode()
+    answers = run(place, ["cat-file", "--batch-check"], stdin=asked).text.splitlines() if asked else ()
+    return [(words[0], words[1]) for words in map(str.split, answers) if words[-1].isdecimal()]
+
+
+def _is_held(place: HookRepository, oid: str, kind: str, tips: Sequence[str]) -> bool:
+    """Whether an object can be reached from one of some commits; so it is where git needs too long to say."""
+    if not tips:
+        return False
+    finding = ["log", "-1", "--root", "-m", "-t", "--format=%H", f"--find-object={oid}", *tips, "--"]
+    try:
+        if kind == "commit":
+            return not run(place, ["rev-list", "--max-count=1", oid, "--not", *tips]).text
+        return bool(run(place, finding).text) or (
+            # The tree of a commit is in no difference.
+            kind == "tree" and oid in run(place, ["log", "--format=%T", *tips, "--"]).text.splitlines()
+        )
+    except TimedOut:
+        return True
 
 
 class Commit:

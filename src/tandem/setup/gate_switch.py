@@ -519,7 +519,8 @@ class GateStatus:
         untrusted: Settings that do not hold for want of `tandem trust`.
         pending: How many records wait for the broker.
         refused: The records that the broker has refused, each with its file and the reason.
-        problems: What is wrong, each with what to do.
+        replaced: What git shows in place of what the base branches hold, each with what to do.
+        problems: What else is wrong, each with what to do.
     """
 
     enabled: bool | None
@@ -543,6 +544,7 @@ class GateStatus:
     untrusted: tuple[str, ...] = ()
     pending: int = 0
     refused: tuple[str, ...] = ()
+    replaced: dict[str, str] = field(default_factory=dict[str, str])
     problems: list[str] = field(default_factory=list[str])
 
 
@@ -593,4 +595,6 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
         status.previous_hooks_path = installed.previous_hooks_path
     if gate.enabled and (silent := liveness.problem(gate)) is not None:
         status.problems.append(silent)
+    if gate.enabled:
+        status.replaced = git.replaced(place, [*git.Bases(gate, ()).tips.values()])
     return status
