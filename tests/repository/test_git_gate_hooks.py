@@ -225,6 +225,21 @@ def test_p2_a_hook_that_swaps_the_index_gets_nothing_committed_that_was_not_judg
     assert not list((gated.root / ".git").rglob("tandem-index-*"))
 
 
+def test_p2_nor_does_one_where_pre_commit_calls_the_gates_hook(
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path
+):
+    hook(plain / ".git/hooks", "prepare-commit-msg", SWAPS)
+    gated = gate_on(shared_broker, plain)
+    MANAGERS["pre-commit"](plain)
+    gated.git("switch", "--quiet", "-C", "feature")
+    gated.stage(DIGITS)
+    gated.approve()
+    approved = gated.git("rev-parse", ":a.txt")
+    (gated.root / ".git/swap").write_text(approved, "ascii")
+    gated.stage({"a.txt": "EVIL\n"})
+    assert "This commit is not what the gate has judged" in gated.refused("commit", "-m", "x")
+
+
 def test_p2_what_a_rebase_or_a_merge_makes_of_a_branch_is_what_was_judged(
     shared_broker: BrokerProcess, plain: Path, config_dir: Path
 ):

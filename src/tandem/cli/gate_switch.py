@@ -24,7 +24,8 @@ from tandem.gate.contract import SIGNER
 from tandem.hooks import ask, git, override, person, state
 from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks
-from tandem.setup.gate_switch import GateOptions, GateStatus, gate_status
+from tandem.setup.gate_status import GateStatus, gate_status
+from tandem.setup.gate_switch import GateOptions
 from tandem.setup.registration import Call
 
 _SHORT = 10

@@ -123,8 +123,22 @@ def _remember(place: HookRepository, tree: str) -> None:
             os.unlink(os.path.join(folder, name))
         except PermissionError:
             continue
-    with open(os.path.join(folder, str(os.getppid())), "w", encoding="ascii") as file:
-        file.write(f"{tree}\n")
+    for process in _git_processes():
+        with open(os.path.join(folder, process), "w", encoding="ascii") as file:
+            file.write(f"{tree}\n")
+
+
+def _git_processes() -> list[str]:
+    """The number of the process of git that makes the commit; where pre-commit has started this, that of its parent."""
+    parent = str(os.getppid())
+    if not os.environ.get("PRE_COMMIT_RUNNING_LEGACY"):
+        return [parent]
+    from subprocess import PIPE, run  # as few do
+
+    try:
+        return [parent, *run(["ps", "-o", "ppid=", "-p", parent], stdout=PIPE, text=True, check=False).stdout.split()]
+    except OSError:
+        return [parent]
 
 
 def _ruling(gate: GateFile, asker: GateClient, head: str | None, tree: str, arguments: Sequence[str]) -> CommitDecision:

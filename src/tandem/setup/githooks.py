@@ -15,7 +15,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import stat
 import sys
 from collections.abc import Callable
@@ -211,7 +210,6 @@ def remove(place: HookRepository, installed: Installed) -> list[str]:
     if installed.made_directory:
         _remove_if_empty(folder)
     _remove_if_empty(Path(place.folder, "chained"))
-    shutil.rmtree(Path(place.folder, JUDGED), ignore_errors=True)
     return remarks
 
 

@@ -36,6 +36,7 @@ from tandem.setup.clients import (
 from tandem.setup.edits.changes import FileChange, Manifest, changes, removals
 from tandem.setup.edits.edit import Edit, content_of
 from tandem.setup.edits.installing import install, sweep
+from tandem.setup.gate_status import gate_status
 from tandem.setup.own_files import OwnFiles
 from tandem.setup.registration import Call
 
@@ -464,7 +465,7 @@ async def _switch_on(call: Call, plan: SetupPlan, project: str, broker: str | No
     Raises:
         TandemError: It could not be.
     """
-    status = await gate_switch.gate_status(call, plan.place)
+    status = await gate_status(call, plan.place)
     if status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
         return False
     await gate_switch.switch_on(call, plan.place, gate_switch.GateOptions(project, broker, reason="tandem init --gate"))

@@ -21,7 +21,8 @@ from tandem.settings import checks
 from tandem.settings.config import user_file
 from tandem.setup import gate_switch, registration, trust
 from tandem.setup.doctor.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
-from tandem.setup.gate_switch import GateOptions, gate_status
+from tandem.setup.gate_status import gate_status
+from tandem.setup.gate_switch import GateOptions
 
 _AGAIN = "tandem gate on"
 _GIT: Final = Git(timeout_seconds=60.0)
