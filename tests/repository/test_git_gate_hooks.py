@@ -258,8 +258,9 @@ def test_p2_what_a_rebase_or_a_merge_makes_of_a_branch_is_what_was_judged(
     gated.git("merge", "--quiet", "--no-edit", "--no-ff", "feature~1")
     gated.git("commit", "--quiet", "--amend", "-m", "y")
     # Nor does a commit that was given up stand in the way of what comes next.
-    gated.stage(DIGITS)
-    assert not gated.try_git("commit", "-m", "").ok
+    gated.stage({"b.txt": "alpha\nbeta\ngamma\n"})
+    gated.approve()
+    assert not gated.try_git("commit", GIT_EDITOR="false").ok
     gated.git("reset", "--quiet", "--hard", "feature")
 
 
