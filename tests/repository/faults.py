@@ -66,7 +66,7 @@ class Desk:
             remedy(self)
         elif remedy[:2] == ("gate", "on"):
             # At a terminal, where a person is asked about what loosens.
-            said = self.gated.person(*remedy, **self.variables)
+            said = replace(self.gated, environment=self.gated.environment | self.variables).person(*remedy)
             assert said.ok, said.stdout
         else:
             ended = self.run(*remedy)
