@@ -67,6 +67,29 @@ def test_the_same_position_again_is_no_event(shop: Desk):
     assert len(switches(shop)) == 2
 
 
+@ON_BOTH_DATABASES
+def test_p2_a_folder_that_a_gate_holds_goes_to_another_project_only_with_the_proof_of_a_person(shop: Desk):
+    folder = "/home/ann/shop/.git"
+    shop.do("set_gate", enabled=True, branches=["main"], folder=folder)
+    with Desk(shop.url, fresh_project()) as other:
+        other.do_unscoped("register_project", name=other.project)
+        taking = {"enabled": True, "branches": ["main"], "folder": folder}
+        details = other.refused("FORBIDDEN", "set_gate", **taking)
+        assert details["loosens"] == [f"the gate that is on in {folder} would make way for another project's"]
+        assert not other.do("get_gate")["enabled"]
+        # Nor by a record from when it was off, or elsewhere.
+        other.do("set_gate", **{**taking, "enabled": False})
+        other.refused("FORBIDDEN", "set_gate", enabled=True)
+        assert other.loosen(**taking)["folders"] == [folder]
+        # From now on it is on record for both, and neither asks again.
+        assert other.do("set_gate", enabled=True, branches=["main"], folder=folder)["enabled"]
+    assert shop.do("set_gate", enabled=True, folder=folder)["folders"] == [folder]
+    shop.loosen(enabled=False)
+    with Desk(shop.url, fresh_project()) as third:
+        third.do_unscoped("register_project", name=third.project)
+        assert "loosens" in third.refused("FORBIDDEN", "set_gate", **taking)
+
+
 def test_only_a_registered_project_has_a_gate(desk: Desk):
     for operation, more in (
         ("get_gate", {}),

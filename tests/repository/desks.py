@@ -18,6 +18,7 @@ from tandem.hooks import proof
 from tests.broker import BrokerProcess, fresh_project
 from tests.commandline import Ended, Inside
 from tests.forked import run_tandem
+from tests.repository.terminal import at_a_terminal
 
 CLIENTS = ("claude", "codex", "gemini", "opencode", "cursor")
 SERVER_FILES = {".mcp.json", ".codex/config.toml", ".gemini/settings.json", "opencode.json", ".cursor/mcp.json"}
@@ -50,6 +51,14 @@ class Desk:
 
     def run(self, *arguments: str, **environment: str) -> Ended:
         return self.inside.run(*arguments, stdin=b"", **environment)
+
+    def person(self, *arguments: str, **environment: str) -> str:
+        """Run a command at a terminal, where a person types the project's name if the gate loosens; what it said."""
+        typed, after = f"{self.name}\n", "if that is meant: "
+        environment = {"TANDEM_BROKER": self.inside.url, **environment}
+        status, shown = at_a_terminal(arguments, Path.cwd(), typed=typed, after=after, **environment)
+        assert status == 0, shown
+        return shown
 
     def init(self, *options: str, **environment: str) -> Ended:
         return self.run("init", "--yes", "--name", self.name, *options, **environment)

@@ -64,6 +64,10 @@ class Desk:
         """Do what a finding says."""
         if callable(remedy):
             remedy(self)
+        elif remedy[:2] == ("gate", "on"):
+            # At a terminal, where a person is asked about what loosens.
+            said = replace(self.gated, environment=self.gated.environment | self.variables).person(*remedy)
+            assert said.ok, said.stdout
         else:
             ended = self.run(*remedy)
             assert ended.status == 0, ended.stderr
@@ -256,7 +260,7 @@ FAULTS = (
         "reference-transaction",
         "tandem gate on",
         remove(".git/hooks/reference-transaction"),
-        ("gate", "on", "--yes"),
+        ("gate", "on"),
     ),
     Fault(
         "another folder of hooks",
@@ -271,7 +275,7 @@ FAULTS = (
         "is missing",
         "tandem gate on",
         remove(".git/tandem/gate.json"),
-        ("gate", "on", "--yes"),
+        ("gate", "on"),
     ),
     Fault(
         "a damaged switch of the gate",
@@ -279,7 +283,7 @@ FAULTS = (
         "is not what 'tandem gate on' writes",
         "tandem gate on",
         write(".git/tandem/gate.json", "{"),
-        ("gate", "on", "--yes"),
+        ("gate", "on"),
     ),
     Fault(
         "a gate that is off here alone",
@@ -287,7 +291,7 @@ FAULTS = (
         "The broker has the gate on",
         "tandem gate on",
         change_gate(enabled=False),
-        ("gate", "on", "--yes"),
+        ("gate", "on"),
     ),
     Fault(
         "a gate that is off at the broker alone",
@@ -302,7 +306,7 @@ FAULTS = (
         "branches",
         "tandem gate on",
         change_gate(branches=["elsewhere"]),
-        ("gate", "on", "--yes"),
+        ("gate", "on"),
     ),
     Fault(
         "a record that the broker has refused",

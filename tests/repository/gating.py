@@ -17,11 +17,13 @@ from typing import Any
 import pytest
 
 from tandem.client import TandemClient
+from tandem.errors import Forbidden
 from tandem.setup import gate_switch, trust
 from tandem.setup.gate_switch import GateOptions
 from tests.broker import BrokerProcess, Caller, fresh_project
 from tests.commandline import Ended, Inside, Shell, repository
 from tests.forked import Started
+from tests.repository.terminal import at_a_terminal
 
 START = {"a.txt": b"one\ntwo\nthree\n", "b.txt": b"alpha\nbeta\n"}
 """What a repository of `gated` begins with."""
@@ -191,6 +193,18 @@ class Gated:
         with contextlib.chdir(cwd or self.root):
             return Inside(self.broker.url, self.root).run(*arguments, stdin=stdin, **environment)
 
+    def person(self, *arguments: str, cwd: Path | None = None, **environment: str) -> Said:
+        """Run `tandem …` as a person at a terminal does, who types the project's name where a gate would loosen."""
+        environment = {
+            "TANDEM_DATA_DIR": str(self.broker.data_dir),
+            "TANDEM_BROKER": self.broker.url,
+            **self.environment,
+            **environment,
+        }
+        typed, after = f"{self.project}\n", "if that is meant: "
+        status, shown = at_a_terminal(arguments, cwd or self.root, typed=typed, after=after, **environment)
+        return Said(status, shown, "")
+
     def settings(self, *, trusted: bool = True, **planning: Any) -> None:
         """Write `.planning/config.json`, which git is told to ignore; a person has looked at it and trusts it."""
         self.write({".planning/config.json": json.dumps(planning)})
@@ -221,15 +235,16 @@ def gate_on(broker: BrokerProcess, root: Path, wish: GateOptions | None = None) 
 
 
 async def _switch_on(gated: Gated, wish: GateOptions) -> None:
+    wish = replace(wish, project=gated.project, broker=gated.broker.url)
     async with TandemClient(gated.broker.url) as client:
-
-        async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
-            envelope = json.loads(await client.call(operation, arguments))
-            assert envelope["ok"], envelope
-            return envelope["data"]
-
-        wish = replace(wish, project=gated.project, broker=gated.broker.url)
-        # As the person has it whose broker this is.
+        # As the person has it whose broker this is, who agrees to all that they are asked.
         with pytest.MonkeyPatch.context() as person:
             person.setenv("TANDEM_DATA_DIR", str(gated.broker.data_dir))
-            await gate_switch.switch_on(call, gate_switch.place_at(gated.root), wish)
+            agreed: list[str] = []
+            while True:
+                try:
+                    await gate_switch.switch_on(client.data, gate_switch.place_at(gated.root), wish, agreed)
+                except Forbidden as error:
+                    agreed += error.details["loosens"]
+                else:
+                    return

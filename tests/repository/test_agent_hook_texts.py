@@ -75,7 +75,7 @@ def test_a_strict_gate_asks_for_plans_until_a_person_loosens_it(gated: Gated) ->
         assert "tandem gate plan" in agent.writes(plan, TEXT).words
     assert gated.tandem("gate", "on", "--no-strict", CLAUDECODE="1").status != 0
     assert not agent.writes(plan, TEXT).passes
-    assert gated.tandem("gate", "on", "--no-strict", "--yes").status == 0
+    assert gated.person("gate", "on", "--no-strict").ok
     assert agent.writes(plan, TEXT).passes
 
 

@@ -68,6 +68,18 @@ OFF = (
     "git cherry-pick x && git rebase --no-verify main",
 )
 PERSONS = (
+    "tandem gate on --broker http://127.0.0.1:9",
+    "tandem gate on --broker=http://127.0.0.1:9 --yes",
+    "cd . && tandem gate on --accept HEAD",
+    "python3 -m tandem gate on --branch main --branch side",
+    "bash -c 'tandem gate on --signer ann=key'",
+    "env -u CLAUDECODE tandem gate on --project other",
+    "tandem gate on --no-strict",
+    "tandem gate on --data-dir /tmp/mine",
+    "TANDEM_BROKER=http://127.0.0.1:9 tandem gate on",
+    "export TANDEM_DATA_DIR=/tmp/mine; tandem gate on",
+    "env TANDEM_CONFIG_DIR=/tmp/mine tandem gate on",
+    "tandem gate server-hook /srv/git/shop.git --remove",
     "TANDEM_OVERRIDE=why git commit -m x",
     "A=b TANDEM_OVERRIDE=why git commit -m x",
     "env TANDEM_OVERRIDE='it burns' git commit -m x",
@@ -119,6 +131,7 @@ OWN = (
     "cp DATA/secret.key /tmp",
 )
 ON = (
+    "tandem gate on --strict --reason 'a --broker is named'",
     "git commit -am x",
     "git commit -m 'Say that --no-verify and -n do not help'",
     "git commit -m x -- -n",

@@ -34,7 +34,7 @@ def guarded(project: Checked, code: str) -> Gated:
     """The project with a check and a gate."""
     project.have(check("unit tests", code), unconfined=True)
     gated = Gated(project.broker, project.repo.root, project.project)
-    on = gated.tandem("gate", "on", "--yes")
+    on = gated.tandem("gate", "on")
     assert on.status == 0, on.stderr
     return gated
 

@@ -112,13 +112,13 @@ def test_a_broken_switch_is_mended_by_switching_on_and_taken_away_by_switching_o
     asked = gated.tandem("gate", "on", CLAUDECODE="1")
     assert asked.status == 1
     assert "person" in asked.stderr
-    mended = gated.tandem("gate", "on", "--yes")
-    assert mended.status == 0, mended.stderr
+    mended = gated.person("gate", "on")
+    assert mended.ok, mended.stdout
     gated.stage(DIGITS)
     assert "no approved round" in gated.refused("commit", "-m", "x")
     file.write_bytes(b"{")
-    ended = gated.tandem("gate", "off", "--yes")
-    assert ended.status == 0, ended.stderr
+    ended = gated.person("gate", "off")
+    assert ended.ok, ended.stdout
     gated.git("commit", "-m", "x")
 
 
@@ -127,8 +127,8 @@ def test_a_switch_that_is_gone_is_told_and_the_hooks_are_taken_away_all_the_same
     status = gated.tandem("gate", "status")
     assert status.status == 1
     assert "is missing, though the gate's hooks are installed" in status.stdout
-    ended = gated.tandem("gate", "off", "--yes")
-    assert ended.status == 0, ended.stderr
+    ended = gated.person("gate", "off")
+    assert ended.ok, ended.stdout
     gated.stage(DIGITS)
     gated.git("commit", "-m", "x")
 

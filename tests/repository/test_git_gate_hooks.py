@@ -120,8 +120,8 @@ def test_what_was_there_works_on_and_comes_back_to_the_byte(
     commits_only_what_is_approved(gated)
     names = {line.partition(" ")[0] for line in called(gated.root)}
     assert names == CALLED[before.__name__]
-    ended = gated.tandem("gate", "off", "--yes")
-    assert ended.status == 0, ended.stderr
+    ended = gated.person("gate", "off")
+    assert ended.ok, ended.stdout
     assert kept(plain / ".git") == first
     assert set(picture(plain / ".git")) - set(first) == {"tandem/gate.json", "tandem/project.json"}
     assert gated.git("for-each-ref", "refs/tandem") == ""
@@ -153,6 +153,115 @@ def test_a_hook_that_reads_is_told_what_git_tells(shared_broker: BrokerProcess, 
     assert called(gated.root)[-2:] == ["reference-transaction prepared", "reference-transaction committed"]
     hook(gated.root / ".git/tandem/chained", "reference-transaction", "#!/bin/sh\nexit 1\n")
     assert not gated.try_git("branch", "other").ok
+
+
+def test_what_is_fetched_costs_no_process_beside_the_shell_and_nobody_is_asked(
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path, tmp_path: Path
+):
+    gated = gate_on(shared_broker, plain)
+    gate = gated.root / ".git/tandem/gate.json"
+    gate.write_text(gate.read_text("utf-8").replace(shared_broker.url, "http://127.0.0.1:9"), "utf-8")
+    gated.git("clone", "--quiet", "--bare", str(plain), str(tmp_path / "away.git"))
+    for number in range(20):
+        gated.git("update-ref", f"refs/heads/b{number}", "HEAD", cwd=tmp_path / "away.git")
+    gated.git("fetch", "--quiet", str(tmp_path / "away.git"), "refs/heads/b*:refs/remotes/away/b*")
+    assert len(gated.git("for-each-ref", "refs/remotes/away").splitlines()) == 20
+    # What the shell cannot find it cannot start.
+    line = f"{'0' * 40} {gated.head()} refs/remotes/away/b0\n"
+    for state in ("preparing", "prepared", "committed"):
+        command = [gated.root / ".git/hooks/reference-transaction", state]
+        done = subprocess.run(
+            command, input=line, env={"PATH": str(tmp_path)}, cwd=plain, check=True, capture_output=True, text=True
+        )
+        assert (done.stdout, done.stderr) == ("", "")
+
+
+SWAPS = """\
+#!/bin/sh
+[ -z "$SWAPPING" ] && [ -s "$(git rev-parse --git-common-dir)/swap" ] || exit 0
+index=$(git rev-parse --git-dir)/index
+[ -e "$index.lock" ] && index=$index.lock
+cp "$index" "$index.other"
+export SWAPPING=1
+GIT_INDEX_FILE=$index.other git update-index --cacheinfo "100644,$(cat "$(git rev-parse --git-common-dir)/swap"),a.txt"
+cat "$index.other" >"$index"
+"""
+"""A hook that puts an approved file into the index, in place of the one that git has read from there already."""
+
+
+@pytest.mark.parametrize("name", ["post-index-change", "prepare-commit-msg"])
+@pytest.mark.parametrize("folder", [".git/hooks", ".husky/_"])
+@pytest.mark.parametrize("branch", ["main", "feature"])
+def test_p2_a_hook_that_swaps_the_index_gets_nothing_committed_that_was_not_judged(
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path, name: str, folder: str, branch: str
+):
+    hook(plain / folder, name, SWAPS)
+    if folder != ".git/hooks":
+        Gated(shared_broker, plain, "none").git("config", "core.hooksPath", folder)
+    (plain / ".git/info/exclude").write_text(".husky\n", "utf-8")
+    gated = gate_on(shared_broker, plain)
+    gated.git("switch", "--quiet", "-C", branch)
+    gated.stage(DIGITS)
+    gated.approve()
+    approved = gated.git("rev-parse", ":a.txt")
+    gated.git("tag", "start")
+    for command in (("commit", "-m", "x"), ("commit", "-a", "-m", "x"), ("commit", "--amend", "--no-edit")):
+        gated.git("reset", "--quiet", "--hard")
+        (gated.root / ".git/swap").write_text(approved, "ascii")
+        gated.write({"a.txt": "EVIL\n"})
+        if "-a" not in command:
+            gated.git("add", "a.txt", SWAPPING="1")
+        # So that git writes the index, and says so, once more.
+        (gated.root / "b.txt").touch()
+        said = gated.try_git(*command)
+        assert gated.git("show", "HEAD:a.txt") != "EVIL", command
+        # Where git has a hook for it, it reads the index once more: then what it commits is approved.
+        assert not said.ok or gated.git("rev-parse", "HEAD:a.txt") == approved
+        assert said.ok or "tandem: refused" in said.stderr
+        gated.git("reset", "--quiet", "--hard", "start", SWAPPING="1")
+    (gated.root / ".git/swap").unlink()
+    gated.stage(DIGITS)
+    gated.git("commit", "-m", "x")
+    assert not list((gated.root / ".git").rglob("tandem-index-*"))
+
+
+def test_p2_nor_does_one_where_pre_commit_calls_the_gates_hook(
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path
+):
+    hook(plain / ".git/hooks", "prepare-commit-msg", SWAPS)
+    gated = gate_on(shared_broker, plain)
+    MANAGERS["pre-commit"](plain)
+    gated.git("switch", "--quiet", "-C", "feature")
+    gated.stage(DIGITS)
+    gated.approve()
+    approved = gated.git("rev-parse", ":a.txt")
+    (gated.root / ".git/swap").write_text(approved, "ascii")
+    gated.stage({"a.txt": "EVIL\n"})
+    assert "This commit is not what the gate has judged" in gated.refused("commit", "-m", "x")
+
+
+def test_p2_what_a_rebase_or_a_merge_makes_of_a_branch_is_what_was_judged(
+    shared_broker: BrokerProcess, plain: Path, config_dir: Path
+):
+    gated = gate_on(shared_broker, plain)
+    gated.git("switch", "--quiet", "-c", "feature")
+    picked = gated.approved_commit(DIGITS)
+    gated.approved_commit({"a.txt": "one\n2\n3\n"})
+    gated.git("switch", "--quiet", "-c", "side", "main")
+    gated.approved_commit({"b.txt": "alpha\ngamma\n"})
+    # Each moves HEAD several times in one process of git.
+    gated.git("rebase", "--quiet", "side", "feature")
+    gated.git("rebase", "--quiet", "--force-rebase", "main~0", "feature")
+    gated.git("switch", "--quiet", "-c", "other", "main")
+    gated.git("cherry-pick", picked)
+    gated.git("merge", "--quiet", "--no-edit", "side")
+    gated.git("merge", "--quiet", "--no-edit", "--no-ff", "feature~1")
+    gated.git("commit", "--quiet", "--amend", "-m", "y")
+    # Nor does a commit that was given up stand in the way of what comes next.
+    gated.stage({"b.txt": "alpha\nbeta\ngamma\n"})
+    gated.approve()
+    assert not gated.try_git("commit", GIT_EDITOR="false").ok
+    gated.git("reset", "--quiet", "--hard", "feature")
 
 
 def test_a_relative_folder_counts_from_each_working_tree(
@@ -230,7 +339,7 @@ def test_the_gate_and_a_manager_of_hooks_hold_in_any_order_and_what_the_manager_
     gated.stage({"a.txt": "not approved\n"})
     slipped = gated.git("commit-tree", "-p", "HEAD", "-m", "x", gated.git("write-tree"))
     gated.refused("push", str(tmp_path / "away.git"), f"{slipped}:refs/heads/main")
-    assert gated.tandem("gate", "off", "--yes").status == 0
+    assert gated.person("gate", "off").ok
     for _ in range(order.count("manager")):
         MANAGERS[manager](twin)
     assert kept(plain / ".git") == kept(twin / ".git")

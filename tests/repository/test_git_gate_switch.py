@@ -88,38 +88,83 @@ def test_switching_off_asks_at_the_terminal(gated: Gated):
     assert "terminal" in nobody.stderr
     variables = {**os.environ, "TANDEM_BROKER": gated.broker.url}
     arguments = ("gate", "off", "--reason", "enough")
+    for answer in ("no", "yes"):
+        with Terminal(arguments, gated.root, variables) as terminal:
+            terminal.read_until("if that is meant: ")
+            terminal.type(answer)
+            assert terminal.wait() == 1
+        assert switch_of(gated)["enabled"] is True
     with Terminal(arguments, gated.root, variables) as terminal:
-        terminal.read_until("Type yes: ")
-        terminal.type("no")
-        assert terminal.wait() == 1
-    assert switch_of(gated)["enabled"] is True
-    with Terminal(arguments, gated.root, variables) as terminal:
-        terminal.read_until("Type yes: ")
-        terminal.type("yes")
+        terminal.read_until("if that is meant: ")
+        terminal.type(gated.project)
         assert terminal.wait() == 0, terminal.read_all()
     assert gated.call("get_gate")["enabled"] is False
     gated.stage(DIGITS)
     gated.git("commit", "-m", "x")
 
 
+ELSEWHERE = "http://127.0.0.1:9"
+
+
 @pytest.mark.parametrize(
-    ("options", "named"),
+    ("options", "environment", "named"),
     [
-        (("--branch", "release"), "main"),
-        (("--branch", "main", "--branch", "feature"), "feature"),
-        (("--accept", "refs/heads/feature"), "refs/heads/feature"),
-        (("--broker", "http://127.0.0.1:9"), "http://127.0.0.1:9"),
-        (("--project", "elsewhere", "--new"), "another project's approvals would count: elsewhere"),
+        (("--branch", "release"), {}, "main would no longer be a base branch"),
+        (("--branch", "main", "--branch", "feature"), {}, "what it holds by now would never be judged"),
+        (("--accept", "refs/heads/feature"), {}, "refs/heads/feature, now "),
+        (("--signer", f"ann={'A' * 43}"), {}, f"what is signed by ann={'A' * 43} would pass"),
+        (("--no-strict",), {}, "agents could write plans that are not approved"),
+        (("--broker", ELSEWHERE), {}, f"another broker would be asked: {ELSEWHERE}"),
+        (("--project", "elsewhere", "--new"), {}, "another project's approvals would count: elsewhere"),
+        ((), {"TANDEM_BROKER": ELSEWHERE}, f"another broker would be asked: {ELSEWHERE}"),
+        ((), {"TANDEM_DATA_DIR": "/nowhere"}, "the broker on another data folder would be asked: /nowhere"),
+        ((), {"TANDEM_CONFIG_DIR": "/nowhere"}, "another folder's settings would hold: /nowhere"),
     ],
+    ids=str,
 )
-def test_p2_an_agent_does_not_make_a_gate_that_is_on_let_more_through(
-    gated: Gated, options: tuple[str, ...], named: str
+def test_p2_only_a_person_who_is_asked_has_a_gate_that_is_on_let_more_through(
+    gated: Gated, options: tuple[str, ...], environment: dict[str, Any], named: str
 ):
-    before = switch_of(gated)
-    ended = gated.tandem("gate", "on", *options, CLAUDECODE="1")
-    assert ended.status == 1
-    assert named in ended.stderr
-    assert switch_of(gated) == before
+    # On this user's data, so that no broker is named.
+    gated.environment["TANDEM_BROKER"] = ""
+    (gated.root / ".git/tandem/gate.json").write_text(json.dumps(switch_of(gated) | {"broker": None}), "utf-8")
+    assert gated.tandem("gate", "on", "--strict").status == 0
+    gated.git("branch", "feature", gated.git("commit-tree", "-p", "HEAD", "-m", "Theirs", "HEAD^{tree}"))
+    before, known = switch_of(gated), gated.call("get_gate")
+    assert before["broker"] is None
+    agents: list[dict[str, Any]] = [{}, {"CLAUDECODE": "1"}]
+    for mark in agents:
+        ended = gated.tandem("gate", "on", *options, "--yes", **environment, **mark)
+        assert ended.status == 1
+        assert named in ended.stderr
+        assert ("CLAUDECODE is set" if mark else "person at a terminal") in ended.stderr
+        assert (switch_of(gated), gated.call("get_gate")) == (before, known)
+    asked = gated.person("gate", "on", *options, **environment)
+    assert named in asked.stdout
+    # A broker that is not there takes no gate, whoever says so.
+    is_away = "would be asked" in named
+    assert (switch_of(gated) == before, asked.ok) == (is_away, not is_away), asked.stdout
+
+
+def test_p2_a_gate_moves_to_another_broker_only_where_a_person_says_so(gated: Gated, tmp_path: Path):
+    (tmp_path / "another").mkdir()
+    with BrokerProcess(tmp_path / "another") as another:
+        for way in (("--broker", another.url), ()):
+            ended = gated.tandem("gate", "on", *way, "--yes", TANDEM_BROKER="" if way else another.url, CODEX_CI="1")
+            assert (ended.status, f"another broker would be asked: {another.url}" in ended.stderr) == (1, True)
+        gated.stage(DIGITS)
+        assert "no approved round" in gated.refused("commit", "-m", "x")
+        gated.person("gate", "on", "--broker", another.url)
+        theirs = Gated(another, gated.root, gated.project)
+        theirs.approve()
+        theirs.git("commit", "-m", "x")
+
+
+def test_p2_what_nobody_was_asked_about_is_logged_without_a_proof(gated: Gated):
+    assert gated.tandem("gate", "on", "--branch", "main").status == 0
+    assert gated.person("gate", "on", "--signer", f"ann={'A' * 43}").ok
+    told = gated.call("get_audit_log", kind="gate_switched")["events"]
+    assert [event["data"]["proved_by"] for event in told] == [None, "person"]
 
 
 def test_p2_switching_on_again_moves_nothing_out_of_sight(gated: Gated):
@@ -134,8 +179,9 @@ def test_a_gate_whose_record_names_no_folder_begins_anew(shared_broker: BrokerPr
     with gated.caller() as caller:
         caller.send("register_project", json.dumps({"root": str(plain), "name": gated.project}).encode())
     gated.call("set_gate", enabled=True, branches=["main"])
-    ended = gated.tandem("gate", "on", "--json", TANDEM_DATA_DIR=str(shared_broker.data_dir))
-    assert ended.data["accepted"] == [gated.head()], ended.stderr
+    ended = gated.person("gate", "on")
+    assert ended.ok, ended.stdout
+    assert gated.call("get_gate")["accepted"] == [gated.head()]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +245,7 @@ def test_p2_what_is_edited_here_is_refused_and_said_wherever_one_looks(
         assert ended.status == 1, command
         assert said in " ".join((ended.stdout + ended.stderr).split()), command
     # What was edited is mended by the record, never taken over.
-    mended = gated.tandem("gate", "on", "--yes", "--json")
+    mended = gated.tandem("gate", "on", "--json")
     assert (mended.data["project"], mended.data["branches"]) == (gated.project, ["main"])
     assert (mended.status == 0) == bool(changed)
     if not changed:
@@ -236,9 +282,9 @@ def test_a_broker_that_is_away_does_not_keep_anybody_from_switching_off(tmp_path
     with BrokerProcess(folder) as broker:
         gated = gate_on(broker, new_repository(tmp_path / "repository"))
         broker.stop()
-        ended = gated.tandem("gate", "off", "--yes")
-        assert ended.status == 0, ended.stderr
-        assert "broker was not told" in ended.stderr
+        ended = gated.person("gate", "off")
+        assert ended.ok, ended.stdout
+        assert "broker was not told" in ended.stdout
         gated.stage(DIGITS)
         gated.git("commit", "-m", "x")
         broker.start()

@@ -178,7 +178,7 @@ def test_p7_a_hook_waits_only_a_moment_for_a_broker_that_does_not_come(
     here: Gated, own: BrokerProcess, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     own.stop()
-    monkeypatch.setattr(starting, "WAIT_SECONDS", 1)
+    monkeypatch.setattr(ask, "PATIENCE_SECONDS", 1)
     monkeypatch.setattr(starting, "_TELL_SECONDS", 0)
     monkeypatch.setenv("TANDEM_PORT", "0")
     gate = state.find_enabled(str(here.root))
@@ -194,7 +194,7 @@ def test_p7_a_hook_waits_only_a_moment_for_a_broker_that_does_not_come(
         os.close(lock)
     # What was started takes its place now.
     with ask.GateClient(gate, starts=True) as asker:
-        monkeypatch.setattr(starting, "WAIT_SECONDS", PATIENCE_SECONDS)
+        monkeypatch.setattr(ask, "PATIENCE_SECONDS", PATIENCE_SECONDS)
         assert asker.check_gate([])["allowed"] is True
 
 

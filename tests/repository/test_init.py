@@ -56,7 +56,7 @@ def test_merges_into_whatever_is_there_and_restores_it_to_the_byte(desk: Desk) -
     again = desk.for_all("--gate")
     assert (again.status, "No file had to be changed" in again.stdout) == (0, True)
     assert (desk.all(), desk.times()) == (there, times)
-    assert desk.run("uninit", "--yes").status == 0
+    desk.person("uninit", "--yes")
     assert desk.all() == before
 
 
@@ -101,7 +101,7 @@ def test_what_a_person_and_the_clients_write_meanwhile_stays(desk: Desk) -> None
     config.write_bytes(config.read_bytes() + b'\n[projects."/x"]\ntrust_level = "trusted"\n')
     notes.write_bytes(b"# Ours\n\n" + notes.read_bytes() + b"\nMore.\n")
     (desk.root / ".gemini/own.md").write_bytes(b"own")
-    assert desk.run("uninit", "--yes").status == 0
+    desk.person("uninit", "--yes")
     left = {
         name: content for name, content in desk.all().items() if name.startswith("repository/.") or "AGENTS" in name
     }
@@ -213,7 +213,10 @@ def test_with_the_gate_commits_are_refused_until_uninit_and_no_agent_undoes_it(d
     assert commit(desk).returncode != 0
     assert desk.init("--client", "claude").status == 0
     assert "PreToolUse" in (desk.root / ".claude/settings.json").read_text("utf-8")
-    assert "gate     off" in desk.run("uninit", "--yes").stdout
+    unasked = desk.run("uninit", "--yes")
+    assert (unasked.status, "at a terminal" in unasked.stderr) == (1, True)
+    assert commit(desk).returncode != 0
+    assert "gate     off" in desk.person("uninit", "--yes")
     assert commit(desk).returncode == 0
 
 
@@ -250,7 +253,7 @@ def test_what_a_killed_init_left_is_cleaned_by_the_next_command(desk: Desk, file
     if again:
         assert "gate     on" in desk.run(*arguments).stdout
         assert not [name for name in desk.all() if name.endswith((".new", ".lock"))]
-    desk.run("uninit", "--yes")
+    desk.person("uninit", "--yes")
     assert desk.all() == before
     assert desk.name not in desk.projects()
 
@@ -258,8 +261,8 @@ def test_what_a_killed_init_left_is_cleaned_by_the_next_command(desk: Desk, file
 def test_what_uninit_could_not_tell_the_broker_it_tells_it_the_next_time(desk: Desk) -> None:
     before = desk.all()
     assert desk.init("--client", "claude", "--gate", "--broker", desk.inside.url).status == 0
-    away = desk.run("uninit", "--yes", TANDEM_BROKER="http://127.0.0.1:9")
-    assert "run 'tandem uninit' again" in away.stderr
+    away = desk.person("uninit", "--yes", TANDEM_BROKER="http://127.0.0.1:9")
+    assert "run 'tandem uninit' again" in " ".join(away.split())
     assert desk.run("uninit", "--yes").status == 0
     assert desk.all() == before
     assert desk.name not in desk.projects()
@@ -273,4 +276,4 @@ def test_a_gate_that_was_on_before_stays_on(desk: Desk) -> None:
     assert desk.name in desk.projects()
     (desk.root / "a.txt").write_text("new\n", "utf-8")
     assert commit(desk).returncode != 0
-    assert desk.run("gate", "off", "--yes").status == 0
+    desk.person("gate", "off")

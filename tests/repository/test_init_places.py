@@ -142,7 +142,7 @@ def test_folders_that_a_variable_moves_are_found(desk: Desk, tmp_path: Path) -> 
     assert b"tandem hook agent" in (tmp_path / "codex" / "hooks.json").read_bytes()
     assert (tmp_path / "codex" / "skills" / "tandem-review" / "SKILL.md").is_file()
     # Also when the variable is no longer set.
-    assert desk.run("uninit", "--yes").status == 0
+    desk.person("uninit", "--yes")
     assert [path.name for path in (tmp_path / "codex").rglob("*")] == ["hooks.json"]
     assert (tmp_path / "codex" / "hooks.json").read_bytes() == b'{"hooks": {}}'
 

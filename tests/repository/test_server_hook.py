@@ -143,7 +143,8 @@ def test_a_former_hook_is_called_first_and_comes_back_to_the_byte(gated: Gated, 
         # A hook that another tool writes over it is dead, and is found and repaired by the same command.
         former.chmod(0o644)
     assert hooked(gated, server, "--remove", "--yes", CLAUDECODE="1") == 1
-    assert hooked(gated, server, "--remove", "--yes") == 0
+    assert hooked(gated, server, "--remove", "--yes") == 1
+    assert gated.person("gate", "server-hook", str(server), "--remove").ok
     after = contents(server)
     assert {name: after[name] for name in before} == before
     assert former.readlink() == Path("../held.sh")

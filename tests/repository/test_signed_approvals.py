@@ -52,8 +52,8 @@ class Colleagues:
 
     def trust_ann(self) -> None:
         """Make her a signer, as Ben does."""
-        ended = self.ben.tandem("gate", "on", "--signer", f"ann={self.key}", "--yes")
-        assert ended.status == 0, ended.stderr
+        ended = self.ben.person("gate", "on", "--signer", f"ann={self.key}")
+        assert ended.ok, ended.stdout
 
 
 @pytest.fixture
@@ -85,11 +85,11 @@ def test_p2_what_a_colleagues_broker_signed_is_pulled_once_a_person_has_made_the
     found = colleagues.audit("main..origin/main")
     assert (found["verdict"], found["approved"]) == ("unapproved", False)
     assert "tandem gate on --signer NAME=KEY" in found["paths"][0]["reason"]
-    wrong = ben.tandem("gate", "on", "--signer", "ann", "--yes")
+    wrong = ben.tandem("gate", "on", "--signer", "ann")
     assert (wrong.status, "is not NAME=KEY" in wrong.stderr) == (1, True)
-    agent = ben.tandem("gate", "on", "--signer", f"ann={colleagues.key}", "--yes", CLAUDECODE="1")
+    agent = ben.tandem("gate", "on", "--signer", f"ann={colleagues.key}", CLAUDECODE="1")
     assert agent.status == 1
-    assert f"the broker of ann signs with {colleagues.key}" in agent.stderr
+    assert f"what is signed by ann={colleagues.key} would pass" in agent.stderr
     colleagues.trust_ann()
     ben.git("pull", "--ff-only")
     found = colleagues.audit()

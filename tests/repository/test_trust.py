@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from tandem.hooks import planning, trust
 from tests.commandline import Ended, Inside, git, repository
 from tests.repository.terminal import at_a_terminal, without_agents
+from tests.repository.terminals import Terminal
 
 NOT_WINDOWS = pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
 LOOSE = {"mode": "yolo", "tandem_enabled": True, "execution_mode": "optimistic"}
@@ -162,12 +164,68 @@ def test_an_agent_at_a_terminal_is_refused_too(shop: Shop) -> None:
 
 
 @NOT_WINDOWS
-def test_with_yes_nothing_is_asked_but_the_content_is_shown(shop: Shop) -> None:
+def test_yes_does_not_answer_for_the_person(shop: Shop) -> None:
     shop.settings("page_limit = 1000")
-    status, shown = shop.at_terminal("trust", "--yes", typed="")
-    assert status == 0
+    status, shown = shop.at_terminal("trust", "--yes", typed="no\n")
+    assert status == 1
     assert "page_limit = 1000" in shown
-    assert shop.shown()["settings"]["page_limit"]["value"] == 1000
+    assert not (shop.config_dir / trust.STORE).exists()
+
+
+COLUMNS, LINES = 80, 24
+"""Of a terminal that does not say how many it has."""
+
+
+def checks(shop: Shop, count: int, comments: int) -> list[str]:
+    """A file of checks between comments; the last word of each command."""
+    words = [f"command-number-{number}" for number in range(count)]
+    text = [f"[[check]]\nname = 'c{at}'\ncommand = ['make', '{word}']\n" for at, word in enumerate(words)]
+    comment = "# " + "This check is harmless, and the next one, too. " * 3 + "\n"
+    path = shop.settings("")
+    path.unlink()
+    path.with_name("checks.toml").write_text((comment * comments).join(["", *text, ""]), "utf-8")
+    return words
+
+
+@NOT_WINDOWS
+@pytest.mark.parametrize(("count", "comments"), [(3, 0), (12, 0), (12, 30), (30, 3)])
+def test_all_that_would_run_is_on_the_screen_with_the_question_however_long_the_file(
+    shop: Shop, count: int, comments: int
+) -> None:
+    words = checks(shop, count, comments)
+    status, shown = shop.at_terminal("trust")
+    assert status == 0
+    screen = shown[: shown.index("Trust exactly this? Type yes: ")].split("\n")
+    assert len(screen) < LINES
+    assert all(len(line) < COLUMNS for line in screen)
+    # What scrolled away would not count; a word may go on in the next row.
+    assert [word for word in words if word not in "".join(screen)] == []
+
+
+@NOT_WINDOWS
+def test_what_is_too_much_for_one_screen_is_asked_in_parts_and_no_to_any_trusts_nothing(shop: Shop) -> None:
+    words = checks(shop, 50, 3)
+    seen = ""
+    for answers in (["no"], ["yes", "no"], ["yes"] * 3):
+        with Terminal(("trust",), shop.root, without_agents()) as terminal:
+            for answer in answers:
+                part = terminal.read_until("Type yes: ").split("\n")
+                assert len(part) <= LINES
+                seen += "\n".join(part)
+                terminal.type(answer)
+            assert terminal.wait() == int("no" in answers)
+        assert (shop.config_dir / trust.STORE).exists() == ("no" not in answers)
+    assert [word for word in words if word not in re.findall(r"[\w-]+", seen)] == []
+
+
+@NOT_WINDOWS
+def test_a_long_file_of_settings_is_shown_by_what_it_sets(shop: Shop) -> None:
+    shop.settings("#\n" * 200 + "page_limit = 1000\n" + "#\n" * 200 + "[reviewer_pool]\nmax_pool_size = 3\n")
+    status, shown = shop.at_terminal("trust")
+    assert status == 0
+    last = shown[: shown.index("Type yes: ")].split("\n")[-LINES:]
+    assert "    page_limit = 1000" in last
+    assert "    reviewer_pool.max_pool_size = 3" in last
 
 
 @NOT_WINDOWS

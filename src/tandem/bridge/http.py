@@ -20,13 +20,14 @@ from __future__ import annotations
 import _socket
 import _thread
 import io
+import time
 
 from tandem.bridge.credentials import REFUSED_STATUS
 from tandem.bridge.credentials import headers as bearing
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from tandem.bridge.credentials import Credentials
@@ -185,13 +186,15 @@ class Exchange:
 class _Incoming(io.RawIOBase):
     """What a socket receives, as a file: `_socket.socket` has none."""
 
-    def __init__(self, connected: _socket.socket) -> None:
+    def __init__(self, connected: _socket.socket, left: Callable[[], float]) -> None:
         self._socket = connected
+        self._left = left
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
+        self._socket.settimeout(self._left())
         return self._socket.recv_into(buffer)
 
 
@@ -200,11 +203,10 @@ class _Connection:
 
     __slots__ = ("reader", "socket", "target")
 
-    def __init__(self, target: Target, silence_seconds: float) -> None:
+    def __init__(self, target: Target, connect_seconds: float, left: Callable[[], float]) -> None:
         self.target = target
-        self.socket = _connected(target)
-        self.socket.settimeout(silence_seconds)
-        self.reader = io.BufferedReader(_Incoming(self.socket))
+        self.socket = _connected(target, connect_seconds)
+        self.reader = io.BufferedReader(_Incoming(self.socket, left))
 
     def is_quiet(self) -> bool:
         """Whether an idle connection says nothing, as it must: what it says can only be its end."""
@@ -321,6 +323,9 @@ class HttpClient:
         credentials: The token that goes with each; null for requests that need none.
         owner_dirs: The data folders with one of whose secrets the other side has to prove first that it is this user's
             broker; none for one that need not.
+
+    Attributes:
+        deadline: When every wait ends, by the monotonic clock, whatever arrives; null for never.
     """
 
     def __init__(
@@ -337,6 +342,7 @@ class HttpClient:
         self._credentials = credentials
         self._lock = _thread.allocate_lock()
         self._idle: list[_Connection] = []
+        self.deadline: float | None = None
 
     @property
     def url(self) -> str:
@@ -376,7 +382,9 @@ class HttpClient:
             ValueError: A header's value has a line end.
         """
         exchange = exchange or Exchange()
-        patience = PATIENCE_SECONDS
+        patience = (
+            PATIENCE_SECONDS if self.deadline is None else min(PATIENCE_SECONDS, self.deadline - time.monotonic())
+        )
         while True:
             answer = self._admitted(method, path, body, headers, exchange)
             seconds = answer.retry_after_seconds
@@ -437,7 +445,8 @@ class HttpClient:
         try:
             connection = self._take_idle(target)
             is_new = connection is None
-            connection = connection or _Connection(target, self._silence_seconds)
+            connection = connection or _Connection(target, self._left(CONNECT_SECONDS), self._left)
+            connection.socket.settimeout(self._left())
             exchange.hold(connection.socket)
             # Of several, those on other machines have TLS and the token to say who is who.
             if is_new and self._owner_dirs and (target.is_local or len(self.targets) == 1):
@@ -451,6 +460,18 @@ class HttpClient:
                 raise
             raise exchange.blame(NotSent, error) from error
         return connection
+
+    def _left(self, most_seconds: float | None = None) -> float:
+        """How long the next step may take: by default as long as the other side may be silent.
+
+        Raises:
+            TimeoutError: The deadline has passed.
+        """
+        seconds = self._silence_seconds if most_seconds is None else most_seconds
+        left = seconds if self.deadline is None else min(seconds, self.deadline - time.monotonic())
+        if left <= 0:
+            raise TimeoutError("timed out")
+        return left
 
     def _need_proof(self, connection: _Connection, owner_dirs: Sequence[str]) -> None:
         """Have the other side prove that it is this user's broker: nothing else is sent before.
@@ -532,11 +553,11 @@ def _within_limit(size: int) -> int:
     return size
 
 
-def _connected(target: Target) -> _socket.socket:
+def _connected(target: Target, seconds: float) -> _socket.socket:
     """A connection to a broker."""
     if target.host == _HERE and not target.secure:
         made = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-        made.settimeout(CONNECT_SECONDS)
+        made.settimeout(seconds)
         try:
             made.connect((target.host, target.port))
         except OSError:
@@ -545,7 +566,7 @@ def _connected(target: Target) -> _socket.socket:
     else:
         import socket  # only elsewhere are there names to look up
 
-        made = socket.create_connection((target.host, target.port), CONNECT_SECONDS)
+        made = socket.create_connection((target.host, target.port), seconds)
         if target.secure:
             from tandem.bridge import tls  # as above
 

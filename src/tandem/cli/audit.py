@@ -38,7 +38,7 @@ from tandem.hooks.git import HEADS
 from tandem.hooks.ranges import CommitResult, Judgement, RangeChecker
 from tandem.hooks.state import GateFile
 from tandem.settings.config import Settings, load_settings, masked
-from tandem.setup import gate_switch
+from tandem.setup import gate_status
 
 if TYPE_CHECKING:
     from tandem.audit.audit import AuditReport
@@ -109,7 +109,8 @@ async def commits(
     async with _client(options, asked.gate) as client, progress("judging"):
         project = await need_project(client, options, asked.gate)
         accepted = await _accepted(client, project)
-        differences = await gate_switch.differences(client.data, asked.gate) if _is_on(asked.gate) else []
+        differences = await gate_status.differences(client.data, asked.gate) if _is_on(asked.gate) else []
+        differences += await asyncio.to_thread(_replaced, asked)
         check = _asking(client, project, asyncio.get_running_loop())
         judgement, left_out = await asyncio.to_thread(_judgement, asked, accepted, check)
     for one in differences:
@@ -117,6 +118,12 @@ async def commits(
     facts = {**_data(project, asked, judgement), "left_out": left_out, "differences": differences}
     tell(facts, _table(asked, judgement, left_out), as_json=options.as_json)
     return Exit.DONE if judgement.passes and not differences else Exit.REFUSED
+
+
+def _replaced(asked: AuditRequest) -> list[str]:
+    """What git shows in place of what was judged, here and on the base branches, with what to do."""
+    bases = [] if asked.gate is None else [*git.Bases(asked.gate, ()).tips.values()]
+    return [f"{what} What to do: {fix}" for what, fix in git.replaced(asked.place, [asked.new, *bases]).items()]
 
 
 def _is_on(gate: GateFile | None) -> TypeGuard[GateFile]:

@@ -7,14 +7,16 @@ import re
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tandem.bridge.location import BrokerLocation, find_data_dir, locate
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import ConnectionOptions, find_project
-from tandem.cli.persons import need_person, refuse_agents
+from tandem.cli.persons import YesOption, decided, refuse_agents
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
 from tandem.errors import Forbidden, InvalidInput
@@ -22,7 +24,8 @@ from tandem.gate.contract import SIGNER
 from tandem.hooks import ask, git, override, person, state
 from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks
-from tandem.setup.gate_switch import GateOptions, GateStatus, gate_status
+from tandem.setup.gate_status import GateStatus, gate_status
+from tandem.setup.gate_switch import GateOptions
 from tandem.setup.registration import Call
 
 _SHORT = 10
@@ -53,7 +56,6 @@ NoSignerOption = Annotated[
     list[str] | None, typer.Option("--no-signer", metavar="NAME", help="Count this colleague's signatures no longer.")
 ]
 ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the log.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask; refused where an agent runs the command.")]
 
 
 @command()
@@ -94,7 +96,7 @@ async def on(  # noqa: PLR0913 - its options
     signer: SignerOption = None,
     no_signer: NoSignerOption = None,
     reason: ReasonOption = None,
-    yes: YesOption = False,
+    yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
     """Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks."""
@@ -104,15 +106,16 @@ async def on(  # noqa: PLR0913 - its options
     accepted = tuple(accept or ())
     wish = GateOptions(options.project, options.broker, branches, accepted, reason, strict, sign, signers, removed)
     here = gate_switch.place_at(Path.cwd())
-    looser = gate_switch.loosened(here, wish)
-    async with options.client() as client:
+    async with options.client(_chosen(options, gate_switch.switch(here))) as client:
         if options.project is not None:
             await find_project(client, options)
-        if looser:
-            need_person(f"This makes the gate let more through: {'; '.join(looser)}.", yes=yes)
-        async with progress("switching the gate on"):
-            gate = await gate_switch.switch_on(client.data, here, wish)
-            found = await gate_status(client.data, here)
+
+        async def attempt(agreed: Sequence[str]) -> tuple[GateFile, GateStatus]:
+            async with progress("switching the gate on"):
+                gate = await gate_switch.switch_on(client.data, here, wish, agreed)
+                return gate, await gate_status(client.data, here)
+
+        gate, found = await decided(attempt)
     say("Agents can submit a change with: tandem submit --staged --wait -m 'what it is for'")
     return _present(
         found, as_json=options.as_json, told=f"The gate of {gate.project} is on for {', '.join(gate.branches)}."
@@ -123,7 +126,7 @@ async def on(  # noqa: PLR0913 - its options
 async def off(
     *,
     reason: ReasonOption = None,
-    yes: YesOption = False,
+    yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
     """Switch the gate off and restore the former hooks, to the byte. Asks at the terminal."""
@@ -140,8 +143,7 @@ async def off(
             say(f"{here.gate_file} is missing; the hooks are taken away all the same.")
         if gate is None:
             return tell({"enabled": False, "remarks": []}, plain("The gate is not on here."), as_json=options.as_json)
-        need_person(f"Switch the gate of {gate.project} off? Whatever is committed then is not reviewed.", yes=yes)
-        remarks = await gate_switch.switch_off(call, gate, reason)
+        remarks = await decided(partial(gate_switch.switch_off, call, gate, reason))
     for remark in remarks:
         say(remark)
     facts = {"enabled": False, "project": gate.project, "remarks": remarks}
@@ -159,6 +161,12 @@ async def status(
     async with _calling(options, gate) as call:
         found = await gate_status(call, here)
     return _present(found, as_json=options.as_json)
+
+
+def _chosen(options: ConnectionOptions, gate: GateFile | None) -> BrokerLocation | None:
+    """The broker on the data folder that the person has by now, where no gate that is on names one; else null."""
+    is_own = options.broker is None and gate is not None and gate.enabled and gate.broker is None
+    return locate(None, None, find_data_dir()) if is_own else None
 
 
 def _signers(stated: Sequence[str]) -> tuple[str, ...]:
@@ -182,7 +190,7 @@ async def _calling(options: ConnectionOptions, gate: GateFile | None) -> AsyncGe
 def _present(found: GateStatus, *, as_json: bool, told: str | None = None) -> Exit:
     lines = [told] if told else []
     tell(asdict(found), NoWrap(*map(plain, [*lines, *_lines(found)])), as_json=as_json)
-    return Exit.REFUSED if found.problems or found.refused else Exit.DONE
+    return Exit.REFUSED if found.problems or found.refused or found.replaced else Exit.DONE
 
 
 def _lines(found: GateStatus) -> list[str]:
@@ -209,4 +217,5 @@ def _lines(found: GateStatus) -> list[str]:
     if found.pending:
         lines.append(f"waiting     {found.pending} records for the broker")
     lines += [f"refused     {one}" for one in found.refused]
+    lines += [f"replaced    {what} What to do: {fix}" for what, fix in found.replaced.items()]
     return [*lines, *(f"problem     {problem}" for problem in found.problems)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,7 +16,7 @@ from rich.text import Text
 from tandem.bridge.location import VARIABLE
 from tandem.cli import identity
 from tandem.cli.commands import EnvelopeOption, add, command
-from tandem.cli.persons import confirm, refuse_agents
+from tandem.cli.persons import confirm, decided, refuse_agents
 from tandem.cli.terminal import Exit, NoWrap, progress, say, show, show_data
 from tandem.client import TandemClient
 from tandem.core.visible import visible
@@ -282,8 +283,13 @@ async def uninit(*, dry_run: DryRunOption = False, yes: YesOption = False, as_js
         refuse_agents(report.question())
     if not yes:
         _ask(report.question())
-    async with TandemClient() as client, progress("taking back"):
-        report.done = await take_back(client.data, plan)
+    async with TandemClient() as client:
+
+        async def attempt(agreed: Sequence[str]) -> Done:
+            async with progress("taking back"):
+                return await take_back(client.data, plan, agreed)
+
+        report.done = await decided(attempt)
     return show_report(report, as_json=as_json)
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import orjson
+import typer
 
 from tandem.bridge.project import top_level
 from tandem.cli.terminal import indented
 from tandem.client import TandemClient
 from tandem.errors import Forbidden, SelfApproval
 from tandem.hooks import person
+
+Answer = TypeVar("Answer")
+
+YesOption = Annotated[bool, typer.Option("--yes", hidden=True)]
+"""Answers nothing: all that these commands ask loosens a gate. Scripts of earlier versions may have it."""
 
 REVIEWING = frozenset({"claim_review", "submit_verdict"})
 
@@ -51,15 +58,42 @@ def confirm(question: str, *, unasked: Exception) -> None:
         raise Forbidden("Nothing was changed.", needed="person")
 
 
-def need_person(question: str, *, yes: bool) -> None:
-    """Go on only if a person wants it: they say so at the terminal, or said `--yes` and are no agent.
+def need_decision(project: str, reasons: Sequence[str]) -> None:
+    """Go on only if a person at the terminal decides to have a gate let more through.
+
+    Args:
+        project: Whose gate it is; they type its name.
+        reasons: What it would let through, a phrase each.
 
     Raises:
-        Forbidden: An agent runs the command, they said no, or nobody can be asked.
+        Forbidden: An agent runs the command, there is no terminal, or they typed something else.
     """
-    refuse_agents(question)
-    if not yes:
-        confirm(question, unasked=Forbidden(f"{question} Run it at a terminal, or with --yes.", needed="person"))
+    said = f"This lets more through the gate of {project}:"
+    question = f"Type the project's name ({project}) if that is meant: "
+    trouble = person.refused([said, *(f"  {reason}" for reason in reasons), question], project)
+    if trouble is not None:
+        raise Forbidden(f"{said} {'; '.join(reasons)}. {trouble}", needed="person", loosens=list(reasons))
+
+
+async def decided(attempt: Callable[[Sequence[str]], Awaitable[Answer]]) -> Answer:
+    """Do what may loosen a gate; what it would let through is first put to the person at the terminal.
+
+    Args:
+        attempt: Does it, given what they have agreed to. What else would loosen, it raises as `Forbidden`.
+
+    Raises:
+        Forbidden: As `need_decision`.
+    """
+    agreed: list[str] = []
+    while True:
+        try:
+            return await attempt(agreed)
+        except Forbidden as error:
+            reasons = [one for one in error.details.get("loosens", ()) if one not in agreed]
+            if not reasons:
+                raise
+            need_decision(error.details["project"], reasons)
+            agreed += reasons
 
 
 def _here() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -12,11 +13,12 @@ from tandem.cli.calls import given, present
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_project
 from tandem.cli.connection_options import ConnectionOptions
-from tandem.cli.gate_switch import YesOption
-from tandem.cli.persons import need_person
+from tandem.cli.persons import YesOption, decided
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
+from tandem.client import TandemClient
 from tandem.client.table import OPERATIONS
+from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import gate_switch, registration
 from tandem.setup.gate_switch import GateOptions
 
@@ -51,13 +53,14 @@ async def add_project(
             envelope = await client.call("register_project", given(name=name, mirror=mirror))
         return present(envelope, OPERATIONS["register_project"].answer, as_json=options.as_json)
     root = path.expanduser().resolve()
-    async with options.client() as client, progress("project add"):
+    async with options.client() as client:
         moved = await registration.moved_project(client.data, root, name)
         if moved is not None:
             wish = GateOptions(moved, options.broker, reason="tandem project add")
-            await gate_switch.move(client.data, gate_switch.place_at(root), wish)
+            await _move(client, gate_switch.place_at(root), wish)
         arguments = given(root=str(root), name=moved or name or None)
-        envelope = await client.call("register_project", arguments)
+        async with progress("project add"):
+            envelope = await client.call("register_project", arguments)
     if orjson.loads(envelope)["ok"]:
         registration.remember(orjson.loads(envelope)["data"])
     if moved is not None:
@@ -75,22 +78,26 @@ async def move(
     ] = None,
     path: FolderArgument = Path(),
     *,
-    yes: YesOption = False,
+    yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
     """Keep a project whose repository was moved: the broker learns its new folder, gate and hooks follow."""
     place = gate_switch.place_at(path.expanduser().resolve())
-    async with options.client() as client, progress("project move"):
+    async with options.client() as client:
         project = name or await registration.require_moved(client.data, place)
         wish = GateOptions(project=project, broker=options.broker, reason="tandem project move")
-        looser = gate_switch.loosened(place, wish)
-    if looser:
-        need_person(f"This makes the gate let more through: {'; '.join(looser)}.", yes=yes)
-    async with options.client() as client, progress("project move"):
-        gate = await gate_switch.move(client.data, place, wish)
+        gate = await _move(client, place, wish)
     root = str(registration.main_worktree(place))
     lines = [f"The project {project} is at {root}."]
     if gate is not None:
         lines.append(f"Its gate is on there for {', '.join(gate.branches)}; git starts its hooks.")
     facts = {"project": project, "root": root, "gate": gate is not None}
     return tell(facts, NoWrap(*map(plain, lines)), as_json=options.as_json)
+
+
+async def _move(client: TandemClient, place: HookRepository, wish: GateOptions) -> GateFile | None:
+    async def attempt(agreed: Sequence[str]) -> GateFile | None:
+        async with progress("project move"):
+            return await gate_switch.move(client.data, place, wish, agreed)
+
+    return await decided(attempt)

@@ -9,7 +9,7 @@ import typer
 
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import ConnectionOptions, ensure_known
-from tandem.cli.persons import need_person
+from tandem.cli.persons import YesOption, need_decision
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
 from tandem.errors import InvalidInput
@@ -25,14 +25,15 @@ async def server_hook(
     ] = Path(),
     *,
     remove: Annotated[bool, typer.Option("--remove", help="Take the hook away, and put back what was there.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; refused where an agent runs the command.")] = False,
+    yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
     """Have a bare repository refuse unapproved pushes to base branches. Running it again repairs the hook."""
     place = server_setup.place_at(path.absolute())
     before = gate_switch.switch(place)
     if remove:
-        need_person("Remove the hook? Anybody can then push here what is not approved.", yes=yes)
+        known = before.project if before is not None else place.git_dir
+        need_decision(known, ["anybody could push here what is not approved"])
         remarks = server_setup.remove(place)
         for remark in remarks:
             say(remark)
@@ -49,7 +50,7 @@ async def server_hook(
     async with connection.client() as client:
         await ensure_known(client, project, may_be_new=False)
         if looser:
-            need_person(f"This changes whom the hook that is there asks: {'; '.join(looser)}.", yes=yes)
+            need_decision(project, looser)
         async with progress("installing the hook"):
             gate = await server_setup.install(client.data, place, project, options.broker)
     chained = gate.hooks["chained"]

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.cells import chop_cells
 from rich.table import Table
 from rich.text import Text
 
 from tandem.bridge.project import top_level
 from tandem.cli.commands import CommandGroup, EnvelopeOption, add, command
+from tandem.cli.persons import YesOption
 from tandem.cli.terminal import say, show, show_data
 from tandem.core.visible import visible, visible_line
 from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
 from tandem.hooks import person
-from tandem.hooks.trust import UNCONFINED, Trusted, is_planning
+from tandem.hooks.trust import CHECKS_FILE, UNCONFINED, Trusted, is_planning
 from tandem.settings.config import LoadedSettings, load_settings, user_file
 from tandem.settings.view import described, of_planning
 from tandem.settings.workflows import BUILT_IN, load
@@ -113,7 +116,7 @@ def trust_files(
     *,
     list_: Annotated[bool, typer.Option("--list", help="Show what is trusted, in every project.")] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the trust.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Show it and do not ask; still only at a terminal.")] = False,
+    yes: YesOption = False,  # noqa: ARG001 - see there
     as_json: EnvelopeOption = False,
 ) -> None:
     """Allow this project's settings to loosen, and its checks to run.
@@ -130,10 +133,10 @@ def trust_files(
     elif revoke:
         _revoke(project, files or (), as_json=as_json)
     else:
-        _trust(project, files or (), yes=yes, as_json=as_json)
+        _trust(project, files or (), as_json=as_json)
 
 
-def _trust(project: Project, files: Sequence[Path], *, yes: bool, as_json: bool) -> None:
+def _trust(project: Project, files: Sequence[Path], *, as_json: bool) -> None:
     found = project.candidates(files)
     if not found:
         raise NotFound(
@@ -144,7 +147,7 @@ def _trust(project: Project, files: Sequence[Path], *, yes: bool, as_json: bool)
     unrecorded = trust.unrecorded(project.root, found)
     fresh = [one for one in found if not one.is_trusted or one in unrecorded]
     if fresh:
-        ask_for(fresh, yes=yes)
+        ask_for(fresh)
         trust.add(project.config_dir, fresh)
     if as_json:
         facts = [{**one.facts(), "trusted": True} for one in found]
@@ -154,8 +157,8 @@ def _trust(project: Project, files: Sequence[Path], *, yes: bool, as_json: bool)
         say(f"trusted{'' if one in fresh else ' already'}: {one.file} in {project.root} (sha256 {one.sha256})")
 
 
-def ask_for(candidates: Sequence[TrustCandidate], *, yes: bool = False) -> None:
-    """Show a person what would be trusted, exactly, and have them agree.
+def ask_for(candidates: Sequence[TrustCandidate]) -> None:
+    """Show a person what would be trusted, exactly, and have them agree: all that has an effect beside a question.
 
     Raises:
         Forbidden: An agent runs this, nobody is at a terminal, or the person does not agree.
@@ -168,29 +171,47 @@ def ask_for(candidates: Sequence[TrustCandidate], *, yes: bool = False) -> None:
             f"person to run 'tandem trust {names}' in a terminal of their own.",
             variable=mark,
         )
-    shown = "".join(map(_described, candidates))
-    answer = _agreed(shown) if yes else person.ask(f"{shown}\nTrust exactly this? Type yes: ")
-    if answer is None:
-        raise Forbidden(
-            f"Trusting takes a person at a terminal, and there is none. Run 'tandem trust {names}' in a terminal."
-        )
-    if answer.lower() != "yes":
-        raise Forbidden("Nothing was trusted, for the answer was not 'yes'. What stands there may still only tighten.")
+    # Comments must not carry what would run out of sight of the question: all on one screen, if it can be.
+    forms = (_described, _shortened, partial(_shortened, joint="  |  "))
+    found = [_screens(line for one in candidates for line in form(one)) for form in forms]
+    screens = next((one for one in found if len(one) == 1), found[1])
+    for number, lines in enumerate(screens, 1):
+        question = "Trust exactly this?" if number == len(screens) else f"Part {number} of {len(screens)}: go on?"
+        answer = person.ask("\n".join([*lines, f"{question} Type yes: "]))
+        if answer is None:
+            raise Forbidden(
+                f"Trusting takes a person at a terminal, and there is none. Run 'tandem trust {names}' in a terminal."
+            )
+        if answer.lower() != "yes":
+            raise Forbidden(
+                "Nothing was trusted, for the answer was not 'yes'. What stands there may still only tighten."
+            )
 
 
-def _agreed(shown: str) -> str | None:
-    if not person.is_at_terminal():
-        return None
-    say(shown)
-    return "yes"
+def _screens(lines: Iterable[str]) -> list[list[str]]:
+    """Lines as they are shown at the terminal, in parts that leave room for a question below each."""
+    columns, height = person.screen()
+    rows = [row for line in lines for row in chop_cells(visible_line(line), columns - 1) or [""]]
+    room = max(height - 3, 1)
+    return [rows[at : at + room] for at in range(0, len(rows), room)]
 
 
-def _described(one: TrustCandidate) -> str:
-    lines = "".join(f"    {visible(line)}\n" for line in one.text.splitlines())
+def _described(one: TrustCandidate) -> list[str]:
+    """All of it."""
     whole = "Tandem's keys of " if is_planning(one.file) else ""
     if one.file == UNCONFINED:
         whole = "without bubblewrap: "
-    return f"\n{whole}{visible_line(str(one.path))}\n  sha256 {one.sha256}\n{lines}"
+    return ["", f"{whole}{one.path}", f"  sha256 {one.sha256}", *(f"    {line}" for line in one.text.splitlines()), ""]
+
+
+def _shortened(one: TrustCandidate, joint: str = "\n") -> list[str]:
+    """All of it that has an effect, with the joint between: of checks what would run, of others what they set."""
+    if one.file == UNCONFINED or is_planning(one.file):
+        effects = one.text.splitlines()
+    else:
+        effects = trust.commands(one.text) if one.file == CHECKS_FILE else trust.values(one.text)
+    said = f"{one.file}, {len(one.text.splitlines())} lines, sha256 {one.sha256[:16]}…, in {one.root}:"
+    return [said, *(f"    {line}" for line in joint.join(effects).split("\n"))]
 
 
 def _revoke(project: Project, files: Sequence[Path], *, as_json: bool) -> None:

@@ -402,7 +402,7 @@ class Operations(ABC):
         since: str | None = None,
         proof: str | None = None,
     ) -> gate_contract.GateState:
-        """Switch a project's gate on or off. What loosens one that is on takes the proof that a person decided it."""
+        """Switch a project's gate on or off. What lets more through takes the proof that a person decided it."""
         return await self._operate("set_gate", locals())
 
     async def get_gate(

@@ -118,7 +118,7 @@ Here = Annotated[
 
 
 class SetGate(WriteRequest):
-    """Switch a project's gate on or off. What loosens one that is on takes the proof that a person decided it."""
+    """Switch a project's gate on or off. What lets more through takes the proof that a person decided it."""
 
     refusals: ClassVar[Refusals] = (Forbidden, NotFound)
 

@@ -20,6 +20,7 @@ _o = tables.overrides.c
 
 
 _get = Statement(select(tables.gates).where(_g.project == bindparam("project")))
+_list_enabled = Statement(select(tables.gates).where(_g.enabled == 1))
 _get_override = Statement(
     select(tables.overrides).where(_o.project == bindparam("project"), _o.id == bindparam("override_id"))
 )
@@ -36,6 +37,11 @@ def find(unit: Unit, project: str) -> Gate | None:
     """The switch of a project, if it was ever touched."""
     row = unit.one_or_none(_get, project=project)
     return Gate(*row) if row else None
+
+
+def list_enabled(unit: Unit) -> list[Gate]:
+    """The gates of all projects that are on."""
+    return [Gate(*row) for row in unit.all(_list_enabled)]
 
 
 def put(unit: Unit, before: Gate | None, after: Gate, proved_by: str | None) -> Gate:

@@ -73,40 +73,49 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
         )
         if before is not None and all(getattr(before, name) == getattr(after, name) for name in _POSITION):
             return _state(project, before)
-        if not _loosens(before, after):
+        reasons = _loosened(unit, before, after)
+        if not reasons:
             return _state(project, gates.put(unit, before, after, None))
         since = None if before is None else isoformat(before.switched_at)
         if proved_by is None or request.since != since:
-            raise _not_proved(request, since)
+            raise _not_proved(request, project, since, reasons)
         return _state(project, gates.put(unit, before, after, proved_by))
 
     return await transact(services, caller, work)
 
 
-def _loosens(before: Gate | None, after: Gate) -> bool:
-    """Whether a gate that is on would let more through; a signer is a person's to add in any case."""
-    if set(names(after.signers)) - set(names(before.signers if before else None)):
-        return True
-    if before is None:
-        return False
-    more = ((before.accepted, after.accepted), (before.trusted, after.trusted), (after.branches, before.branches))
-    return bool(before.enabled) and (
-        not after.enabled or any(set(names(later)) - set(names(earlier)) for earlier, later in more)
-    )
+def _loosened(unit: Unit, before: Gate | None, after: Gate) -> list[str]:
+    """What a change lets more through, in words."""
+    was, becomes = _facts_of(before), _facts_of(after)
+    # A folder is a matter for a person only where it is another gate's, that is on.
+    new = set(becomes["folders"]) - set(was["folders"])
+    others = gates.list_enabled(unit) if new else []
+    becomes["folders"] = [one for other in others if other.project != after.project for one in names(other.folders)]
+    becomes["folders"] = [one for one in becomes["folders"] if one in new]
+    return proof.loosened(was, becomes, is_on=before is not None and bool(before.enabled))
 
 
-def _not_proved(request: SetGate, since: str | None) -> Forbidden:
-    problem = "This lets more through the gate, which takes the proof that a person decided it."
+def _facts_of(gate: Gate | None) -> dict[str, list[str]]:
+    """A gate as the table of what loosens has it."""
+    listed = {name: names(getattr(gate, name, None)) for name in _LISTS}
+    is_on = gate is not None and bool(gate.enabled)
+    return {**listed, "enabled": ["on"] if is_on else [], "folders": listed["folders"] if is_on else []}
+
+
+def _not_proved(request: SetGate, project: str, since: str | None, reasons: Sequence[str]) -> Forbidden:
+    problem = f"This lets more through the gate ({'; '.join(reasons)}), which takes the proof that a person decided it."
     if request.proof is not None:
         problem = (
             "The proof is not for exactly this change of the gate, not by a key of this broker, or the gate was"
             " changed since."
         )
     return Forbidden(
-        f"{problem} The commands make it when a person runs them: tandem gate on, tandem gate off, tandem trust.",
+        f"{problem} The commands ask for it at a person's terminal: tandem gate on, tandem gate off, tandem trust.",
         field="proof",
         needed="person",
         expected=since,
+        project=project,
+        loosens=list(reasons),
     )
 
 

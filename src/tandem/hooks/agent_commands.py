@@ -79,6 +79,9 @@ _LOOKS = frozenset({
 _OVERRIDES = re.compile(r"\$env:TANDEM_OVERRIDE\b|TANDEM_OVERRIDE=")
 _PERSONS = frozenset({"off", "override", "record-override", "set"})
 """What of `tandem gate` is a person's."""
+_LOOSENING = re.compile(r"--(?:accept|branch|broker|data-dir|no-strict|project|remove|signer)(?:=.*)?", re.DOTALL)
+"""What of `tandem gate on` and `server-hook` is a person's as well, and the variables that say whom they ask."""
+_ELSEWHERE = re.compile(r"\bTANDEM_(?:BROKER|CONFIG_DIR|DATA_DIR)\b")
 _CALLS = re.compile(r"\S*/api/v1/(?:override_gate|set_gate)\b\S*")
 _KEYS = frozenset({"person.key", "secret.key"})
 _UNKNOWN_FOLDER = re.compile(r"--git-(?:common-)?dir[)`\"']*[/\\]+tandem\b|GIT_(?:COMMON_)?DIR\}?[/\\]+tandem\b")
@@ -167,7 +170,7 @@ def refusal(client: str, text: str, folder: str) -> list[str] | None:
         GateUnreadable: Whether the gate is on cannot be read.
     """
     for command in _commands(text, folder):
-        reasons = None if command.is_text else _persons(command, folder)
+        reasons = None if command.is_text else _persons(command, text, folder)
         reasons = reasons or _gates_own(command, text)
         for call in _git_calls(command) if reasons is None and "git" in command.names else ():
             reasons = reasons or _passing_hooks_by(call, is_always=client == _WITHOUT_HOOKS and call.name in _HOOKED)
@@ -177,11 +180,12 @@ def refusal(client: str, text: str, folder: str) -> list[str] | None:
     return _own_review(client, text, folder) if _REVIEWS.search(text) else None
 
 
-def _persons(command: _Command, folder: str) -> list[str] | None:
+def _persons(command: _Command, text: str, folder: str) -> list[str] | None:
     """Why a command is a person's; null if it is not.
 
     Args:
         command: The command.
+        text: All that is run.
         folder: Where the agent works.
     """
     names, words = command.names, command.own
@@ -195,6 +199,9 @@ def _persons(command: _Command, folder: str) -> list[str] | None:
     elif "tandem" in names and "gate" in (rest := names[names.index("tandem") + 1 :]) and "--help" not in rest:
         verb = next((word for word in rest[rest.index("gate") + 1 :] if not word.startswith("-")), None)
         said = f"tandem gate {verb}" if verb in _PERSONS else None
+        if verb in {"on", "server-hook"}:
+            loosening = next(filter(_LOOSENING.fullmatch, words), None) or next(iter(_ELSEWHERE.findall(text)), None)
+            said = f"tandem gate {verb} with {loosening}" if loosening else None
     said = said or next(filter(_CALLS.fullmatch, words), None)
     if said is None or (state.find_enabled(command.folder) or state.find_enabled(folder)) is None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 from tandem.bridge.credentials import REFUSED_CODE, Credentials, NoToken
 from tandem.bridge.http import HttpClient, HttpFailure, NotSent, targets
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
     from tandem.bridge.location import BrokerLocation
     from tandem.hooks.state import GateFile
 
-SILENCE_SECONDS = 20.0
-"""How long the broker may be silent. A gate answers in milliseconds; its pings come every 15 s."""
+PATIENCE_SECONDS = 12.0
+"""How long a hook waits for a broker that does not answer, in all: git, and who started it, wait 15 s at most.
+
+A gate answers in milliseconds. After an answer the next one may take as long again.
+"""
 
 AGENT = "git-hook"
 """Who asks, in the log."""
@@ -88,6 +92,7 @@ class GateClient:
         self._is_compared = is_server
         self._is_server = is_server
         self._starts = starts and not is_server
+        self._ends: float | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -105,16 +110,18 @@ class GateClient:
         """
         body = json.dumps({"project": self._gate.project, **arguments}).encode()
         head = {"Content-Type": "application/json", "Accept": "application/json", "Tandem-Agent": self._agent}
+        # What failed before leaves only the rest of it.
+        self._ends = ends = self._ends or time.monotonic() + PATIENCE_SECONDS
         try:
             return self._answer(operation, body, head)
         except Unreachable as missed:
-            if not (self._starts and missed.may_start):
+            if not (self._starts and missed.may_start) or time.monotonic() >= ends:
                 raise
             from tandem.hooks import starting  # almost always it runs
 
             self._starts = False
             config_dir = self._gate.config_dir
-            return starting.answered(missed, config_dir, lambda: self._answer(operation, body, head, anew=True))
+            return starting.answered(missed, config_dir, ends, lambda: self._answer(operation, body, head, anew=True))
 
     def _answer(self, operation: str, body: bytes, head: dict[str, str], *, anew: bool = False) -> dict[str, Any]:
         """The data of one request; `anew` looks first where the broker is by now."""
@@ -122,15 +129,19 @@ class GateClient:
             self._location, self._client = location_of(self._gate, is_server=self._is_server), None
         try:
             self._client = self._client or self._connected()
+            self._client.deadline = self._ends
             answer = self._client.request("POST", f"/api/v1/{operation}", body, head)
             envelope = json.loads(answer.read())
+            self._ends = None
             if envelope["ok"] is True:
                 data: dict[str, Any] = envelope["data"]
                 return data
             error: dict[str, Any] = envelope["error"]
             refused = Refused(error["code"], error["message"], error.get("details", {}))
         except HttpFailure as failure:
-            raise Unreachable(self._location, failure) from failure
+            is_late = self._ends is not None and time.monotonic() >= self._ends
+            hangs = f"It has not answered for {PATIENCE_SECONDS:g} s: if it hangs, end it with 'tandem down' first. "
+            raise Unreachable(self._location, failure, hangs if is_late else "") from failure
         except NoToken as failure:
             raise Refused(REFUSED_CODE, str(failure), {}) from failure
         except (ValueError, KeyError, TypeError) as failure:
@@ -144,7 +155,7 @@ class GateClient:
         try:
             return HttpClient(
                 *targets(found.url),
-                silence_seconds=SILENCE_SECONDS,
+                silence_seconds=PATIENCE_SECONDS,
                 credentials=Credentials(found),
                 owner_dirs=found.owner_dirs,
             )

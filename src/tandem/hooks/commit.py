@@ -8,6 +8,7 @@ from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
 from tandem.hooks import enforcement, git, message
 from tandem.hooks.ask import GateClient, Refused, Unreachable, undecided, wait_for
+from tandem.hooks.state import JUDGED
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -38,9 +39,21 @@ class CommitDecision:
         undecided: The reviews that have all of what is refused, and no verdict yet.
         held: The broker's answer, if everything is approved and only a check keeps it back; else null.
         former: What the trailers of the commit name that is amended; empty if none is.
+        tree: The id of the tree that was judged.
     """
 
-    __slots__ = ("advice", "changes", "former", "held", "passes", "reasons", "review_ids", "signed", "undecided")
+    __slots__ = (
+        "advice",
+        "changes",
+        "former",
+        "held",
+        "passes",
+        "reasons",
+        "review_ids",
+        "signed",
+        "tree",
+        "undecided",
+    )
 
     def __init__(
         self, changes: list[Change], *, passes: bool, review_ids: Sequence[str] = (), signed: str | None = None
@@ -54,6 +67,7 @@ class CommitDecision:
         self.former: list[str] = []
         self.undecided: list[str] = []
         self.held: dict[str, Any] | None = None
+        self.tree = ""
 
 
 def main(gate: GateFile, arguments: Sequence[str]) -> int:
@@ -83,20 +97,54 @@ def _judged(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> int:
     branch = git.branch(place)
     mode = enforcement.enforcement(gate, branch)
     _set_recording(gate, on=mode != enforcement.STRICT)
-    head = git.head(place)
-    ruling = _merge_ruling(gate, asker, head) or _ruling(gate, asker, head, arguments)
+    head, tree = git.head(place), git.written_tree(place)
+    ruling = _merge_ruling(gate, asker, head, tree) or _ruling(gate, asker, head, tree, arguments)
+    ruling.tree = tree
     if not ruling.passes:
         enforcement.loosen(gate, asker, ruling, mode, message.read(file), branch)
     if not ruling.passes:
         return _refuse(gate, arguments, _explained(gate, asker, ruling, file))
+    _remember(place, tree)
     message.mark(place, file, ruling.review_ids, signed=ruling.signed)
     return 0
 
 
-def _ruling(gate: GateFile, asker: GateClient, head: str | None, arguments: Sequence[str]) -> CommitDecision:
+def _remember(place: HookRepository, tree: str) -> None:
+    """Leave what was judged to `reference-transaction`, which the same process of git starts with the commit."""
+    if os.name == "nt":
+        # Its shell has other numbers for processes.
+        return
+    folder = os.path.join(place.folder, JUDGED)
+    os.makedirs(folder, exist_ok=True)
+    for name in filter(str.isdecimal, os.listdir(folder)):
+        try:
+            os.kill(int(name), 0)
+        except ProcessLookupError:
+            os.unlink(os.path.join(folder, name))
+        except PermissionError:
+            continue
+    for process in _git_processes():
+        with open(os.path.join(folder, process), "w", encoding="ascii") as file:
+            file.write(f"{tree}\n")
+
+
+def _git_processes() -> list[str]:
+    """The number of the process of git that makes the commit; where pre-commit has started this, that of its parent."""
+    parent = str(os.getppid())
+    if not os.environ.get("PRE_COMMIT_RUNNING_LEGACY"):
+        return [parent]
+    from subprocess import PIPE, run  # as few do
+
+    try:
+        return [parent, *run(["ps", "-o", "ppid=", "-p", parent], stdout=PIPE, text=True, check=False).stdout.split()]
+    except OSError:
+        return [parent]
+
+
+def _ruling(gate: GateFile, asker: GateClient, head: str | None, tree: str, arguments: Sequence[str]) -> CommitDecision:
     """An ordinary commit: against HEAD, then as the amended HEAD, which looks the same from here."""
     place = gate.place
-    changes = git.staged(place, head or git.empty_tree(place))
+    changes = git.between(place, head or git.empty_tree(place), tree)
     signed = git.signatures(message.values(message.read(arguments[0]), message.SIGNED))
     decision = asker.check_gate(changes, signed, head, sign=gate.sign)
     passes = decision["allowed"] is True
@@ -112,7 +160,7 @@ def _ruling(gate: GateFile, asker: GateClient, head: str | None, arguments: Sequ
     elif passes:
         return ruling
     parent = git.resolve(place, f"{head}^")
-    whole = git.staged(place, parent or git.empty_tree(place))
+    whole = git.between(place, parent or git.empty_tree(place), tree)
     # Nothing at all would be the last commit taken back, which is a change like any other.
     amended = asker.check_gate(whole, signed, parent, sign=gate.sign) if whole else None
     if amended is not None and amended["allowed"] is True:
@@ -134,7 +182,7 @@ def _held(decision: dict[str, Any]) -> dict[str, Any] | None:
     return decision if decision.get("code") is not None else None
 
 
-def _merge_ruling(gate: GateFile, asker: GateClient, head: str | None) -> CommitDecision | None:
+def _merge_ruling(gate: GateFile, asker: GateClient, head: str | None, tree: str) -> CommitDecision | None:
     """A merge that adds nothing of its own to what was approved; null if it is none, or must be judged otherwise."""
     place = gate.place
     try:
@@ -148,20 +196,20 @@ def _merge_ruling(gate: GateFile, asker: GateClient, head: str | None) -> Commit
     from tandem.hooks.ranges import RangeChecker
 
     with git.Merges(place) as merges:
-        if merges.staged(head, merged[0]) != []:
+        if merges.tree(head, merged[0]) != tree:
             return None
     known = git.Bases(gate, asker.get_gate()["accepted"])
     # What a base branch holds was judged when it got there.
     without = [head, *known.never_judged, *known.tips.values()]
     with RangeChecker(place, asker.check_gate) as judge:
         passes = judge.judge(merged[0], old=head, without=without).passes
-    return CommitDecision([], passes=True, signed=_signed_as_a_whole(gate, asker, head)) if passes else None
+    return CommitDecision([], passes=True, signed=_signed_as_a_whole(gate, asker, head, tree)) if passes else None
 
 
-def _signed_as_a_whole(gate: GateFile, asker: GateClient, head: str) -> str | None:
+def _signed_as_a_whole(gate: GateFile, asker: GateClient, head: str, tree: str) -> str | None:
     """The signature for all that a merge brings, so that its commits need none; null if there is none."""
     try:
-        return asker.check_gate(git.staged(gate.place, head), sign=True)["signed"] if gate.sign else None
+        return asker.check_gate(git.between(gate.place, head, tree), sign=True)["signed"] if gate.sign else None
     except Refused:
         # It is too much for one answer, and passes all the same.
         return None
@@ -225,9 +273,10 @@ def _refuse(gate: GateFile, arguments: Sequence[str], reasons: list[str]) -> int
     if why is None:
         say(f"refused: {reasons[0]}", *reasons[1:], override.HINT)
         return _REFUSED
-    base = git.head(place) or git.empty_tree(place)
-    override_id = override.asked(gate, why, reasons, git.staged(place, base), git.branch(place))
+    base, tree = git.head(place) or git.empty_tree(place), git.written_tree(place)
+    override_id = override.asked(gate, why, reasons, git.between(place, base, tree), git.branch(place))
     if override_id is None:
         return _REFUSED
+    _remember(place, tree)
     message.mark(place, arguments[0], [], override_id)
     return 0

@@ -29,7 +29,7 @@ ROLLBACK_NOTE = "rollback.json"
 """In Tandem's folder of the working tree's git folder: a rollback that has not come to its end."""
 
 SUBMIT = "Submit it:   tandem submit --staged --wait -m 'what it is for'"
-_DIFF = ("--cached", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
+_DIFF = ("--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
 _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "--submodule=short", "--ignore-submodules=none")
 _READABLE = ("-c", "core.quotePath=true", "-c")
 _LONGEST_INTENT = 500
@@ -162,7 +162,7 @@ def _request(
         "agent_type": os.environ.get("TANDEM_AGENT") or "git",
         "agent_role": "proposer",
         "base": base,
-        "diff": _diff(gate, base),
+        "diff": _diff(gate, base, ruling.tree),
         **belongs,
         "metadata": {
             "optimistic": True,
@@ -178,9 +178,9 @@ def _request(
     return {**request, "idempotency_key": f"commit-{sha256(key.encode()).hexdigest()}"}
 
 
-def _diff(gate: GateFile, base: str) -> str:
-    """What the index changes, as text; files that are not UTF-8 count as binary, names are quoted."""
-    command = ["diff-index", "-p", *_DIFF, *_PREFIXES, base, "--"]
+def _diff(gate: GateFile, base: str, tree: str) -> str:
+    """What a tree changes, as text; files that are not UTF-8 count as binary, names are quoted."""
+    command = ["diff-tree", "-p", *_DIFF, *_PREFIXES, base, tree, "--"]
     try:
         return git.run(gate.place, command).stdout.decode()
     except UnicodeDecodeError:

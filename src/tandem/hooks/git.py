@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from tandem.errors import Unavailable
+from tandem.errors import TimedOut, Unavailable
 from tandem.git import raw
 from tandem.git.runner import Git, clean_environment, make_git_folder
 from tandem.hooks.state import HookRepository
@@ -34,6 +34,7 @@ _ID_LENGTHS = (40, _SHA256_DIGITS)
 _SYMBOLIC = "ref: "
 _REFTABLE = "refs/heads/.invalid"
 HEADS = "refs/heads/"
+_REPLACES = "refs/replace/"
 
 _REF_FORMAT = "%(objecttype) %(objectname) %(refname)"
 
@@ -169,6 +170,26 @@ def staged(place: HookRepository, base: str) -> list[Change]:
     return changes_in(run(place, ["diff-index", "--cached", *raw.RAW_OPTIONS, base, "--"]).stdout)
 
 
+def written_tree(place: HookRepository) -> str:
+    """The id of the tree that is staged, once and for all: another hook may change the index at any time.
+
+    Raises:
+        TandemError: A path is unmerged.
+        OSError: The index cannot be copied.
+    """
+    index = environment(place).get("GIT_INDEX_FILE") or os.path.join(place.git_dir, "index")
+    # Git would lock the index itself, which whoever started this may have locked.
+    copy = os.path.join(place.git_dir, f"tandem-index-{os.getpid()}")
+    try:
+        if os.path.exists(index):
+            with open(index, "rb") as source, open(copy, "wb") as target:
+                target.write(source.read())
+        return run(place, ["write-tree", "--missing-ok"], extra={"GIT_INDEX_FILE": copy}).text
+    finally:
+        if os.path.exists(copy):
+            os.unlink(copy)
+
+
 def between(place: HookRepository, before: str, after: str) -> list[Change]:
     """What changed from one commit or tree to another.
 
@@ -231,6 +252,63 @@ class Bases:
                 if oid in self.never_judged:
                     break
         return been
+
+
+def replaced(place: HookRepository, tips: Sequence[str]) -> dict[str, str]:
+    """What git shows in place of what some commits hold, by `git replace` or a graft: each with what to do.
+
+    Hooks and audits read the objects themselves, so that a checkout then gives other bytes than they have judged.
+
+    Args:
+        place: The repository.
+        tips: The ids of commits; what can be reached from them counts.
+
+    Raises:
+        TandemError: Git does not answer.
+    """
+    refs = run(place, ["for-each-ref", "--format=%(refname)", _REPLACES]).text.splitlines()
+    found = {
+        f"Git shows something else in place of the {kind} {oid}, which a base branch holds: a checkout gives other"
+        " content than was approved.": f"look at it, then: git replace -d {oid}; 'git status' shows the files that were"
+        " checked out meanwhile"
+        for oid, kind in _kinds(place, (ref.removeprefix(_REPLACES) for ref in refs))
+        if _is_held(place, oid, kind, tips)
+    }
+    grafts = os.path.join(place.common_dir, "info", "grafts")
+    try:
+        with open(grafts, encoding="ascii", errors="replace") as file:
+            grafted = [line.split()[0] for line in file if line.strip() and not line.startswith("#")]
+    except OSError:
+        grafted = []
+    return found | {
+        f"{grafts} gives the commit {oid}, which a base branch holds, other parents than it has.": "look at it, then"
+        " delete its line in that file"
+        for oid, kind in _kinds(place, grafted)
+        if _is_held(place, oid, kind, tips)
+    }
+
+
+def _kinds(place: HookRepository, oids: Iterable[str]) -> list[tuple[str, str]]:
+    """Those of some ids that are there, each with its kind."""
+    asked = "".join(f"{oid}\n" for oid in oids).encode()
+    answers = run(place, ["cat-file", "--batch-check"], stdin=asked).text.splitlines() if asked else ()
+    return [(words[0], words[1]) for words in map(str.split, answers) if words[-1].isdecimal()]
+
+
+def _is_held(place: HookRepository, oid: str, kind: str, tips: Sequence[str]) -> bool:
+    """Whether an object can be reached from one of some commits; so it is where git needs too long to say."""
+    if not tips:
+        return False
+    finding = ["log", "-1", "--root", "-m", "-t", "--format=%H", f"--find-object={oid}", *tips, "--"]
+    try:
+        if kind == "commit":
+            return not run(place, ["rev-list", "--max-count=1", oid, "--not", *tips]).text
+        return bool(run(place, finding).text) or (
+            # The tree of a commit is in no difference.
+            kind == "tree" and oid in run(place, ["log", "--format=%T", *tips, "--"]).text.splitlines()
+        )
+    except TimedOut:
+        return True
 
 
 class Commit:
@@ -380,22 +458,6 @@ class Merges:
         if (ours, theirs) not in self._trees:
             self._trees[ours, theirs] = self._merged(ours, theirs)
         return self._trees[ours, theirs]
-
-    def staged(self, ours: str, theirs: str) -> list[Change] | None:
-        """What the index has against the merge of two commits; null if git alone cannot merge them.
-
-        Raises:
-            TandemError: Git does not answer, or a path is unmerged.
-        """
-        made = self.tree(ours, theirs)
-        if made is None or self._folder is None:
-            return None
-        # The tree of a merge that nobody committed is nowhere else.
-        objects = os.path.join(self._folder.name, "objects").replace("\\", "/")
-        extra = {"GIT_ALTERNATE_OBJECT_DIRECTORIES": f'"{objects}"'}
-        return changes_in(
-            run(self._place, ["diff-index", "--cached", *raw.RAW_OPTIONS, made, "--"], extra=extra).stdout
-        )
 
     def _merged(self, ours: str, theirs: str) -> str | None:
         folder = self._made(len(ours))

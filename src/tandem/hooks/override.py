@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from tandem.core.visible import say, visible_line
+from tandem.core.visible import say
 from tandem.git.raw import FIELDS, digest_of
 from tandem.hooks import pending, person, proof
 from tandem.hooks.ask import GateClient, Refused, Unreachable
@@ -90,21 +90,10 @@ def _not_confirmed(
     gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change], *, has_key: bool
 ) -> str | None:
     """What stands against it; null if the person has confirmed."""
-    mark = person.agent_mark()
-    if mark is not None:
-        return f"An agent runs this command ({mark} is set): ask a person to override the gate at their terminal."
-    if not has_key:
-        return (
-            f"The broker takes an override only with the proof that a person answered, and the key for it is not in"
-            f" {proof.key_file(gate.data_dir)}. Start the broker of that folder, or set TANDEM_TOKEN to your own access"
-            " token."
-        )
+    if not has_key and person.agent_mark() is None:
+        return proof.lacks_key(gate.data_dir)
     # What is decided stands last, next to the answer, and every name on a line of its own that it cannot leave.
     paths = sorted({change["path"] for change in changes})
     lines = ["The gate refuses:", *refusal, f"All that this lets through ({len(paths)}):"]
     lines += [f"  {path}" for path in paths] + [f"The reason that will be recorded: {why}"]
-    lines.append(f"Type the project's name ({gate.project}) to let it pass: ")
-    answer = person.ask("\n".join(f"tandem: {visible_line(line)}" for line in lines))
-    if answer is None:
-        return "An override needs a person at a terminal, and there is none here."
-    return None if answer == gate.project else "Not confirmed: what was typed is not the project's name."
+    return person.refused([*lines, f"Type the project's name ({gate.project}) to let it pass: "], gate.project)

@@ -11,8 +11,10 @@ import select
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
+from tandem.core.visible import visible_line
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 ANSWER_SECONDS = 600.0
 """How long a person has to answer; nothing that waits for them may wait for ever."""
@@ -179,6 +181,24 @@ def ask(question: str) -> str | None:
         os.close(terminal)
 
 
+def refused(lines: Sequence[str], word: str) -> str | None:
+    """Ask the person at the terminal for what only they may decide; why it is refused, null if they agree.
+
+    No option answers this question: it stands in front of every proof of an override and of what loosens a gate.
+
+    Args:
+        lines: All that is decided, a line each. A name in one can neither leave its line nor colour the terminal.
+        word: What they have to type.
+    """
+    mark = agent_mark()
+    if mark is not None:
+        return f"An agent runs this command ({mark} is set): ask a person to run it in their own terminal."
+    answer = ask("\n".join(f"tandem: {visible_line(line)}" for line in lines))
+    if answer is None:
+        return "It takes a person at a terminal, and there is none here."
+    return None if answer == word else f"Not confirmed: what was typed is not '{word}'."
+
+
 def _write(terminal: int, text: bytes) -> None:
     while text:
         text = text[os.write(terminal, text) :]
@@ -205,6 +225,19 @@ def _ask_console(question: str) -> str | None:
     except OSError:
         return None
     return line.strip() if line else None
+
+
+def screen() -> tuple[int, int]:
+    """The columns and lines of the terminal that is asked at; 80 and 24 where it does not say."""
+    try:
+        descriptor = os.open("CONOUT$" if sys.platform == "win32" else "/dev/tty", os.O_RDWR)
+        try:
+            found = os.get_terminal_size(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        found = os.terminal_size((0, 0))
+    return found.columns or 80, found.lines or 24
 
 
 def is_at_terminal() -> bool:

@@ -16,7 +16,7 @@ from tandem.bridge.credentials import NoToken, stated_token
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from tandem.hooks.state import GateFile
@@ -57,6 +57,14 @@ def keys(data_dir: str) -> dict[str, str]:
     return found
 
 
+def lacks_key(data_dir: str) -> str:
+    """What to do where `keys` finds none."""
+    return (
+        f"The broker takes this only with the proof that a person answered, and the key for it is not in"
+        f" {key_file(data_dir)}. Start the broker of that folder, or set TANDEM_TOKEN to your own access token."
+    )
+
+
 def prove(known: dict[str, str], facts: Sequence[object]) -> str:
     """The proof by each key: the broker may know one of them only."""
     return " ".join(f"{name}.{seal(key, facts)}" for name, key in known.items())
@@ -81,6 +89,45 @@ def proved(gate: GateFile, project: str, **request: Any) -> dict[str, Any]:
     stated = {"project": project} | {name: value for name, value in request.items() if value is not None}
     made = prove(keys(gate.data_dir), switch_facts(project, stated))
     return stated | ({"proof": made} if made else {})
+
+
+_ON, _OFF = "more", "less"
+_LOOSENS = (
+    # A fact of a gate, whether more or less of it lets more through, whether also where the gate is off, in words.
+    ("enabled", _OFF, False, "nothing that is committed would need an approval"),
+    ("branches", _OFF, False, "{} would no longer be a base branch"),
+    ("branches", _ON, False, "{} would become a base branch, and what it holds by now would never be judged"),
+    ("accepted", _ON, False, "{} would be taken as it is, with all before it"),
+    ("trusted", _ON, False, "{} would count in full"),
+    ("signers", _ON, True, "what is signed by {} would pass"),
+    ("folders", _ON, True, "the gate that is on in {} would make way for another project's"),
+    ("project", _ON, False, "another project's approvals would count: {}"),
+    ("broker", _ON, False, "another broker would be asked: {}"),
+    ("data_dir", _ON, False, "the broker on another data folder would be asked: {}"),
+    ("config_dir", _ON, False, "another folder's settings would hold: {}"),
+    ("plans", _OFF, False, "agents could write plans that are not approved"),
+)
+
+
+def loosened(
+    before: Mapping[str, Iterable[str]], after: Mapping[str, Iterable[str]], *, is_on: bool = True
+) -> list[str]:
+    """What a change lets more through a gate, a phrase each: a person decides it, at a terminal.
+
+    The one table of that. The broker looks up what it has on record, the commands what stands in the git folder.
+
+    Args:
+        before: The gate as it is, by the names of the table; what is left out is not looked at.
+        after: The same of the gate as it would be.
+        is_on: Whether the gate is on before.
+    """
+    found: list[str] = []
+    for name, kind, is_always, words in _LOOSENS:
+        if name in after and (is_on or is_always):
+            sides = (set(before.get(name, ())), set(after[name]))
+            gained = sides[1] - sides[0] if kind == _ON else sides[0] - sides[1]
+            found += [words.format(one) for one in sorted(gained)]
+    return found
 
 
 def settled_facts(project: str, review_id: str, head: str, reason: str | None) -> list[object]:

@@ -19,19 +19,18 @@ if TYPE_CHECKING:
 
     from tandem.bridge.broker import Launch
 
-WAIT_SECONDS = 15.0
-"""The longest that a hook waits; a start takes one or two, and one that fails is noticed at once."""
-
 _LOOK_SECONDS = 0.05
 _TELL_SECONDS = 3.0
 
 
-def answered(missed: Unreachable, config_dir: str, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def answered(missed: Unreachable, config_dir: str, ends: float, ask: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """The answer of the broker that is started on the data folder of the one that was missed.
 
     Args:
         missed: How it was missed.
         config_dir: The folder of the settings, as the gate has it on record.
+        ends: Until when it is waited for, by the monotonic clock. A start takes one second or two; one that fails is
+            noticed at once.
         ask: Looks where it is by now, and asks again.
 
     Raises:
@@ -65,8 +64,10 @@ def answered(missed: Unreachable, config_dir: str, ask: Callable[[], dict[str, A
                 try:
                     return ask()
                 except Unreachable as error:
-                    if has_ended or now - began > WAIT_SECONDS or not error.may_start:
-                        raise Unreachable(error.location, error.reason, _trouble(launched, has_ended)) from error
+                    if has_ended or now > ends or not error.may_start:
+                        raise Unreachable(
+                            error.location, error.reason, _trouble(launched, now - began, has_ended)
+                        ) from error
                 if is_first:
                     launched = start_broker(folder, port, environment)
                 if now - told > _TELL_SECONDS:
@@ -77,8 +78,8 @@ def answered(missed: Unreachable, config_dir: str, ask: Callable[[], dict[str, A
         raise Unreachable(missed.location, missed.reason, f"It cannot be started: {error}. ") from error
 
 
-def _trouble(launched: Launch | None, has_ended: bool) -> str:  # noqa: FBT001 - the sentence needs it
+def _trouble(launched: Launch | None, seconds: float, has_ended: bool) -> str:  # noqa: FBT001 - the sentence needs it
     """What became of a start, with the broker's last words."""
-    said = f"One was started and {'ended' if has_ended else f'did not answer within {WAIT_SECONDS:g} s'}."
+    said = f"One was started and {'ended' if has_ended else f'did not answer within {seconds:.0f} s'}."
     words = launched.last_words() if launched is not None else ""
     return f"{said} It said ({launched.log}):\n{words}\n" if launched is not None and words else f"{said} "

@@ -21,6 +21,9 @@ FILE = "gate.json"
 TRUSTED = "trusted.json"
 """What a person has trusted, in the user's configuration folder."""
 
+JUDGED = "judged"
+"""In Tandem's folder: the trees that were judged for commits that git is making, by the number of its process."""
+
 VERSION = 1
 
 HOOKS = ("prepare-commit-msg", "post-commit", "post-rewrite", "reference-transaction", "pre-push")

@@ -1,25 +1,25 @@
-"""The gate of a repository at the broker, in the common git folder and in the hooks: its switch, and how it stands."""
+"""The switch of a repository's gate: at the broker, in the common git folder and in the hooks."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import os
+import shutil
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tandem.bridge.http import Stranger, targets
-from tandem.bridge.location import BrokerLocation, configured_url, find_data_dir, locate, of_record, stated_data_dir
-from tandem.client import TandemClient
+from tandem.bridge.location import BrokerLocation, configured_url, find_data_dir, of_record, stated_data_dir
 from tandem.core import platforms
 from tandem.core.files import write_atomically
-from tandem.errors import ConfigInvalid, InvalidInput, NotFound, TandemError, Unavailable
+from tandem.errors import ConfigInvalid, Forbidden, InvalidInput, NotFound, TandemError, Unavailable
 from tandem.git.runner import GitFailed
-from tandem.hooks import ask, enforcement, git, liveness, pending, planning, proof, remotes, state
+from tandem.hooks import ask, git, pending, proof, remotes, state
 from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
 from tandem.setup import githooks, registration
 from tandem.setup.background import data_dirs_of, look
@@ -83,32 +83,6 @@ def switch(place: HookRepository) -> GateFile | None:
         return None
 
 
-def loosened(place: HookRepository, wish: GateOptions) -> list[str]:
-    """What of a gate would hold less if it became what is wished: that is a person's to decide."""
-    found = [f"what the broker of {signer.replace('=', ' signs with ')} would pass" for signer in wish.signers]
-    before = switch(place)
-    if before is None:
-        lost = githooks.is_installed(githooks.found(place))
-        return [*found, "what it held is lost, as its switch cannot be read"] if lost else found
-    if not before.enabled:
-        return found
-    branches = set(before.branches if wish.branches is None else wish.branches)
-    gone, new = set(before.branches) - branches, branches - set(before.branches)
-    if gone:
-        found.append(f"{', '.join(sorted(gone))} would no longer be a base branch")
-    if new:
-        found.append(f"what {', '.join(sorted(new))} holds by now would never be judged")
-    for revision, oid in _resolved(place, wish.accepted).items():
-        found.append(f"{revision}, now {oid[:_SHORT]}, would be taken as it is, with all before it")
-    if before.strict and wish.strict is False:
-        found.append("agents could write plans that are not approved")
-    if wish.broker is not None and before.broker is not None and wish.broker != before.broker:
-        found.append(f"another broker would be asked: {wish.broker}")
-    if wish.project is not None and wish.project != before.project:
-        found.append(f"another project's approvals would count: {wish.project}")
-    return found
-
-
 @contextmanager
 def explained(what: str) -> Generator[None]:
     """What failed, in front of the system's or git's reason."""
@@ -118,56 +92,166 @@ def explained(what: str) -> Generator[None]:
         raise Unavailable(f"{what}: {error}.") from error
 
 
-async def switch_on(call: Call, place: HookRepository, wish: GateOptions) -> GateFile:
+async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed: Collection[str] = ()) -> GateFile:
     """Register the project if it is none yet, switch the gate on at the broker and here, and install the hooks.
 
+    Args:
+        call: Calls the broker.
+        place: The repository.
+        wish: What the gate is to be.
+        agreed: What a person at the terminal has agreed to that lets more through, in the words of the refusal.
+
     Raises:
+        Forbidden: It lets more through (`details.loosens`), and no person has agreed to that.
         TandemError: The broker refuses or is away, a file cannot be written, or the hooks cannot be installed; then
             the gate here is as before.
     """
     with explained("The gate was not switched on"):
-        before = switch(place)
-        if before is not None:
-            strict = before.strict if wish.strict is None else wish.strict
-            sign = before.sign if wish.sign is None else wish.sign
-            project = wish.project or await _on_record(call, before, main_worktree(place))
-            wish = replace(wish, project=project, broker=wish.broker or before.broker, strict=strict, sign=sign)
-        data_dir, *more_dirs = await asyncio.to_thread(data_dirs_of, wish.broker)
-        for one in targets(wish.broker) if wish.broker is not None else ():
-            await asyncio.to_thread(_need_own, of_record(one.url, data_dir, None, more_dirs=more_dirs))
-        root = main_worktree(place)
-        project = await _registered(call, wish.project, root)
-        known = await call("get_gate", {"project": project})
+        before, root = switch(place), main_worktree(place)
+        gate = await _wanted(place, before, wish, agreed)
+        project = wish.project or (await _on_record(call, before, root) if before is not None else None)
+        gate.project = await _registered(call, project, root)
+        if before is not None and wish.project is None:
+            # What the file has wrong the record mends, which makes it no other project.
+            before.project = gate.project
+        known = await call("get_gate", {"project": gate.project})
         # A record of no folder is of a version that had none, or nobody's: judging begins anew.
         stands = known["enabled"] and bool(known["folders"])
         standing: list[str] = known["branches"] if stands else []
         # What is on record counts more than a file that anybody can have edited.
         former = before.branches if before is not None and not known["enabled"] else ()
-        branches = wish.branches or tuple(standing) or former or base_branches(place)
+        gate.branches = wish.branches or tuple(standing) or former or base_branches(place)
         # What a branch that becomes a base branch holds by now is where judging begins.
-        starts = [git.resolve(place, _HEADS + branch) for branch in branches if branch not in standing]
-        accepted = [*_resolved(place, wish.accepted).values(), *(oid for oid in starts if oid)]
-        gate = new_gate(place, root, project, replace(wish, branches=branches), githooks.found(place))
-        gate.data_dir, gate.more_data_dirs = data_dir, tuple(more_dirs)
+        starts = {name: git.resolve(place, _HEADS + name) for name in gate.branches if name not in standing}
+        accepted = _resolved(place, wish.accepted) | {name: oid for name, oid in starts.items() if oid}
         here = gate.here()
-        # The person seals with what they have for the gate that they loosen.
-        request = proof.proved(
-            before or gate,
-            project,
-            since=known["switched_at"],
-            enabled=True,
-            branches=list(branches),
-            accepted=_newest(place, [*(known["accepted"] if stands else []), *accepted]),
-            folder=here["folder"],
-            trusted=None if stands else here["trusted"],
-            signers=_signers(known["signers"], wish),
-            reason=wish.reason,
-        )
-        gate.switched_at = (await call("set_gate", request))["switched_at"]
+        request: dict[str, Any] = {
+            "since": known["switched_at"],
+            "enabled": True,
+            "branches": list(gate.branches),
+            "accepted": _newest(place, [*(known["accepted"] if stands else []), *accepted.values()]),
+            "folder": here["folder"],
+            "trusted": None if stands else here["trusted"],
+            "signers": _signers(known["signers"], wish),
+            "reason": wish.reason,
+        }
+        gate.switched_at = await _told(call, before, gate, request, accepted, agreed)
         githooks.remove(place, (_installed(before) if before else None) or githooks.found(place))
-        gate.hooks = githooks.install(place, branches).facts()
+        gate.hooks = githooks.install(place, gate.branches).facts()
         write(gate)
         return gate
+
+
+async def _wanted(
+    place: HookRepository, before: GateFile | None, wish: GateOptions, agreed: Collection[str]
+) -> GateFile:
+    """The switch as far as it needs no answer of the gate's broker.
+
+    Raises:
+        Forbidden: Another broker would be asked than before, and no person has agreed to that.
+        ConfigInvalid: The broker that is named does not prove that it is this user's.
+    """
+    root = main_worktree(place)
+    project = wish.project or (root.name if before is None else before.project)
+    if before is not None:
+        strict = before.strict if wish.strict is None else wish.strict
+        sign = before.sign if wish.sign is None else wish.sign
+        wish = replace(wish, broker=_named(before, wish.broker), strict=strict, sign=sign)
+    data_dir, *more_dirs = await asyncio.to_thread(data_dirs_of, wish.broker)
+    gate = new_gate(place, root, project, wish, githooks.found(place))
+    gate.data_dir, gate.more_data_dirs = data_dir, tuple(more_dirs)
+    if before is not None and before.enabled and _where(gate) != _where(before):
+        # Before the one is asked that it goes to: what that takes is worth nothing here.
+        _need_agreed(before, gate, (), agreed)
+    for one in targets(wish.broker) if wish.broker is not None else ():
+        await asyncio.to_thread(_need_own, of_record(one.url, data_dir, None, more_dirs=more_dirs))
+    return gate
+
+
+def need_agreed(project: str, loosens: Sequence[str], agreed: Collection[str]) -> None:
+    """Go on only if a person has agreed to all that lets more through a gate.
+
+    Raises:
+        Forbidden: They have not; its details have what `tandem.cli.persons` asks them about.
+    """
+    if not set(loosens) <= set(agreed):
+        raise Forbidden(
+            f"This lets more through the gate of {project}: {'; '.join(loosens)}. A person decides that at a terminal,"
+            " with 'tandem gate on'.",
+            needed="person",
+            project=project,
+            loosens=list(loosens),
+        )
+
+
+async def _told(
+    call: Call,
+    before: GateFile | None,
+    gate: GateFile,
+    request: Mapping[str, Any],
+    accepted: Mapping[str, str],
+    agreed: Collection[str],
+) -> str:
+    """Have the broker take a switch, with a proof only of what a person has agreed to; when it did, ISO 8601.
+
+    Args:
+        call: Calls the broker.
+        before: The switch as it is.
+        gate: The switch as it will be.
+        request: What the broker is told.
+        accepted: Commits by the names that the person has for them; the broker names them by their ids.
+        agreed: As `switch_on` has it.
+
+    Raises:
+        Forbidden: No person has agreed to all of it.
+    """
+    unproved = {"project": gate.project} | {name: value for name, value in request.items() if value is not None}
+    try:
+        answer = await call("set_gate", unproved)
+    except Forbidden as error:
+        if error.details.get("needed") != "person":
+            raise
+        names = {oid: f"{name}, now {oid[:_SHORT]}," for name, oid in accepted.items()}
+        # A broker of an earlier version does not list them.
+        stated: list[str] = error.details.get("loosens", [error.message])
+        found = [" ".join(names.get(word, word) for word in one.split(" ")) for one in stated]
+        _need_agreed(before, gate, found, agreed)
+        proved = proof.proved(gate, gate.project, **request)
+        if "proof" not in proved:
+            raise Forbidden(proof.lacks_key(gate.data_dir), needed="person") from error
+        answer = await call("set_gate", proved)
+    else:
+        _need_agreed(before, gate, (), agreed)
+    return answer["switched_at"]
+
+
+def _need_agreed(before: GateFile | None, gate: GateFile, more: Sequence[str], agreed: Collection[str]) -> None:
+    """As `need_agreed`, of what the gate's own file lets more through once it is as wished, and of more."""
+    if before is not None and before.enabled:
+        need_agreed(before.project, [*proof.loosened(_facts(before), _facts(gate)), *more], agreed)
+    elif githooks.is_installed(githooks.found(gate.place)):
+        need_agreed(gate.project, ["what it held is lost, as its switch cannot be read", *more], agreed)
+    else:
+        need_agreed(gate.project, more, agreed)
+
+
+def _facts(gate: GateFile) -> dict[str, list[str]]:
+    """A switch as the table of what loosens has it."""
+    return {"project": [gate.project], "plans": ["strict"] if gate.strict else [], **_where(gate)}
+
+
+def _where(gate: GateFile) -> dict[str, list[str]]:
+    """Whom the hooks ask, and by whose settings."""
+    return {
+        "broker": [one.url for one in targets(gate.broker)] if gate.broker else [],
+        "data_dir": [os.path.realpath(one) for one in (gate.data_dir, *gate.more_data_dirs)],
+        "config_dir": [os.path.realpath(gate.config_dir)],
+    }
+
+
+def _named(before: GateFile, broker: str | None) -> str | None:
+    """The broker that is named from now on: still none, if the one is named that is asked already."""
+    return before.broker if broker is None or (before.enabled and broker == ask.url_of(before)) else broker
 
 
 def _need_own(broker: BrokerLocation) -> None:
@@ -192,19 +276,28 @@ async def _on_record(call: Call, before: GateFile, root: Path) -> str:
     return await registered_as(call, root) or before.project
 
 
-async def switch_off(call: Call, gate: GateFile, reason: str | None) -> list[str]:
+async def switch_off(call: Call, gate: GateFile, reason: str | None, agreed: Collection[str] = ()) -> list[str]:
     """Take the hooks away and switch the gate off, here and at the broker; a broker that is away is told later.
+
+    Args:
+        call: Calls the broker.
+        gate: The switch.
+        reason: Why, for the log.
+        agreed: As `switch_on` has it.
 
     Returns:
         Remarks for the person, a sentence each.
 
     Raises:
+        Forbidden: No person has agreed.
         Unavailable: A file or the repository cannot be changed.
     """
     place = gate.place
+    need_agreed(gate.project, proof.loosened({"enabled": ["on"]}, {"enabled": []}), agreed)
     with explained("The gate was not switched off"):
         installed = _installed(gate)
         remarks = githooks.remove(place, installed) if installed else []
+        shutil.rmtree(Path(place.folder, state.JUDGED), ignore_errors=True)
         facts: dict[str, Any] = {**gate.facts(), "enabled": False, "hooks": {}}
         write(GateFile(place, facts))
     request = proof.proved(gate, gate.project, since=gate.switched_at, enabled=False, reason=reason)
@@ -218,26 +311,30 @@ async def switch_off(call: Call, gate: GateFile, reason: str | None) -> list[str
     return remarks
 
 
-async def move(call: Call, place: HookRepository, wish: GateOptions) -> GateFile | None:
+async def move(call: Call, place: HookRepository, wish: GateOptions, agreed: Collection[str] = ()) -> GateFile | None:
     """Tell the broker that a project's repository is here now; where its gate is on, have it and its hooks on here.
 
     Args:
         call: Calls the broker.
         place: The repository.
         wish: Names the project, and what else its gate is to be.
+        agreed: As `switch_on` has it.
 
     Returns:
         The gate's switch; null where it is off.
 
     Raises:
+        Forbidden: As `switch_on`.
         TandemError: The broker refuses or is away, or the hooks cannot be installed. The same again does the rest.
     """
-    project = await registration.register(call, main_worktree(place), wish.project, move=True)
     here = switch(place)
+    if here is not None and here.enabled and wish.project is not None:
+        need_agreed(wish.project, proof.loosened({"project": [here.project]}, {"project": [wish.project]}), agreed)
+    project = await registration.register(call, main_worktree(place), wish.project, move=True)
     known = await call("get_gate", {"project": project})
     if not known["enabled"] or (here is not None and not here.enabled):
         return None
-    return await switch_on(call, place, wish)
+    return await switch_on(call, place, wish, agreed)
 
 
 def _installed(gate: GateFile) -> Installed | None:
@@ -308,47 +405,6 @@ async def salvaged(call: Call, place: HookRepository) -> GateFile:
     return new_gate(place, root, name or root.name, GateOptions(), githooks.found(place))
 
 
-async def differences(call: Call, gate: GateFile) -> list[str]:
-    """What of a gate that is on here is not as its broker, or the user's own one, has it on record; what to do.
-
-    Args:
-        call: Calls the gate's broker.
-        gate: The switch.
-
-    Raises:
-        TandemError: The gate's broker is away.
-    """
-    elsewhere = await _elsewhere(gate)
-    found = [elsewhere] if elsewhere else []
-    try:
-        await call("get_gate", {"project": gate.project, "here": gate.here()})
-    except ConfigInvalid as error:
-        found.append(error.message)
-    return found
-
-
-async def _elsewhere(gate: GateFile) -> str | None:
-    """That the user's own broker has the gate of this folder, and another broker is asked; null if that is not so."""
-    data_dir = find_data_dir()
-    own, asked = locate(None, None, data_dir), ask.url_of(gate)
-    url = own.url
-    if url is None or (asked and url in [one.url for one in targets(asked)]):
-        return None
-    try:
-        async with TandemClient(own) as owner:
-            name = await registered_as(owner.data, Path(gate.root))
-            known = await owner.data("get_gate", {"project": name}) if name else None
-    except TandemError:
-        # It is away, and may be for good.
-        return None
-    if known is None or not known["enabled"] or gate.place.common_dir not in known["folders"]:
-        return None
-    return (
-        f"{gate.place.gate_file} names another broker ({asked or gate.data_dir}) than the one that has this gate on"
-        f" record ({url}). If nobody meant that, a person runs: tandem gate on --broker {url}"
-    )
-
-
 def write(gate: GateFile) -> None:
     """Write the switch, whole or not at all."""
     path = Path(gate.place.gate_file)
@@ -395,106 +451,3 @@ def new_gate(
         "hooks": installed.facts() if installed else {},
     }
     return GateFile(place, facts)
-
-
-@dataclass(slots=True)
-class GateStatus:
-    """How the gate of a repository stands.
-
-    Attributes:
-        enabled: What the repository says; null if it cannot be read.
-        project: The project; null if the gate was never on.
-        root: The main working tree.
-        branches: The base branches.
-        accepted: The commits that are taken as they are, with their ancestors; empty if the broker was not reached.
-        trusted: The contents of settings that a person trusts, as the broker has them: SHA-256 and file.
-        sign: Whether approved commits are signed.
-        public_key: What others verify that with; null if the broker was not reached.
-        signers: Whose brokers' signatures count, each as `NAME=KEY`.
-        broker_enabled: What the broker says; null if it was not reached.
-        broker_problem: Why not; null if it was.
-        hooks: By name, whether git would start it; empty while the gate is off.
-        hooks_directory: Where they are.
-        previous_hooks_path: The hooks folder that is called first, if another one was set.
-        chained: The hooks that are called first, by name.
-        tandem_enabled: Whether the workflow's steps put up what they make.
-        granularity: `per_task` or `per_plan`, as it holds after trust.
-        mode: `blocking` or `optimistic`, as it holds after trust.
-        untrusted: Settings that do not hold for want of `tandem trust`.
-        pending: How many records wait for the broker.
-        refused: The records that the broker has refused, each with its file and the reason.
-        problems: What is wrong, each with what to do.
-    """
-
-    enabled: bool | None
-    project: str | None
-    root: str
-    branches: tuple[str, ...] = ()
-    accepted: tuple[str, ...] = ()
-    trusted: tuple[str, ...] = ()
-    sign: bool = False
-    public_key: str | None = None
-    signers: tuple[str, ...] = ()
-    broker_enabled: bool | None = None
-    broker_problem: str | None = None
-    hooks: dict[str, bool] = field(default_factory=dict[str, bool])
-    hooks_directory: str | None = None
-    previous_hooks_path: str | None = None
-    chained: tuple[str, ...] = ()
-    tandem_enabled: bool = False
-    granularity: str = planning.PER_TASK
-    mode: str = planning.BLOCKING
-    untrusted: tuple[str, ...] = ()
-    pending: int = 0
-    refused: tuple[str, ...] = ()
-    problems: list[str] = field(default_factory=list[str])
-
-
-async def gate_status(call: Call, place: HookRepository) -> GateStatus:
-    """How the gate stands; reads only, and delivers what waits for the broker."""
-    root = str(main_worktree(place))
-    settings = planning.read(root)
-    status = GateStatus(None, None, root, problems=[*settings.problems])
-    try:
-        gate = state.find(place)
-    except GateUnreadable as error:
-        status.problems.insert(0, str(error))
-        return status
-    holds = (enforcement.effective(gate) if gate is not None else None) or planning.effective(settings, trusted=False)
-    status.tandem_enabled, status.untrusted = holds.tandem_enabled, holds.refused
-    status.granularity, status.mode = holds.granularity, holds.mode
-    if gate is None:
-        status.enabled = False
-        if githooks.is_installed(githooks.found(place)):
-            status.problems.append(
-                f"{place.gate_file} is missing, though the gate's hooks are installed: they refuse everything."
-                " Say which: tandem gate on, or tandem gate off"
-            )
-        return status
-    status.enabled, status.project = gate.enabled, gate.project
-    status.branches, status.sign = gate.branches, gate.sign
-    status.pending = pending.deliver(gate)
-    status.refused = tuple(pending.refused(place))
-    try:
-        answer = await call("get_gate", {"project": gate.project, "with_key": True})
-        status.broker_enabled = answer["enabled"] is True
-        status.accepted, status.trusted = tuple(answer["accepted"]), tuple(answer["trusted"])
-        status.public_key, status.signers = answer["public_key"], tuple(answer["signers"])
-        if gate.enabled and status.broker_enabled:
-            status.problems += await differences(call, gate)
-    except TandemError as error:
-        status.broker_problem = error.message
-        status.problems.append(f"The broker cannot be asked: {error.message}")
-    if status.broker_enabled not in {None, gate.enabled}:
-        said = "on" if status.broker_enabled else "off"
-        status.problems.append(
-            f"The broker has the gate {said}, this repository has not. Say which: tandem gate on, or tandem gate off"
-        )
-    installed = Installed.of(gate.hooks)
-    if installed is not None:
-        status.hooks = liveness.alive(place, installed.directory) if gate.enabled else {}
-        status.hooks_directory, status.chained = installed.directory, tuple(installed.chained)
-        status.previous_hooks_path = installed.previous_hooks_path
-    if gate.enabled and (silent := liveness.problem(gate)) is not None:
-        status.problems.append(silent)
-    return status

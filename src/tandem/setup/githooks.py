@@ -26,7 +26,7 @@ from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid
 from tandem.hooks import liveness
 from tandem.hooks.liveness import HUSKY, INCLUDED, MARK, PRE_COMMIT, HooksPath
-from tandem.hooks.state import HookRepository
+from tandem.hooks.state import JUDGED, HookRepository
 
 _INCLUDE = f"[include]\n\tpath = tandem/{INCLUDED}\n"
 _STAND_BY = f"[include]\n\tpath = ../{HUSKY}/../../.git/tandem/{INCLUDED}\n"
@@ -467,22 +467,47 @@ def script(name: str, setting: Setting, chained: str) -> bytes:
 
 def _reading(name: str, setting: Setting) -> list[str]:
     """Both hooks are told the same on standard input."""
-    lines: list[str] = []
+    # The letter keeps the last line end, which the shell would drop.
+    rest = "$(cat; printf x)"
     if name == "reference-transaction":
-        # Called several times a commit: what does not concern anybody ends here.
-        lines += ['if [ "$1" != prepared ] && ! [ -x "$chained" ]; then exit 0; fi']
+        lines = [
+            # Called twice for each ref that is fetched: what does not concern anybody ends here, and starts nothing.
+            'if [ "$1" != prepared ] && ! [ -x "$chained" ]; then exit 0; fi',
+            "end='\n'",
+            "IFS= read -r line && input=$line$end || input=",
+            f"if IFS= read -r line; then input=$input$line$end{rest}; input=${{input%x}}; fi",
+        ]
+    else:
+        lines = [f"input={rest}", "input=${input%x}"]
     lines += [
-        # The letter keeps the last line end, which the shell would drop.
-        "input=$(cat; printf x)",
-        "input=${input%x}",
         'if [ -f "$chained" ] && [ -x "$chained" ]; then',
         '    printf \'%s\' "$input" | "$chained" "$@" || exit $?',
         "fi",
     ]
-    if name == "reference-transaction":
-        pattern = "|".join(f'*" "{_any_case(f"refs/heads/{branch}")}"$end"*' for branch in setting.branches)
-        lines += ['[ "$1" = prepared ] || exit 0', "end='\n'", f"case $input in {pattern}) ;; *) exit 0 ;; esac"]
-    return lines
+    return lines + (_comparing(setting) if name == "reference-transaction" else [])
+
+
+def _comparing(setting: Setting) -> list[str]:
+    """Has a base branch judged; elsewhere the commit that git made has to have the tree that was judged before it."""
+    pattern = "|".join(f'*" "{_any_case(f"refs/heads/{branch}")}"$end"*' for branch in setting.branches)
+    swapped = (
+        "tandem: refused: This commit is not what the gate has judged: a hook of this repository changed the index"
+        " meanwhile, such as post-index-change or prepare-commit-msg. Look at them, then commit again."
+    )
+    return [
+        '[ "$1" = prepared ] || exit 0',
+        "tree=",
+        f"judged=$here/{setting.tandem}/{JUDGED}/$PPID",
+        'case $input in *" HEAD$end"*) if [ -s "$judged" ]; then read -r tree <"$judged"; : >"$judged"; fi ;; esac',
+        f"case $input in {pattern}) ;; *)",
+        '    [ -n "$tree" ] || exit 0',
+        '    new=${input%%" HEAD$end"*}',
+        '    made=$(GIT_NO_REPLACE_OBJECTS=1 git rev-parse --quiet --verify "${new##* }^{tree}")',
+        '    [ "$made" = "$tree" ] && exit 0',
+        f"    printf '%s\\n' {shlex.quote(swapped)} >&2",
+        "    exit 1 ;;",
+        "esac",
+    ]
 
 
 def _missing() -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -36,6 +36,7 @@ from tandem.setup.clients import (
 from tandem.setup.edits.changes import FileChange, Manifest, changes, removals
 from tandem.setup.edits.edit import Edit, content_of
 from tandem.setup.edits.installing import install, sweep
+from tandem.setup.gate_status import gate_status
 from tandem.setup.own_files import OwnFiles
 from tandem.setup.registration import Call
 
@@ -365,10 +366,16 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) ->
     return done
 
 
-async def take_back(call: Call, plan: SetupPlan) -> Done:
+async def take_back(call: Call, plan: SetupPlan, agreed: Collection[str] = ()) -> Done:
     """Switch the gate off that `init` switched on, take our parts out of the files, forget the project.
 
+    Args:
+        call: Calls the broker.
+        plan: What is taken back.
+        agreed: As `gate_switch.switch_on` has it.
+
     Raises:
+        Forbidden: The gate would be switched off, and no person has agreed to that; nothing was done.
         TandemError: A file or the gate cannot be changed. What was done until then stays done; the same command
             does the rest.
     """
@@ -377,7 +384,7 @@ async def take_back(call: Call, plan: SetupPlan) -> Done:
     done = Done(before.project, registered=False, gate=gate is not None and gate.enabled)
     if plan.switches_off:
         gate = gate or await gate_switch.salvaged(call, plan.place)
-        done.remarks += await gate_switch.switch_off(call, gate, "tandem uninit")
+        done.remarks += await gate_switch.switch_off(call, gate, "tandem uninit", agreed)
         done.gate, done.switched = False, True
     gate = gate_switch.switch(plan.place)
     if gate is not None and not gate.enabled:
@@ -458,7 +465,7 @@ async def _switch_on(call: Call, plan: SetupPlan, project: str, broker: str | No
     Raises:
         TandemError: It could not be.
     """
-    status = await gate_switch.gate_status(call, plan.place)
+    status = await gate_status(call, plan.place)
     if status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
         return False
     await gate_switch.switch_on(call, plan.place, gate_switch.GateOptions(project, broker, reason="tandem init --gate"))

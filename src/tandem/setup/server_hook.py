@@ -14,7 +14,7 @@ from tandem.bridge import credentials
 from tandem.bridge.location import find_data_dir, published_url
 from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput
-from tandem.hooks import git, state
+from tandem.hooks import git, proof, state
 from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import gate_switch, githooks
 from tandem.setup.gate_switch import GateOptions
@@ -42,12 +42,8 @@ def loosened(before: GateFile | None, project: str, broker: str | None) -> list[
     """What of a hook that is there would hold less: that is a person's to decide."""
     if before is None:
         return []
-    found: list[str] = []
-    if project != before.project:
-        found.append(f"another project's approvals would count: {project}")
-    if broker is not None and broker != before.broker:
-        found.append(f"another broker would be asked: {broker}")
-    return found
+    was = {"project": [before.project], "broker": [before.broker or ""]}
+    return proof.loosened(was, {"project": [project], "broker": [broker or before.broker or ""]})
 
 
 async def install(call: Call, place: HookRepository, project: str, broker: str | None) -> GateFile:

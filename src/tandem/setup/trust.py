@@ -8,13 +8,14 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import shlex
 import tomllib
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tandem.bridge.project import top_level
 from tandem.core import platforms
@@ -156,11 +157,42 @@ def _text(file: str, content: bytes) -> str | None:
     return text
 
 
+def commands(text: str) -> list[str]:
+    """What `checks.toml` would run, a line for each command, with all else that it says of it."""
+    found: list[str] = []
+    for check in checks.parsed(text.encode()):
+        stated = check.model_dump(mode="json", exclude_unset=True, exclude={"name", "command", "setup"})
+        found.append(f"{check.name}: {shlex.join(check.command)}{_stated(stated)}")
+        if check.setup is not None:
+            stated = check.setup.model_dump(mode="json", exclude_unset=True, exclude={"command"})
+            found.append(f"{check.name}, before it: {shlex.join(check.setup.command)}{_stated(stated)}")
+    return found
+
+
+def values(text: str) -> list[str]:
+    """What a file of settings sets, a line for each value, by its whole name."""
+    found: list[str] = []
+    left: list[tuple[str, Any]] = [("", tomllib.loads(text))]
+    while left:
+        name, value = left.pop(0)
+        if isinstance(value, dict) and value:
+            table = cast("dict[str, Any]", value)
+            left[:0] = [(f"{name}.{key}" if name else key, inner) for key, inner in table.items()]
+        elif name:
+            found.append(f"{name} = {json.dumps(value, ensure_ascii=False, default=str)}")
+    return found
+
+
+def _stated(options: dict[str, Any]) -> str:
+    said = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in options.items())
+    return f"  ({said})" if said else ""
+
+
 def _unconfined(one: TrustCandidate, config_dir: Path) -> TrustCandidate:
     """What it takes besides where bubblewrap does not work."""
     text = (
-        "bubblewrap (bwrap) does not work on this machine. The commands above would run with your rights: they could\n"
-        "use the network, and read and change your files. Install bubblewrap, and they cannot."
+        "bubblewrap (bwrap) does not work on this machine. The commands would run with your rights:\n"
+        "they could use the network, and read and change your files. Install bubblewrap, and they cannot."
     )
     is_trusted = trust.is_trusted(str(config_dir), one.root, trust.UNCONFINED, one.sha256)
     return replace(one, file=trust.UNCONFINED, text=text, is_trusted=is_trusted)

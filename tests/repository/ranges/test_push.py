@@ -46,6 +46,61 @@ def test_where_whole_plans_are_reviewed_only_the_base_branch_is_closed(work: Wor
     push(work, remote, f"{commit}:refs/heads/main")
 
 
+ELSEWHERE = ("refs/heads/topic", "refs/tags/light", "refs/tags/annotated", "refs/for/main", "refs/changes/1")
+"""Where a commit can be pushed to that is no base branch."""
+
+
+@pytest.fixture
+def new(work: Work) -> dict[str, str]:
+    """What is pushed to each of these, with a commit that nobody approved."""
+    commit = work.made(work.change, work.start)
+    work.git("tag", "-a", "-m", "One", f"{work.name}-annotated", commit)
+    return dict.fromkeys(ELSEWHERE, commit) | {"refs/tags/annotated": f"{work.name}-annotated"}
+
+
+def test_in_a_project_whose_every_commit_is_reviewed_any_push_is_judged(work: Work, remote: Path, new: dict[str, str]):
+    for ref, commit in new.items():
+        assert f"{ref} is not pushed" in refused(work, remote, f"{commit}:{ref}")
+    # Making a tag, a branch or a note is nobody's concern, nor is a push of notes or a deletion.
+    work.git("branch", f"{work.name}-topic", new["refs/heads/topic"])
+    work.git("notes", "add", "-m", work.name, new["refs/heads/topic"])
+    push(work, remote, "refs/notes/commits")
+    work.gated.git("update-ref", "refs/heads/old", work.start, cwd=remote)
+    push(work, remote, ":refs/heads/old")
+    # One that is refused keeps the others from being pushed.
+    refused(work, remote, f"{work.start}:refs/heads/start", f"{new['refs/heads/topic']}:refs/heads/topic")
+    work.approve(work.start, new["refs/heads/topic"])
+    push(work, remote, *(f"{commit}:{ref}" for ref, commit in new.items()))
+
+
+@pytest.mark.parametrize("mode", ["per_plan", "optimistic"], indirect=True)
+def test_elsewhere_only_a_push_to_a_base_branch_is_judged_also_with_a_strict_gate(
+    work: Work, mode: str, remote: Path, new: dict[str, str]
+):
+    assert work.gated.tandem("gate", "on", "--strict").status == 0
+    try:
+        push(work, remote, *(f"{commit}:{ref}" for ref, commit in new.items()))
+        blob = work.git("hash-object", "-w", "--stdin", stdin=work.name.encode())
+        push(work, remote, f"{blob}:refs/tags/blob")
+        refused(work, remote, f"{new['refs/heads/topic']}:refs/heads/main")
+    finally:
+        assert work.gated.person("gate", "on", "--no-strict").ok
+
+
+def test_a_base_branch_takes_only_what_it_has_there_already_or_what_is_approved(work: Work, remote: Path):
+    bad = work.made(work.change, work.start)
+    # Another branch there has it, so that a third may have it, too; the base branch may not.
+    work.git("push", "--quiet", "--no-verify", str(remote), f"{bad}:refs/heads/theirs")
+    push(work, remote, f"{bad}:refs/heads/ours")
+    refused(work, remote, f"{bad}:refs/heads/main")
+    # Commit by commit, or all as one change.
+    back = work.made({"a.txt": f"one\n{work.name}\n3\n"}, bad)
+    refused(work, remote, f"{back}:refs/heads/main")
+    work.approve(work.start, back)
+    push(work, remote, f"{back}:refs/heads/main")
+    assert work.gated.head("main", cwd=remote) == back
+
+
 def test_what_went_round_the_hooks_onto_the_base_branch_here_is_found(work: Work, remote: Path):
     commit = work.made(work.change, work.start)
     work.git("-c", f"core.hooksPath={work.folder}", "update-ref", "refs/heads/main", commit)

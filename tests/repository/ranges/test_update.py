@@ -107,13 +107,16 @@ def test_what_a_person_accepts_is_taken_as_it_is_with_all_before_it_and_nothing_
     gated.git("push", "--quiet", "--no-verify", "origin", f"{theirs}:refs/heads/main")
     assert not work.offer(theirs)
     assert "tandem gate on --accept refs/remotes/origin/main" in work.words
-    ended = gated.tandem("gate", "on", "--accept", "refs/remotes/origin/main", "--yes", "--json")
-    assert ended.data["accepted"] == [theirs], ended.stderr
+    accepting = ("gate", "on", "--accept", "refs/remotes/origin/main")
+    assert "at a terminal" in gated.tandem(*accepting, "--yes").stderr
+    asked = gated.person(*accepting).stdout
+    assert f"refs/remotes/origin/main, now {theirs[:10]}, would be taken as it is" in asked
+    assert gated.call("get_gate")["accepted"] == [theirs]
     # What the ref becomes later is judged: whoever fetches, or writes it, decides nothing.
     later = work.made({"c.txt": "later\n"}, theirs, "Later")
     work.git("update-ref", "refs/remotes/origin/main", later)
     assert not work.offer(later)
-    written = gated.tandem("gate", "on", "--accept", "origin/main", "--yes")
+    written = gated.tandem("gate", "on", "--accept", "origin/main")
     assert "git fetch origin" in written.stderr
     assert work.offer(theirs)
     # Ours beside theirs, merged as git does it.

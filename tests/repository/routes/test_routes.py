@@ -16,6 +16,7 @@ UNHOOKED = "Commands of git that start no hook"
 """A section of `found.txt`; newer versions of git start one for some of them."""
 
 OF_HOOKS, OF_REMOTES, OF_OBJECTS = "The hooks deleted", "A push without its hook", "An object's bytes replaced"
+OF_SHOWN = "Other content shown"
 """Sections of `found.txt` that something else finds than an audit of the base branch alone."""
 
 SILENT = {"filter-branch"}
@@ -54,6 +55,13 @@ def test_p2_what_bypasses_the_hooks_is_found_and_admitted(world: World, route: R
         return
     if route.section.startswith(OF_OBJECTS):
         assert "hash" in world.run("fsck").stderr
+        return
+    if route.section.startswith(OF_SHOWN):
+        for command in (("gate", "status"), ("doctor",), ("audit", "main")):
+            ended = world.gated.tandem(*command)
+            said = " ".join((ended.stdout + ended.stderr).split())
+            assert (ended.status, "which a base branch holds" in said) == (1, True), said
+            assert "git replace -d " in said or "delete its line in that file" in said
         return
     assert world.unapproved(before), world.words
     if is_remote := route.section.startswith(OF_REMOTES):

@@ -21,7 +21,8 @@ from tandem.settings import checks
 from tandem.settings.config import user_file
 from tandem.setup import gate_switch, registration, trust
 from tandem.setup.doctor.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
-from tandem.setup.gate_switch import GateOptions, gate_status
+from tandem.setup.gate_status import gate_status
+from tandem.setup.gate_switch import GateOptions
 
 _AGAIN = "tandem gate on"
 _GIT: Final = Git(timeout_seconds=60.0)
@@ -89,6 +90,7 @@ async def check_gate(here: DoctorContext) -> list[Finding]:
         problems.append(note("gate", f"{found.pending} records wait for the broker.", "tandem gate status"))
     look = "look at them: what they let through is not on record. Then delete them"
     problems += [problem("gate", f"The broker has refused a record: {one}", look) for one in found.refused]
+    problems += [problem("gate", what, fix) for what, fix in found.replaced.items()]
     holds = f"{', '.join(found.branches)} ({found.granularity}, {found.mode})"
     return problems or [ok("gate", f"The gate is on for {holds}; git starts its hooks.")]
 
