@@ -54,7 +54,7 @@ def ask(values: dict[str, Any], parts: Sequence[Part], **how: Any) -> subprocess
 
 def answer(values: dict[str, Any], **how: Any) -> ReviewerAnswer:
     """Its answer, read as a reviewer's is."""
-    parts = parts_of(*(values.get(name) for name in ("diff", "description", "path")))
+    parts = parts_of(values.get("diff"), values.get("description"), values.get("path"))
     ended = ask(values, parts, **how)
     assert (ended.returncode, ended.stderr) == (0, b"")
     return read_answer(ended.stdout.decode(), nonce=NONCE, digest=values.get("digest", DIGEST), files=None, parts=parts)

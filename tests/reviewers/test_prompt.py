@@ -71,7 +71,7 @@ TEXTS = ("description", "diff", "interdiff", "conventions")
 
 def prompt(values: dict[str, Any] | None = None, **how: Any) -> str:
     proposal = {**PROPOSAL, **(values or {})}
-    drawn = parts_of(*(proposal.get(name) for name in ("diff", "description", "path")))
+    drawn = parts_of(proposal.get("diff"), proposal.get("description"), proposal.get("path"))
     parts = [replace(part, nonce=f"{number:012x}") for number, part in enumerate(drawn, 1)]
     return build(TEMPLATE, proposal, nonce=NONCE, files="The round itself.", parts=parts, **how)
 

@@ -229,8 +229,8 @@ class Worker:
 
     def _outcome(self, claimed: Claimed) -> RunResult:
         nonce = secrets.token_hex(_NONCE_BYTES)
-        content = (claimed.proposal.get(name) for name in ("diff", "description", "path"))
-        parts = parts_of(*content, unread=_unread_in(claimed.proposal))
+        diff, text, path = (claimed.proposal.get(name) for name in ("diff", "description", "path"))
+        parts = parts_of(diff, text, path, _unread_in(claimed.proposal))
         try:
             finished, reply, claim_ended = self._run(claimed, nonce, parts)
         except (ConfigInvalid, Unavailable) as error:
