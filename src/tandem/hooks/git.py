@@ -400,14 +400,7 @@ class Merges:
     def _merged(self, ours: str, theirs: str) -> str | None:
         folder = self._made(len(ours))
         # No driver has the name of a folder that was made just now: all files are merged as git does by itself.
-        settings = {
-            "merge.default": os.path.basename(folder),
-            "core.attributesFile": os.devnull,
-            "merge.renames": "true",
-            "merge.directoryRenames": "conflict",
-        }
-        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        arguments = [*options, "merge-tree", "--write-tree", "--no-messages", ours, theirs]
+        arguments = [*raw.merge_arguments(os.path.basename(folder)), ours, theirs]
         # 128: no ancestor in common, or an object is missing; 129: a git without this command.
         done = run(HookRepository(folder, folder, None), arguments, accept=(0, 1, 128, 129))
         return done.text.split("\n", 1)[0] if done.status_code == 0 else None
