@@ -129,7 +129,7 @@ def slow_git(folder: Path) -> Path:
     """A folder with a git that makes no working tree as long as a test has it so."""
     notes, program = folder / "notes", folder / "bin" / "git"
     sleep = f"exec '{sys.executable}' -I -S -c 'import time; time.sleep(300)' '{notes}'"
-    slow = f'case "$*" in "read-tree --reset -u"*) test -e "{notes}/take-long" && {sleep};; esac'
+    slow = f'case "$*" in *"read-tree --reset -u"*) test -e "{notes}/take-long" && {sleep};; esac'
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\n{slow}\nexec "{shutil.which("git")}" "$@"\n')
     program.chmod(0o755)

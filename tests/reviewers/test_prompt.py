@@ -61,6 +61,7 @@ PROPOSAL: dict[str, Any] = {
     "created_at": "2026-11-22T10:00:00Z",
     "submitter": "codex-1",
     "accepted_by": None,
+    "ground": None,
 }
 EARLIER = [{"round": 1, "verdict": "changes_requested", "body": "It loses the last row.", "author": "codex-r1"}]
 OPEN = [{"kind": "comment", "id": "ms_1", "file": "src/a.py", "line": 3, "body": "Why two?"}]

@@ -25,7 +25,7 @@ from tandem.gate.contract import (
     RevertedCommit,
     RollbackRecorded,
 )
-from tandem.gate.judging import changes_of, check_paths, exempt_patterns
+from tandem.gate.judging import changes_of, check_paths, exempt_patterns, is_approved
 from tandem.gate.rules import CommitRow
 from tandem.gate.switch import key_of, require_known
 from tandem.git.changes import Change
@@ -60,6 +60,15 @@ class CommittedReviews(Participant):
     def protected_branches(self, unit: Unit, project: str) -> tuple[str, ...]:
         gate = gates.find(unit, project)
         return tuple(orjson.loads(gate.branches)) if gate is not None and gate.enabled else ()
+
+    @override
+    def accepted_commits(self, unit: Unit, project: str) -> tuple[str, ...]:
+        gate = gates.find(unit, project)
+        return tuple(orjson.loads(gate.accepted)) if gate is not None and gate.enabled else ()
+
+    @override
+    def approves(self, unit: Unit, services: Services, project: str, changes: Sequence[Change]) -> bool:
+        return is_approved(unit, project, changes, exempt_patterns(services, project))
 
     @override
     def commits_of(self, unit: Unit, services: Services, review: Review, current: Round) -> tuple[str, ...]:

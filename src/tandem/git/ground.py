@@ -74,18 +74,18 @@ class Ground:
 def find(handle: Handle, base: str, branches: Sequence[str], accepted: Iterable[str]) -> Ground:
     """The ground of a change, as it is now; see `Repository.ground`."""
     tips = {name: tip for name in branches if (tip := handle.tip(name)) is not None}
-    if not tips:
+    if branches and not tips:
         none = f"The repository has no branch {' or '.join(branches)}, on which changes stand: make it, or fetch it."
-        return Ground(base, problem=none if branches else None)
-    first = next(iter(tips))
+        return Ground(base, problem=none)
+    first = next(iter(tips), None)
     try:
         found = handle.base(base)
     except InvalidInput:
         missing = f"The commit {base[:12]}, which the change was made against, is not in the repository: push it."
-        return Ground(base, first, tips[first], problem=missing)
+        return Ground(base, first, tips.get(first or ""), problem=missing)
     name = next((name for name, tip in tips.items() if tip == found.oid), None)
-    if name is not None:
-        return Ground(base, name, found.oid)
+    if name is not None or first is None:
+        return Ground(base, name, tips.get(name or ""))
     if found.oid == found.tree:
         problem = f"The change was made against a tree: make it against a commit of {first}."
         return Ground(base, first, tips[first], problem=problem)

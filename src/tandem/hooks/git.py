@@ -284,6 +284,17 @@ def commits(place: HookRepository, tip: str, without: Iterable[str] = ()) -> tup
     return tuple(Commit(record) for record in listed.decode("utf-8", "replace").split("\0\n")[:-1])
 
 
+def mainline(place: HookRepository, old: str | None, new: str, limit: int = 999) -> list[str]:
+    """What a branch is before and during an update, newest first: the commits of first parents, and where it begins.
+
+    Raises:
+        TandemError: A commit is not there.
+    """
+    before = [] if old is None else [old]
+    listing = [*_LIST, "--first-parent", f"--max-count={limit}", new, *(f"^{oid}" for oid in before)]
+    return [*run(place, listing).text.splitlines(), *before]
+
+
 def read_commit(place: HookRepository, oid: str) -> tuple[list[str], str]:
     """The parents and the message of a commit, from its object.
 

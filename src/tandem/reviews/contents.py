@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -14,14 +14,16 @@ from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.git import base_files
 from tandem.git.base_files import BaseFile
 from tandem.git.changes import ValidatedContent
+from tandem.git.ground import Ground
 from tandem.git.paths import unsafe_reason
 from tandem.git.raw import encode_path
 from tandem.git.repository import Repository
+from tandem.git.reviewed_tree import RoundContent
 from tandem.git.rounds import RoundPatch
 from tandem.git.validation import parse_only
 from tandem.hooks import trust
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import queries
+from tandem.reviews import grounds, queries
 from tandem.reviews.check_rules import CheckStatus, PlannedCheck, unusable
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
@@ -52,11 +54,13 @@ class Content(ValidatedContent):
         registration: Which registration of the project's folder it was validated in; null if in none.
         checks: What is to be run on it.
         base_files: The touched files at the base, as JSON, where it was applied to those; else null.
+        ground: What it stands on; None where there is no repository.
     """
 
     registration: int | None = None
     checks: Checks = ()
     base_files: str | None = None
+    ground: Ground | None = None
 
 
 def check_text(services: Services, field: str, text: str | None) -> None:
@@ -231,10 +235,7 @@ async def _looked_at(
         stored = orjson.dumps([one.as_json() for one in sent.files]).decode()
         if repository is None:
             return replace(_content(await asyncio.to_thread(work)), base_files=stored)
-        # The base is not here: the checks are those of what is.
-        return replace(
-            await _with_checks(services, project, repository, work, repository.resolve_base(None)), base_files=stored
-        )
+        return replace(await _with_checks(services, project, repository, work), base_files=stored)
 
 
 async def _repository(services: Services, project: str, base: str | None, sent: SentBase | None) -> Repository | None:
@@ -244,7 +245,9 @@ async def _repository(services: Services, project: str, base: str | None, sent: 
         InvalidInput: It is nowhere here, and nothing came along.
         Unavailable: It is needed, and was not fetched.
     """
-    repository, mirror = await services.projects.repository(project, base or HEAD), services.projects.mirror(project)
+    # What changes stand on is the newest that there is, whatever the base.
+    repository = await services.projects.repository(project, base or HEAD, HEAD)
+    mirror = services.projects.mirror(project)
     if repository is not None:
         return repository
     if mirror is not None:
@@ -261,9 +264,9 @@ async def _repository(services: Services, project: str, base: str | None, sent: 
     return None
 
 
-def _content(validated: ValidatedContent, checks: Checks = ()) -> Content:
+def _content(validated: ValidatedContent, checks: Checks = (), ground: Ground | None = None) -> Content:
     stated = {one.name: getattr(validated, one.name) for one in fields(ValidatedContent)}
-    return Content(**stated, checks=checks)
+    return Content(**stated, checks=checks, ground=ground)
 
 
 @asynccontextmanager
@@ -296,19 +299,17 @@ def _has_all(repository: Repository, names: Iterable[str | None]) -> bool:
 
 
 async def _with_checks(
-    services: Services,
-    project: str,
-    repository: Repository,
-    validate: Callable[[], ValidatedContent],
-    checked_by: str | None = None,
+    services: Services, project: str, repository: Repository, validate: Callable[[], ValidatedContent]
 ) -> Content:
-    """What was validated, and what is to be run on it, by its base or by another commit."""
-    branches = await protected_branches(services, project, repository)
+    """What was validated, what it stands on, and what is to be run on it."""
+    known = await services.store.read(lambda unit: grounds.base_branches(unit, services, project))
 
     def work() -> Content:
         found = validate()
-        paths = [change.path for change in found.changes]
-        return _content(found, planned(repository, checked_by or found.base_commit, branches, paths))
+        # The digest of a text names its path.
+        diff = None if ":" in (found.digest or "") else found.content
+        stands = repository.ground(RoundContent(found.base_commit or "", found.digest, diff), *known)
+        return _content(found, planned(repository, stands, known.names, [one.path for one in found.changes]), stands)
 
     content = await asyncio.to_thread(work)
     if content.checks:
@@ -316,45 +317,30 @@ async def _with_checks(
     return content
 
 
-async def protected_branches(services: Services, project: str, repository: Repository) -> tuple[str, ...]:
-    """The branches whose checks count whatever a change's base is; none where no checks were ever trusted."""
-    if not await asyncio.to_thread(checks.has_trusted, user_file().parent, str(repository.root)):
-        return ()
-
-    def look(unit: Unit) -> tuple[str, ...]:
-        return tuple(name for one in services.participants for name in one.protected_branches(unit, project))
-
-    return await services.store.read(look)
-
-
-def planned(repository: Repository, base: str | None, branches: Sequence[str], paths: Sequence[str]) -> Checks:
+def planned(repository: Repository, ground: Ground, branches: Sequence[str], paths: Sequence[str]) -> Checks:
     """What is to be run on a change; blocks.
 
-    The file of its base says so, and that of the branches that it is to get into: else an old base would be a way
-    around newer checks.
+    The file of the base branch's tip says so: what a change was made against is its proposer's word.
 
     Args:
         repository: The project's.
-        base: The commit that it was validated against; null for none.
-        branches: The branches that nothing gets into unless it was approved.
+        ground: What the change stands on.
+        branches: The project's base branches.
         paths: The files that it touches.
     """
-    files = [_checks_file(repository, base)] if base is not None else []
-    for branch in branches:
-        with suppress(InvalidInput):
-            files.append(_checks_file(repository, repository.resolve_base(f"refs/heads/{branch}")))
-    found: dict[str, PlannedCheck] = {}
-    for file in dict.fromkeys(one for one in files if one is not None):
-        of_file = _planned_by(file, repository, paths)
-        if any(one.definition for one in of_file):
-            # What stands for a file of the base that cannot be used: a protected branch has one that can.
-            found.pop(checks.FILE, None)
-        found |= {one.name: one for one in of_file}
-    return tuple(found.values())
-
-
-def _checks_file(repository: Repository, commit: str) -> bytes | None:
-    return repository.file_of_round(RoundPatch(commit, None, ()), checks.FILE, after=False)
+    if branches and ground.tip is None:
+        # Which checks there are cannot be told, and it is not for whoever removed the branch to have none.
+        known = checks.has_trusted(user_file().parent, str(repository.root))
+        return (PlannedCheck(None, CheckStatus.ERROR, ground.problem, required=True, source=""),) if known else ()
+    commit = ground.tip or (ground.base if repository.has_base(ground.base) else repository.resolve_base(None))
+    file = repository.file_of_round(RoundPatch(commit, None, ()), checks.FILE, after=False)
+    found = () if file is None else _planned_by(file, repository, paths)
+    if ground.problem is None:
+        return found
+    return tuple(
+        one._replace(status=CheckStatus.ERROR, reason=ground.problem) if one.status is CheckStatus.QUEUED else one
+        for one in found
+    )
 
 
 def _planned_by(file: bytes, repository: Repository, paths: Sequence[str]) -> Checks:

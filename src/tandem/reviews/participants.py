@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tandem.git.changes import Change
 from tandem.reviews.answers import NoReviewer
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
@@ -59,6 +61,14 @@ class Participant:
     def protected_branches(self, unit: Unit, project: str) -> tuple[str, ...]:  # noqa: ARG002 - for who overrides it
         """The branches of a project that nothing gets into unless it was approved."""
         return ()
+
+    def accepted_commits(self, unit: Unit, project: str) -> tuple[str, ...]:  # noqa: ARG002 - as above
+        """The commits of a project that count as approved, with their ancestors, because a person accepted them."""
+        return ()
+
+    def approves(self, unit: Unit, services: Services, project: str, changes: Sequence[Change]) -> bool:  # noqa: ARG002 - as above
+        """Whether approvals cover some changes as they are, to the byte."""
+        return False
 
     def commits_of(self, unit: Unit, services: Services, review: Review, current: Round) -> tuple[str, ...]:  # noqa: ARG002 - as above
         """The commits that are known to hold an approved round's content and still stand."""

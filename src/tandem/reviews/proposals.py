@@ -9,7 +9,7 @@ import orjson
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import attention, checks, contents, counter_patches, landing, views, writing
+from tandem.reviews import attention, checks, contents, counter_patches, grounds, landing, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import end_claim
@@ -245,6 +245,7 @@ def _round(
         changes=contents.changes_json(content),
         created_at=review.updated_at,
         base_files_id=ledger.keep_content(unit, content.base_files),
+        ground=grounds.as_json(content.ground),
     )
 
 

@@ -12,7 +12,8 @@ class Round:
     `origin` is proposal, revision or counter_patch; `affected_files`, `changes` and `metadata` are JSON text;
     `description_id` and `diff_id` name the texts in the content store. `accepted_by` is who accepted a counter-patch,
     and made it the round; null where that may have been its author. `base_files_id` names the touched files as the base
-    has them, where the proposer sent them along; JSON text.
+    has them, where the proposer sent them along; JSON text. `ground` is what it stood on when it was validated, as
+    `grounds` writes it; None where there was no repository.
     """
 
     review_id: str
@@ -38,6 +39,7 @@ class Round:
     created_at: int
     accepted_by: str | None = None
     base_files_id: str | None = None
+    ground: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

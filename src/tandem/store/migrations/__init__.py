@@ -26,6 +26,7 @@ REVISIONS: Final = (
     "0016_counter_slots",
     "0017_mirrors",
     "0018_removed_payloads",
+    "0019_grounds",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 

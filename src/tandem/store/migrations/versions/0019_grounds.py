@@ -1,0 +1,17 @@
+"""What rounds stand on, and what checks ran on."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0019_grounds"
+down_revision = "0018_removed_payloads"
+
+
+def upgrade() -> None:
+    """Take the step."""
+    stands_on = "JSON: what it stands on; null where nobody can tell"
+    op.add_column("rounds", sa.Column("ground", sa.Text(), nullable=True, comment=stands_on))
+    ran_on = "JSON: what it ran on, or is going to; null for runs of earlier versions"
+    op.add_column("checks", sa.Column("ground", sa.Text(), nullable=True, comment=ran_on))
