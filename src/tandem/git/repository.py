@@ -177,6 +177,15 @@ class Repository:
         """
         return validation.text_change(self._open(), path, text, base)
 
+    def file_change(self, path: str, text: str, base: str | None = None) -> ValidatedContent:
+        """As `text_change`, but as the diff that it comes to, with a digest like that of every diff.
+
+        Raises:
+            InvalidInput: As there, and where the file has that content already.
+        """
+        handle = self._open()
+        return snapshot.file_diff(handle, validation.text_change(handle, path, text, base), text)
+
     def applies_to(self, changes: Iterable[Change], revision: str = "HEAD") -> bool:
         """Whether all touched paths are, at `revision`, exactly as before the changes.
 

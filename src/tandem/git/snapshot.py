@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tandem.errors import InvalidInput
-from tandem.git.changes import Change, Entry, parse_raw
+from tandem.git.changes import Change, Entry, ValidatedContent, parse_raw
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import read_patches
 from tandem.git.paths import quote
-from tandem.git.raw import RAW_OPTIONS
+from tandem.git.raw import ABSENT_MODE, RAW_OPTIONS, digest_of, encode_path
 from tandem.git.runner import Output
 from tandem.git.scratch import Scratch
 
@@ -57,6 +57,19 @@ def render_diff(scratch: Scratch, before: str, after: str, *, binary: bool) -> s
         scratch.write_attributes([_EVERYTHING])
         data = scratch.run(arguments).stdout
     return data.decode("utf-8")
+
+
+def file_diff(handle: Handle, found: ValidatedContent, text: str) -> ValidatedContent:
+    """The whole content of one file, as validated, as a change like any other; see `Repository.file_change`."""
+    name, (change,) = encode_path(found.changes[0].path), found.changes
+    before, after = Entry(change.mode_before, change.blob_before), Entry(change.mode_after, change.blob_after)
+    if before == after:
+        raise InvalidInput(f"{change.path} has exactly this content already.", field="description", path=change.path)
+    with handle.scratch() as scratch:
+        scratch.run(["hash-object", "-w", "--no-filters", "--stdin"], stdin=text.encode())
+        trees = (scratch.tree_of({name: one} if one.mode != ABSENT_MODE else {}) for one in (before, after))
+        diff = render_diff(scratch, *trees, binary=True)
+    return replace(found, content=diff, digest=digest_of(found.changes))
 
 
 def _is_text(data: bytes) -> bool:

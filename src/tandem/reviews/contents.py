@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import orjson
@@ -34,6 +35,7 @@ from tandem.store.context import Services
 
 HEAD = "HEAD"
 _DIFF_LIMIT = "diff_limit_bytes"
+_DOCUMENTS = frozenset({".md", ".markdown", ".rst", ".adoc", ".asciidoc", ".org"})
 
 
 Checks = tuple[PlannedCheck, ...]
@@ -131,7 +133,8 @@ async def _validated(services: Services, project: str, request: CreateReview) ->
         if request.description is None:
             raise InvalidInput("path names the file whose whole text description is; send description.", field="path")
         sent = await asyncio.to_thread(_sent, request)
-        return await text_facts(services, project, request.path, request.description, sent)
+        as_diff = not is_document(request.path)
+        return await text_facts(services, project, request.path, request.description, sent, as_diff=as_diff)
     if request.diff is None:
         if request.base is not None:
             raise InvalidInput("base says what a diff is against; send the diff too.", field="base")
@@ -182,23 +185,43 @@ async def diff_facts(
         return _content(await asyncio.to_thread(parse_only, diff))
 
 
-async def text_facts(services: Services, project: str, path: str, text: str, sent: SentBase | None = None) -> Content:
-    """The digest of a text that is a file's whole content; none where its base is not known."""
+async def text_facts(
+    services: Services, project: str, path: str, text: str, sent: SentBase | None = None, *, as_diff: bool = False
+) -> Content:
+    """The digest of a text that is a file's whole content, or of its diff; none where its base is not known."""
     base = sent.base if sent is not None else None
-    # In the project's own repository a text is held against its HEAD.
-    found = await _looked_at(
-        services,
-        project,
-        None,
-        sent,
-        lambda one: one.text_change(path, text, base if one.is_partial else None),
-    )
+
+    def validate(one: Repository) -> ValidatedContent:
+        # In the project's own repository a text is held against its HEAD.
+        against = base if one.is_partial else None
+        return (one.file_change if as_diff else one.text_change)(path, text, against)
+
+    found = await _looked_at(services, project, None, sent, validate)
     if found is not None:
         return found
     reason = unsafe_reason(path)
     if reason is not None:
         raise InvalidInput(f"The path {path!r} {reason}; name a file of the repository.", field="path")
     return Content(text)
+
+
+def is_document(path: str) -> bool:
+    """Whether a file is one that people read as a text."""
+    return PurePosixPath(path).suffix.lower() in _DOCUMENTS
+
+
+def as_code(request: CreateReview) -> CreateReview:
+    """The proposal of a file's whole text as one of code, unless the file is a document."""
+    is_text = request.path is None or is_document(request.path)
+    return request if is_text else request.model_copy(update={"category": "code_change"})
+
+
+def as_change(request: CreateReview, content: Content) -> CreateReview:
+    """The proposal of a file's whole text as the diff that it was validated to be, unless the file is a document."""
+    if request.path is None or is_document(request.path) or not content.validated:
+        return request
+    stated = {"diff": content.content, "base": content.base_commit, "path": None, "description": None}
+    return request.model_copy(update=stated)
 
 
 async def _looked_at(

@@ -37,6 +37,7 @@ async def create_review(services: Services, caller: Caller, request: CreateRevie
     """
     contents.check_text(services, "intent", request.intent)
     contents.check_metadata(services, request.metadata)
+    request = contents.as_code(request)
     write = _create if request.review_id is None else _revise
     try:
         return await write(services, caller, request)
@@ -64,6 +65,7 @@ async def _create(services: Services, caller: Caller, request: CreateReview) -> 
     project = services.projects.require(request.project, caller.project)
     _require_content(request.category, request)
     content = await contents.validate(services, project, request)
+    request = contents.as_change(request, content)
     review_id = services.clock.new_id("rv")
 
     def work(unit: Unit) -> ReviewCreated:
@@ -90,6 +92,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
     _require_content(known.category, request)
     await landing.refuse_if_landed(services, known)
     content = await contents.validate(services, known.project, request)
+    request = contents.as_change(request, content)
 
     def work(unit: Unit) -> ReviewCreated:
         before = reviews.get(unit, review_id, lock=True)

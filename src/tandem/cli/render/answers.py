@@ -120,6 +120,8 @@ def _heading(answer: answers.Proposal) -> RenderableType:
                 ("round", f"{answer.round}{of}, {ago(answer.created_at)}, by {answer.author} ({answer.origin})"),
                 ("file", answer.path),
                 ("base", answer.base_commit or answer.base),
+                *([] if answer.ground is None else [("stands on", answer.ground.stands_on)]),
+                *(("look at this", plain(note, "yellow")) for note in (answer.ground.notes if answer.ground else ())),
                 ("digest", answer.digest or "none: not validated"),
                 ("follows", answer.parent_id),
                 ("followed by", ", ".join(answer.child_ids)),
