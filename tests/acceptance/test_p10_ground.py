@@ -191,8 +191,7 @@ def test_p10_many_commits_count_as_one_approved_change(tmp_path: Path) -> None:
     with checked(tmp_path) as project:
         project.have(TESTS)
         switched_on(project, "main")
-        for number in range(3):
-            base = side_commit(project, {"b.txt": f"{number}\n"})
+        *_, base = [side_commit(project, {"b.txt": f"{number}\n"}) for number in range(3)]
         created = project.put_up_whole(diff=edited(), base=base)
         project.ended(created["review_id"])
         project.approve(created["review_id"])
@@ -393,6 +392,24 @@ def test_p10_what_ran_on_a_release_branch_does_not_open_main(tmp_path: Path) -> 
         project.ended(second)
         project.approve(second)
         assert judged(project, created["digest"], "release")[0]
+
+
+def test_p10_a_release_branch_without_checks_is_no_way_around_those_of_main(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        project.repo.git("branch", "release")
+        project.have(check("tests", "raise SystemExit(1)"))
+        switched_on(project, "main", "release")
+        created = project.put_up_whole(diff=edited(), base="release")
+        review = created["review_id"]
+        assert project.ended(review) == {}
+        project.approve(review)
+        assert judged(project, created["digest"], "release")[0]
+        allowed, code, reason = judged(project, created["digest"], "main")
+        assert (allowed, code) == (False, "CHECK_PENDING")
+        assert "the checks of main have not run on it; run them with --branch main" in reason
+        project.do("run_checks", review_id=review, branch="main")
+        assert project.statuses(review) == {"tests": "failed"}
+        assert judged(project, created["digest"], "main")[1] == "CHECK_FAILED"
 
 
 @pytest.mark.parametrize("asked_for", [False, True])

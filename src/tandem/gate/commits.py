@@ -14,6 +14,7 @@ from tandem.contract.caller import Caller
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, TandemError, TooLarge
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
+from tandem.gate import signing
 from tandem.gate.contract import (
     Carried,
     CommitPage,
@@ -26,7 +27,7 @@ from tandem.gate.contract import (
     RollbackRecorded,
 )
 from tandem.gate.judging import changes_of, check_paths, exempt_patterns, is_approved
-from tandem.gate.rules import CommitRow
+from tandem.gate.rules import CommitRow, names
 from tandem.gate.switch import key_of, require_known
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
@@ -67,8 +68,14 @@ class CommittedReviews(Participant):
         return tuple(orjson.loads(gate.accepted)) if gate is not None and gate.enabled else ()
 
     @override
-    def approves(self, unit: Unit, services: Services, project: str, changes: Sequence[Change]) -> bool:
-        return is_approved(unit, project, changes, exempt_patterns(services, project))
+    def approves(
+        self, unit: Unit, services: Services, project: str, changes: Sequence[Change], signed: Sequence[str]
+    ) -> bool:
+        if is_approved(unit, project, changes, exempt_patterns(services, project)):
+            return True
+        gate = gates.find(unit, project) if signed else None
+        signers = names(gate.signers) if gate is not None else []
+        return signing.verify(signers, digest_of(changes), signed).signer is not None
 
     @override
     def commits_of(self, unit: Unit, services: Services, review: Review, current: Round) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecisi
 from tandem.gate.rules import CommitRow, names
 from tandem.git.changes import Change
 from tandem.git.raw import ABSENT_MODE, digest_of
-from tandem.reviews import checks, grounds
+from tandem.reviews import checks, contents, grounds
 from tandem.reviews import report_queries as reports
 from tandem.reviews.approvals import Approval, Cover, cover, end_of, inverse, net, start_of
 from tandem.reviews.checks import Hold
@@ -91,7 +91,8 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
     if (request.digest is None) == (request.changes is None):
         raise InvalidInput("Send either changes or digest.", field="changes")
     settings = await asyncio.to_thread(project_settings, services, request.project, "gate_exempt", "checks_on_tip")
-    asked = grounds.Asked(request.branch, await _tips(services, request) if settings[1] else None)
+    named = await contents.names_checks(services, request.project, request.branch)
+    asked = grounds.Asked(request.branch, named, await _tips(services, request) if settings[1] else None)
     if request.digest is None:
         return await _check_changes(services, request, changes_of(request.changes), settings[0], asked)
     decision, held = await _check_digest(services, request.project, request.digest, asked)
@@ -103,7 +104,7 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
 async def _tips(services: Services, request: CheckGate) -> dict[str, frozenset[str]]:
     """By base branch, the commits of which a check has to have run on one."""
     named = await services.store.read(lambda unit: grounds.base_branches(unit, services, request.project).names)
-    await services.projects.repository(request.project, grounds.HEAD)
+    await grounds.newest(services, request.project)
     tips = await grounds.tips(services, request.project, named)
     been = {request.branch: request.tips or ()} if request.branch else {}
     return {name: frozenset((tip, *been.get(name, ()))) for name, tip in tips.items()}
@@ -127,7 +128,7 @@ async def _check_digest(
                 standing.append(found)
             else:
                 ended = _taken_back_by(found[0], by)
-        held = _held(unit, services, project, standing, asked)
+        held = _held(unit, grounds.Doubts(unit, services, project, asked), standing)
         # Of several reviews of the same, one whose checks have passed is enough.
         found = next((one for one in standing if one[0] not in held), next(iter(standing), None))
         return found, {} if found is None or found[0] not in held else held, None if standing else ended
@@ -224,12 +225,13 @@ def _look(
 ) -> _Found:
     project = request.project
     approvals, covered, ended = _approved(unit, project, judged, patterns)
-    held = _held(unit, services, project, _used(covered), asked)
+    doubts = grounds.Doubts(unit, services, project, asked)
+    held = _held(unit, doubts, _used(covered))
     if held and len(covered) == len(judged):
         # The same may be approved by reviews whose checks have passed.
         others = [one for one in approvals if one.review_id not in held]
         again, _ = _standing(_Approvals(unit, project, patterns), judged, others)
-        if len(again) == len(judged) and not _held(unit, services, project, _used(again), asked):
+        if len(again) == len(judged) and not _held(unit, doubts, _used(again)):
             covered, held = again, {}
     found = _Found(approvals, covered, held, ended)
     if len(covered) == len(judged) and not held:
@@ -397,13 +399,11 @@ def _approval(unit: Unit, review_id: str, number: int, *, is_text: bool = False)
     return Approval(review_id, number, frozenset(Change(*entry) for entry in entries), is_text=is_text)
 
 
-def _held(
-    unit: Unit, services: Services, project: str, approvals: Sequence[tuple[str, int]], asked: grounds.Asked
-) -> _Held:
+def _held(unit: Unit, doubts: grounds.Doubts, approvals: Sequence[tuple[str, int]]) -> _Held:
     """What keeps approved content back, by review; one that has ended comes before one that may still pass."""
     found: _Held = {}
     for which in approvals:
-        if held := checks.held(unit, services, project, which, asked):
+        if held := checks.held(unit, doubts, *which):
             found[which[0]] = min(held, key=lambda one: one.is_pending)
     return found
 
@@ -412,11 +412,7 @@ def _said(held: _Held) -> tuple[str, str]:
     """What keeps approved content back, in words and as a code."""
     hold = min(held.values(), key=lambda one: one.is_pending)
     code = CheckPending.code if hold.is_pending else CheckFailed.code
-    return f"approved, but its required check {_of(hold)} ({code})", code
-
-
-def _of(hold: Hold) -> str:
-    return f"'{hold.run.name}' {hold.words}"
+    return f"approved, but {hold.words} ({code})", code
 
 
 def _decided(
@@ -459,7 +455,7 @@ def _judged(change: Change, found: _Found) -> PathDecision:
             allowed=held is None,
             review_id=approval.review_id,
             round=approval.round,
-            reason=reason if held is None else f"{reason}, but its required check {_of(held)}",
+            reason=reason if held is None else f"{reason}, but {held.words}",
             kind=None if held else "approved",
         )
     ending = [one for one in candidates if any(end_of(entry) == end_of(change) for entry in one.changes)]

@@ -22,6 +22,8 @@ _LISTED = 10_000
 _ENTRIES = 1_000
 """Raw entries that are kept of the commits between, and again of all of them as one change."""
 _PATHS = 20
+_SIGNATURES = 10
+_SIGNATURE_LETTERS = 99
 _TWO = 2
 _NO_ANCESTOR = 1
 _CONFLICT = 1
@@ -36,12 +38,14 @@ class GroundCommit:
         paths: The files that it changes, at most 20; of a merge, those that git alone would have merged otherwise.
         more_paths: How many further ones.
         changes: Its raw difference; None for a merge, and where there is too much of it.
+        signed: The signatures that its message has.
     """
 
     id: str
     paths: tuple[str, ...]
     more_paths: int = 0
     changes: tuple[Change, ...] | None = None
+    signed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +149,7 @@ def _described(scratch: Scratch, commits: Sequence[tuple[str, ...]]) -> tuple[Gr
     """What each commit changes; a merge that adds nothing to what it merges is left out."""
     plain = [oid for oid, *parents in commits if len(parents) < _TWO]
     changes = dict(zip(plain, _differences(scratch, plain), strict=True))
+    signed = dict(zip(plain, _signatures(scratch, plain), strict=True))
     found: list[GroundCommit] = []
     kept = 0
     for oid, *parents in commits:
@@ -155,8 +160,22 @@ def _described(scratch: Scratch, commits: Sequence[tuple[str, ...]]) -> tuple[Gr
         kept += len(entries)
         is_whole = oid in changes and kept <= _ENTRIES
         more = len(paths[_PATHS:])
-        found.append(GroundCommit(oid, tuple(paths[:_PATHS]), more, tuple(entries) if is_whole else None))
+        kept_entries = tuple(entries) if is_whole else None
+        found.append(GroundCommit(oid, tuple(paths[:_PATHS]), more, kept_entries, signed.get(oid, ())))
     return tuple(found)
+
+
+def _signatures(scratch: Scratch, commits: Sequence[str]) -> list[tuple[str, ...]]:
+    """What looks like a signature in the message of each commit."""
+    if not commits:
+        return []
+    # Git prints no line that would be empty.
+    shape = "--format=:%(trailers:key=Tandem-Signed,valueonly,unfold,separator=%x20)"
+    listing = ["rev-list", "--no-walk=unsorted", "--no-commit-header", shape, "--stdin"]
+    output = scratch.run(listing, stdin="".join(f"{oid}\n" for oid in commits).encode()).stdout
+    lines = output.decode("utf-8", "replace").split("\n")[:-1]
+    found = ([word for word in line[1:].split() if len(word) == _SIGNATURE_LETTERS] for line in lines)
+    return [tuple(words[:_SIGNATURES]) for words in found]
 
 
 def _differences(scratch: Scratch, commits: Sequence[str]) -> list[Sequence[Change]]:

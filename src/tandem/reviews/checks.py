@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -226,13 +226,11 @@ class Hold(NamedTuple):
     """A required check that keeps the gate closed.
 
     Attributes:
-        run: The check.
-        words: Why, to stand behind its name.
+        words: Which one, and why.
         is_pending: Whether it may still pass as it is.
         ground: What it ran on, where a base branch may hold that by now; else None.
     """
 
-    run: CheckRun
     words: str
     is_pending: bool
     ground: Ground | None = None
@@ -241,31 +239,38 @@ class Hold(NamedTuple):
 _WAYS = {CheckStatus.QUEUED: "has not begun", CheckStatus.RUNNING: "still runs", CheckStatus.FAILED: "failed"}
 
 
-def held(
-    unit: Unit, services: Services, project: str, which: tuple[str, int], asked: grounds.Asked = grounds.NOTHING
-) -> tuple[Hold, ...]:
-    """The required checks of a project's review and round that keep the gate closed."""
+def held(unit: Unit, doubts: grounds.Doubts, review_id: str, number: int) -> tuple[Hold, ...]:
+    """The required checks of a round that keep the gate closed."""
     found: list[Hold] = []
-    for one in rows.list_of_round(unit, *which):
+    runs = rows.list_of_round(unit, review_id, number)
+    for one in runs:
+        name = f"its required check '{one.name}'"
         if one.holds:
             words = _WAYS.get(CheckStatus(one.status), f"has not passed: {one.status}")
-            found.append(Hold(one, words, one.unfinished))
-        elif one.required and (doubt := grounds.doubt(unit, services, project, grounds.parsed(one.ground), asked)):
-            found.append(Hold(one, doubt.words, is_pending=True, ground=doubt.ground))
+            found.append(Hold(f"{name} {words}", one.unfinished))
+        elif one.required and (doubt := doubts.of(one.ground)):
+            found.append(Hold(f"{name} {doubt.words}", is_pending=True, ground=doubt.ground))
+    stood_on = reviews.get_round(unit, review_id, number).ground
+    if not found and (words := doubts.missed(stood_on, (one.ground for one in runs))):
+        found.append(Hold(words, is_pending=True))
     return tuple(found)
 
 
-def views(unit: Unit, services: Services, runs: Iterable[CheckRun]) -> tuple[CheckView, ...]:
-    """Checks as they are shown."""
-    return tuple(view(unit, services, one) for one in runs)
+def views(unit: Unit, services: Services, runs: Sequence[CheckRun]) -> tuple[CheckView, ...]:
+    """Checks of a project as they are shown."""
+    doubts = grounds.Doubts(unit, services, runs[0].project) if runs else None
+    return tuple(_view(one, doubts) for one in runs)
 
 
 def view(unit: Unit, services: Services, run: CheckRun) -> CheckView:
     """A check as it is shown."""
+    return views(unit, services, (run,))[0]
+
+
+def _view(run: CheckRun, doubts: grounds.Doubts | None) -> CheckView:
     setup: dict[str, Any] | None = orjson.loads(run.setup) if run.setup else None
     ground = grounds.parsed(run.ground)
-    passed = bool(run.required) and run.status == CheckStatus.PASSED
-    doubt = grounds.doubt(unit, services, run.project, ground, grounds.NOTHING) if passed else None
+    doubt = doubts.of(run.ground) if doubts and run.required and run.status == CheckStatus.PASSED else None
     return shown(
         CheckView,
         run,

@@ -366,6 +366,23 @@ def planned(repository: Repository, ground: Ground, branches: Sequence[str], pat
     )
 
 
+async def names_checks(services: Services, project: str, branch: str | None) -> bool:
+    """Whether a base branch has a file of checks, or something in its place."""
+    repository = None if branch is None else await services.projects.repository(project)
+    if repository is None or branch is None:
+        return False
+
+    def look() -> bool:
+        tip = repository.tips([branch]).get(branch)
+        try:
+            patch = None if tip is None else RoundPatch(tip, None, ())
+            return patch is not None and repository.file_of_round(patch, checks.FILE, after=False) is not None
+        except (InvalidInput, TooLarge):
+            return True
+
+    return await asyncio.to_thread(look)
+
+
 def _planned_by(file: bytes, repository: Repository, paths: Sequence[str]) -> Checks:
     source = trust.digest(checks.FILE, file)
     standing = checks.standing(user_file().parent, str(repository.root), file)

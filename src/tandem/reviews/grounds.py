@@ -47,16 +47,18 @@ class Asked(NamedTuple):
 
     Attributes:
         branch: The base branch that is updated; None if none is, or the caller does not know.
+        has_checks: Whether that branch names checks by now.
         tips: By base branch, the commits of which a check has to have run on one; None where any will do.
         held: The bases whose commits the base branches are known to hold by now.
     """
 
     branch: str | None = None
+    has_checks: bool = False
     tips: Mapping[str, frozenset[str]] | None = None
     held: frozenset[str] = frozenset()
 
 
-NOTHING: Final = Asked()
+_NOTHING: Final = Asked()
 
 
 class Doubt(NamedTuple):
@@ -83,7 +85,8 @@ def parsed(text: str | None) -> Ground | None:
     stored: dict[str, Any] = orjson.loads(text)
     commits: list[dict[str, Any]] = stored["commits"]
     stored["commits"] = tuple(
-        GroundCommit(one["id"], tuple(one["paths"]), one["more_paths"], _changes(one["changes"])) for one in commits
+        GroundCommit(one["id"], tuple(one["paths"]), one["more_paths"], _changes(one["changes"]), tuple(one["signed"]))
+        for one in commits
     )
     stored |= {"net": _changes(stored["net"]), "conflict": tuple(stored["conflict"])}
     return Ground(**stored)
@@ -134,38 +137,56 @@ async def look(services: Services, found: queries.RoundContent, branch: str | No
     return Look(repository, known.names, ground)
 
 
-def doubt(unit: Unit, services: Services, project: str, ground: Ground | None, asked: Asked) -> Doubt | None:
-    """Why what a check ran on keeps its result from opening the gate; None if it does not.
+class Doubts:
+    """What keeps results of checks from opening the gate, although they passed, within a unit of work."""
 
-    Runs of versions that recorded no ground count as they did.
-    """
-    if ground is None or _is_elsewhere(ground, asked):
-        return None if ground is None else Doubt(f"ran on {_place(ground)}; run it with --branch {asked.branch}")
-    names = base_branches(unit, services, project).names
-    if names and ground.branch not in names:
-        return Doubt(f"ran on {_place(ground)}, and changes land on {', '.join(names)}; run it again")
-    if ground.branch is None:
-        return None
-    if asked.tips is not None and ground.tip not in asked.tips.get(ground.branch, ()):
-        return Doubt(f"ran on {_place(ground)}, which has moved on since; run it again (checks_on_tip)")
-    commits, more = ((), 0) if ground.base in asked.held else _unapproved(unit, services, project, ground)
-    if not commits and not more:
-        return None
-    return Doubt(f"ran on {_listed(commits, more)}; it counts once they are approved, or on a base branch", ground)
+    def __init__(self, unit: Unit, services: Services, project: str, asked: Asked = _NOTHING) -> None:
+        self._unit = unit
+        self._services = services
+        self._project = project
+        self._asked = asked
+        # The checks of a round ran on the same, mostly.
+        self._known: dict[str | None, Doubt | None] = {None: None}
 
+    def missed(self, round_ground: str | None, grounds: Iterable[str | None]) -> str | None:
+        """Why the checks of the branch that is updated were not even asked for; None if they were, or it has none."""
+        asked, stood_on = self._asked, parsed(round_ground)
+        if not asked.has_checks or stood_on is None or stood_on.branch == asked.branch:
+            return None
+        known = (parsed(one) for one in {*grounds})
+        if any(one is None or one.branch == asked.branch for one in known):
+            return None
+        return f"the checks of {asked.branch} have not run on it; run them with --branch {asked.branch}"
 
-def _is_elsewhere(ground: Ground, asked: Asked) -> bool:
-    return asked.branch is not None and ground.branch != asked.branch
+    def of(self, ground: str | None) -> Doubt | None:
+        """Why what a check ran on, in its stored form, keeps its result from opening the gate; None if it does not.
+
+        Runs of versions that recorded no ground count as they did.
+        """
+        if ground not in self._known:
+            found = parsed(ground)
+            self._known[ground] = None if found is None else self._found(found)
+        return self._known[ground]
+
+    def _found(self, ground: Ground) -> Doubt | None:
+        asked, names = self._asked, base_branches(self._unit, self._services, self._project).names
+        if asked.branch not in (None, ground.branch):
+            return Doubt(f"ran on {_place(ground)}; run it with --branch {asked.branch}")
+        if names and ground.branch not in names:
+            return Doubt(f"ran on {_place(ground)}, and changes land on {', '.join(names)}; run it again")
+        if asked.tips is not None and ground.branch and ground.tip not in asked.tips.get(ground.branch, ()):
+            return Doubt(f"ran on {_place(ground)}, which has moved on since; run it again (checks_on_tip)")
+        if ground.base in asked.held:
+            return None
+        commits, more = _unapproved(self._unit, self._services, self._project, ground)
+        if not commits and not more:
+            return None
+        return Doubt(f"ran on {_listed(commits, more)}; it counts once they are approved, or on a base branch", ground)
 
 
 async def held_by_now(services: Services, project: str, grounds: Iterable[Ground]) -> frozenset[str]:
     """The bases of some grounds whose commits the base branches hold by now."""
-    repository = None
-    with suppress(TimeoutError):
-        # What is fetched already counts, where the forge does not answer.
-        async with asyncio.timeout(_FETCH_SECONDS):
-            repository = await services.projects.repository(project, HEAD)
-    repository = repository or await services.projects.repository(project)
+    repository = await newest(services, project)
     if repository is None:
         return frozenset()
     names = (await services.store.read(lambda unit: base_branches(unit, services, project))).names
@@ -176,6 +197,14 @@ async def held_by_now(services: Services, project: str, grounds: Iterable[Ground
 
     async with services.validations:
         return await asyncio.to_thread(work)
+
+
+async def newest(services: Services, project: str) -> Repository | None:
+    """A project's repository with what was pushed just now; with what is here, where the forge does not answer soon."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_FETCH_SECONDS):
+            return await services.projects.repository(project, HEAD)
+    return await services.projects.repository(project)
 
 
 async def tips(services: Services, project: str, names: Iterable[str | None]) -> dict[str, str]:
@@ -221,12 +250,16 @@ def _unapproved(
     approves = partial(_approves, unit, services, project)
     if approves(ground.net):
         return (), 0
-    left = [one for one in ground.commits if not approves(one.changes)]
+    left = [one for one in ground.commits if not approves(one.changes, one.signed)]
     return tuple(UnapprovedCommit(one.id, one.paths, one.more_paths) for one in left), ground.more_commits
 
 
-def _approves(unit: Unit, services: Services, project: str, changes: Sequence[Change] | None) -> bool:
-    return changes is not None and any(one.approves(unit, services, project, changes) for one in services.participants)
+def _approves(
+    unit: Unit, services: Services, project: str, changes: Sequence[Change] | None, signed: Sequence[str] = ()
+) -> bool:
+    if changes is None:
+        return False
+    return any(one.approves(unit, services, project, changes, signed) for one in services.participants)
 
 
 def _view(ground: Ground, commits: tuple[UnapprovedCommit, ...], more: int, moved_to: str | None) -> GroundView:

@@ -66,8 +66,15 @@ class Participant:
         """The commits of a project that count as approved, with their ancestors, because a person accepted them."""
         return ()
 
-    def approves(self, unit: Unit, services: Services, project: str, changes: Sequence[Change]) -> bool:  # noqa: ARG002 - as above
-        """Whether approvals cover some changes as they are, to the byte."""
+    def approves(
+        self,
+        unit: Unit,  # noqa: ARG002 - as above
+        services: Services,  # noqa: ARG002 - as above
+        project: str,  # noqa: ARG002 - as above
+        changes: Sequence[Change],  # noqa: ARG002 - as above
+        signed: Sequence[str],  # noqa: ARG002 - as above
+    ) -> bool:
+        """Whether approvals cover some changes as they are, to the byte, or a signature of a signer is over them."""
         return False
 
     def commits_of(self, unit: Unit, services: Services, review: Review, current: Round) -> tuple[str, ...]:  # noqa: ARG002 - as above

@@ -47,7 +47,8 @@ def status(unit: Unit, services: Services, review: Review, cursor: str, *, chang
     """Where a review stands, and why nobody takes it."""
     none = why_none(unit, services, review)
     # What has passed may still stand on something that keeps the gate closed.
-    is_held = review.checks == PASSED and bool(checks.held(unit, services, review.project, (review.id, review.round)))
+    doubts = grounds.Doubts(unit, services, review.project)
+    is_held = review.checks == PASSED and bool(checks.held(unit, doubts, review.id, review.round))
     return shown(
         ReviewStatus,
         review,
