@@ -273,11 +273,14 @@ class Repository:
         handle = self._open()
         return {name: tip for name in branches if (tip := handle.tip(name)) is not None}
 
-    def ground(self, content: RoundContent, branches: Sequence[str], accepted: Iterable[str]) -> Ground:
+    def ground(
+        self, content: RoundContent, changes: Sequence[Change], branches: Sequence[str], accepted: Iterable[str]
+    ) -> Ground:
         """What a change stands on now: the base branch that its base is nearest to, and what lies between.
 
         Args:
             content: The round.
+            changes: What it was validated to change.
             branches: The base branches, or `HEAD` for what a mirror follows; none for a project without.
             accepted: Commits that count as held, with their ancestors; those that are not here are passed over.
         """
@@ -287,6 +290,9 @@ class Repository:
         except (TimedOut, TooLarge) as error:
             return Ground(content.base, problem=f"What it has beside its base branch is too much. {error.message}")
         if found.tip is None or found.problem is not None or found.tip == found.base:
+            return found
+        if not found.commits and self.applies_to(changes, found.tip):
+            # What it touches is at the tip as it was at its base.
             return found
         error = reviewed_tree.conflict(handle, content, found.tip)
         if error is None:

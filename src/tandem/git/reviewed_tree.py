@@ -90,7 +90,11 @@ class DoesNotMerge(InvalidDiff):
     def __init__(self, paths: Sequence[str]) -> None:
         shown = [*paths[:_SHOWN], *([f"{len(paths) - _SHOWN} more"] if len(paths) > _SHOWN else [])]
         self.where = f"conflict in {', '.join(shown)}" if paths else "they have no commit in common"
-        super().__init__(f"It does not merge with the tip of its base branch: {self.where}.", paths=[*paths])
+        super().__init__(
+            f"It does not merge with the tip of its base branch: {self.where}. Rebase it, or merge that branch into its"
+            " own, and submit a new round.",
+            paths=[*paths],
+        )
         self.paths = tuple(paths)
 
 

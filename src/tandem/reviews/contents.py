@@ -331,7 +331,7 @@ async def _with_checks(
         found = validate()
         # The digest of a text names its path.
         diff = None if ":" in (found.digest or "") else found.content
-        stands = repository.ground(RoundContent(found.base_commit or "", found.digest, diff), *known)
+        stands = repository.ground(RoundContent(found.base_commit or "", found.digest, diff), found.changes, *known)
         return _content(found, planned(repository, stands, known.names, [one.path for one in found.changes]), stands)
 
     content = await asyncio.to_thread(work)

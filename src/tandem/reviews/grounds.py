@@ -131,7 +131,8 @@ async def look(services: Services, found: queries.RoundContent, branch: str | No
     content = RoundContent(current.base_commit, current.digest, found.diff, current.path, found.text)
     try:
         async with services.validations:
-            ground = await asyncio.to_thread(repository.ground, content, names, known.accepted)
+            changes = [Change(**one) for one in orjson.loads(current.changes)]
+            ground = await asyncio.to_thread(repository.ground, content, changes, names, known.accepted)
     except TandemError as error:
         ground = Ground(content.base, problem=f"{error.code}: {error.message}")
     return Look(repository, known.names, ground)
