@@ -202,6 +202,25 @@ def test_p10_many_commits_count_as_one_approved_change(tmp_path: Path) -> None:
         assert judged(project, created["digest"])[0]
 
 
+def test_p10_a_large_commit_between_counts_by_its_digest(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        project.have(TESTS)
+        switched_on(project, "main")
+        side_commit(project, {f"many/{number}.txt": f"{number}\n" for number in range(300)})
+        base = side_commit(project, {f"more/{number}.txt": f"{number}\n" for number in range(600)})
+        review = project.put_up(diff=edited(), base=base)
+
+        def unapproved() -> list[tuple[str, int, int]]:
+            found = project.do("get_proposal", review_id=review)["ground"]["unapproved"]
+            return [(one["commit"], len(one["paths"]), one["more_paths"]) for one in found]
+
+        assert [(shown, more) for _, shown, more in unapproved()] == [(10, 590), (10, 290)]
+        approved(project, base)
+        assert [more for _, _, more in unapproved()] == [290]
+        approved(project, f"{base}~1")
+        assert unapproved() == []
+
+
 def test_p10_the_review_names_the_commits_between_everywhere(tmp_path: Path) -> None:
     with checked(tmp_path) as project:
         project.have(TESTS)

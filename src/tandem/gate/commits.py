@@ -36,7 +36,7 @@ from tandem.hooks import proof
 from tandem.reviews import queries as reviews
 from tandem.reviews import writing
 from tandem.reviews.approvals import inverse
-from tandem.reviews.participants import Decision, Participant
+from tandem.reviews.participants import Decision, Difference, Participant
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review, Rollback
 from tandem.settings.exempt import is_exempt
@@ -68,14 +68,12 @@ class CommittedReviews(Participant):
         return tuple(orjson.loads(gate.accepted)) if gate is not None and gate.enabled else ()
 
     @override
-    def approves(
-        self, unit: Unit, services: Services, project: str, changes: Sequence[Change], signed: Sequence[str]
-    ) -> bool:
-        if is_approved(unit, project, changes, exempt_patterns(services, project)):
+    def approves(self, unit: Unit, services: Services, project: str, what: Difference) -> bool:
+        if is_approved(unit, project, what.digest, what.changes, exempt_patterns(services, project)):
             return True
-        gate = gates.find(unit, project) if signed else None
+        gate = gates.find(unit, project) if what.signed else None
         signers = names(gate.signers) if gate is not None else []
-        return signing.verify(signers, digest_of(changes), signed).signer is not None
+        return signing.verify(signers, what.digest, what.signed).signer is not None
 
     @override
     def commits_of(self, unit: Unit, services: Services, review: Review, current: Round) -> tuple[str, ...]:

@@ -113,7 +113,10 @@ async def _tips(services: Services, request: CheckGate) -> dict[str, frozenset[s
 async def _held_by_now(services: Services, project: str, held: _Held) -> frozenset[str]:
     """The bases of checks that keep something back whose commits a base branch holds by now."""
     stood_on = [hold.ground for hold in held.values() if hold.ground is not None]
-    return await grounds.held_by_now(services, project, stood_on) if stood_on else frozenset()
+    if not stood_on:
+        return frozenset()
+    await grounds.newest(services, project)
+    return await grounds.held_by_now(services, project, stood_on)
 
 
 async def _check_digest(
@@ -261,10 +264,16 @@ def _look(
     )
 
 
-def is_approved(unit: Unit, project: str, changes: Sequence[Change], patterns: tuple[str, ...]) -> bool:
-    """Whether approvals cover all of some changes that is not set aside."""
-    judged = [change for change in changes if not is_exempt(change, patterns)]
-    return len(_approved(unit, project, judged, patterns)[1]) == len(judged)
+def is_approved(
+    unit: Unit, project: str, digest: str, changes: Sequence[Change] | None, patterns: tuple[str, ...]
+) -> bool:
+    """Whether approvals cover all of a difference that is not set aside; of one without entries, all of it as it is."""
+    known = _Approvals(unit, project)
+    for found in reports.list_approvals(unit, project, digest, _CANDIDATES):
+        if _ended_by(known, (_approval(unit, *found),)) is None:
+            return True
+    judged = [change for change in changes or () if not is_exempt(change, patterns)]
+    return changes is not None and len(_approved(unit, project, judged, patterns)[1]) == len(judged)
 
 
 def _approved(

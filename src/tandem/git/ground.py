@@ -13,15 +13,15 @@ from typing import Final
 from tandem.errors import InvalidInput
 from tandem.git.changes import Change, Entry, parse_raw
 from tandem.git.handle import Base, Handle
-from tandem.git.raw import TREE_OPTIONS, decode_path, encode_path, merge_arguments
+from tandem.git.raw import TREE_OPTIONS, decode_path, digest_of, encode_path, merge_arguments
 from tandem.git.scratch import Scratch
 
 LOOKED_AT: Final = 200
 """Commits between that are looked at; further ones are counted, and count as not approved."""
 _LISTED = 10_000
-_ENTRIES = 1_000
-"""Raw entries that are kept of the commits between, and again of all of them as one change."""
-_PATHS = 20
+_ENTRIES = 500
+"""Raw entries that are kept of the commits between, and again of all of them as one change; beyond, digests count."""
+_PATHS = 10
 _SIGNATURES = 10
 _SIGNATURE_LETTERS = 99
 _TWO = 2
@@ -35,8 +35,9 @@ class GroundCommit:
 
     Attributes:
         id: Its id.
-        paths: The files that it changes, at most 20; of a merge, those that git alone would have merged otherwise.
+        paths: The files that it changes, at most 10; of a merge, those that git alone would have merged otherwise.
         more_paths: How many further ones.
+        digest: Over its raw difference; None for a merge.
         changes: Its raw difference; None for a merge, and where there is too much of it.
         signed: The signatures that its message has.
     """
@@ -44,6 +45,7 @@ class GroundCommit:
     id: str
     paths: tuple[str, ...]
     more_paths: int = 0
+    digest: str | None = None
     changes: tuple[Change, ...] | None = None
     signed: tuple[str, ...] = ()
 
@@ -59,6 +61,7 @@ class Ground:
         commits: What lies between the branch and `base`, newest first.
         more_commits: How many further commits do.
         net: All of that as one change, without what the tip has as well; None if it is too much.
+        net_digest: Over all of that as one change.
         problem: Why there is no tree of tip and change, and what helps; None if there is one.
         conflict: The files that do not merge.
         commit: The commit of the tree that was made of it, for a check.
@@ -70,6 +73,7 @@ class Ground:
     commits: tuple[GroundCommit, ...] = ()
     more_commits: int = 0
     net: tuple[Change, ...] | None = ()
+    net_digest: str | None = None
     problem: str | None = None
     conflict: tuple[str, ...] = ()
     commit: str | None = None
@@ -104,8 +108,10 @@ def _beside(handle: Handle, scratch: Scratch, base: Base, tips: Mapping[str, str
     held = [*tips.values(), *handle.objects.sizes(accepted)]
     left = _between(scratch, base.oid, held) if between[name] else []
     commits = _described(scratch, left[:LOOKED_AT])
-    net = _net(handle, scratch, base, held, tips[name]) if commits else ()
-    return Ground(base.oid, name, tips[name], commits, len(left[LOOKED_AT:]), net)
+    more = len(left[LOOKED_AT:])
+    net = _net(handle, scratch, base, held) if commits else ()
+    beside = _without(handle, net, tips[name]) if len(net) <= _ENTRIES else None
+    return Ground(base.oid, name, tips[name], commits, more, beside, digest_of(net))
 
 
 def is_held(handle: Handle, ground: Ground, branches: Iterable[str]) -> bool:
@@ -160,8 +166,9 @@ def _described(scratch: Scratch, commits: Sequence[tuple[str, ...]]) -> tuple[Gr
         kept += len(entries)
         is_whole = oid in changes and kept <= _ENTRIES
         more = len(paths[_PATHS:])
-        kept_entries = tuple(entries) if is_whole else None
-        found.append(GroundCommit(oid, tuple(paths[:_PATHS]), more, kept_entries, signed.get(oid, ())))
+        digest = digest_of(entries) if oid in changes else None
+        whole = tuple(entries) if is_whole else None
+        found.append(GroundCommit(oid, tuple(paths[:_PATHS]), more, digest, whole, signed.get(oid, ())))
     return tuple(found)
 
 
@@ -204,12 +211,11 @@ def _difference(scratch: Scratch, before: str, after: str) -> tuple[Change, ...]
     return parse_raw(scratch.run(["diff-tree", "-r", *TREE_OPTIONS, before, after]).stdout)
 
 
-def _net(handle: Handle, scratch: Scratch, base: Base, held: Sequence[str], tip: str) -> tuple[Change, ...] | None:
+def _net(handle: Handle, scratch: Scratch, base: Base, held: Sequence[str]) -> tuple[Change, ...]:
     """What lies between as one change, since the newest commit that is held."""
     output = scratch.run([*_TRULY, "merge-base", base.oid, *held], accept=(0, _NO_ANCESTOR))
     start = output.text.split()[0] if output.status_code == 0 else handle.layout.objects.empty_tree
-    changes = _difference(scratch, start, base.oid)
-    return _without(handle, changes, tip) if len(changes) <= _ENTRIES else None
+    return _difference(scratch, start, base.oid)
 
 
 def _without(handle: Handle, changes: Sequence[Change], tip: str) -> tuple[Change, ...]:

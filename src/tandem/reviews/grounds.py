@@ -21,6 +21,7 @@ from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import RoundContent
 from tandem.reviews import queries
 from tandem.reviews.check_contract import GroundView, UnapprovedCommit
+from tandem.reviews.participants import Difference
 from tandem.store.base import Unit
 from tandem.store.context import Services
 
@@ -83,11 +84,9 @@ def parsed(text: str | None) -> Ground | None:
     if text is None:
         return None
     stored: dict[str, Any] = orjson.loads(text)
-    commits: list[dict[str, Any]] = stored["commits"]
-    stored["commits"] = tuple(
-        GroundCommit(one["id"], tuple(one["paths"]), one["more_paths"], _changes(one["changes"]), tuple(one["signed"]))
-        for one in commits
-    )
+    for one in stored["commits"]:
+        one |= {"paths": tuple(one["paths"]), "changes": _changes(one["changes"]), "signed": tuple(one["signed"])}
+    stored["commits"] = tuple(GroundCommit(**one) for one in stored["commits"])
     stored |= {"net": _changes(stored["net"]), "conflict": tuple(stored["conflict"])}
     return Ground(**stored)
 
@@ -186,8 +185,8 @@ class Doubts:
 
 
 async def held_by_now(services: Services, project: str, grounds: Iterable[Ground]) -> frozenset[str]:
-    """The bases of some grounds whose commits the base branches hold by now."""
-    repository = await newest(services, project)
+    """The bases of some grounds whose commits the base branches hold by now, as far as that is known here."""
+    repository = await services.projects.repository(project)
     if repository is None:
         return frozenset()
     names = (await services.store.read(lambda unit: base_branches(unit, services, project))).names
@@ -200,12 +199,11 @@ async def held_by_now(services: Services, project: str, grounds: Iterable[Ground
         return await asyncio.to_thread(work)
 
 
-async def newest(services: Services, project: str) -> Repository | None:
-    """A project's repository with what was pushed just now; with what is here, where the forge does not answer soon."""
+async def newest(services: Services, project: str) -> None:
+    """Have what was pushed just now, unless the forge does not answer soon: then what is here counts."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_FETCH_SECONDS):
-            return await services.projects.repository(project, HEAD)
-    return await services.projects.repository(project)
+            await services.projects.repository(project, HEAD)
 
 
 async def tips(services: Services, project: str, names: Iterable[str | None]) -> dict[str, str]:
@@ -249,18 +247,24 @@ def _unapproved(
     if not ground.commits:
         return (), 0
     approves = partial(_approves, unit, services, project)
-    if approves(ground.net):
+    if approves(ground.net_digest, ground.net):
         return (), 0
-    left = [one for one in ground.commits if not approves(one.changes, one.signed)]
+    left = [one for one in ground.commits if not approves(one.digest, one.changes, one.signed)]
     return tuple(UnapprovedCommit(one.id, one.paths, one.more_paths) for one in left), ground.more_commits
 
 
 def _approves(
-    unit: Unit, services: Services, project: str, changes: Sequence[Change] | None, signed: Sequence[str] = ()
+    unit: Unit,
+    services: Services,
+    project: str,
+    digest: str | None,
+    changes: Sequence[Change] | None,
+    signed: Sequence[str] = (),
 ) -> bool:
-    if changes is None:
+    if digest is None:
         return False
-    return any(one.approves(unit, services, project, changes, signed) for one in services.participants)
+    what = Difference(digest, changes, signed)
+    return any(one.approves(unit, services, project, what) for one in services.participants)
 
 
 def _view(ground: Ground, commits: tuple[UnapprovedCommit, ...], more: int, moved_to: str | None) -> GroundView:

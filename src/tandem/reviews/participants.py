@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tandem.git.changes import Change
 from tandem.reviews.answers import NoReviewer
@@ -11,6 +12,20 @@ from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
 from tandem.store.base import Unit
 from tandem.store.context import Services
+
+
+class Difference(NamedTuple):
+    """The raw difference of two commits.
+
+    Attributes:
+        digest: Over it.
+        changes: Its entries; None where there are too many.
+        signed: The signatures that come with it.
+    """
+
+    digest: str
+    changes: Sequence[Change] | None
+    signed: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +81,8 @@ class Participant:
         """The commits of a project that count as approved, with their ancestors, because a person accepted them."""
         return ()
 
-    def approves(
-        self,
-        unit: Unit,  # noqa: ARG002 - as above
-        services: Services,  # noqa: ARG002 - as above
-        project: str,  # noqa: ARG002 - as above
-        changes: Sequence[Change],  # noqa: ARG002 - as above
-        signed: Sequence[str],  # noqa: ARG002 - as above
-    ) -> bool:
-        """Whether approvals cover some changes as they are, to the byte, or a signature of a signer is over them."""
+    def approves(self, unit: Unit, services: Services, project: str, what: Difference) -> bool:  # noqa: ARG002 - as above
+        """Whether approvals cover a difference as it is, to the byte, or a signature of a signer is over it."""
         return False
 
     def commits_of(self, unit: Unit, services: Services, review: Review, current: Round) -> tuple[str, ...]:  # noqa: ARG002 - as above
