@@ -308,7 +308,7 @@ def test_p10_nothing_of_the_project_has_a_say_in_how_it_is_merged(place: Place) 
     other = Sandbox(sandbox.root.parent / "unrelated")
     stranger = other.commit("of another root")
     sandbox.git("fetch", "--quiet", str(other.root), "HEAD")
-    with pytest.raises(DoesNotMerge, match="no commit in common"):
+    with pytest.raises(DoesNotMerge, match="no commit in common here"):
         merged(place, diff, base, stranger)
 
 

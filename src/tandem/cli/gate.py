@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from tandem.cli.generated import add_operation
 from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress
 from tandem.client.table import OPERATIONS
+from tandem.errors import TandemError
 from tandem.hooks import git, state
 from tandem.hooks.enforcement import base_branch
 
@@ -85,9 +87,11 @@ def check(
 
 def _base_branch() -> str | None:
     """The base branch that is checked out here: a commit would be one to that."""
-    place = state.find_repository(".")
-    gate = None if place is None else state.find(place)
-    return None if place is None or gate is None or not gate.enabled else base_branch(gate, git.branch(place))
+    with suppress(state.GateUnreadable, TandemError):
+        place = state.find_repository(".")
+        gate = None if place is None else state.find(place)
+        return None if place is None or gate is None or not gate.enabled else base_branch(gate, git.branch(place))
+    return None
 
 
 async def _check(asked: dict[str, Any] | None, source: Source, options: ConnectionOptions) -> Exit:

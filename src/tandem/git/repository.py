@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -294,12 +294,14 @@ class Repository:
         if not found.commits and self.applies_to(changes, found.tip):
             # What it touches is at the tip as it was at its base.
             return found
-        error = reviewed_tree.conflict(handle, content, found.tip)
-        if error is None:
-            return found
-        mended = f"Rebase it onto {found.branch}, or merge {found.branch} into its branch, and submit a new round."
-        said = f"The change does not merge with {found.branch} at {found.tip[:12]}: {error.where}. {mended}"
-        return replace(found, conflict=error.paths, problem=said)
+        with suppress(TimedOut, TooLarge):
+            # Otherwise it is seen when the tree is made.
+            error = reviewed_tree.conflict(handle, content, found.tip)
+            if error is not None:
+                mended = f"Rebase it onto {found.branch}, or merge {found.branch} into its branch"
+                said = f"The change does not merge with {found.branch} at {found.tip[:12]}: {error.where}. {mended}"
+                return replace(found, conflict=error.paths, problem=f"{said}, and submit a new round.")
+        return found
 
     def holds(self, found: Ground, branches: Iterable[str]) -> bool:
         """Whether base branches hold by now what a ground had beside them: its commits, or what these come to."""

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from tandem.core.visible import visible_line
 from tandem.errors import TandemError
 from tandem.git.changes import Change
 from tandem.git.ground import Ground, GroundCommit
@@ -305,4 +306,5 @@ def _listed(commits: Sequence[UnapprovedCommit], more: int) -> str:
 
 def _paths(commit: UnapprovedCommit) -> str:
     left = len(commit.paths[_NAMED:]) + commit.more_paths
-    return ", ".join(commit.paths[:_NAMED]) + (f" and {left} more" if left else "")
+    # Hooks print it: what a file is called must move no cursor.
+    return ", ".join(map(visible_line, commit.paths[:_NAMED])) + (f" and {left} more" if left else "")
