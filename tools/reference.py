@@ -77,7 +77,11 @@ _OWN_TYPES: Final = {
     "workflows": "tables, see [a workflow](cycles.md#a-workflow)",
     "reviewer_pool": "table, see [its settings](reviewer-pool.md#settings)",
 }
-_TIGHTENED: Final = {Strictness.LOWER: "lower it", Strictness.FULL_DURABILITY: "set it to `full`"}
+_TIGHTENED: Final = {
+    Strictness.LOWER: "lower it",
+    Strictness.FULL_DURABILITY: "set it to `full`",
+    Strictness.ON: "set it to `true`",
+}
 
 
 # ------------------------------------------------------------------------------------------ operations
@@ -248,7 +252,7 @@ def settings() -> str:
         "`.tandem/config.toml`, then the user's `config.toml`, then the default. "
         "[Operating a broker](../guide/operating.md#configuration) says where the files are; `tandem config show` says "
         "where each value came from. Of a project's file only what tightens counts, unless a person trusted the file "
-        "as it is (`tandem trust`). The broker itself reads it for `gate_exempt` alone.",
+        "as it is (`tandem trust`). The broker itself reads it for `gate_exempt` and `checks_on_tip` alone.",
         "Durations are seconds, sizes are bytes. Options of `tandem up` exist for `host`, `port` and `data_dir`.",
         table(head, rows[False]),
         "## Advanced settings",

@@ -41,6 +41,7 @@ def test_a_gate_is_off_until_somebody_switches_it_on(shop: Desk):
         "switched_by": None,
         "plan": None,
         "public_key": None,
+        "checks_on_tip": False,
     }
     # Nor does anybody but a person say before whose signatures will count.
     shop.refused("FORBIDDEN", "set_gate", enabled=True, signers=[f"ann={'A' * 43}"])

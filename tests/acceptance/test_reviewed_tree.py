@@ -97,6 +97,33 @@ def test_the_reviewer_reads_the_round_and_not_the_projects_folder(
         assert trace.exists(), "what is hostile would show"
 
 
+def test_p10_the_reviewer_reads_the_change_on_the_tip_and_is_told_what_it_stands_on(tmp_path: Path) -> None:
+    with StaffedBroker(tmp_path) as broker, counter(broker, tmp_path / "repository") as project:
+        repository = Sandbox(project.root)
+        repository.git("switch", "--quiet", "--create", "side")
+        repository.write("beside.txt", "beside\n")
+        base = repository.commit("beside")
+        change = proposed(repository, "proposed\n")
+        repository.git("switch", "--quiet", "main")
+        repository.write("b.txt", "newer\n")
+        tip = repository.commit("newer")
+        project.do("set_gate", enabled=True, branches=["main"])
+        review = project.put_up(intent="read a.txt b.txt beside.txt", **change)
+        found = read(project, review)
+        assert found["files"] == {"a.txt": "proposed\n", "b.txt": "newer\n", "beside.txt": "beside\n"}
+        assert {tip, base} <= {*found["log"].split()}
+        [prompt] = [json.loads(file.read_text("utf-8"))["prompt"] for file in broker.notes.glob(f"run-{review}-*")]
+        assert "neither approved nor on a base branch" in prompt
+        assert base in prompt
+        # What does not merge is read on its base, which is said.
+        repository.write("a.txt", "otherwise\n")
+        repository.commit("the same line")
+        review = project.put_up(intent="read a.txt b.txt", **change)
+        assert read(project, review)["files"]["a.txt"] == "proposed\n"
+        [prompt] = [json.loads(file.read_text("utf-8"))["prompt"] for file in broker.notes.glob(f"run-{review}-*")]
+        assert "It could not be merged with the tip of the base branch" in prompt
+
+
 def test_a_text_without_a_base_is_read_beside_the_newest_commit(tmp_path: Path) -> None:
     with StaffedBroker(tmp_path) as broker, counter(broker, tmp_path / "repository") as project:
         repository = Sandbox(project.root)
@@ -129,7 +156,7 @@ def slow_git(folder: Path) -> Path:
     """A folder with a git that makes no working tree as long as a test has it so."""
     notes, program = folder / "notes", folder / "bin" / "git"
     sleep = f"exec '{sys.executable}' -I -S -c 'import time; time.sleep(300)' '{notes}'"
-    slow = f'case "$*" in "read-tree --reset -u"*) test -e "{notes}/take-long" && {sleep};; esac'
+    slow = f'case "$*" in *"read-tree --reset -u"*) test -e "{notes}/take-long" && {sleep};; esac'
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\n{slow}\nexec "{shutil.which("git")}" "$@"\n')
     program.chmod(0o755)

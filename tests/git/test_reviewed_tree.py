@@ -9,7 +9,7 @@ import pytest
 
 from tandem.errors import InvalidDiff, InvalidInput
 from tandem.git.repository import Repository
-from tandem.git.reviewed_tree import ReviewedTree, RoundContent
+from tandem.git.reviewed_tree import DoesNotMerge, ReviewedTree, RoundContent
 from tests.git.sandbox import RAW, Sandbox
 
 ODD = "odd \tname.txt"
@@ -242,3 +242,85 @@ def test_of_a_shallow_clone_there_is_as_much_history_as_it_has(place: Place, tmp
     clone = Place(Sandbox(tmp_path / "clone"), tmp_path / "other")
     tree = clone.lay_out(changed(clone.sandbox, a_txt="one\n2\n"))
     assert Sandbox(tree.folder).git("log", "--format=%s").split("\n")[:-1] == ["Round 1 of rv_1", "second"]
+
+
+def merged(place: Place, diff: str, base: str, tip: str, title: str = "Round 1") -> ReviewedTree:
+    """The folder of a change that is merged with a tip."""
+    with Repository(place.sandbox.root) as repository:
+        valid = repository.validate_diff(diff, base)
+        content = RoundContent(base, valid.digest, valid.content)
+        return repository.lay_out(content, place.tree, title, place.index, tip=tip)
+
+
+def test_p10_links_of_the_ground_are_files_with_their_text(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret\n")
+    (place.sandbox.root / "link").symlink_to(tmp_path / "secret")
+    (place.sandbox.root / "folder").symlink_to("src")
+    base = place.sandbox.commit("links")
+    tree = place.lay_out(changed(place.sandbox, a_txt="one\n2\n"))
+    assert (place.tree / "link").read_text() == str(tmp_path / "secret")
+    assert not [path for path in place.tree.rglob("*") if path.is_symlink()]
+    assert Sandbox(tree.folder).git("status", "--porcelain") == ""
+    assert Sandbox(tree.folder).git("rev-parse", "HEAD:link") == place.sandbox.git("rev-parse", f"{base}:link")
+
+
+def test_p10_the_change_stands_on_the_tip_with_what_its_base_has_beside(place: Place) -> None:
+    sandbox = place.sandbox
+    old = sandbox.head()
+    sandbox.git("switch", "--quiet", "--create", "side")
+    sandbox.write("beside.txt", "beside\n")
+    base = sandbox.commit("beside")
+    diff = changed(sandbox, a_txt="one\n2\n")
+    sandbox.git("switch", "--quiet", "main")
+    sandbox.write("src/b.py", "b = 2\n")
+    tip = sandbox.commit("newer")
+    tree = merged(place, diff, base, tip)
+    there = Sandbox(tree.folder)
+    assert {path: there.read(path) for path in ("a.txt", "src/b.py", "beside.txt")} == {
+        "a.txt": b"one\n2\n",
+        "src/b.py": b"b = 2\n",
+        "beside.txt": b"beside\n",
+    }
+    assert there.git("show", "--format=", "--name-only", "HEAD") == "a.txt\n"
+    assert there.git("rev-parse", "HEAD^^1", "HEAD^^2").split() == [tip, base]
+    # From an older base of the branch there is nothing beside, and nothing older either.
+    behind = merged(place, diff, old, tip)
+    assert Sandbox(behind.folder).git("rev-parse", "HEAD^").strip() == tip
+    assert not (place.tree / "beside.txt").exists()
+    # What is the same has the same id, whatever it was made against; another title or history has another.
+    assert merged(place, diff, tip, tip).commit == behind.commit
+    assert merged(place, diff, tip, tip, "Round 2").commit != behind.commit
+    assert merged(place, diff, base, base).commit != tree.commit
+
+
+def test_p10_nothing_of_the_project_has_a_say_in_how_it_is_merged(place: Place) -> None:
+    sandbox = place.sandbox
+    sandbox.write(".gitattributes", "a.txt merge=union\n*.md merge=mine\n")
+    sandbox.git("config", "merge.mine.driver", "touch RAN")
+    sandbox.git("config", "merge.default", "union")
+    base = sandbox.commit("drivers")
+    diff = changed(sandbox, a_txt="one\n2\n")
+    sandbox.write("a.txt", "one\nzwei\n")
+    tip = sandbox.commit("the same line")
+    with pytest.raises(DoesNotMerge) as caught:
+        merged(place, diff, base, tip)
+    assert caught.value.paths == ("a.txt",)
+    other = Sandbox(sandbox.root.parent / "unrelated")
+    stranger = other.commit("of another root")
+    sandbox.git("fetch", "--quiet", str(other.root), "HEAD")
+    with pytest.raises(DoesNotMerge, match="no commit in common here"):
+        merged(place, diff, base, stranger)
+
+
+def test_p10_a_text_is_on_the_tip_as_it_was_approved(place: Place) -> None:
+    sandbox = place.sandbox
+    with Repository(sandbox.root) as repository:
+        valid = repository.text_change("a.txt", "mine\n")
+        sandbox.write("a.txt", "theirs\n")
+        sandbox.write("src/b.py", "b = 2\n")
+        tip = sandbox.commit("newer")
+        content = RoundContent(str(valid.base_commit), valid.digest, None, "a.txt", "mine\n")
+        tree = repository.lay_out(content, place.tree, "Round 1", place.index, tip=tip)
+    there = Sandbox(tree.folder)
+    assert (there.read("a.txt"), there.read("src/b.py")) == (b"mine\n", b"b = 2\n")
+    assert there.git("rev-parse", "HEAD^").strip() == tip

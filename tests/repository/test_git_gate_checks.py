@@ -177,3 +177,44 @@ def test_a_document_that_a_check_keeps_back_is_not_written(project: Checked, men
     assert f"tandem checks log {review} 'unit tests'" in said
     assert "(CHECK_FAILED)" in said
     assert "have it reviewed" not in said
+
+
+def test_p10_a_commit_and_a_push_whose_checks_ran_elsewhere(project: Checked, tmp_path: Path) -> None:
+    project.have(check("unit tests", "print('passed')"), unconfined=True)
+    project.repo.git("branch", "release")
+    project.repo.write("c.txt", "later\n")
+    project.repo.commit("later")
+    gated = Gated(project.broker, project.repo.root, project.project)
+    assert gated.tandem("gate", "on", "--branch", "main", "--branch", "release", "--yes").status == 0
+    gated.git("switch", "--quiet", "release")
+    gated.stage(DIGITS)
+    review = gated.put_up()
+    project.ended(review)
+    gated.decide(review)
+    server = tmp_path / "server.git"
+    gated.git("clone", "--quiet", "--bare", str(gated.root), str(server))
+    assert gated.tandem("gate", "server-hook", str(server), "--project", gated.project).status == 0
+    gated.git("commit", "-m", "Count in digits")
+    assert gated.tandem("audit", "release~1..release").status == 0
+    gated.git("push", "--quiet", str(server), "release")
+    # The same content is no content of main's before its checks ran there.
+    gated.git("switch", "--quiet", "--detach", "main")
+    gated.stage(DIGITS)
+    moved = gated.git("commit-tree", gated.git("write-tree"), "-p", "main", "-m", "The same on main").strip()
+    gated.git("reset", "--quiet", "--hard")
+    refused = gated.refused("push", str(server), f"{moved}:main")
+    assert "its required check 'unit tests' ran on release at" in refused
+    assert "run it with --branch main" in refused
+    assert "kept back by a required check" in gated.refused("update-ref", "refs/heads/main", moved)
+    gated.git("switch", "--quiet", "main")
+    gated.stage(DIGITS)
+    said = gated.refused("commit", "-m", "Count in digits")
+    assert "(CHECK_PENDING)" in said
+    assert f"tandem checks run {review} --branch main" in said
+    assert gated.tandem("checks", "run", review, "--branch", "main").status == 0
+    project.ended(review)
+    gated.git("commit", "-m", "Count in digits")
+    gated.git("push", "--quiet", str(server), "main")
+    assert gated.tandem("audit", "main~1..main").status == 0
+    audited = gated.tandem("audit", "release~1..release")
+    assert (audited.status, "run it with --branch release" in audited.stdout) == (1, True)

@@ -201,3 +201,18 @@ def test_p2_only_what_is_approved_is_signed_and_an_old_signature_is_replaced(col
     assert ann.tandem("gate", "on", "--no-sign").status == 0
     ann.git("commit", "--quiet", "--amend", "-m", "Both, said again")
     assert ann.trailers("Tandem-Signed") == []
+
+
+def test_p10_what_a_signer_approved_counts_where_a_change_stands_on_it(colleagues: Colleagues):
+    ann, ben = colleagues.ann, colleagues.ben
+    ben.git("fetch", "--quiet")
+    diff = "--- a/b.txt\n+++ b/b.txt\n@@ -1,2 +1,2 @@\n alpha\n-beta\n+gamma\n"
+    proposal = {"intent": "On top of it", "agent_type": "tests", "diff": diff, "base": ann.head()}
+    review = ben.call("create_review", **proposal)["review_id"]
+
+    def unapproved() -> list[str]:
+        return [one["commit"] for one in ben.call("get_proposal", review_id=review)["ground"]["unapproved"]]
+
+    assert unapproved() == [ann.head()]
+    colleagues.trust_ann()
+    assert unapproved() == []

@@ -81,7 +81,7 @@ def test_the_difference_is_since_the_round_that_was_reviewed_last(peer: Peer, tm
 
 @pytest.mark.parametrize("operation", ["get_discussion", "get_proposal"])
 def test_a_refusal_costs_only_what_was_refused(peer: Peer, tmp_path: Path, operation: str) -> None:
-    peer.files["AGENTS.md", "before"] = "Use tabs."
+    peer.files["AGENTS.md", "tip"] = "Use tabs."
     if operation == "get_proposal":
         peer.script["get_discussion"].append({"entries": [entry("verdict", 1, verdict="rejected")]})
     peer.script[operation].append(Refusal("INTERNAL_ERROR", "secret words"))
@@ -98,15 +98,15 @@ def test_a_refusal_costs_only_what_was_refused(peer: Peer, tmp_path: Path, opera
 
 def test_all_conventions_are_read_in_order(peer: Peer, tmp_path: Path) -> None:
     for name, text in (("CONTRIBUTING.md", "three"), ("AGENTS.md", "\ufeffone é\n"), ("CLAUDE.md", "two\n\n")):
-        peer.files[name, "before"] = text
+        peer.files[name, "tip"] = text
     found = gathered(peer, tmp_path).conventions
     assert found == "[AGENTS.md]\n\none é\n\n[CLAUDE.md]\n\ntwo\n\n[CONTRIBUTING.md]\n\nthree\n"
     asked = peer.wait_for("get_round_file")
-    assert (asked["round"], asked["project"], asked["side"]) == (3, "shop", "before")
+    assert (asked["round"], asked["project"], asked["side"]) == (3, "shop", "tip")
 
 
 def test_of_long_conventions_the_beginning_is_read(peer: Peer, tmp_path: Path) -> None:
-    peer.files["AGENTS.md", "before"] = "x\n" * 2_005
+    peer.files["AGENTS.md", "tip"] = "x\n" * 2_005
     assert (gathered(peer, tmp_path).conventions or "").endswith("x\n[5 more lines]\n")
 
 
@@ -118,7 +118,7 @@ def test_what_the_change_makes_of_them_and_what_lies_in_a_folder_is_not_read(pee
 
 @pytest.mark.parametrize("code", ["INVALID_INPUT", "TOO_LARGE"])
 def test_a_file_that_cannot_be_read_costs_only_itself(peer: Peer, tmp_path: Path, code: str) -> None:
-    peer.files["CLAUDE.md", "before"] = "Use tabs."
+    peer.files["CLAUDE.md", "tip"] = "Use tabs."
     peer.script["get_round_file"].append(Refusal(code))
     assert gathered(peer, tmp_path).conventions == "[CLAUDE.md]\n\nUse tabs.\n"
 

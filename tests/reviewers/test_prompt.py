@@ -63,6 +63,7 @@ PROPOSAL: dict[str, Any] = {
     "accepted_by": None,
     "drawn": True,
     "notes": [],
+    "ground": None,
 }
 EARLIER = [{"round": 1, "verdict": "changes_requested", "body": "It loses the last row.", "author": "codex-r1"}]
 OPEN = [{"kind": "comment", "id": "ms_1", "file": "src/a.py", "line": 3, "body": "Why two?"}]
@@ -110,6 +111,19 @@ def test_the_example_is_what_get_proposal_answers() -> None:
     assert list(PROPOSAL) == [
         name for name in Proposal.__dataclass_fields__ if name not in {"interdiff", "diff_left_out"}
     ]
+
+
+def test_p10_a_reviewer_is_told_what_the_change_stands_on() -> None:
+    named = {"commit": "3" * 40, "paths": ["tests/test_app.py"], "more_paths": 0}
+    ground = {"branch": "main", "tip": "2" * 40, "unapproved": [named], "conflict": ["src/a.py"], "notes": ["It is."]}
+    text = prompt(PROPOSAL | {"ground": ground})
+    assert Frames(text).json("facts (JSON)")["ground"] == ground
+    told = Frames(text).outside
+    assert "neither approved nor on a base branch" in told
+    assert "does not merge with the tip" in told
+    assert "tests/test_app.py" not in told
+    taken = prompt(PROPOSAL | {"ground": {"branch": None, "tip": None}})
+    assert "the base was taken as it came" in Frames(taken).outside
 
 
 def test_everything_about_the_proposal_is_in_it() -> None:

@@ -109,7 +109,7 @@ def test_a_broker_that_answers_waits_at_once_is_not_asked_all_the_time(peer: Pee
 
 def test_the_program_is_told_everything(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
     said = {"kind": "verdict", "round": 1, "at": "t", "author": "codex-r1", "sender_role": "reviewer"}
-    peer.files["AGENTS.md", "before"] = "Use tabs."
+    peer.files["AGENTS.md", "tip"] = "Use tabs."
     peer.script["get_discussion"] += [
         {"entries": [{**said, "body": "It loses a row.", "verdict": "changes_requested"}], "next_page": "p2"},
         {"entries": [{**said, "kind": "comment", "body": "Why two?", "resolved_by": None}], "next_page": None},

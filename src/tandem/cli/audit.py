@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ from tandem.errors import InvalidInput, NotFound, TandemError, Unavailable
 from tandem.gate.contract import GateDecision
 from tandem.hooks import ask, git, pending, remotes, state
 from tandem.hooks.ask import Refused
+from tandem.hooks.enforcement import base_branch
 from tandem.hooks.findings import SIGNED
 from tandem.hooks.git import HEADS
 from tandem.hooks.ranges import CommitResult, Judgement, RangeChecker
@@ -76,12 +78,14 @@ class AuditRequest:
         gate: Its switch; null if it never had one.
         old: The commit that the range begins after; null if it has no beginning of its own.
         new: The commit at its end.
+        branch: The base branch that this is the end of; None if it is of none.
     """
 
     place: state.HookRepository
     gate: GateFile | None
     old: str | None
     new: str
+    branch: str | None
 
 
 @command()
@@ -108,10 +112,13 @@ async def commits(
         say(f"The broker has refused a record: {one}")
     async with _client(options, asked.gate) as client, progress("judging"):
         project = await need_project(client, options, asked.gate)
-        accepted = await _accepted(client, project)
+        accepted, on_tip = await _accepted(client, project)
         differences = await gate_status.differences(client.data, asked.gate) if _is_on(asked.gate) else []
         differences += await asyncio.to_thread(_replaced, asked)
-        check = _asking(client, project, asyncio.get_running_loop())
+        about: dict[str, Any] = {"project": project, "branch": asked.branch}
+        if on_tip and asked.branch is not None:
+            about["tips"] = await asyncio.to_thread(git.mainline, asked.place, asked.old, asked.new)
+        check = _asking(client, about, asyncio.get_running_loop())
         judgement, left_out = await asyncio.to_thread(_judgement, asked, accepted, check)
     for one in differences:
         say(one)
@@ -130,13 +137,14 @@ def _is_on(gate: GateFile | None) -> TypeGuard[GateFile]:
     return gate is not None and gate.enabled
 
 
-async def _accepted(client: TandemClient, project: str) -> Sequence[str]:
-    """The commits that are taken as they are, with their ancestors."""
+async def _accepted(client: TandemClient, project: str) -> tuple[Sequence[str], bool]:
+    """The commits that are taken as they are, with their ancestors; and whether checks have to have run on the tip."""
     try:
-        return (await client.data("get_gate", {"project": project}))["accepted"]
+        gate = await client.data("get_gate", {"project": project})
     except NotFound:
         # A mere label has approvals, and no gate.
-        return ()
+        return (), False
+    return gate["accepted"], gate.get("checks_on_tip", False)
 
 
 def _asked(revisions: str, *, offline: bool) -> AuditRequest:
@@ -154,7 +162,19 @@ def _asked(revisions: str, *, offline: bool) -> AuditRequest:
         old, new = (_resolved(place, match[side], offline=offline) for side in ("start", "end"))
     if match is not None and match["dots"] == "...":
         old = git.run(place, ["merge-base", old or "", new], accept=(0, 1)).text or None
-    return AuditRequest(place, gate, old, new)
+    return AuditRequest(place, gate, old, new, _base_branch(place, gate, match["end"] if match else revisions))
+
+
+def _base_branch(place: state.HookRepository, gate: GateFile | None, revision: str) -> str | None:
+    """The base branch that a revision names, here or at a remote."""
+    if gate is None:
+        return None
+    name = git.branch(place) if revision in ("", "HEAD") else revision
+    with suppress(Unavailable):
+        # Of a remote that is not known the name is nobody's.
+        followed = remotes.followed(place, name) if name else None
+        name = followed[1] if followed else name
+    return base_branch(gate, name and name.removeprefix(HEADS))
 
 
 def _resolved(place: state.HookRepository, revision: str, *, offline: bool) -> str:
@@ -218,12 +238,12 @@ def _client(options: ConnectionOptions, gate: GateFile | None) -> TandemClient:
 
 
 def _asking(
-    client: TandemClient, project: str, loop: asyncio.AbstractEventLoop
+    client: TandemClient, about: dict[str, Any], loop: asyncio.AbstractEventLoop
 ) -> Callable[[list[git.Change], Sequence[str]], dict[str, Any]]:
     """How the judge, which runs in a thread, asks the broker."""
 
     def check(changes: list[git.Change], signed: Sequence[str]) -> dict[str, Any]:
-        sent = client.call("check_gate", {"project": project, "changes": changes, "signed": [*signed]})
+        sent = client.call("check_gate", {**about, "changes": changes, "signed": [*signed]})
         envelope = asyncio.run_coroutine_threadsafe(sent, loop).result()
         content = orjson.loads(envelope)
         if not content["ok"] and content["error"]["code"] in _TOO_MUCH:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 
@@ -20,6 +21,9 @@ from tandem.cli.generated import add_operation
 from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress
 from tandem.client.table import OPERATIONS
+from tandem.errors import TandemError
+from tandem.hooks import git, state
+from tandem.hooks.enforcement import base_branch
 
 _STEPS = "tandem.cli.gate_steps"
 """The steps of a workflow call these."""
@@ -81,11 +85,21 @@ def check(
     return _check(asked, source, options)
 
 
+def _base_branch() -> str | None:
+    """The base branch that is checked out here: a commit would be one to that."""
+    with suppress(state.GateUnreadable, TandemError):
+        place = state.find_repository(".")
+        gate = None if place is None else state.find(place)
+        return None if place is None or gate is None or not gate.enabled else base_branch(gate, git.branch(place))
+    return None
+
+
 async def _check(asked: dict[str, Any] | None, source: Source, options: ConnectionOptions) -> Exit:
     async with options.client() as client, progress("checking"):
         project = await need_project(client, options)
         if asked is None:
-            asked = {"changes": await asyncio.to_thread(sources.changes, source)}
+            branch = await asyncio.to_thread(_base_branch)
+            asked = {"changes": await asyncio.to_thread(sources.changes, source), "branch": branch}
         envelope = await client.call("check_gate", {"project": project, **asked})
     status = present(envelope, OPERATIONS["check_gate"].answer, as_json=options.as_json)
     if status is Exit.DONE and not orjson.loads(envelope)["data"]["allowed"]:

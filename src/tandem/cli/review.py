@@ -29,7 +29,7 @@ from tandem.cli.connection_options import (
 from tandem.cli.generated import add_operations, new_group
 from tandem.cli.render.parts import plain
 from tandem.cli.sources import Inputs
-from tandem.cli.terminal import Exit, progress, tell
+from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.client.table import OPERATIONS
 from tandem.contract.request import StatusName
 from tandem.core.platforms import how_to_add
@@ -213,14 +213,17 @@ async def checkout(
     number: Annotated[int | None, typer.Option("--round", metavar="N", min=1, help="Default: the newest.")] = None,
     options: ConnectionOptions,
 ) -> Exit:
-    """Make a folder with exactly a round's files: a repository in which HEAD is the change as one commit on its base.
+    """Make a folder with exactly a round's files: a repository in which HEAD is the change as one commit.
 
-    Nothing that is not committed is in it, nor any setting or hook of yours. Run it in the project's repository.
+    It stands on the tip of the project's base branch, merged with what its own base has beside that. Nothing that is
+    not committed is in it, nor any setting or hook of yours. Run it in the project's repository.
     """
     async with options.client() as client, progress("laying out the files"):
         proposal = await client.get_proposal(review_id, round=number)
         await ensure_ours(client, options, review_id, proposal.project)
         tree = await asyncio.to_thread(_lay_out, proposal, folder)
+        for note in proposal.ground.notes if proposal.ground is not None else ():
+            say(note)
     data = {"review_id": review_id, "round": proposal.round, "folder": str(tree.folder), "commit": tree.commit}
     said = f"{tree.folder} has round {proposal.round} of {review_id}: HEAD is {tree.commit[:12]}"
     said += f", on {tree.base[:12]}." if tree.base is not None else "."
@@ -229,7 +232,7 @@ async def checkout(
 
 def _lay_out(proposal: Proposal, folder: Path | None) -> ReviewedTree:
     from tandem.cli import sources
-    from tandem.git.reviewed_tree import RoundContent
+    from tandem.git.reviewed_tree import DoesNotMerge, RoundContent
 
     review_id, base = proposal.review_id, proposal.base_commit
     if base is None:
@@ -243,7 +246,15 @@ def _lay_out(proposal: Proposal, folder: Path | None) -> ReviewedTree:
             raise InvalidInput(f"{place} is not empty. Delete it, or name another folder.", field="folder")
         if not place.parent.is_dir():
             raise InvalidInput(f"{place.parent} is not there. Make it first.", field="folder")
-        return repository.lay_out(content, place, f"Round {proposal.round} of {review_id}")
+        title, ground = f"Round {proposal.round} of {review_id}", proposal.ground
+        tip = None if ground is None else ground.moved_to or ground.tip
+        try:
+            return repository.lay_out(content, place, title, tip=tip)
+        except (DoesNotMerge, InvalidInput) as error:
+            if tip is None:
+                raise
+            say(f"{error.message} So it stands on {base[:12]}, and the files that it leaves alone are as old as that.")
+            return repository.lay_out(content, place, title)
 
 
 def is_at_terminal() -> bool:

@@ -338,8 +338,9 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         checks: list[str] | None = None,
+        branch: str | None = None,
     ) -> reviews_check_contract.CheckList:
-        """Run the checks of a review's current round again, all or some, as its base's `checks.toml` has them now."""
+        """Run the checks of a review's current round again, all or some, as `checks.toml` of the base branch names them."""
         return await self._operate("run_checks", locals())
 
     async def get_check_log(
@@ -364,6 +365,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         tree: str | None = None,
+        commit: str | None = None,
         exit_status: int | None = None,
         seconds: float | None = None,
         reason: str | None = None,
@@ -380,6 +382,8 @@ class Operations(ABC):
         digest: str | None = None,
         head: str | None = None,
         base: str | None = None,
+        branch: str | None = None,
+        tips: list[str] | None = None,
         here: gate_contract.GateHere | None = None,
         sign: bool = False,
         signed: list[str] | None = None,
@@ -769,12 +773,12 @@ class Operations(ABC):
         path: str,
         project: str | None = None,
         round: int | None = None,
-        side: Literal["after", "before"] = "after",
+        side: Literal["after", "before", "tip"] = "after",
         first_line: int = 1,
         last_line: int | None = None,
         as_base64: bool = False,
     ) -> reviews_page_answers.RoundFile:
-        """Lines of a file before or after a round's change, at most 2,000 per call."""
+        """Lines of a file before or after a round's change, at most 2,000 per call. A file that the change leaves alone is that of what the round stands on."""
         return await self._operate("get_round_file", locals())
 
     async def draft_counter_patch(

@@ -14,6 +14,7 @@ from tandem.contract.caller import Caller
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, TandemError, TooLarge
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
+from tandem.gate import signing
 from tandem.gate.contract import (
     Carried,
     CommitPage,
@@ -25,8 +26,8 @@ from tandem.gate.contract import (
     RevertedCommit,
     RollbackRecorded,
 )
-from tandem.gate.judging import changes_of, check_paths, exempt_patterns
-from tandem.gate.rules import CommitRow
+from tandem.gate.judging import changes_of, check_paths, exempt_patterns, is_approved
+from tandem.gate.rules import CommitRow, names
 from tandem.gate.switch import key_of, require_known
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
@@ -35,7 +36,7 @@ from tandem.hooks import proof
 from tandem.reviews import queries as reviews
 from tandem.reviews import writing
 from tandem.reviews.approvals import inverse
-from tandem.reviews.participants import Decision, Participant
+from tandem.reviews.participants import Decision, Difference, Participant
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review, Rollback
 from tandem.settings.exempt import is_exempt
@@ -60,6 +61,19 @@ class CommittedReviews(Participant):
     def protected_branches(self, unit: Unit, project: str) -> tuple[str, ...]:
         gate = gates.find(unit, project)
         return tuple(orjson.loads(gate.branches)) if gate is not None and gate.enabled else ()
+
+    @override
+    def accepted_commits(self, unit: Unit, project: str) -> tuple[str, ...]:
+        gate = gates.find(unit, project)
+        return tuple(orjson.loads(gate.accepted)) if gate is not None and gate.enabled else ()
+
+    @override
+    def approves(self, unit: Unit, services: Services, project: str, what: Difference) -> bool:
+        if is_approved(unit, project, what.digest, what.changes, exempt_patterns(services, project)):
+            return True
+        gate = gates.find(unit, project) if what.signed else None
+        signers = names(gate.signers) if gate is not None else []
+        return signing.verify(signers, what.digest, what.signed).signer is not None
 
     @override
     def commits_of(self, unit: Unit, services: Services, review: Review, current: Round) -> tuple[str, ...]:

@@ -56,6 +56,8 @@ _MOST_SIGNERS = 100
 
 _MOST_SIGNATURES = 10
 
+_MOST_TIPS = 1000
+
 _PROOF = r"^(person|tok_[0-9a-z]{18})\.[0-9a-f]{64}( tok_[0-9a-z]{18}\.[0-9a-f]{64})?$"
 
 _NO_REF = set(" ~^:?*[\\")
@@ -300,6 +302,17 @@ class CheckGate(Request):
     base: Annotated[
         CommitId | None, Field(description="Take back only what this lacks; default: what the base branches lack.")
     ] = None
+    branch: Annotated[
+        Ref | None, Field(description="The base branch that is updated: checks have to have run on it.")
+    ] = None
+    tips: Annotated[
+        list[CommitId] | None,
+        Field(
+            max_length=_MOST_TIPS,
+            description="With `branch`, what it has been before and during the update: with the setting"
+            " `checks_on_tip`, checks have to have run on one of these, or on what it is now.",
+        ),
+    ] = None
     here: Here = None
     sign: Annotated[bool, Field(description="Sign what passes because it is approved.")] = False
     signed: Annotated[
@@ -352,6 +365,9 @@ class GateState:
     public_key: Annotated[
         str | None, Field(description="What others verify this project's signatures with; null if not asked for.")
     ] = None
+    checks_on_tip: Annotated[
+        bool, Field(description="In the answer of `get_gate`, the setting of that name: which runs of checks count.")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from tandem.contract.caller import Caller
-from tandem.core.secret_key import Tokens
 from tandem.errors import CheckFailed, CheckPending, InvalidInput, TandemError
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
@@ -20,10 +19,10 @@ from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecisi
 from tandem.gate.rules import CommitRow, names
 from tandem.git.changes import Change
 from tandem.git.raw import ABSENT_MODE, digest_of
-from tandem.reviews import checks
+from tandem.reviews import checks, contents, grounds
 from tandem.reviews import report_queries as reports
 from tandem.reviews.approvals import Approval, Cover, cover, end_of, inverse, net, start_of
-from tandem.reviews.check_rules import CheckRun, CheckStatus
+from tandem.reviews.checks import Hold
 from tandem.settings.config import PROJECT_FILE, load_settings
 from tandem.settings.exempt import is_exempt
 from tandem.store.base import Unit
@@ -41,7 +40,7 @@ _HINTS = 10
 Kind = Literal["approved", "exempt", "signed", "rollback", "overridden"]
 
 
-_Held = dict[str, CheckRun]
+_Held = dict[str, Hold]
 """By review, the one of its required checks that says most of why its content may not pass."""
 
 
@@ -91,39 +90,73 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
         await record.require_same(services, request.project, request.here)
     if (request.digest is None) == (request.changes is None):
         raise InvalidInput("Send either changes or digest.", field="changes")
-    if request.digest is not None:
-        return await _check_digest(services, request.project, request.digest)
-    return await _check_changes(services, request, changes_of(request.changes))
+    settings = await asyncio.to_thread(project_settings, services, request.project, "gate_exempt", "checks_on_tip")
+    named = await contents.names_checks(services, request.project, request.branch)
+    asked = grounds.Asked(request.branch, named, await _tips(services, request) if settings[1] else None)
+    if request.digest is None:
+        return await _check_changes(services, request, changes_of(request.changes), settings[0], asked)
+    decision, held = await _check_digest(services, request.project, request.digest, asked)
+    if by_now := await _held_by_now(services, request.project, held):
+        decision, _ = await _check_digest(services, request.project, request.digest, asked._replace(held=by_now))
+    return decision
 
 
-async def _check_digest(services: Services, project: str, digest: str) -> GateDecision:
+async def _tips(services: Services, request: CheckGate) -> dict[str, frozenset[str]]:
+    """By base branch, the commits of which a check has to have run on one."""
+    named = await services.store.read(lambda unit: grounds.base_branches(unit, services, request.project).names)
+    await grounds.newest(services, request.project)
+    tips = await grounds.tips(services, request.project, named)
+    been = {request.branch: request.tips or ()} if request.branch else {}
+    return {name: frozenset((tip, *been.get(name, ()))) for name, tip in tips.items()}
+
+
+async def _held_by_now(services: Services, project: str, held: _Held) -> frozenset[str]:
+    """The bases of checks that keep something back whose commits a base branch holds by now."""
+    stood_on = [hold.ground for hold in held.values() if hold.ground is not None]
+    if not stood_on:
+        return frozenset()
+    await grounds.newest(services, project)
+    return await grounds.held_by_now(services, project, stood_on)
+
+
+async def _check_digest(
+    services: Services, project: str, digest: str, asked: grounds.Asked
+) -> tuple[GateDecision, _Held]:
     def look(unit: Unit) -> tuple[tuple[str, int] | None, _Held, str | None]:
         ended: str | None = None
+        standing: list[tuple[str, int]] = []
         for found in reports.list_approvals(unit, project, digest, _CANDIDATES):
             by = _ended_by(_Approvals(unit, project), (_approval(unit, *found),))
             if by is None:
-                return found, _held(unit, [found]), None
-            ended = _taken_back_by(found[0], by)
-        return None, {}, ended
+                standing.append(found)
+            else:
+                ended = _taken_back_by(found[0], by)
+        held = _held(unit, grounds.Doubts(unit, services, project, asked), standing)
+        # Of several reviews of the same, one whose checks have passed is enough.
+        found = next((one for one in standing if one[0] not in held), next(iter(standing), None))
+        return found, {} if found is None or found[0] not in held else held, None if standing else ended
 
     found, held, ended = await services.store.read(look)
     if found is None:
         reason = ended or "No approved round has this digest. Put the change up with create_review or tandem submit."
-        return GateDecision(allowed=False, project=project, reason=reason, review_ids=(), paths=())
+        return GateDecision(allowed=False, project=project, reason=reason, review_ids=(), paths=()), held
     reason, code = _said(held) if held else (f"approved by {found[0]}, round {found[1]}", None)
-    return GateDecision(not held, project, reason, found[:1], (), code)
+    return GateDecision(not held, project, reason, found[:1], (), code), held
 
 
-async def _check_changes(services: Services, request: CheckGate, changes: list[Change]) -> GateDecision:
+async def _check_changes(
+    services: Services, request: CheckGate, changes: list[Change], patterns: tuple[str, ...], asked: grounds.Asked
+) -> GateDecision:
     project = request.project
     check_paths(changes)
     if not changes:
         return GateDecision(allowed=True, project=project, reason="nothing changes", review_ids=(), paths=())
-    patterns = await asyncio.to_thread(exempt_patterns, services, project)
     judged = [change for change in changes if not is_exempt(change, patterns)]
     # In the reader's thread: a search over many paths must not hold up the event loop.
-    look = partial(_look, tokens=services.tokens, request=request, changes=changes, judged=judged, patterns=patterns)
-    found = await services.store.read(look)
+    look = partial(_look, services=services, request=request, changes=changes, judged=judged, patterns=patterns)
+    found = await services.store.read(partial(look, asked=asked))
+    if by_now := await _held_by_now(services, project, found.held):
+        found = await services.store.read(partial(look, asked=asked._replace(held=by_now)))
     is_approved = len(found.covered) == len(judged)
     if is_approved and not found.held:
         reason = "everything is approved" if judged else "everything that changes is exempt"
@@ -146,7 +179,12 @@ async def _check_changes(services: Services, request: CheckGate, changes: list[C
 
 def exempt_patterns(services: Services, project: str) -> tuple[str, ...]:
     """The patterns of paths that the gate of a project sets aside. Blocks: it may read the project's file."""
-    usual = services.policy.gate_exempt
+    return project_settings(services, project, "gate_exempt")[0]
+
+
+def project_settings(services: Services, project: str, *named: str) -> tuple[Any, ...]:
+    """Settings of the broker's policy as they hold for a project. Blocks: it may read the project's file."""
+    usual = tuple(getattr(services.policy, name) for name in named)
     root = services.projects.root(project)
     file = Path(root, PROJECT_FILE) if root is not None else None
     if root is None or file is None or not file.exists():
@@ -157,7 +195,11 @@ def exempt_patterns(services: Services, project: str) -> tuple[str, ...]:
         # A file that cannot be read must neither close the gate for good nor open it.
         _log.warning("the project's settings cannot be used", extra={"project": project, "problem": error.message})
         return usual
-    return loaded.settings.gate_exempt if loaded.origins["gate_exempt"] == str(file) else usual
+    own = (loaded.origins[name] == str(file) for name in named)
+    return tuple(
+        getattr(loaded.settings, name) if is_own else value
+        for name, is_own, value in zip(named, own, usual, strict=True)
+    )
 
 
 def check_paths(changes: Sequence[Change]) -> None:
@@ -177,25 +219,29 @@ def changes_of(sent: Sequence[GateChange] | None) -> list[Change]:
 
 def _look(
     unit: Unit,
-    tokens: Tokens,
+    services: Services,
     request: CheckGate,
     changes: list[Change],
     judged: list[Change],
     patterns: tuple[str, ...],
+    asked: grounds.Asked,
 ) -> _Found:
     project = request.project
-    known = _Approvals(unit, project, patterns)
-    approvals = known.ending_at(map(end_of, judged))
-    covered, ended = _standing(known, judged, approvals)
-    if len(covered) != len(judged) and len(approvals) != len(before := known.behind(approvals, judged)):
-        approvals = before
-        covered, ended = _standing(known, judged, approvals)
-    held = _held(unit, sorted({(one.review_id, one.round) for made in covered.values() for one in made.chain}))
+    approvals, covered, ended = _approved(unit, project, judged, patterns)
+    doubts = grounds.Doubts(unit, services, project, asked)
+    held = _held(unit, doubts, _used(covered))
+    if held and len(covered) == len(judged):
+        # The same may be approved by reviews whose checks have passed.
+        others = [one for one in approvals if one.review_id not in held]
+        again, _ = _standing(_Approvals(unit, project, patterns), judged, others)
+        if len(again) == len(judged) and not _held(unit, doubts, _used(again)):
+            covered, held = again, {}
     found = _Found(approvals, covered, held, ended)
     if len(covered) == len(judged) and not held:
         # What is only exempt nobody has looked at.
         is_signed = request.sign and bool(judged)
-        return replace(found, signature=signing.sign(tokens, project, digest_of(changes))) if is_signed else found
+        signature = signing.sign(services.tokens, project, digest_of(changes)) if is_signed else None
+        return replace(found, signature=signature)
     gate = gates.find(unit, project)
     if request.signed and not held:
         signers = names(gate.signers) if gate is not None else []
@@ -216,6 +262,36 @@ def _look(
         commits=commits.list_inverse(unit, project, digest_of(judged), digest_of(inverse(judged))),
         branches=tuple(names(gate.branches)) if gate is not None else (),
     )
+
+
+def is_approved(
+    unit: Unit, project: str, digest: str, changes: Sequence[Change] | None, patterns: tuple[str, ...]
+) -> bool:
+    """Whether approvals cover all of a difference that is not set aside; of one without entries, all of it as it is."""
+    known = _Approvals(unit, project)
+    for found in reports.list_approvals(unit, project, digest, _CANDIDATES):
+        if _ended_by(known, (_approval(unit, *found),)) is None:
+            return True
+    judged = [change for change in changes or () if not is_exempt(change, patterns)]
+    return changes is not None and len(_approved(unit, project, judged, patterns)[1]) == len(judged)
+
+
+def _approved(
+    unit: Unit, project: str, judged: list[Change], patterns: tuple[str, ...]
+) -> tuple[list[Approval], dict[str, Cover], dict[str, str]]:
+    """The approvals of some changes, what they cover, and those that a later one takes back."""
+    known = _Approvals(unit, project, patterns)
+    approvals = known.ending_at(map(end_of, judged))
+    covered, ended = _standing(known, judged, approvals)
+    if len(covered) != len(judged) and len(approvals) != len(before := known.behind(approvals, judged)):
+        approvals = before
+        covered, ended = _standing(known, judged, approvals)
+    return approvals, covered, ended
+
+
+def _used(covered: dict[str, Cover]) -> list[tuple[str, int]]:
+    """The reviews and rounds that cover something."""
+    return sorted({(one.review_id, one.round) for made in covered.values() for one in made.chain})
 
 
 async def _taken_back(
@@ -332,26 +408,20 @@ def _approval(unit: Unit, review_id: str, number: int, *, is_text: bool = False)
     return Approval(review_id, number, frozenset(Change(*entry) for entry in entries), is_text=is_text)
 
 
-def _held(unit: Unit, approvals: Sequence[tuple[str, int]]) -> _Held:
+def _held(unit: Unit, doubts: grounds.Doubts, approvals: Sequence[tuple[str, int]]) -> _Held:
     """What keeps approved content back, by review; one that has ended comes before one that may still pass."""
     found: _Held = {}
-    for review_id, number in approvals:
-        held = checks.held(unit, review_id, number)
-        if held:
-            found[review_id] = min(held, key=lambda one: one.unfinished)
+    for which in approvals:
+        if held := checks.held(unit, doubts, *which):
+            found[which[0]] = min(held, key=lambda one: one.is_pending)
     return found
 
 
 def _said(held: _Held) -> tuple[str, str]:
     """What keeps approved content back, in words and as a code."""
-    run = min(held.values(), key=lambda one: one.unfinished)
-    code = CheckPending.code if run.unfinished else CheckFailed.code
-    return f"approved, but its required check {_of(run)} ({code})", code
-
-
-def _of(run: CheckRun) -> str:
-    ways = {CheckStatus.QUEUED: "has not begun", CheckStatus.RUNNING: "still runs", CheckStatus.FAILED: "failed"}
-    return f"'{run.name}' {ways.get(CheckStatus(run.status), f'has not passed: {run.status}')}"
+    hold = min(held.values(), key=lambda one: one.is_pending)
+    code = CheckPending.code if hold.is_pending else CheckFailed.code
+    return f"approved, but {hold.words} ({code})", code
 
 
 def _decided(
@@ -394,7 +464,7 @@ def _judged(change: Change, found: _Found) -> PathDecision:
             allowed=held is None,
             review_id=approval.review_id,
             round=approval.round,
-            reason=reason if held is None else f"{reason}, but its required check {_of(held)}",
+            reason=reason if held is None else f"{reason}, but {held.words}",
             kind=None if held else "approved",
         )
     ending = [one for one in candidates if any(end_of(entry) == end_of(change) for entry in one.changes)]

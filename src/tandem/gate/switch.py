@@ -18,7 +18,7 @@ from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
 from tandem.gate import record, signing
 from tandem.gate.contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate
-from tandem.gate.judging import changes_of, check_paths
+from tandem.gate.judging import changes_of, check_paths, project_settings
 from tandem.gate.rules import Gate, Override, names
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
@@ -129,6 +129,8 @@ async def get_gate(services: Services, caller: Caller, request: GetGate) -> Gate
     project = services.projects.require(request.project, caller.project)
     await record.require_same(services, project, request.here)
     state = await state_of(services, project, request.plan)
+    (on_tip,) = await asyncio.to_thread(project_settings, services, project, "checks_on_tip")
+    state = replace(state, checks_on_tip=on_tip)
     if not request.with_key:
         return state
     return replace(state, public_key=await asyncio.to_thread(signing.public_key, services.tokens, project))

@@ -16,6 +16,7 @@ from tandem.git.runner import Git, Output
 from tandem.git.scratch import Scratch
 
 _HEAD = "HEAD"
+_HEADS = "refs/heads/"
 _UNUSABLE = ("\n", "\r", "\0")
 _HEX = re.compile(r"[0-9a-f]+")
 # What references say (a branch, a tag, an entry of a log), and the way from there through objects.
@@ -141,6 +142,18 @@ class Handle:
             return oid, words
         with self.scratch() as scratch:
             return self._answer(scratch.run([*_ASK, oid + way], accept=_ANSWERS))
+
+    def tip(self, branch: str) -> str | None:
+        """Id of a branch's newest commit; of what is checked out, for `HEAD`; None if there is no such branch.
+
+        Raises:
+            Unavailable: The repository cannot be read.
+        """
+        if branch == _HEAD:
+            return self.resolve(_HEAD)[0]
+        # As in `_checked_out`.
+        oid = _start_of(self.layout.common_dir / _HEADS / branch).strip()
+        return oid if self._is_id(oid) else self.resolve(_HEADS + branch)[0]
 
     def branches_with(self, commit: str) -> list[str]:
         """The branches that have a commit; none if it is no longer there."""

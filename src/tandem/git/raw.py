@@ -6,6 +6,8 @@ waits for it; `entries.Change` is an entry with names.
 
 from __future__ import annotations
 
+import os
+
 from tandem.errors import InvalidInput
 
 TYPE_CHECKING = False  # as in `errors`
@@ -52,6 +54,22 @@ def _status(before: str, after: str) -> str:
     if after == ABSENT_MODE:
         return "D"
     return "M" if before[:2] == after[:2] else "T"
+
+
+def merge_arguments(no_driver: str) -> list[str]:
+    """The command by which git alone merges two commits, which follow it, whatever attributes and settings say.
+
+    Args:
+        no_driver: A name that no merge driver can have.
+    """
+    settings = {
+        "merge.default": no_driver,
+        "core.attributesFile": os.devnull,
+        "merge.renames": "true",
+        "merge.directoryRenames": "conflict",
+    }
+    options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    return [*options, "merge-tree", "--write-tree", "--no-messages"]
 
 
 def parse_raw(data: bytes) -> Iterator[RawEntry]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 from tandem.core.scratch import ScratchFolder
-from tandem.errors import InvalidInput, Unavailable
-from tandem.git import base_files, drawing, returns, reviewed_tree, rounds, snapshot, validation, worktree
+from tandem.errors import InvalidInput, TimedOut, TooLarge, Unavailable
+from tandem.git import base_files, drawing, ground, returns, reviewed_tree, rounds, snapshot, validation, worktree
 from tandem.git.base_files import BaseFile
 from tandem.git.changes import Change, Entry, ValidatedContent
+from tandem.git.ground import Ground
 from tandem.git.handle import Handle
 from tandem.git.layout import Layout, layout_at
 from tandem.git.objects import ObjectReader
@@ -185,6 +187,15 @@ class Repository:
         """
         return drawing.unread(self._open(), commit, paths)
 
+    def file_change(self, path: str, text: str, base: str | None = None) -> ValidatedContent:
+        """As `text_change`, but as the diff that it comes to, with a digest like that of every diff.
+
+        Raises:
+            InvalidInput: As there, and where the file has that content already.
+        """
+        handle = self._open()
+        return snapshot.file_diff(handle, validation.text_change(handle, path, text, base), text)
+
     def applies_to(self, changes: Iterable[Change], revision: str = "HEAD") -> bool:
         """Whether all touched paths are, at `revision`, exactly as before the changes.
 
@@ -267,7 +278,48 @@ class Repository:
         """
         return worktree.apply_to_worktree(self._open(), diff, base, index=index)
 
-    def lay_out(self, content: RoundContent, folder: Path, title: str, index: Path | None = None) -> ReviewedTree:
+    def tips(self, branches: Iterable[str]) -> dict[str, str]:
+        """Ids of the newest commits of those branches that there are; `HEAD` is what is checked out."""
+        handle = self._open()
+        return {name: tip for name in branches if (tip := handle.tip(name)) is not None}
+
+    def ground(
+        self, content: RoundContent, changes: Sequence[Change], branches: Sequence[str], accepted: Iterable[str]
+    ) -> Ground:
+        """What a change stands on now: the base branch that its base is nearest to, and what lies between.
+
+        Args:
+            content: The round.
+            changes: What it was validated to change.
+            branches: The base branches, or `HEAD` for what a mirror follows; none for a project without.
+            accepted: Commits that count as held, with their ancestors; those that are not here are passed over.
+        """
+        handle = self._open()
+        try:
+            found = ground.find(handle, content.base, branches, accepted)
+        except (TimedOut, TooLarge) as error:
+            return Ground(content.base, problem=f"What it has beside its base branch is too much. {error.message}")
+        if found.tip is None or found.problem is not None or found.tip == found.base:
+            return found
+        if not found.commits and self.applies_to(changes, found.tip):
+            # What it touches is at the tip as it was at its base.
+            return found
+        with suppress(TimedOut, TooLarge):
+            # Otherwise it is seen when the tree is made.
+            error = reviewed_tree.conflict(handle, content, found.tip)
+            if error is not None:
+                mended = f"Rebase it onto {found.branch}, or merge {found.branch} into its branch"
+                said = f"The change does not merge with {found.branch} at {found.tip[:12]}: {error.where}. {mended}"
+                return replace(found, conflict=error.paths, problem=f"{said}, and submit a new round.")
+        return found
+
+    def holds(self, found: Ground, branches: Iterable[str]) -> bool:
+        """Whether base branches hold by now what a ground had beside them: its commits, or what these come to."""
+        return ground.is_held(self._open(), found, branches)
+
+    def lay_out(
+        self, content: RoundContent, folder: Path, title: str, index: Path | None = None, *, tip: str | None = None
+    ) -> ReviewedTree:
         """Makes a folder hold exactly a round's result, as a small repository with the project's history.
 
         Args:
@@ -276,13 +328,15 @@ class Repository:
             title: The message of the commit that the change becomes.
             index: A file, out of reach for whoever works in the folder, by which the folder is moved to the next round;
                 without it the folder is made anew.
+            tip: The commit of the base branch that the change is merged with; without one its base is taken as it came.
 
         Raises:
-            InvalidInput: The base is no longer in the repository.
+            InvalidInput: The base, or the tip, is not in the repository.
+            DoesNotMerge: The change, or what its base has beside the branch, does not merge with the tip.
             InvalidDiff: The diff does not apply to its base, or comes to another digest.
             Unavailable: The disk does not take it.
         """
-        return reviewed_tree.lay_out(self._open(), content, folder, index, title)
+        return reviewed_tree.lay_out(self._open(), content, folder, index, title, tip)
 
     def raw_changes(
         self, base: str | None = None, target: str | None = None, *, index_file: Path | None = None

@@ -1,8 +1,8 @@
-"""A folder that holds exactly one round: its base with its change, as a small git repository of ours.
+"""A folder that holds the reviewed tree: the ground of a round with its change, as a small git repository of ours.
 
-`HEAD` there is the change as one commit on the base, so that git shows, blames and searches with the project's history,
-whose objects are read where they are. No configuration, hook or filter of the project or of the user takes part in
-making the folder, and none is in it.
+The ground is the tip of the base branch, merged with what the round's base has beside it. `HEAD` is the change as one
+commit on that, so that git shows, blames and searches with the project's history, whose objects are read where they
+are. No configuration, hook or filter of the project or of the user takes part in making the folder, and none is in it.
 
 A folder that held another round is moved to the next one by the difference. What git needs for that, an index, stands
 outside of the folder: whoever worked in there could have changed it, and git would believe it.
@@ -11,14 +11,17 @@ outside of the folder: whoever worked in there could have changed it, and git wo
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.core.scratch import remove_tree
+from tandem.core.visible import visible_line
 from tandem.errors import InvalidDiff, Unavailable
 from tandem.git.changes import Change, Entry, changes_between
+from tandem.git.ground import merged, relation
 from tandem.git.handle import Base, Handle
 from tandem.git.paths import quote
 from tandem.git.raw import ABSENT_MODE, REGULAR, TREE_OPTIONS, digest_of, encode_path, parse_raw
@@ -31,6 +34,11 @@ _EXACT = b"* -text !eol -ident -filter !working-tree-encoding"
 """Files hold what git stored, to the byte, whatever the project's own attributes say."""
 
 _COMMITTER = b"Tandem <tandem@localhost>"
+_DATE = re.compile(rb"^committer .* (\d+ [+-]\d{4})$", re.MULTILINE)
+_FIRST_DATE = b"0 +0000"
+_SHOWN = 20
+_BY_TEXT = ("-c", "core.symlinks=false")
+"""A link is a file with its text: it could lead anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +47,8 @@ class ReviewedTree:
 
     Attributes:
         folder: The working tree.
-        commit: What `HEAD` is: the change as a commit, or the base itself for a round that changes no file.
+        commit: What `HEAD` is: the change as a commit, or the ground itself for a round that changes no file. Its id
+            follows from the files, the history and the title alone.
         base: The commit that the change stands on; null if there is none.
         objects: Folders that git reads besides, with the project's history.
         tree: Id of the git tree that the folder holds.
@@ -71,11 +80,168 @@ class RoundContent:
     text: str | None = None
 
 
-def lay_out(handle: Handle, content: RoundContent, folder: Path, index: Path | None, title: str) -> ReviewedTree:
+class DoesNotMerge(InvalidDiff):
+    """A change, or what its base has, does not merge with the tip of the base branch.
+
+    Attributes:
+        paths: The files that do not merge; none where the two have no commit in common.
+        where: That in words.
+    """
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        more = [f"{len(paths) - _SHOWN} more"] if len(paths) > _SHOWN else []
+        shown = ", ".join((*map(visible_line, paths[:_SHOWN]), *more))
+        self.where = f"conflict in {shown}" if paths else "they have no commit in common here"
+        super().__init__(
+            f"It does not merge with the tip of its base branch: {self.where}. Rebase it, or merge that branch into its"
+            " own, and submit a new round.",
+            paths=[*paths],
+        )
+        self.paths = tuple(paths)
+
+
+def lay_out(
+    handle: Handle, content: RoundContent, folder: Path, index: Path | None, title: str, tip: str | None
+) -> ReviewedTree:
     """Makes a folder hold a round; see `Repository.lay_out`."""
-    base = handle.base(content.base)
     with handle.scratch(large=True) as scratch:
-        return _Making(handle, scratch, folder, index or scratch.folder / "tree-index").made(base, content, title)
+        making = _Making(handle, scratch, folder, index or scratch.folder / "tree-index")
+        return making.made(_Standing(handle, scratch, content, title).found(tip))
+
+
+def conflict(handle: Handle, content: RoundContent, tip: str) -> DoesNotMerge | None:
+    """Why a round does not merge with a tip; None if it does, or changes nothing."""
+    with handle.scratch(large=True) as scratch:
+        standing = _Standing(handle, scratch, content, "")
+        try:
+            if standing.merges(tip):
+                standing.found(tip)
+        except DoesNotMerge as error:
+            return error
+    return None
+
+
+class _Standing:
+    """A round as a commit on its ground, in a scratch folder."""
+
+    def __init__(self, handle: Handle, scratch: Scratch, content: RoundContent, title: str) -> None:
+        self._handle = handle
+        self._scratch = scratch
+        self._content = content
+        self._title = title
+        self._date = _FIRST_DATE
+
+    def found(self, tip: str | None) -> tuple[str, str | None, str]:
+        """The ids of the commit, of the one that it stands on, and of the tree.
+
+        Args:
+            tip: The tip of the base branch; None to take the base as it came.
+
+        Raises:
+            DoesNotMerge: They do not merge.
+        """
+        content = self._content
+        base = self._handle.base(content.base)
+        ground = self._ground(base, base if tip is None else self._handle.base(tip))
+        if content.diff is None:
+            # A text is approved as it is, whatever else becomes of its file.
+            base = ground
+        parent = ground.oid if ground.oid != ground.tree else None
+        changes = self._changes(base)
+        if not changes and parent is not None:
+            return parent, None, ground.tree
+        side = self._commit(base.tree, (base.oid,) if base.oid != base.tree else (), changes)
+        if changes:
+            self._ensure_bound(base, side)
+        if tip is None or ground == base:
+            return side, parent, self._tree_of(side)
+        tree = self._merged(tip, side)
+        return self._commit(tree, (ground.oid,)), parent, tree
+
+    def merges(self, tip: str) -> bool:
+        """Whether a tip has something that the round's base has not.
+
+        Raises:
+            DoesNotMerge: They have no commit in common.
+        """
+        base = self._handle.base(self._content.base)
+        return self._ground(base, self._handle.base(tip)) != base
+
+    def _ground(self, base: Base, tip: Base) -> Base:
+        """What the change goes onto: the tip, the base where that has all of the tip, or else both merged."""
+        if base.oid == base.tree != tip.oid:
+            raise DoesNotMerge(())
+        common = base.oid if base.oid == tip.oid else relation(self._scratch, base.oid, tip.oid)
+        found = tip if common == base.oid else base if common == tip.oid else None
+        self._date = max(map(self._date_of, (tip, base) if found is None else (found,)), key=_seconds)
+        if found is not None:
+            return found
+        tree = self._merged(tip.oid, base.oid)
+        return Base(self._commit(tree, (tip.oid, base.oid)), tree)
+
+    def _date_of(self, base: Base) -> bytes:
+        """When a commit was made, as it says: what stands on it has the same time, and so always the same id."""
+        [commit] = self._handle.objects.find([base.oid.encode()])
+        found = None if commit is None else _DATE.search(commit.content.partition(b"\n\n")[0])
+        return _FIRST_DATE if found is None else found.group(1)
+
+    def _merged(self, tip: str, side: str) -> str:
+        tree, paths = merged(self._scratch, tip, side)
+        if tree is None or paths:
+            raise DoesNotMerge(paths)
+        return tree
+
+    def _tree_of(self, commit: str) -> str:
+        return self._scratch.run(["rev-parse", f"{commit}^{{tree}}"]).text
+
+    def _changes(self, base: Base) -> tuple[Change, ...]:
+        """What the round changes; its new files are kept in the scratch folder."""
+        content = self._content
+        if content.diff is not None:
+            return apply_diff(self._handle, self._scratch, encoded(repaired(content.diff)), base).changes
+        if content.path is None or content.text is None:
+            return ()
+        path = encode_path(content.path)
+        # Asked in the scratch folder, where the ground may have been made.
+        there = self._scratch.run(["ls-tree", "-z", base.tree, "--", path.decode()]).text.split()
+        before = {path: Entry(there[0], there[2])} if there else {}
+        blob = self._scratch.run(["hash-object", "-w", "--stdin"], stdin=content.text.encode()).text
+        after = {path: Entry(there[0] if there else REGULAR, blob)}
+        return changes_between(before, after, self._handle.layout.objects.absent)
+
+    def _ensure_bound(self, base: Base, commit: str) -> None:
+        """Insists that a commit changes exactly what an approval binds to."""
+        changes = [*parse_raw(self._scratch.run(["diff-tree", "-r", *TREE_OPTIONS, base.tree, commit]).stdout)]
+        is_text = self._content.diff is None
+        found = "".join(f"{blob}:{path}" for path, _, _, _, blob in changes) if is_text else digest_of(changes)
+        if found != self._content.digest:
+            raise InvalidDiff("The change comes to another digest than the round's; nothing of it can be shown.")
+
+    def _commit(self, tree: str, parents: Sequence[str], changes: Sequence[Change] = ()) -> str:
+        """Id of a commit of a tree with changes. Of the tree git reads only the folders that have changed files."""
+        message = self._title.encode()
+        gone = [change for change in changes if change.mode_after == ABSENT_MODE]
+        lines = [
+            b"commit refs/heads/round\nmark :1\ncommitter %s %s\ndata %d\n%s"
+            % (_COMMITTER, self._date, len(message), message),
+            *(b"%s %s" % (b"merge" if at else b"from", oid.encode()) for at, oid in enumerate(parents)),
+            b'M 040000 %s ""' % tree.encode(),
+            # A file may become a folder: first goes what goes.
+            *(b"D " + quote(encode_path(change.path)) for change in gone),
+            *(
+                b"M %s %s %s"
+                % (change.mode_after.encode(), change.blob_after.encode(), quote(encode_path(change.path)))
+                for change in changes
+                if change.mode_after != ABSENT_MODE
+            ),
+            b"get-mark :1\n",
+        ]
+        importing = ["-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--force", "--date-format=raw"]
+        return self._scratch.run(importing, stdin=b"\n".join(lines)).text
+
+
+def _seconds(date: bytes) -> int:
+    return int(date.split()[0])
 
 
 class _Making:
@@ -88,14 +254,8 @@ class _Making:
         self._index = index
         self._environment = {**scratch.environment, "GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": str(index)}
 
-    def made(self, base: Base, content: RoundContent, title: str) -> ReviewedTree:
-        changes = self._changes(base, content)
-        parent = base.oid if base.oid != base.tree else None
-        # Without a change of its own, the round is what is at the base.
-        is_base = parent is not None and not changes
-        commit = base.oid if is_base else self._commit(base, parent, changes, title)
-        if changes:
-            self._ensure_bound(base, commit, content)
+    def made(self, standing: tuple[str, str | None, str]) -> ReviewedTree:
+        commit, parent, tree = standing
         try:
             self._move_to(commit)
         except GitFailed:
@@ -104,48 +264,7 @@ class _Making:
             # What is left of the last round cannot be moved on: it is made anew.
             self._index.unlink()
             self._move_to(commit)
-        tree = base.tree if is_base else self._scratch.run(["rev-parse", f"{commit}^{{tree}}"]).text
-        return ReviewedTree(self._folder, commit, None if is_base else parent, self._publish(commit), tree)
-
-    def _changes(self, base: Base, content: RoundContent) -> tuple[Change, ...]:
-        """What the round changes; its new files are kept in the scratch folder."""
-        if content.diff is not None:
-            return apply_diff(self._handle, self._scratch, encoded(repaired(content.diff)), base).changes
-        if content.path is None or content.text is None:
-            return ()
-        path, objects = encode_path(content.path), self._handle.layout.objects
-        before = self._handle.objects.entries(base.tree, [path]).entries
-        blob = self._scratch.run(["hash-object", "-w", "--stdin"], stdin=content.text.encode()).text
-        after = {path: Entry(before[path].mode if path in before else REGULAR, blob)}
-        return changes_between(before, after, objects.absent)
-
-    def _ensure_bound(self, base: Base, commit: str, content: RoundContent) -> None:
-        """Insists that a commit changes exactly what an approval binds to."""
-        changes = [*parse_raw(self._scratch.run(["diff-tree", "-r", *TREE_OPTIONS, base.tree, commit]).stdout)]
-        is_text = content.diff is None
-        found = "".join(f"{blob}:{path}" for path, _, _, _, blob in changes) if is_text else digest_of(changes)
-        if found != content.digest:
-            raise InvalidDiff("The change comes to another digest than the round's; nothing of it can be shown.")
-
-    def _commit(self, base: Base, parent: str | None, changes: Sequence[Change], title: str) -> str:
-        """Id of the change as a commit. Of the tree git reads only the folders that have changed files."""
-        message = title.encode()
-        gone = [change for change in changes if change.mode_after == ABSENT_MODE]
-        lines = [
-            b"commit refs/heads/round\nmark :1\ncommitter %s now\ndata %d\n%s" % (_COMMITTER, len(message), message),
-            b"from " + parent.encode() if parent is not None else b'M 040000 %s ""' % base.tree.encode(),
-            # A file may become a folder: first goes what goes.
-            *(b"D " + quote(encode_path(change.path)) for change in gone),
-            *(
-                b"M %s %s %s"
-                % (change.mode_after.encode(), change.blob_after.encode(), quote(encode_path(change.path)))
-                for change in changes
-                if change.mode_after != ABSENT_MODE
-            ),
-            b"get-mark :1\n",
-        ]
-        importing = ["-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--date-format=now"]
-        return self._scratch.run(importing, stdin=b"\n".join(lines)).text
+        return ReviewedTree(self._folder, commit, parent, self._publish(commit), tree)
 
     def _move_to(self, commit: str) -> None:
         """Makes the folder hold a commit's files and nothing else."""
@@ -172,11 +291,11 @@ class _Making:
         objects = Path(make_git_folder(str(own), layout.objects.name, bare=False))
         (own / "HEAD").write_text(f"{commit}\n", "ascii")
         shutil.copytree(self._scratch.folder / "objects", objects, dirs_exist_ok=True)
+        with (own / "config").open("a", encoding="ascii") as config:
+            config.write("[core]\n\tsymlinks = false\n")
         if self._handle.bases is not None:
             # The repository that they are from is gone when the tree is read.
             shutil.copytree(layout.object_folder, objects, dirs_exist_ok=True)
-            with (own / "config").open("a", encoding="ascii") as config:
-                config.write("[core]\n\tsymlinks = false\n")
         else:
             (objects / "info").mkdir(exist_ok=True)
             (objects / "info" / "alternates").write_bytes(os.fsencode(layout.object_folder) + b"\n")
@@ -189,10 +308,7 @@ class _Making:
         return () if self._handle.bases is not None else _with_alternates(layout.object_folder)
 
     def _run(self, arguments: Sequence[str]) -> None:
-        if self._handle.bases is not None:
-            # Somebody said that this is a link: in the folder it is a file with its text.
-            arguments = ["-c", "core.symlinks=false", *arguments]
-        self._handle.git.run(arguments, cwd=self._folder, environment=self._environment)
+        self._handle.git.run([*_BY_TEXT, *arguments], cwd=self._folder, environment=self._environment)
 
 
 def _remove(path: Path) -> None:

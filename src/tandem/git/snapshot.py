@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tandem.errors import InvalidInput
-from tandem.git.changes import Change, Entry, parse_raw
-from tandem.git.drawing import render
+from tandem.git.changes import Change, Entry, ValidatedContent, parse_raw
+from tandem.git.drawing import draw, render
 from tandem.git.handle import Base, Handle
 from tandem.git.paths import quote
-from tandem.git.raw import RAW_OPTIONS
+from tandem.git.raw import RAW_OPTIONS, digest_of
 from tandem.git.runner import Output
 from tandem.git.scratch import Scratch
 
@@ -60,6 +60,17 @@ def working_diff(handle: Handle, scope: Scope) -> WorkingDiff:
             base = handle.base(None)
             tree, left_out = _Staging(handle, scratch).tree(staged=scope.staged)
         return WorkingDiff(render(scratch, ["diff-tree", "-r", base.tree, tree]), base.oid, left_out)
+
+
+def file_diff(handle: Handle, found: ValidatedContent, text: str) -> ValidatedContent:
+    """The whole content of one file, as validated, as a change like any other; see `Repository.file_change`."""
+    (change,) = found.changes
+    if change[1:3] == change[3:]:
+        raise InvalidInput(f"{change.path} has exactly this content already.", field="description", path=change.path)
+    with handle.scratch() as scratch:
+        scratch.run(["hash-object", "-w", "--no-filters", "--stdin"], stdin=text.encode())
+        diff = draw(scratch, handle.base(found.base_commit).tree, found.changes)
+    return replace(found, content=diff, digest=digest_of(found.changes), notes=())
 
 
 def _revisions(handle: Handle, revision: str) -> tuple[Base, str]:

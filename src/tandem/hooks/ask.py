@@ -72,6 +72,11 @@ class GateClient:
 
     Where the broker is was written down when the gate was switched on; the environment has no say in it, as whoever
     commits sets that. It may say with which access token, which the broker judges.
+
+    Attributes:
+        branch: The base branch that is updated; None if none is.
+        tips: What that has been before and during the update, if checks have to have run on one of these.
+        on_tip: Whether they have to; known after `get_gate`.
     """
 
     def __init__(
@@ -91,6 +96,9 @@ class GateClient:
         self._client: HttpClient | None = None
         self._is_compared = is_server
         self._is_server = is_server
+        self.branch: str | None = None
+        self.tips: Sequence[str] = ()
+        self.on_tip = False
         self._starts = starts and not is_server
         self._ends: float | None = None
 
@@ -179,7 +187,8 @@ class GateClient:
             Refused: The broker refuses, or its record of the gate differs from what stands here.
             Unreachable: No broker answers.
         """
-        wanted: dict[str, Any] = {"signed": [*signed], "head": head, "sign": sign}
+        wanted: dict[str, Any] = {"signed": [*signed], "head": head, "sign": sign, "branch": self.branch}
+        wanted["tips"] = [*self.tips]
         stated = {name: value for name, value in wanted.items() if value}
         if not self._is_compared:
             # Once for all that one hook asks.
@@ -197,6 +206,8 @@ class GateClient:
         """
         answer = self.call("get_gate", **({} if self._is_compared else {"here": self._gate.here()}))
         self._is_compared = True
+        # An older broker has no such setting.
+        self.on_tip = answer.get("checks_on_tip", False)
         return answer
 
 

@@ -89,10 +89,10 @@ def _moved(gate: GateFile, asker: GateClient, moves: Sequence[tuple[str, str]]) 
     """The exit status: nothing moves unless everything may."""
     bases = Bases(gate, asker.get_gate()["accepted"])
     with RangeChecker(gate.place, asker.check_gate) as judge:
-        return next((status for ref, new in moves if (status := _move(gate, judge, bases, ref, new)) != 0), 0)
+        return next((status for ref, new in moves if (status := _move(gate, asker, judge, bases, ref, new)) != 0), 0)
 
 
-def _move(gate: GateFile, judge: RangeChecker, bases: Bases, ref: str, new: str) -> int:
+def _move(gate: GateFile, asker: GateClient, judge: RangeChecker, bases: Bases, ref: str, new: str) -> int:
     name = ref.removeprefix(HEADS)
     if new.startswith(_SYMBOLIC):
         reason = f"{name} is a base branch: it cannot stand for {new.removeprefix(_SYMBOLIC)}."
@@ -102,8 +102,16 @@ def _move(gate: GateFile, judge: RangeChecker, bases: Bases, ref: str, new: str)
     if not new.strip("0") or new == old:
         return 0
     tips = tuple(bases.tips.values())
+    _ask_about(gate, asker, judge, ref, (old, new))
     judgement = judge.judge(new, old=old, without=bases.never_judged, tips=tips, earlier=bases.earlier)
     return _ended(gate, judgement, f"{name} stays where it is", (old, new), name)
+
+
+def _ask_about(gate: GateFile, asker: GateClient, judge: RangeChecker, ref: str, net: Net) -> None:
+    """Have the broker know which base branch it is asked about: checks have to have run on that one."""
+    asker.branch = enforcement.base_branch(gate, ref.removeprefix(HEADS))
+    asker.tips = git.mainline(gate.place, *net) if asker.on_tip and asker.branch is not None else ()
+    judge.forget()
 
 
 def push(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
@@ -125,7 +133,12 @@ def push(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
             known = Bases(gate, asker.get_gate()["accepted"]).never_judged
             with RangeChecker(gate.place, asker.check_gate) as judge:
                 remote = _Remote(gate, arguments[1])
-                return next((status for one in sent if (status := _sent(gate, judge, known, remote, *one)) != 0), 0)
+                # Others first, for which what was asked once is remembered.
+                sent.sort(key=lambda one: one[1].casefold() in _guarded(gate))
+                for one in sent:
+                    if (status := _sent(gate, asker, judge, known, remote, *one)) != 0:
+                        return status
+                return 0
         except (Unreachable, Refused, TandemError, OSError) as error:
             return _refuse(gate, [f"What is pushed cannot be judged: {error}"])
 
@@ -152,12 +165,20 @@ class _Remote:
 
 
 def _sent(
-    gate: GateFile, judge: RangeChecker, known: tuple[str, ...], remote: _Remote, oid: str, ref: str, there: str
+    gate: GateFile,
+    asker: GateClient,
+    judge: RangeChecker,
+    known: tuple[str, ...],
+    remote: _Remote,
+    oid: str,
+    ref: str,
+    there: str,
 ) -> int:
     """The exit status for one ref: nothing is pushed unless everything may be.
 
     Args:
         gate: The switch.
+        asker: To ask the broker with.
         judge: Judges the commits.
         known: The commits that are never judged.
         remote: Where it is pushed to.
@@ -174,6 +195,7 @@ def _sent(
         return _refuse(gate, [f"{ref} would become {oid}, which is no commit and cannot be judged."])
     old = next(iter(git.known_commits(place, [there])), None)
     if is_base:
+        _ask_about(gate, asker, judge, ref, (old, new))
         # Only what is there already is known, whatever the refs here say.
         judgement = judge.judge(new, old=old, without=known, tips=())
     else:

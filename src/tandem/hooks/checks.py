@@ -41,6 +41,12 @@ def explained(asker: GateClient, decision: dict[str, Any], what: str, again: str
         lines.append(visible_line(f"  {one['name']}: {one['status']}" + (f", {reason}" if reason else "")))
         if one["has_log"] and one in ended:
             lines.append(f"    Its log:      tandem checks log {review_id} {shlex.quote(one['name'])}")
+    if not open_:
+        # They passed, on something that does not count.
+        lines += [f"  {visible_line(held['reason'])}", f"Its checks:     tandem checks list {review_id}"]
+        on = f" --branch {asker.branch}" if asker.branch else ""
+        lines.append(f"Run them again: tandem checks run {review_id}{on}")
+        return [*lines, f"When they count, {again}."]
     if ended:
         lines.append(f"Mend that and submit it again; or run the checks again: tandem checks run {review_id}")
     else:

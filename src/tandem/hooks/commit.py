@@ -95,6 +95,7 @@ def main(gate: GateFile, arguments: Sequence[str]) -> int:
 def _judged(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> int:
     place, file = gate.place, arguments[0]
     branch = git.branch(place)
+    asker.branch = enforcement.base_branch(gate, branch)
     mode = enforcement.enforcement(gate, branch)
     _set_recording(gate, on=mode != enforcement.STRICT)
     head, tree = git.head(place), git.written_tree(place)

@@ -55,6 +55,12 @@ def reviews_each_task(gate: GateFile) -> bool:
     return holds is None or holds.is_strict
 
 
+def base_branch(gate: GateFile, branch: str | None) -> str | None:
+    """The base branch that a branch is, by the gate's own name for it; None if it is none."""
+    # Whether two names are one is not left to the file system's case.
+    return next((one for one in gate.branches if branch is not None and one.casefold() == branch.casefold()), None)
+
+
 def enforcement(gate: GateFile, branch: str | None) -> str:
     """What an unapproved commit on a branch gets.
 

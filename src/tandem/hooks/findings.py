@@ -84,6 +84,11 @@ class CheckCache:
         self._answers: dict[tuple[frozenset[tuple[str, ...]], tuple[str, ...]], CommitFinding] = {}
         self._signed: dict[Pair, tuple[str, ...]] = {}
 
+    def forget(self) -> None:
+        """Ask the broker anew from now on: what it is asked about is another branch's update."""
+        self._found.clear()
+        self._answers.clear()
+
     def take_signatures(self, commits: Iterable[Commit]) -> None:
         """Have the signatures of commits count for what each changes against its first parent."""
         self._signed.update({(commit.first, commit.oid): commit.signed for commit in commits if commit.signed})

@@ -362,6 +362,17 @@ def commits(place: HookRepository, tip: str, without: Iterable[str] = ()) -> tup
     return tuple(Commit(record) for record in listed.decode("utf-8", "replace").split("\0\n")[:-1])
 
 
+def mainline(place: HookRepository, old: str | None, new: str, limit: int = 999) -> list[str]:
+    """What a branch is before and during an update, newest first: the commits of first parents, and where it begins.
+
+    Raises:
+        TandemError: A commit is not there.
+    """
+    before = [] if old is None else [old]
+    listing = [*_LIST, "--first-parent", f"--max-count={limit}", new, *(f"^{oid}" for oid in before)]
+    return [*run(place, listing).text.splitlines(), *before]
+
+
 def read_commit(place: HookRepository, oid: str) -> tuple[list[str], str]:
     """The parents and the message of a commit, from its object.
 
@@ -462,14 +473,7 @@ class Merges:
     def _merged(self, ours: str, theirs: str) -> str | None:
         folder = self._made(len(ours))
         # No driver has the name of a folder that was made just now: all files are merged as git does by itself.
-        settings = {
-            "merge.default": os.path.basename(folder),
-            "core.attributesFile": os.devnull,
-            "merge.renames": "true",
-            "merge.directoryRenames": "conflict",
-        }
-        options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-        arguments = [*options, "merge-tree", "--write-tree", "--no-messages", ours, theirs]
+        arguments = [*raw.merge_arguments(os.path.basename(folder)), ours, theirs]
         # 128: no ancestor in common, or an object is missing; 129: a git without this command.
         done = run(HookRepository(folder, folder, None), arguments, accept=(0, 1, 128, 129))
         return done.text.split("\n", 1)[0] if done.status_code == 0 else None

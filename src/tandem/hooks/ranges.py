@@ -173,6 +173,11 @@ class RangeChecker:
     def __exit__(self, *_: object) -> None:
         self._merges.close()
 
+    def forget(self) -> None:
+        """Ask the broker anew from now on: what it is asked about is another branch's update."""
+        self._checks.forget()
+        self._sides.clear()
+
     def judge(
         self,
         new: str,

@@ -1,4 +1,4 @@
-"""Runs the checks of rounds, each on the round's own tree: in the broker, or beside the reviewers of a pool elsewhere.
+"""Runs the checks of rounds, each on the reviewed tree: in the broker, or beside the reviewers of a pool elsewhere.
 
     list_checks ─▶ report_check (it is ours) ─▶ the tree ─▶ its setup, once ─▶ the command ─▶ report_check
 
@@ -57,6 +57,8 @@ _MOST_PROCESSES = 1_000
 _MOST_SETUPS = 8
 _LONGEST_REASON = 1_500
 _DONE = "done"
+_TITLE = "The change under review"
+"""The same for all: the commit's id says whether the same was checked before."""
 _CHECK = TypeAdapter(CheckView)
 _REPORTED = TypeAdapter(CheckReported)
 _log = logging.getLogger("tandem.checks")
@@ -221,8 +223,11 @@ class CheckRunner:
         due = [one for one in await self._listed(wait=True, timeout_s=_WAIT_SECONDS) if _key(one) not in self._tasks]
         begun = len(self._tasks)
         for check in due:
-            if self._free and await self._is_here(check) and (await self._report(check, CheckStatus.RUNNING)).go:
-                self._begin(check)
+            if self._free and await self._is_here(check):
+                reported = await self._report(check, CheckStatus.RUNNING)
+                if reported.go:
+                    # With what it stands on by now.
+                    self._begin(reported.check)
         if due and len(self._tasks) == begun:
             # They are for others.
             await asyncio.sleep(_AGAIN_SECONDS)
@@ -285,7 +290,8 @@ class CheckRunner:
             root, content = await self._round(check)
             confined = await asyncio.to_thread(self._confinement, check, root)
             tree = await asyncio.to_thread(_laid_out, root, content, place, check)
-            while not (reported := await self._report(check, CheckStatus.RUNNING, tree=tree.tree)).go:
+            stands = {"tree": tree.tree, "commit": tree.commit}
+            while not (reported := await self._report(check, CheckStatus.RUNNING, **stands)).go:
                 if reported.check.status != CheckStatus.RUNNING or reported.check.runner != self.name:
                     return None, {}
                 # The same check of the same tree runs for another round: what comes of it holds for this one.
@@ -514,8 +520,7 @@ def _key(check: CheckView) -> tuple[str, int, str]:
 def _laid_out(root: str, content: RoundContent, place: Path, check: CheckView) -> ReviewedTree:
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     with Repository.discover(Path(root), timeout_seconds=_GIT_SECONDS) as repository:
-        title = f"Round {check.round} of {check.review_id}"
-        return repository.lay_out(content, place / "tree", title, place / "index")
+        return repository.lay_out(content, place / "tree", _TITLE, place / "index", tip=check.tip)
 
 
 def _laid_out_for_setup(check: CheckView, tree: Path, folder: Path) -> str:

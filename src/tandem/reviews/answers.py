@@ -26,7 +26,7 @@ from tandem.contract.fields import (
     VerdictName,
 )
 from tandem.git.changes import AffectedFile
-from tandem.reviews.check_contract import CheckView
+from tandem.reviews.check_contract import CheckView, GroundView
 
 Turn = Annotated[
     str,
@@ -219,6 +219,9 @@ class Proposal:
         ),
     ] = True
     notes: Notes = ()
+    ground: Annotated[
+        GroundView | None, Field(description="What the round stands on; null where no repository is known.")
+    ] = None
     interdiff: Annotated[str | None, Field(description="What changed since the round that was asked for.")] = None
     diff_left_out: Annotated[
         str | None, Field(description="Over MCP, why a long diff is not here, and how to get it file by file.")

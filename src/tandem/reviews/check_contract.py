@@ -1,4 +1,4 @@
-"""The operations on checks: what they ask and what they answer."""
+"""The operations on checks: what they ask and what they answer; and what rounds and checks stand on."""
 
 from __future__ import annotations
 
@@ -45,12 +45,15 @@ class ListChecks(ProjectRequest):
 
 
 class RunChecks(WriteRequest):
-    """Run the checks of a review's current round again, all or some, as its base's `checks.toml` has them now."""
+    """Run the checks of a review's current round again, all or some, as `checks.toml` of the base branch names them."""
 
     refusals: ClassVar[Refusals] = (NotFound, InvalidTransition, TimedOut)
 
     review_id: ReviewIdField
     checks: Annotated[list[Name] | None, Field(max_length=100, description="Their names; default: all.")] = None
+    branch: Annotated[
+        Name | None, Field(description="The base branch to run them on; default: the one that the base is nearest to.")
+    ] = None
 
 
 class GetCheckLog(ProjectRequest):
@@ -79,6 +82,10 @@ class ReportCheck(WriteRequest):
     tree: Annotated[
         str | None,
         Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", description="The git tree that it runs on, once it is known."),
+    ] = None
+    commit: Annotated[
+        str | None,
+        Field(pattern=r"^[0-9a-f]{40}([0-9a-f]{24})?$", description="The commit of that tree; goes with `tree`."),
     ] = None
     exit_status: Annotated[
         int | None, Field(ge=-(2**31), le=2**31 - 1, description="The program's, or minus the number of a signal.")
@@ -119,11 +126,69 @@ class CheckView:
     source: Annotated[str, Field(description="SHA-256 of the `checks.toml` that names it.")]
     runner: Annotated[str | None, Field(description="Who ran it, or runs it.")]
     tree: Annotated[str | None, Field(description="The git tree that it ran on.")]
+    commit: Annotated[
+        str | None,
+        Field(description="The commit that it ran on: made of the tip, the commits up to the base, and the change."),
+    ]
+    branch: Annotated[
+        str | None, Field(description="The base branch that it runs on; null where the base is taken as it came.")
+    ]
+    tip: Annotated[str | None, Field(description="The commit of that branch that it ran on.")]
+    moved_to: Annotated[
+        str | None, Field(description="The branch's commit by now, if it has moved on since the check ran.")
+    ]
+    doubt: Annotated[
+        str | None,
+        Field(description="Why the gate stays closed although it passed: what it ran on; null if that is no reason."),
+    ]
     exit_status: Annotated[int | None, Field(description="The program's exit status, or minus a signal's number.")]
     seconds: Annotated[float | None, Field(description="How long it ran.")]
     started_at: Annotated[str | None, Field(description="When it began.")]
     finished_at: Annotated[str | None, Field(description="When it ended.")]
     has_log: Annotated[bool, Field(description="Whether `get_check_log` has something.")]
+
+
+@dataclass(frozen=True, slots=True)
+class UnapprovedCommit:
+    """A commit between a base branch and a round's base that no approval covers."""
+
+    commit: Annotated[str, Field(description="The commit's id.")]
+    paths: Annotated[tuple[str, ...], Field(description="The files that it changes, at most 20.")]
+    more_paths: Annotated[int, Field(description="How many further files it changes.")]
+
+
+@dataclass(frozen=True, slots=True)
+class GroundView:
+    """What a round stands on: the tip of its base branch, and the commits from there to its base."""
+
+    branch: Annotated[
+        str | None,
+        Field(
+            description=(
+                "The base branch that `base` is nearest to, `HEAD` for what the project's mirror follows; null where "
+                "the project has none, so that the base was taken as it came."
+            )
+        ),
+    ]
+    tip: Annotated[str | None, Field(description="The branch's commit when the round was validated.")]
+    moved_to: Annotated[str | None, Field(description="The branch's commit by now, if it is another one.")]
+    stands_on: Annotated[str, Field(description="Branch and commit in words.")]
+    unapproved: Annotated[
+        tuple[UnapprovedCommit, ...],
+        Field(
+            description=(
+                "The commits between that are neither approved nor on a base branch: they are in the tree that is "
+                "reviewed, and no check's result opens the gate until they are."
+            )
+        ),
+    ]
+    more_unapproved: Annotated[int, Field(description="How many further such commits there are.")]
+    conflict: Annotated[
+        tuple[str, ...], Field(description="The files in which the change does not merge with the tip.")
+    ]
+    notes: Annotated[
+        tuple[str, ...], Field(description="What a reviewer has to know of the ground, in words; empty if nothing.")
+    ]
 
 
 @dataclass(frozen=True, slots=True)

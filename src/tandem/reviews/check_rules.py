@@ -43,7 +43,8 @@ class CheckRun(NamedTuple):
     """A check of a round, and its latest run. Field order is the column order of its table.
 
     `command` and `setup` are JSON, `source` the hash of the file that names it, `tree` the id of the git tree that it
-    ran on, `runner` who ran it; times are microseconds since the epoch, UTC.
+    ran on, `ground` what that was made of (as `grounds` writes it; None for runs of earlier versions), `runner` who ran
+    it; times are microseconds since the epoch, UTC.
     """
 
     review_id: str
@@ -67,6 +68,7 @@ class CheckRun(NamedTuple):
     log_id: str | None = None
     started_at: int | None = None
     finished_at: int | None = None
+    ground: str | None = None
 
     @property
     def unfinished(self) -> bool:
@@ -130,9 +132,9 @@ def unusable(standing: Standing, problem: str | None, source: str) -> PlannedChe
 
 
 def runs_of(
-    planned: Iterable[PlannedCheck], review_id: str, number: int, project: str, now_us: int
+    planned: Iterable[PlannedCheck], review_id: str, number: int, project: str, now_us: int, ground: str | None
 ) -> tuple[CheckRun, ...]:
-    """The checks of a round as they begin."""
+    """The checks of a round as they begin, on what it stands on."""
     found: list[CheckRun] = []
     for position, one in enumerate(planned):
         definition = one.definition
@@ -153,6 +155,7 @@ def runs_of(
                 requested_at=now_us,
                 reason=one.reason,
                 finished_at=None if one.status is CheckStatus.QUEUED else now_us,
+                ground=ground,
             )
         )
     return tuple(found)

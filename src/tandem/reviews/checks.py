@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
 
 import orjson
 
 from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
-from tandem.errors import Forbidden, InvalidTransition, NotFound, StaleClaim
+from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, StaleClaim
+from tandem.git.ground import Ground
 from tandem.reviews import check_queries as rows
-from tandem.reviews import contents, writing
+from tandem.reviews import contents, grounds, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.check_contract import (
     CheckList,
@@ -24,7 +28,7 @@ from tandem.reviews.check_contract import (
     ReportCheck,
     RunChecks,
 )
-from tandem.reviews.check_rules import CheckRun, CheckStatus, outcome, runs_of
+from tandem.reviews.check_rules import SAYS_SOMETHING, CheckRun, CheckStatus, outcome, runs_of
 from tandem.reviews.rules import Review, State
 from tandem.store import ledger
 from tandem.store.base import Unit
@@ -40,7 +44,8 @@ _AGAIN = "It was asked for again."
 
 def begin(unit: Unit, review: Review, content: contents.Content) -> Review:
     """Ask for the checks of a round that was just written; the review as it is then."""
-    runs = runs_of(content.checks, review.id, review.round, review.project, review.updated_at)
+    ground = grounds.as_json(content.ground)
+    runs = runs_of(content.checks, review.id, review.round, review.project, review.updated_at, ground)
     return _requested(unit, review, runs, _BROKER, review.updated_at) if runs else review
 
 
@@ -63,9 +68,11 @@ async def list_checks(services: Services, caller: Caller, request: ListChecks) -
         after = services.waits.place_among(unit, given, review.id)
         is_news = after is None or review.event_seq > after
         place = services.waits.cursor(review.event_seq, unit)
-        return CheckList(tuple(map(view, found)), outcome(found), place, changed=is_news), is_news
+        return CheckList(views(unit, services, found), outcome(found), place, changed=is_news), is_news
 
-    return await look_or_wait(services, review_id, lambda: services.store.read(work), request)
+    answer = await look_or_wait(services, review_id, lambda: services.store.read(work), request)
+    project = next((one.project for one in answer.checks), "")
+    return replace(answer, checks=await as_of_now(services, project, answer.checks))
 
 
 async def _list_unfinished(services: Services, caller: Caller, request: ListChecks) -> CheckList:
@@ -76,7 +83,7 @@ async def _list_unfinished(services: Services, caller: Caller, request: ListChec
         found = rows.list_unfinished(unit, project, _MOST_UNFINISHED)
         is_news = any(one.status == CheckStatus.QUEUED or one.is_lost(now) for one in found)
         place = services.waits.cursor(newest)
-        return CheckList(tuple(map(view, found)), None, place, changed=is_news), is_news
+        return CheckList(views(unit, services, found), None, place, changed=is_news), is_news
 
     return await look_or_wait(services, EventKind.CHECKS_REQUESTED, lambda: services.store.read(work), request)
 
@@ -87,26 +94,32 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
     Raises:
         NotFound: There is no such review (in that project), or nothing to run.
         InvalidTransition: The review is over, or went on meanwhile.
+        InvalidInput: There is no such base branch.
     """
-
-    def look(unit: Unit) -> tuple[Review, Any]:
-        review = reviews.get(unit, request.review_id, request.project)
-        return review, reviews.get_round(unit, review.id, review.round)
-
-    review, current = await services.store.read(look)
-    repository = await services.projects.repository(review.project)
+    found = await services.store.read(lambda unit: reviews.get_content(unit, request.review_id, request.project))
+    review, current = found.review, found.round
+    stands = await grounds.look(services, found, request.branch)
     planned: contents.Checks = ()
-    if repository is not None and current.base_commit is not None:
+    ground = None if stands is None else grounds.as_json(stands.ground)
+    if stands is not None:
+        if request.branch not in (None, *stands.branches):
+            raise InvalidInput(
+                f"'{request.branch}' is no base branch of '{review.project}': {', '.join(stands.branches) or 'none'}.",
+                field="branch",
+                allowed=[*stands.branches],
+            )
         paths = [change["path"] for change in orjson.loads(current.changes)]
-        branches = await contents.protected_branches(services, review.project, repository)
         async with services.validations:
-            planned = await asyncio.to_thread(contents.planned, repository, current.base_commit, branches, paths)
+            planned = await asyncio.to_thread(
+                contents.planned, stands.repository, stands.ground, stands.branches, paths
+            )
     services.checks_wanted.set()
     wanted = None if request.checks is None else set(request.checks)
     known = sorted(one.definition.name for one in planned if one.definition)
     if not planned or (wanted is not None and not wanted <= set(known)):
         raise NotFound(
-            f"The base of '{review.id}' has no such check in .tandem/checks.toml: {', '.join(known) or 'it has none'}.",
+            f"'{review.id}' has no such check in .tandem/checks.toml of its base branch:"
+            f" {', '.join(known) or 'it has none'}.",
             review_id=review.id,
             allowed=known,
         )
@@ -126,14 +139,13 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
         gone = [one for one in stored if known and one.name not in known and one.name not in running]
         again = tuple(one._replace(status=CheckStatus.SKIPPED.value, required=0, reason=_GONE) for one in gone) + tuple(
             one._replace(reason=_AGAIN) if one.status == CheckStatus.QUEUED else one
-            for one in runs_of(planned, before.id, before.round, before.project, now)
+            for one in runs_of(planned, before.id, before.round, before.project, now, ground)
             if one.name not in running and (wanted is None or one.name in wanted)
         )
         after = _requested(unit, before, again, caller.agent or before.proposer_id, now) if again else before
         found = rows.list_of_round(unit, after.id, after.round)
-        return CheckList(
-            tuple(map(view, found)), outcome(found), services.waits.cursor(after.event_seq, unit), changed=bool(again)
-        )
+        place = services.waits.cursor(after.event_seq, unit)
+        return CheckList(views(unit, services, found), outcome(found), place, changed=bool(again))
 
     return await transact(services, caller, work)
 
@@ -148,7 +160,7 @@ async def get_check_log(services: Services, _caller: Caller, request: GetCheckLo
     def work(unit: Unit) -> CheckLog:
         review = reviews.get(unit, request.review_id, request.project)
         found = _find(unit, review, request.round or review.round, request.name)
-        return CheckLog(view(found), reviews.find_content(unit, found.log_id) or "")
+        return CheckLog(view(unit, services, found), reviews.find_content(unit, found.log_id) or "")
 
     return await services.store.read(work)
 
@@ -160,6 +172,7 @@ async def report_check(services: Services, caller: Caller, request: ReportCheck)
         Forbidden: A broker without tokens runs its checks itself: anybody could say that one has passed.
         NotFound: There is no such check.
         StaleClaim: Somebody else runs it.
+        InvalidInput: It is not said which commit it runs on.
     """
     if caller.access is None or (not services.authenticator.required and not caller.access.is_owner):
         raise Forbidden(
@@ -168,31 +181,96 @@ async def report_check(services: Services, caller: Caller, request: ReportCheck)
             operation="report_check",
         )
 
+    begins = request.status == CheckStatus.RUNNING
+    if (request.tree is None) != (request.commit is None) or (not begins and request.commit is not None):
+        raise InvalidInput("Report tree and commit together, with running: update what runs checks.", field="commit")
+    ground = await _ground(services, request) if begins and request.commit is None else None
+
     def work(unit: Unit) -> CheckReported:
         review = reviews.get(unit, request.review_id, request.project, lock=True)
         before = _find(unit, review, request.round, request.name)
         now = services.clock.now_us()
-        if request.status == CheckStatus.RUNNING:
-            return _begun(unit, review, before, request, now)
+        if begins:
+            after, go = _begun(unit, review, before, request, now, ground)
+            return CheckReported(view(unit, services, after), go=go)
         if not before.unfinished or (before.status == CheckStatus.RUNNING and before.runner != request.runner):
             raise StaleClaim(
                 f"The check '{before.name}' is not yours to report on: it is {before.status}.",
                 review_id=review.id,
                 actual=before.runner,
             )
-        return CheckReported(view(_ended(unit, review, before, request, now)), go=False)
+        stands = grounds.parsed(before.ground)
+        if request.status in SAYS_SOMETHING and (stands is None or stands.commit is None):
+            raise InvalidInput("Report tree and commit before its end: update what runs checks.", field="commit")
+        return CheckReported(view(unit, services, _ended(unit, review, before, request, now)), go=False)
 
     return await transact(services, caller, work)
 
 
-def held(unit: Unit, review_id: str, number: int) -> tuple[CheckRun, ...]:
-    """The required checks of a round that have not passed."""
-    return tuple(one for one in rows.list_of_round(unit, review_id, number) if one.holds)
+async def _ground(services: Services, request: ReportCheck) -> Ground | None:
+    """What a check that begins stands on, which may have moved on since it was asked for."""
+
+    def look(unit: Unit) -> tuple[reviews.RoundContent, CheckRun]:
+        found = reviews.get_content(unit, request.review_id, request.project, request.round)
+        return found, _find(unit, found.review, request.round, request.name)
+
+    found, run = await services.store.read(look)
+    if not run.unfinished or found.round.round != found.review.round:
+        return None
+    asked = grounds.parsed(run.ground)
+    stands = await grounds.look(services, found, None if asked is None else asked.branch)
+    return None if stands is None else stands.ground
 
 
-def view(run: CheckRun) -> CheckView:
+class Hold(NamedTuple):
+    """A required check that keeps the gate closed.
+
+    Attributes:
+        words: Which one, and why.
+        is_pending: Whether it may still pass as it is.
+        ground: What it ran on, where a base branch may hold that by now; else None.
+    """
+
+    words: str
+    is_pending: bool
+    ground: Ground | None = None
+
+
+_WAYS = {CheckStatus.QUEUED: "has not begun", CheckStatus.RUNNING: "still runs", CheckStatus.FAILED: "failed"}
+
+
+def held(unit: Unit, doubts: grounds.Doubts, review_id: str, number: int) -> tuple[Hold, ...]:
+    """The required checks of a round that keep the gate closed."""
+    found: list[Hold] = []
+    runs = rows.list_of_round(unit, review_id, number)
+    for one in runs:
+        name = f"its required check '{one.name}'"
+        if one.holds:
+            words = _WAYS.get(CheckStatus(one.status), f"has not passed: {one.status}")
+            found.append(Hold(f"{name} {words}", one.unfinished))
+        elif one.required and (doubt := doubts.of(one.ground)):
+            found.append(Hold(f"{name} {doubt.words}", is_pending=True, ground=doubt.ground))
+    stood_on = reviews.get_round(unit, review_id, number).ground
+    if not found and (words := doubts.missed(stood_on, (one.ground for one in runs))):
+        found.append(Hold(words, is_pending=True))
+    return tuple(found)
+
+
+def views(unit: Unit, services: Services, runs: Sequence[CheckRun]) -> tuple[CheckView, ...]:
+    """Checks of a project as they are shown."""
+    doubts = grounds.Doubts(unit, services, runs[0].project) if runs else None
+    return tuple(_view(one, doubts) for one in runs)
+
+
+def view(unit: Unit, services: Services, run: CheckRun) -> CheckView:
     """A check as it is shown."""
+    return views(unit, services, (run,))[0]
+
+
+def _view(run: CheckRun, doubts: grounds.Doubts | None) -> CheckView:
     setup: dict[str, Any] | None = orjson.loads(run.setup) if run.setup else None
+    ground = grounds.parsed(run.ground)
+    doubt = doubts.of(run.ground) if doubts and run.required and run.status == CheckStatus.PASSED else None
     return shown(
         CheckView,
         run,
@@ -201,7 +279,19 @@ def view(run: CheckRun) -> CheckView:
         setup=CheckSetup(**setup) if setup else None,
         seconds=None if run.duration_us is None else run.duration_us / _MICROSECONDS,
         has_log=run.log_id is not None,
+        commit=ground and ground.commit,
+        branch=ground and ground.branch,
+        tip=ground and ground.tip,
+        moved_to=None,
+        doubt=doubt and doubt.words,
     )
+
+
+async def as_of_now(services: Services, project: str, found: tuple[CheckView, ...]) -> tuple[CheckView, ...]:
+    """Checks with where the branches are by now that they ran on."""
+    tips = await grounds.tips(services, project, (one.branch for one in found))
+    moved = ((one, tips.get(one.branch or "") if one.commit else None) for one in found)
+    return tuple(one if tip in (None, one.tip) else replace(one, moved_to=tip) for one, tip in moved)
 
 
 def _is_over(review: Review) -> bool:
@@ -222,15 +312,29 @@ def _find(unit: Unit, review: Review, number: int, name: str) -> CheckRun:
     return run
 
 
-def _begun(unit: Unit, review: Review, before: CheckRun, request: ReportCheck, now: int) -> CheckReported:
-    """A check that is to begin: by this runner, by none as its end is known, or by another."""
+def _begun(
+    unit: Unit, review: Review, before: CheckRun, request: ReportCheck, now: int, ground: Ground | None
+) -> tuple[CheckRun, bool]:
+    """A check that is to begin, and whether this runner runs it: its end may be known, or another runs it."""
     ours = before.status == CheckStatus.RUNNING and before.runner == request.runner
     if not (ours or before.status == CheckStatus.QUEUED or before.is_lost(now)):
-        return CheckReported(view(before), go=False)
+        return before, False
+    noted = partial(_noted, unit, review, before, actor=request.runner, now=now)
     if before.round != review.round or _is_over(review):
         ended = before._replace(status=CheckStatus.SKIPPED.value, reason="The review has gone on.", finished_at=now)
-        return CheckReported(view(_noted(unit, review, before, ended, request.runner, now)), go=False)
-    alike = list(rows.list_alike(unit, before, request.tree)) if request.tree else []
+        return noted(ended), False
+    if ground is not None and ground.problem is not None:
+        kept = grounds.as_json(ground)
+        ended = before._replace(status=CheckStatus.ERROR.value, reason=ground.problem, ground=kept, finished_at=now)
+        return noted(ended), False
+    stands = ground or grounds.parsed(before.ground)
+    if stands is not None:
+        stands = replace(stands, commit=request.commit)
+    alike = [
+        one
+        for one in (rows.list_alike(unit, before, request.tree) if request.tree else ())
+        if (other := grounds.parsed(one.ground)) is not None and other.commit == request.commit
+    ]
     known = next((one for one in alike if one.tells_of(before)), None)
     # Asked for once more, for a reason, it is to run: whoever asks does not believe what is known.
     if known is not None and before.reason is None:
@@ -239,18 +343,20 @@ def _begun(unit: Unit, review: Review, before: CheckRun, request: ReportCheck, n
         ended = before._replace(
             **{name: getattr(known, name) for name in copied},
             reason=f"As for the same tree in {same}.",
+            ground=grounds.as_json(stands),
             finished_at=now,
         )
-        return CheckReported(view(_noted(unit, review, before, ended, request.runner, now, same_as=same)), go=False)
+        return noted(ended, same_as=same), False
     if any(one.status == CheckStatus.RUNNING and not one.is_lost(now) for one in alike):
-        return CheckReported(view(before), go=False)
+        return before, False
     started = before._replace(
         status=CheckStatus.RUNNING.value,
         runner=request.runner,
         tree=request.tree,
+        ground=grounds.as_json(stands),
         started_at=now,
     )
-    return CheckReported(view(_noted(unit, review, before, started, request.runner, now)), go=True)
+    return noted(started), True
 
 
 def _ended(unit: Unit, review: Review, before: CheckRun, request: ReportCheck, now: int) -> CheckRun:
@@ -266,11 +372,11 @@ def _ended(unit: Unit, review: Review, before: CheckRun, request: ReportCheck, n
         log_id=ledger.keep_content(unit, request.log or None),
         finished_at=None if given_back else now,
     )
-    return _noted(unit, review, before, ended, request.runner, now)
+    return _noted(unit, review, before, ended, actor=request.runner, now=now)
 
 
 def _noted(
-    unit: Unit, review: Review, before: CheckRun, after: CheckRun, actor: str, now: int, **facts: object
+    unit: Unit, review: Review, before: CheckRun, after: CheckRun, *, actor: str, now: int, **facts: object
 ) -> CheckRun:
     """Write what became of a check, with its event."""
     if after == before:

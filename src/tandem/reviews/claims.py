@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
+from typing import NamedTuple
 
 import orjson
 
@@ -12,10 +13,11 @@ from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.errors import StaleClaim, TandemError, Unavailable
 from tandem.git.changes import Change
-from tandem.reviews import attention, contents, views, writing
+from tandem.reviews import attention, contents, grounds, views, writing
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Claim, ClaimReleased, ClaimRenewed
+from tandem.reviews.check_contract import GroundView
 from tandem.reviews.discussion_rules import with_turn
 from tandem.reviews.requests import ClaimReview, ReleaseClaim, RenewClaim
 from tandem.reviews.rounds import Round
@@ -38,7 +40,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
     """
     reviewer_id = request.reviewer_id
     project = services.projects.resolve(request.project, caller.project)
-    heads: dict[tuple[str, int], bool | None] = {}
+    heads: dict[tuple[str, int], _Now] = {}
 
     def work(unit: Unit) -> Claim:
         now = services.clock.now_us()
@@ -70,7 +72,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
             before = attention.clear_attention(unit, before, reviewer_id, now)
             after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
         review = _take(unit, before, after, now, is_new=is_new)
-        return _claim(services, unit, review, applies_to_head=heads.get((review.id, review.round)))
+        return _claim(services, unit, review, heads.get((review.id, review.round), _Now()))
 
     for _ in range(_HEAD_LOOKS):
         try:
@@ -79,13 +81,22 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
         except _HeadUnknown as unknown:
             # Git does not run inside a transaction: this one is given up, and begun again with the answer.
             current = unknown.current
-            heads[current.review_id, current.round] = await _applies_to_head(services, unknown.project, current)
+            applies = await _applies_to_head(services, unknown.project, current)
+            stands_on = await grounds.shown_now(services, unknown.project, current.ground)
+            heads[current.review_id, current.round] = _Now(applies, stands_on)
     raise Unavailable("The queue moves too fast to claim from; try again.")
 
 
 _QUEUE = "queue"
 _HEAD_LOOKS = 20
 """A look is lost only when another reviewer was faster, so this many mean that the queue is swarmed."""
+
+
+class _Now(NamedTuple):
+    """What only git can tell of a round."""
+
+    applies_to_head: bool | None = None
+    ground: GroundView | None = None
 
 
 class _HeadUnknown(Exception):
@@ -123,9 +134,10 @@ def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) 
     return after
 
 
-def _claim(services: Services, unit: Unit, review: Review, *, applies_to_head: bool | None) -> Claim:
-    shown = views.proposal(unit, reviews.get_content(unit, review.id))
-    return views.answer(Claim, services.waits, unit, review, review=shown, applies_to_head=applies_to_head)
+def _claim(services: Services, unit: Unit, review: Review, now: _Now) -> Claim:
+    shown = views.proposal(unit, services, reviews.get_content(unit, review.id))
+    shown = replace(shown, ground=now.ground or shown.ground)
+    return views.answer(Claim, services.waits, unit, review, review=shown, applies_to_head=now.applies_to_head)
 
 
 async def _applies_to_head(services: Services, project: str, current: Round) -> bool | None:

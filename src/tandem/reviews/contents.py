@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 import orjson
@@ -14,14 +15,16 @@ from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.git import base_files
 from tandem.git.base_files import BaseFile
 from tandem.git.changes import ValidatedContent
+from tandem.git.ground import Ground
 from tandem.git.paths import unsafe_reason
 from tandem.git.raw import encode_path
 from tandem.git.repository import Repository
+from tandem.git.reviewed_tree import RoundContent
 from tandem.git.rounds import RoundPatch
 from tandem.git.validation import parse_only
 from tandem.hooks import trust
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import queries
+from tandem.reviews import grounds, queries
 from tandem.reviews.answers import Proposal
 from tandem.reviews.check_rules import CheckStatus, PlannedCheck, unusable
 from tandem.reviews.requests import CreateReview
@@ -35,6 +38,7 @@ HEAD = "HEAD"
 _DIFF_LIMIT = "diff_limit_bytes"
 _DRAWN_TIMES = 4
 """How much longer than what may be sent a diff may be once it is drawn: a rename says little, and is long."""
+_DOCUMENTS = frozenset({".md", ".markdown", ".rst", ".adoc", ".asciidoc", ".org"})
 
 
 Checks = tuple[PlannedCheck, ...]
@@ -55,11 +59,13 @@ class Content(ValidatedContent):
         registration: Which registration of the project's folder it was validated in; null if in none.
         checks: What is to be run on it.
         base_files: The touched files at the base, as JSON, where it was applied to those; else null.
+        ground: What it stands on; None where there is no repository.
     """
 
     registration: int | None = None
     checks: Checks = ()
     base_files: str | None = None
+    ground: Ground | None = None
 
 
 def check_text(services: Services, field: str, text: str | None) -> None:
@@ -130,7 +136,8 @@ async def _validated(services: Services, project: str, request: CreateReview) ->
         if request.description is None:
             raise InvalidInput("path names the file whose whole text description is; send description.", field="path")
         sent = await asyncio.to_thread(_sent, request)
-        return await text_facts(services, project, request.path, request.description, sent)
+        as_diff = not is_document(request.path)
+        return await text_facts(services, project, request.path, request.description, sent, as_diff=as_diff)
     if request.diff is None:
         if request.base is not None:
             raise InvalidInput("base says what a diff is against; send the diff too.", field="base")
@@ -183,23 +190,43 @@ async def diff_facts(
         return _content(await asyncio.to_thread(parse_only, diff))
 
 
-async def text_facts(services: Services, project: str, path: str, text: str, sent: SentBase | None = None) -> Content:
-    """The digest of a text that is a file's whole content; none where its base is not known."""
+async def text_facts(
+    services: Services, project: str, path: str, text: str, sent: SentBase | None = None, *, as_diff: bool = False
+) -> Content:
+    """The digest of a text that is a file's whole content, or of its diff; none where its base is not known."""
     base = sent.base if sent is not None else None
-    # In the project's own repository a text is held against its HEAD.
-    found = await _looked_at(
-        services,
-        project,
-        None,
-        sent,
-        lambda one: one.text_change(path, text, base if one.is_partial else None),
-    )
+
+    def validate(one: Repository) -> ValidatedContent:
+        # In the project's own repository a text is held against its HEAD.
+        against = base if one.is_partial else None
+        return (one.file_change if as_diff else one.text_change)(path, text, against)
+
+    found = await _looked_at(services, project, None, sent, validate)
     if found is not None:
         return found
     reason = unsafe_reason(path)
     if reason is not None:
         raise InvalidInput(f"The path {path!r} {reason}; name a file of the repository.", field="path")
     return Content(text)
+
+
+def is_document(path: str) -> bool:
+    """Whether a file is one that people read as a text."""
+    return PurePosixPath(path).suffix.lower() in _DOCUMENTS
+
+
+def as_code(request: CreateReview) -> CreateReview:
+    """The proposal of a file's whole text as one of code, unless the file is a document."""
+    is_text = request.path is None or is_document(request.path)
+    return request if is_text else request.model_copy(update={"category": "code_change"})
+
+
+def as_change(request: CreateReview, content: Content) -> CreateReview:
+    """The proposal of a file's whole text as the diff that it was validated to be, unless the file is a document."""
+    if request.path is None or is_document(request.path) or not content.validated:
+        return request
+    stated = {"diff": content.content, "base": content.base_commit, "path": None, "description": None}
+    return request.model_copy(update=stated)
 
 
 async def _looked_at(
@@ -236,10 +263,7 @@ async def _looked_at(
         stored = orjson.dumps([one.as_json() for one in sent.files]).decode()
         if repository is None:
             return replace(_content(await asyncio.to_thread(work)), base_files=stored)
-        # The base is not here: the checks are those of what is.
-        return replace(
-            await _with_checks(services, project, repository, work, repository.resolve_base(None)), base_files=stored
-        )
+        return replace(await _with_checks(services, project, repository, work), base_files=stored)
 
 
 async def _repository(services: Services, project: str, base: str | None, sent: SentBase | None) -> Repository | None:
@@ -249,7 +273,9 @@ async def _repository(services: Services, project: str, base: str | None, sent: 
         InvalidInput: It is nowhere here, and nothing came along.
         Unavailable: It is needed, and was not fetched.
     """
-    repository, mirror = await services.projects.repository(project, base or HEAD), services.projects.mirror(project)
+    # What changes stand on is the newest that there is, whatever the base.
+    repository = await services.projects.repository(project, base or HEAD, HEAD)
+    mirror = services.projects.mirror(project)
     if repository is not None:
         return repository
     if mirror is not None:
@@ -266,9 +292,9 @@ async def _repository(services: Services, project: str, base: str | None, sent: 
     return None
 
 
-def _content(validated: ValidatedContent, checks: Checks = ()) -> Content:
+def _content(validated: ValidatedContent, checks: Checks = (), ground: Ground | None = None) -> Content:
     stated = {one.name: getattr(validated, one.name) for one in fields(ValidatedContent)}
-    return Content(**stated, checks=checks)
+    return Content(**stated, checks=checks, ground=ground)
 
 
 @asynccontextmanager
@@ -317,19 +343,21 @@ def _has_all(repository: Repository, names: Iterable[str | None]) -> bool:
 
 
 async def _with_checks(
-    services: Services,
-    project: str,
-    repository: Repository,
-    validate: Callable[[], ValidatedContent],
-    checked_by: str | None = None,
+    services: Services, project: str, repository: Repository, validate: Callable[[], ValidatedContent]
 ) -> Content:
-    """What was validated, and what is to be run on it, by its base or by another commit."""
-    branches = await protected_branches(services, project, repository)
+    """What was validated, what it stands on, and what is to be run on it."""
+    known = await services.store.read(lambda unit: grounds.base_branches(unit, services, project))
 
     def work() -> Content:
         found = validate()
-        paths = [change.path for change in found.changes]
-        return _content(found, planned(repository, checked_by or found.base_commit, branches, paths))
+        # The digest of a text names its path.
+        diff = None if ":" in (found.digest or "") else found.content
+        stands = repository.ground(RoundContent(found.base_commit or "", found.digest, diff), found.changes, *known)
+        paths = [one.path for one in found.changes]
+        if stands.tip is not None and (unread := repository.unread(stands.tip, paths)):
+            files = tuple(replace(one, generated=one.path in unread) for one in found.affected_files)
+            found = replace(found, affected_files=files)
+        return _content(found, planned(repository, stands, known.names, paths), stands)
 
     content = await asyncio.to_thread(work)
     if content.checks:
@@ -337,45 +365,47 @@ async def _with_checks(
     return content
 
 
-async def protected_branches(services: Services, project: str, repository: Repository) -> tuple[str, ...]:
-    """The branches whose checks count whatever a change's base is; none where no checks were ever trusted."""
-    if not await asyncio.to_thread(checks.has_trusted, user_file().parent, str(repository.root)):
-        return ()
-
-    def look(unit: Unit) -> tuple[str, ...]:
-        return tuple(name for one in services.participants for name in one.protected_branches(unit, project))
-
-    return await services.store.read(look)
-
-
-def planned(repository: Repository, base: str | None, branches: Sequence[str], paths: Sequence[str]) -> Checks:
+def planned(repository: Repository, ground: Ground, branches: Sequence[str], paths: Sequence[str]) -> Checks:
     """What is to be run on a change; blocks.
 
-    The file of its base says so, and that of the branches that it is to get into: else an old base would be a way
-    around newer checks.
+    The file of the base branch's tip says so: what a change was made against is its proposer's word.
 
     Args:
         repository: The project's.
-        base: The commit that it was validated against; null for none.
-        branches: The branches that nothing gets into unless it was approved.
+        ground: What the change stands on.
+        branches: The project's base branches.
         paths: The files that it touches.
     """
-    files = [_checks_file(repository, base)] if base is not None else []
-    for branch in branches:
-        with suppress(InvalidInput):
-            files.append(_checks_file(repository, repository.resolve_base(f"refs/heads/{branch}")))
-    found: dict[str, PlannedCheck] = {}
-    for file in dict.fromkeys(one for one in files if one is not None):
-        of_file = _planned_by(file, repository, paths)
-        if any(one.definition for one in of_file):
-            # What stands for a file of the base that cannot be used: a protected branch has one that can.
-            found.pop(checks.FILE, None)
-        found |= {one.name: one for one in of_file}
-    return tuple(found.values())
+    if branches and ground.tip is None:
+        # Which checks there are cannot be told, and it is not for whoever removed the branch to have none.
+        known = checks.has_trusted(user_file().parent, str(repository.root))
+        return (PlannedCheck(None, CheckStatus.ERROR, ground.problem, required=True, source=""),) if known else ()
+    commit = ground.tip or (ground.base if repository.has_base(ground.base) else repository.resolve_base(None))
+    file = repository.file_of_round(RoundPatch(commit, None, ()), checks.FILE, after=False)
+    found = () if file is None else _planned_by(file, repository, paths)
+    if ground.problem is None:
+        return found
+    return tuple(
+        one._replace(status=CheckStatus.ERROR, reason=ground.problem) if one.status is CheckStatus.QUEUED else one
+        for one in found
+    )
 
 
-def _checks_file(repository: Repository, commit: str) -> bytes | None:
-    return repository.file_of_round(RoundPatch(commit, None, ()), checks.FILE, after=False)
+async def names_checks(services: Services, project: str, branch: str | None) -> bool:
+    """Whether a base branch has a file of checks, or something in its place."""
+    repository = None if branch is None else await services.projects.repository(project)
+    if repository is None or branch is None:
+        return False
+
+    def look() -> bool:
+        tip = repository.tips([branch]).get(branch)
+        try:
+            patch = None if tip is None else RoundPatch(tip, None, ())
+            return patch is not None and repository.file_of_round(patch, checks.FILE, after=False) is not None
+        except (InvalidInput, TooLarge):
+            return True
+
+    return await asyncio.to_thread(look)
 
 
 def _planned_by(file: bytes, repository: Repository, paths: Sequence[str]) -> Checks:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tandem.contract.caller import Caller
 from tandem.errors import NoCounterPatch, NotFound
-from tandem.reviews import attention, checks, contents, views, writing
+from tandem.reviews import attention, checks, contents, grounds, views, writing
 from tandem.reviews import discussion_queries as discussion
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
@@ -158,4 +158,5 @@ def _accepted_round(unit: Unit, replaced: Round, patch: CounterPatch, facts: con
         changes=contents.changes_json(facts),
         notes=contents.notes_json(facts),
         created_at=now,
+        ground=grounds.as_json(facts.ground),
     )

@@ -13,9 +13,10 @@ import orjson
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput, NotFound
 from tandem.git.changes import Change
+from tandem.git.ground import Ground
 from tandem.git.repository import Repository
 from tandem.git.rounds import RoundPatch, text_of
-from tandem.reviews import contents
+from tandem.reviews import contents, grounds
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import BaseFiles, BaseFileView
 from tandem.reviews.page_answers import RoundFile
@@ -47,7 +48,7 @@ async def get_round_file(services: Services, _caller: Caller, request: GetRoundF
         content: bytes | None = found.text.encode()
     else:
         async with readable(services, found) as (repository, patch), services.validations:
-            content = await asyncio.to_thread(repository.file_of_round, patch, path, after=after)
+            content = await asyncio.to_thread(_read, repository, patch, found.round.ground, request)
     text = "" if content is None else await asyncio.to_thread(text_of, content)
     whole = _split(text or "")
     return RoundFile(
@@ -65,6 +66,24 @@ async def get_round_file(services: Services, _caller: Caller, request: GetRoundF
         sha256=None if content is None else await asyncio.to_thread(_sha256, content),
         base64=await asyncio.to_thread(_base64, content) if request.as_base64 and content is not None else None,
     )
+
+
+def _read(repository: Repository, patch: RoundPatch, ground: str | None, request: GetRoundFile) -> bytes | None:
+    """A file as the change has it, or as what the round stands on where neither that nor the base touches it."""
+    stands, path = grounds.parsed(ground), request.path
+    branch = None if stands is None else stands.branch
+    if request.side == "tip":
+        tip = patch.base if branch is None else repository.tips([branch]).get(branch)
+        if tip is None:
+            raise NotFound(f"The repository has no branch {branch} any more; make it, or fetch it.", branch=branch)
+        patch = RoundPatch(tip, None, ())
+    elif stands is not None and stands.tip is not None and not _is_touched(patch, stands, path):
+        patch = RoundPatch(stands.tip if repository.has_base(stands.tip) else patch.base, None, ())
+    return repository.file_of_round(patch, path, after=request.side == "after")
+
+
+def _is_touched(patch: RoundPatch, ground: Ground, path: str) -> bool:
+    return ground.net is None or any(change.path == path for change in (*patch.changes, *ground.net))
 
 
 async def get_base_files(services: Services, _caller: Caller, request: GetBaseFiles) -> BaseFiles:

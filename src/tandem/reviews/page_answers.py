@@ -22,7 +22,7 @@ class RoundFile:
     review_id: ReviewId
     round: Annotated[int, Field(description="The round.")]
     path: Annotated[str, Field(description="The file.")]
-    side: Annotated[str, Field(description="`before` or `after` the round's change.")]
+    side: Annotated[str, Field(description="`before` or `after` the round's change, or at the `tip`.")]
     exists: Annotated[bool, Field(description="Whether the file is there on that side.")]
     binary: Annotated[bool, Field(description="Whether it is no text in UTF-8; then there are no lines.")]
     lines: Annotated[

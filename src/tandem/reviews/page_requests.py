@@ -35,14 +35,25 @@ CurrentRound = Annotated[RoundNumber | None, Field(description="The intended rou
 
 
 class GetRoundFile(ProjectRequest):
-    """Lines of a file before or after a round's change, at most 2,000 per call."""
+    """Lines of a file before or after a round's change, at most 2,000 per call.
+
+    A file that the change leaves alone is that of what the round stands on.
+    """
 
     refusals: ClassVar[Refusals] = (NotFound,)
 
     review_id: ReviewId
     path: Annotated[FilePath, Field(description="The file, from the repository's root.")]
     round: AnyRound = None
-    side: Annotated[Literal["after", "before"], Field(description="After the round's change, or before it.")] = "after"
+    side: Annotated[
+        Literal["after", "before", "tip"],
+        Field(
+            description=(
+                "After the round's change, before it, or as the base branch has it by now, whatever the change; where "
+                "the project has none, as the base has it."
+            )
+        ),
+    ] = "after"
     first_line: Annotated[LineNumber, Field(description="The first line to answer, from 1.")] = 1
     last_line: Annotated[LineNumber | None, Field(description="Default: as many as there are.")] = None
     as_base64: Annotated[bool, Field(description="With the whole content in base64, if it has at most 4 MB.")] = False

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from tandem.git.changes import Change
 from tandem.reviews.answers import NoReviewer
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
 from tandem.store.base import Unit
 from tandem.store.context import Services
+
+
+class Difference(NamedTuple):
+    """The raw difference of two commits.
+
+    Attributes:
+        digest: Over it.
+        changes: Its entries; None where there are too many.
+        signed: The signatures that come with it.
+    """
+
+    digest: str
+    changes: Sequence[Change] | None
+    signed: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +76,14 @@ class Participant:
     def protected_branches(self, unit: Unit, project: str) -> tuple[str, ...]:  # noqa: ARG002 - for who overrides it
         """The branches of a project that nothing gets into unless it was approved."""
         return ()
+
+    def accepted_commits(self, unit: Unit, project: str) -> tuple[str, ...]:  # noqa: ARG002 - as above
+        """The commits of a project that count as approved, with their ancestors, because a person accepted them."""
+        return ()
+
+    def approves(self, unit: Unit, services: Services, project: str, what: Difference) -> bool:  # noqa: ARG002 - as above
+        """Whether approvals cover a difference as it is, to the byte, or a signature of a signer is over it."""
+        return False
 
     def commits_of(self, unit: Unit, services: Services, review: Review, current: Round) -> tuple[str, ...]:  # noqa: ARG002 - as above
         """The commits that are known to hold an approved round's content and still stand."""

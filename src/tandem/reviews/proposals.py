@@ -9,7 +9,7 @@ import orjson
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import attention, checks, contents, counter_patches, landing, views, writing
+from tandem.reviews import attention, checks, contents, counter_patches, grounds, landing, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import end_claim
@@ -37,6 +37,7 @@ async def create_review(services: Services, caller: Caller, request: CreateRevie
     """
     contents.check_text(services, "intent", request.intent)
     contents.check_metadata(services, request.metadata)
+    request = contents.as_code(request)
     write = _create if request.review_id is None else _revise
     try:
         return await write(services, caller, request)
@@ -64,6 +65,7 @@ async def _create(services: Services, caller: Caller, request: CreateReview) -> 
     project = services.projects.require(request.project, caller.project)
     _require_content(request.category, request)
     content = await contents.validate(services, project, request)
+    request = contents.as_change(request, content)
     review_id = services.clock.new_id("rv")
 
     def work(unit: Unit) -> ReviewCreated:
@@ -90,6 +92,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
     _require_content(known.category, request)
     await landing.refuse_if_landed(services, known)
     content = await contents.validate(services, known.project, request)
+    request = contents.as_change(request, content)
 
     def work(unit: Unit) -> ReviewCreated:
         before = reviews.get(unit, review_id, lock=True)
@@ -245,6 +248,7 @@ def _round(
         created_at=review.updated_at,
         base_files_id=ledger.keep_content(unit, content.base_files),
         notes=contents.notes_json(content),
+        ground=grounds.as_json(content.ground),
     )
 
 

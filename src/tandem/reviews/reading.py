@@ -11,7 +11,17 @@ from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput
 from tandem.git.hunks import only_files
 from tandem.git.validation import unified_text_diff
-from tandem.reviews import attention, check_queries, checks, contents, counter_patches, discussion, views, writing
+from tandem.reviews import (
+    attention,
+    check_queries,
+    checks,
+    contents,
+    counter_patches,
+    discussion,
+    grounds,
+    views,
+    writing,
+)
 from tandem.reviews import discussion_queries as rows
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
@@ -92,11 +102,12 @@ async def get_proposal(services: Services, _caller: Caller, request: GetProposal
         InvalidInput: The earlier round is not earlier.
     """
 
-    def work(unit: Unit) -> tuple[Proposal, Since]:
-        _, shown, since = _content(unit, request)
-        return shown, since
+    def work(unit: Unit) -> tuple[Proposal, Since, str | None]:
+        _, shown, since, ground = _content(unit, services, request)
+        return shown, since, ground
 
-    shown, since = await services.store.read(work)
+    shown, since, ground = await services.store.read(work)
+    shown = replace(shown, ground=await grounds.as_of_now(services, shown.project, shown.ground, ground))
     return await _completed(services, shown, since, request.files)
 
 
@@ -108,9 +119,9 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
         InvalidInput: The earlier round is not earlier.
     """
 
-    def work(unit: Unit) -> tuple[FullReview, Since]:
+    def work(unit: Unit) -> tuple[FullReview, Since, str | None]:
         newest = services.waits.newest(unit)
-        review, shown, since = _content(unit, request)
+        review, shown, since, ground = _content(unit, services, request)
         listed = rows.list_verdicts(unit, review.id)
         verdicts, decisions = dict(listed), dict(one for one in listed if one[1] != "comment")
         full = FullReview(
@@ -124,17 +135,23 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
             actions=tuple(allowed_actions(State(review.state))),
             speaker=review.speaker,
             viewed=tuple(viewed.list_paths(unit, review.id, shown.round, request.person)) if request.person else (),
-            checks=tuple(map(checks.view, check_queries.list_of_round(unit, review.id, shown.round))),
+            checks=checks.views(unit, services, check_queries.list_of_round(unit, review.id, shown.round)),
             cursor=services.waits.cursor(newest),
         )
-        return full, since
+        return full, since, ground
 
-    full, since = await services.store.read(work)
-    return replace(full, proposal=await _completed(services, full.proposal, since, request.files))
+    full, since, ground = await services.store.read(work)
+    shown = full.proposal
+    shown = replace(shown, ground=await grounds.as_of_now(services, shown.project, shown.ground, ground))
+    return replace(
+        full,
+        proposal=await _completed(services, shown, since, request.files),
+        checks=await checks.as_of_now(services, shown.project, full.checks),
+    )
 
 
-def _content(unit: Unit, request: GetProposal) -> tuple[Review, Proposal, Since]:
-    """A review, a round's content, and the rounds that are to be compared, if any are."""
+def _content(unit: Unit, services: Services, request: GetProposal) -> tuple[Review, Proposal, Since, str | None]:
+    """A review, a round's content, the rounds that are to be compared, if any are, and the round's ground."""
     content = reviews.get_content(unit, request.review_id, request.project, request.round)
     review, current = content.review, content.round
     since = request.since_round
@@ -143,7 +160,8 @@ def _content(unit: Unit, request: GetProposal) -> tuple[Review, Proposal, Since]
             f"since_round must be before round {current.round}.", field="since_round", expected=current.round
         )
     earlier = reviews.get_round(unit, review.id, since) if since is not None else None
-    return review, views.proposal(unit, content), None if earlier is None else (earlier, current)
+    compared = None if earlier is None else (earlier, current)
+    return review, views.proposal(unit, services, content), compared, current.ground
 
 
 async def _completed(services: Services, shown: Proposal, since: Since, files: list[str] | None) -> Proposal:

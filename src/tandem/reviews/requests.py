@@ -87,7 +87,10 @@ class CreateReview(WriteRequest):
     description: Annotated[Text | None, Field(description="Details; or the whole text of `path`.")] = None
     diff: Annotated[Text | None, Field(description="Unified git diff against `base`.")] = None
     base: Annotated[Token | None, Field(description="Commit the diff is against; default HEAD.")] = None
-    path: Annotated[FilePath | None, Field(description="The file whose whole content `description` is.")] = None
+    path: Annotated[
+        FilePath | None,
+        Field(description="The file whose whole content `description` is; one that is no document becomes a diff."),
+    ] = None
     base_files: Annotated[
         list[SentBaseFile] | None,
         Field(

@@ -13,7 +13,8 @@ class Round:
     `description_id` and `diff_id` name the texts in the content store. `accepted_by` is who accepted a counter-patch,
     and made it the round; null where that may have been its author. `base_files_id` names the touched files as the base
     has them, where the proposer sent them along; JSON text. `notes` says what git did that the diff as it was sent did
-    not say, as JSON; null where the diff was not drawn by the broker, but is as it was sent.
+    not say, as JSON; None where the diff was not drawn by the broker, but is as it was sent. `ground` is what it stood
+    on when it was validated, as `grounds` writes it; None where there was no repository.
     """
 
     review_id: str
@@ -40,6 +41,7 @@ class Round:
     accepted_by: str | None = None
     base_files_id: str | None = None
     notes: str | None = None
+    ground: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

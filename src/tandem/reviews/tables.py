@@ -101,6 +101,7 @@ rounds = Table(
     Column("accepted_by", Text, comment="who accepted a counter-patch; null if that may have been its author"),
     Column("base_files_id", Text, ForeignKey("contents.id")),
     Column("notes", Text, comment="what git did that the diff did not say, as JSON; null for a diff as it was sent"),
+    Column("ground", Text, comment="JSON: what it stands on; null where nobody can tell"),
     # For what nothing names any more.
     partial_index("ix_rounds_description", "description_id", where="description_id IS NOT NULL"),
     partial_index("ix_rounds_diff", "diff_id", where="diff_id IS NOT NULL"),
@@ -252,6 +253,7 @@ checks = Table(
     Column("log_id", Text, ForeignKey("contents.id")),
     Column("started_at", BigInteger),
     Column("finished_at", BigInteger),
+    Column("ground", Text, comment="JSON: what it ran on, or is going to; null for runs of earlier versions"),
     Index("ix_checks_tree", "project", "tree", "name"),
     partial_index("ix_checks_log", "log_id", where="log_id IS NOT NULL"),
     partial_index("ix_checks_unfinished", "requested_at", "review_id", where=UNFINISHED_CHECKS),

@@ -9,9 +9,11 @@ import orjson
 from tandem.contract.answer import shown
 from tandem.core.clock import isoformat
 from tandem.git.changes import AffectedFile
+from tandem.reviews import checks, grounds
 from tandem.reviews import discussion_queries as discussion
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
+from tandem.reviews.check_rules import PASSED, PENDING
 from tandem.reviews.participants import why_none
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.rounds import CounterPatch
@@ -44,9 +46,13 @@ def replacement(unit: Unit, record: CounterPatch) -> dict[str, str | None]:
 def status(unit: Unit, services: Services, review: Review, cursor: str, *, changed: bool) -> ReviewStatus:
     """Where a review stands, and why nobody takes it."""
     none = why_none(unit, services, review)
+    # What has passed may still stand on something that keeps the gate closed.
+    doubts = grounds.Doubts(unit, services, review.project)
+    is_held = review.checks == PASSED and bool(checks.held(unit, doubts, review.id, review.round))
     return shown(
         ReviewStatus,
         review,
+        checks=PENDING if is_held else review.checks,
         review_id=review.id,
         status=review.state,
         reviewer_id=review.reviewer_id or review.verdict_by,
@@ -87,7 +93,7 @@ def counter_patch(unit: Unit, record: CounterPatch) -> CounterPatchView:
     return shown(CounterPatchView, record, affected_files=files_from(record.affected_files), **content)
 
 
-def proposal(unit: Unit, content: RoundContent) -> Proposal:
+def proposal(unit: Unit, services: Services, content: RoundContent) -> Proposal:
     """A round's whole content, with the rest read in the unit."""
     review, found = content.review, content.round
     pending = None
@@ -113,4 +119,5 @@ def proposal(unit: Unit, content: RoundContent) -> Proposal:
         child_ids=content.child_ids,
         counter_patch=counter_patch(unit, pending) if pending else None,
         submitter=reviews.submitter(unit, found),
+        ground=grounds.view(unit, services, review.project, found.ground),
     )

@@ -56,6 +56,7 @@ class Strictness(StrEnum):
 
     LOWER = "a lower value"
     FULL_DURABILITY = "full"
+    ON = "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +200,12 @@ class Settings(BaseModel):
     )
     checks_readable: Annotated[tuple[FolderPath, ...], BeforeValidator(_comma_separated)] = Field(
         (), description="Folders in your home that checks may read, e.g. that of a compiler; separated by commas."
+    )
+    checks_on_tip: bool = Field(
+        default=False,
+        description="Whether the gate opens only for checks that ran on what their base branch is now; without it a run"
+        " counts when the branch has moved on since.",
+        json_schema_extra={"tighten": Strictness.ON},
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_backups: int = Field(5, ge=0, le=1000, description="Rotated log files that are kept.")
@@ -447,11 +454,11 @@ def _tighten(key: str, raw: Any, origin: str, user: _Layer, says: _ProjectFileSe
         return
     value = _checked(key, raw, origin)
     current = user[key][0] if key in user else Settings.model_fields[key].get_default()
-    full = direction is Strictness.FULL_DURABILITY
-    if value == "full" if full else value < current:
+    strictest = {Strictness.FULL_DURABILITY: "full", Strictness.ON: True}.get(direction)
+    if value == strictest if strictest is not None else value < current:
         says.values[key] = (value, origin)
         return
-    allowed = "to full" if full else f"{direction.value} than {current}"
+    allowed = f"to {direction.value}" if strictest is not None else f"{direction.value} than {current}"
     says.ignored.append(Ignored(key, origin, f"a repository may only tighten this: {allowed}"))
 
 

@@ -24,6 +24,7 @@ class Policy:
         webhook_give_up_seconds: How long an event is tried at the most.
         retention_days: How long a closed review or an archived cycle keeps its contents; 0 for ever.
         gate_exempt: Patterns of the paths that a gate sets aside.
+        checks_on_tip: Whether the gate waits for checks on what the base branch is now.
     """
 
     claim_timeout_seconds: float = 1200
@@ -38,3 +39,4 @@ class Policy:
     webhook_give_up_seconds: float = 259_200
     retention_days: float = 0
     gate_exempt: tuple[str, ...] = DEFAULT_PATTERNS
+    checks_on_tip: bool = False

@@ -75,6 +75,8 @@ def facts(proposal: Proposal) -> list[tuple[str, str]]:
     values = ((name, getattr(proposal, key)) for name, key in _FACTS)
     found = [(name, str(value)) for name, value in values if value]
     found.insert(3, ("Round", f"{proposal.round} of {proposal.current_round}"))
+    if (ground := proposal.ground) is not None:
+        found += [("Stands on", ground.stands_on), *(("Look at this", note) for note in ground.notes)]
     if proposal.diff and not proposal.validated:
         found.append(("Validated", "no: nobody has tried whether the diff applies"))
     elif not proposal.drawn:

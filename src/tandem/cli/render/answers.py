@@ -121,6 +121,8 @@ def _heading(answer: answers.Proposal) -> RenderableType:
                 ("round", f"{answer.round}{of}, {ago(answer.created_at)}, by {answer.author} ({answer.origin})"),
                 ("file", answer.path),
                 ("base", answer.base_commit or answer.base),
+                *([] if answer.ground is None else [("stands on", answer.ground.stands_on)]),
+                *(("look at this", plain(note, "yellow")) for note in (answer.ground.notes if answer.ground else ())),
                 ("digest", answer.digest or "none: not validated"),
                 ("diff", None if answer.drawn else "as it was sent: its lines and places need not be right"),
                 *(("note", note) for note in answer.notes),

@@ -15,6 +15,7 @@ from tandem.reviews.check_contract import CheckList, CheckLog, CheckView
 _STYLES = {"queued": "yellow", "running": "cyan", "passed": "green", "skipped": "dim"}
 _WORDS = {"queued": "waits", "running": "runs", "timeout": "timed out"}
 _SHORT_SECONDS = 10
+_SHORT_ID = 7
 _ENDED_BADLY = frozenset({"failed", "timeout", "error"})
 OUTCOME_STYLES = {"pending": "yellow", "failed": "bold red", "passed": "green"}
 _COMES_TO = {
@@ -22,6 +23,8 @@ _COMES_TO = {
     "failed": "A required check has not passed: the gate stays closed.",
     "passed": "Every required check has passed.",
 }
+
+_DOUBTED = "Every required check has passed, and not all of them count: the gate stays closed."
 
 
 def failed(check: CheckView) -> bool:
@@ -36,6 +39,8 @@ def status(check: CheckView) -> Text:
 
 def why(check: CheckView) -> str:
     """What its status leaves open; empty if nothing."""
+    if check.doubt is not None:
+        return f"does not count: it {check.doubt}"
     if check.reason is not None or check.status != "failed" or check.exit_status is None:
         return check.reason or ""
     if check.exit_status < 0:
@@ -48,6 +53,16 @@ def took(check: CheckView) -> str:
     if check.seconds is None:
         return ""
     return f"{check.seconds:.1f} s" if check.seconds < _SHORT_SECONDS else duration(check.seconds)
+
+
+def ran_on(check: CheckView) -> str:
+    """The commit of the base branch that it ran on, and whether that has moved on since; empty if it did not run."""
+    if check.commit is None:
+        return ""
+    if check.branch is None or check.tip is None:
+        return "its base"
+    since = f", now {check.moved_to[:_SHORT_ID]}" if check.moved_to else ""
+    return f"{check.branch} {check.tip[:_SHORT_ID]}{since}"
 
 
 def line(check: CheckView) -> str:
@@ -67,11 +82,12 @@ def table(checks: Iterable[CheckView], *, with_review: bool = False) -> Renderab
             status(check),
             "required" if check.required else "",
             took(check),
+            ran_on(check),
             why(check),
         )
         for check in checks
     ]
-    columns = "check, status!, needed!, took!, why"
+    columns = "check, status!, needed!, took!, on, why"
     return listing(f"review!, round!, {columns}" if with_review else columns, rows)
 
 
@@ -81,7 +97,9 @@ def listed(answer: CheckList) -> RenderableType:
         return Text("No checks.", style="dim")
     if answer.outcome is None:
         return table(answer.checks, with_review=True)
-    shown = [table(answer.checks), Text(_COMES_TO[answer.outcome], style=OUTCOME_STYLES[answer.outcome])]
+    doubted = answer.outcome == "passed" and any(check.doubt for check in answer.checks)
+    comes_to = _DOUBTED if doubted else _COMES_TO[answer.outcome]
+    shown = [table(answer.checks), Text(comes_to, style=OUTCOME_STYLES["pending" if doubted else answer.outcome])]
     told = next((check for check in answer.checks if failed(check) and check.has_log), None)
     if told is not None:
         shown.append(Text(f"Read what it wrote: {log_command(told)}", style="dim"))

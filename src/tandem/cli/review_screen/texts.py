@@ -158,7 +158,8 @@ def unusual(proposal: Proposal) -> tuple[str, ...]:
     else:
         files = parse(proposal.diff)
         found = (*of_round(drawn=proposal.drawn, notes=proposal.notes), *of_diff(files))
-    return tuple(visible_line(one.line) for one in found)
+    notes = proposal.ground.notes if proposal.ground is not None else ()
+    return tuple(visible_line(one) for one in (*notes, *(one.line for one in found)))
 
 
 def look_at(found: Iterable[str]) -> list[str]:
@@ -191,6 +192,7 @@ def _table(reading: LoadedReview) -> str:
         ("category", proposal.category),
         ("priority", proposal.priority),
         ("base", proposal.base_commit or proposal.base),
+        ("stands on", proposal.ground and proposal.ground.stands_on),
         ("follows", proposal.parent_id),
         ("followed by", ", ".join(proposal.child_ids)),
     )

@@ -144,10 +144,14 @@ class ReviewSubmitter:
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
         left = timeout_seconds
         status = await self.client.wait_for_turn(pointer.review_id, timeout_s=left)
-        while awaits_checks(status) and left != 0:
+        while awaits_checks(status) and left != 0 and await self._has_unfinished(status):
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             status = await self.client.wait_for_turn(pointer.review_id, status.cursor, left)
         return await self._told(subject, pointer, status)
+
+    async def _has_unfinished(self, status: ReviewStatus) -> bool:
+        """Whether a check is still to end; of one that passed on what does not count, nothing comes by waiting."""
+        return (await self.client.list_checks(review_id=status.review_id)).outcome == "pending"
 
     async def _status(self, pointer: StepPointer | None) -> ReviewStatus | None:
         """How the review of a pointer stands; null if there is none, or it is another project's."""

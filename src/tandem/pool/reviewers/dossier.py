@@ -12,7 +12,7 @@ from tandem.pool.reviewers.lease import Claimed
 from tandem.pool.reviewers.logs import RotatingLog
 
 CONVENTION_FILES: Final = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
-"""At the root of the base commit; in this order, since the prompt has room for the beginning."""
+"""At the root of the base branch; in this order, since the prompt has room for the beginning."""
 
 _PAGE = 50
 _KEPT = 1000
@@ -21,7 +21,7 @@ _KEPT = 1000
 _DECIDED = "verdict"
 _SAID_BY_VERDICT = "comment"
 _PATCH = "counter_patch"
-_OF_CHECK = ("name", "status", "reason", "required", "command", "exit_status", "seconds", "tree")
+_OF_CHECK = ("name", "status", "reason", "required", "command", "exit_status", "seconds", "commit", "moved_to", "doubt")
 _LOG_CHARACTERS = 6_000
 
 
@@ -32,7 +32,7 @@ class Dossier(NamedTuple):
         earlier: Verdicts with their reasons, and what became of counter-patches; oldest first.
         open_comments: Messages and comments that nothing has resolved, oldest first.
         interdiff: What changed since the last round that was reviewed; null if none was, or it cannot be told.
-        conventions: What the project tells those who work on it, in the commit that the round is made against.
+        conventions: What the project tells those who work on it, as its base branch has it.
         checks: What was run on the round, and how it ended.
     """
 
@@ -142,14 +142,14 @@ def _picked(entry: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _conventions(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> str | None:
-    """What the files of the base commit say to those who work on the project; null if none of them is to be had.
+    """What the files of the base branch say to those who work on the project; null if none of them is to be had.
 
-    Never those of the working folder: whoever proposes may have written them a moment ago. A link, and what is no text
-    in UTF-8, is passed over.
+    Never those of the working folder or of the round's base: its proposer may have written them a moment ago. A link,
+    and what is no text in UTF-8, is passed over.
     """
     parts: list[str] = []
     for name in CONVENTION_FILES:
-        asked = claimed.request(round=claimed.round, path=name, side="before")
+        asked = claimed.request(round=claimed.round, path=name, side="tip")
         try:
             found = broker.call("get_round_file", asked, until=given_up, insist=False)
         except (InvalidInput, TooLarge):

@@ -41,12 +41,16 @@ _SECONDS = 600.0
 
 _IS_THE_ROUND = (
     "It holds exactly what this round comes to, in a git repository made for this review: `HEAD` is the change as one "
-    "commit on its base. git show, log, blame and grep work there, with the project's history; nothing that is not "
-    "committed is in it."
+    "commit on what it stands on, which `ground` of the facts names. git show, log, blame and grep work there, with "
+    "the project's history; nothing that is not committed is in it, and a symbolic link is a file with its text."
 )
 _IS_ITS_BASE = (
-    "It holds exactly the commit that this round was made against, in a git repository made for this review, with the "
-    "project's history; nothing that is not committed is in it."
+    "It holds exactly what this round stands on, in a git repository made for this review, with the project's history; "
+    "nothing that is not committed is in it."
+)
+_IS_ON_ITS_BASE = (
+    " It could not be merged with the tip of the base branch ({why}): the files that the change leaves alone may be "
+    "older than that."
 )
 _IS_HEAD = (
     "There are no files of this round: {why} It holds the newest commit of the project's own branch instead, in a git "
@@ -92,6 +96,8 @@ def lay_out(
         folder = None
         if content is not None and context.wsl_distro is None:
             folder = _whole(content.base, claimed, note, whole)
+            if folder is not None and (tip := _tip(claimed.proposal)) is not None:
+                _whole(tip, claimed, note, whole)
         if folder is None:
             return _of_touched(context, claimed, scratch, note, base_files)
         context = replace(context, workspace=str(folder))
@@ -101,18 +107,35 @@ def lay_out(
         repository = Repository.discover(Path(context.workspace), timeout_seconds=_SECONDS)
     except TandemError as error:
         return context, _IS_THE_PROJECTS.format(why=f"its folder is read without git ({error.code}).")
-    title = f"Round {claimed.round} of {claimed.review_id}"
     with repository:
         if content is not None:
-            try:
-                tree = repository.lay_out(content, scratch / _TREE, title, scratch / _INDEX)
-            except TandemError as error:
-                note(f"review {claimed.review_id}: there are no files of it: {error.code}: {error.message}")
-                why = f"they cannot be made here ({error.code})."
-            else:
-                return _within(context, tree), _IS_THE_ROUND if tree.base is not None else _IS_ITS_BASE
-        tree = repository.lay_out(RoundContent("HEAD"), scratch / _TREE, title, scratch / _INDEX)
+            made = _made(repository, content, claimed, scratch, note)
+            if not isinstance(made, str):
+                return _within(context, made[0]), made[1]
+            why = made
+        tree = repository.lay_out(RoundContent("HEAD"), scratch / _TREE, _title(claimed), scratch / _INDEX)
         return _within(context, tree), _IS_HEAD.format(why=why)
+
+
+def _made(
+    repository: Repository, content: RoundContent, claimed: Claimed, scratch: Path, note: Callable[[str], None]
+) -> tuple[ReviewedTree, str] | str:
+    """The round's folder and what to say of it; else why there is none. What does not merge is read on its base."""
+    why, remark = "", ""
+    for tip in dict.fromkeys((_tip(claimed.proposal), None)):
+        try:
+            tree = repository.lay_out(content, scratch / _TREE, _title(claimed), scratch / _INDEX, tip=tip)
+        except TandemError as error:
+            on = "its base" if tip is None else "the base branch"
+            note(f"review {claimed.review_id}: there are no files of it on {on}: {error.code}: {error.message}")
+            why, remark = f"they cannot be made here ({error.code}).", _IS_ON_ITS_BASE.format(why=error.code)
+        else:
+            return tree, (_IS_THE_ROUND if tree.base is not None else _IS_ITS_BASE) + remark
+    return why
+
+
+def _title(claimed: Claimed) -> str:
+    return f"Round {claimed.round} of {claimed.review_id}"
 
 
 def _whole(
@@ -139,8 +162,7 @@ def _of_touched(
             found = base_files()
             bases = {found["base"]: parse(found["files"])}
             with Repository.of_files(bases, "git", _SECONDS, Limits(_LIMIT_BYTES)) as repository:
-                title = f"Round {claimed.round} of {claimed.review_id}"
-                tree = repository.lay_out(content, scratch / _TREE, title, scratch / _INDEX)
+                tree = repository.lay_out(content, scratch / _TREE, _title(claimed), scratch / _INDEX)
         except (TandemError, BrokerUnreachable) as error:
             code = error.code if isinstance(error, TandemError) else type(error).__name__
             note(f"review {claimed.review_id}: there are no files of it: {code}: {error}")
@@ -200,6 +222,12 @@ def remove_laid_out(scratch: Path) -> None:
 def _within(context: RunContext, tree: ReviewedTree) -> RunContext:
     objects = tuple(map(str, tree.objects))
     return replace(context, workspace=str(tree.folder), project_folder=context.workspace, objects=objects)
+
+
+def _tip(proposal: dict[str, Any]) -> str | None:
+    """What the round is merged with: the tip of its base branch by now. An older broker names none."""
+    ground: dict[str, Any] = proposal.get("ground") or {}
+    return ground.get("moved_to") or ground.get("tip")
 
 
 def _content(proposal: dict[str, Any]) -> RoundContent | None:

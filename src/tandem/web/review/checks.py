@@ -25,6 +25,7 @@ _LOOKS = {
 }
 """A mark for each status, and words."""
 _SHORT_SECONDS = 10
+_SHORT = 12
 _QUIET = frozenset({"passed", "skipped"})
 _UNFINISHED = frozenset({"queued", "running"})
 
@@ -75,6 +76,15 @@ class CheckRow:
         return f"exit status {number}" if number > 0 else f"ended by signal {-number}"
 
     @property
+    def ran_on(self) -> str:
+        """The commit of the base branch that it ran on, and where that is by now; empty if it did not run."""
+        check = self.check
+        if check.commit is None or check.branch is None or check.tip is None:
+            return "" if check.commit is None else "on its base, as it came"
+        since = f", which has moved on to {check.moved_to[:_SHORT]}" if check.moved_to else ""
+        return f"on {check.branch} at {check.tip[:_SHORT]}{since}"
+
+    @property
     def is_file(self) -> bool:
         """Whether it stands for checks that are not known, as their file cannot be used."""
         return self.check.name == CHECKS_FILE
@@ -107,7 +117,7 @@ class RoundChecks:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is left to look at."""
-        return all(row.check.status in _QUIET and not row.is_file for row in self.rows)
+        return all(row.check.status in _QUIET and not row.is_file and not row.check.doubt for row in self.rows)
 
     @property
     def passed(self) -> str:
@@ -140,8 +150,12 @@ def _gate(view: ReviewView) -> str:
     outcome = view.status.checks
     if outcome not in ("failed", "pending"):
         return ""
-    held = [one for one in view.review.checks if one.required and one.status != "passed"] if view.is_current else []
+    held = [one for one in view.review.checks if one.required and (one.doubt or one.status != "passed")]
     names = [one.name for one in held if outcome == "pending" or one.status not in _UNFINISHED]
+    if not view.is_current:
+        names = []
+    elif all(one.doubt for one in held):
+        return "The gate stays closed: what a required check ran on does not count yet."
     if CHECKS_FILE in names:
         return f"The gate stays closed: the checks of {CHECKS_FILE} cannot run."
     if not names:

@@ -1,0 +1,230 @@
+"""The ground of a change: the tip of its base branch, and what lies between that branch and the change's base.
+
+`base` says what a diff applies to. It is the proposer's word, so nothing else is taken from it: what no base branch
+holds is listed commit by commit, for the gate and for reviewers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tandem.errors import InvalidInput
+from tandem.git.changes import Change, Entry, parse_raw
+from tandem.git.handle import Base, Handle
+from tandem.git.raw import TREE_OPTIONS, decode_path, digest_of, encode_path, merge_arguments
+from tandem.git.scratch import Scratch
+
+LOOKED_AT: Final = 200
+"""Commits between that are looked at; further ones are counted, and count as not approved."""
+_LISTED = 10_000
+_ENTRIES = 500
+"""Raw entries that are kept of the commits between, and again of all of them as one change; beyond, digests count."""
+_PATHS = 10
+_SIGNATURES = 10
+_SIGNATURE_LETTERS = 99
+_TWO = 2
+_NO_ANCESTOR = 1
+_CONFLICT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class GroundCommit:
+    """A commit that `base` has and no base branch.
+
+    Attributes:
+        id: Its id.
+        paths: The files that it changes, at most 10; of a merge, those that git alone would have merged otherwise.
+        more_paths: How many further ones.
+        digest: Over its raw difference; None for a merge.
+        changes: Its raw difference; None for a merge, and where there is too much of it.
+        signed: The signatures that its message has.
+    """
+
+    id: str
+    paths: tuple[str, ...]
+    more_paths: int = 0
+    digest: str | None = None
+    changes: tuple[Change, ...] | None = None
+    signed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a change stands on.
+
+    Attributes:
+        base: What the change applies to.
+        branch: The base branch; None where the project has none, so that the base was taken as it came.
+        tip: The branch's commit.
+        commits: What lies between the branch and `base`, newest first.
+        more_commits: How many further commits do.
+        net: All of that as one change, without what the tip has as well; None if it is too much.
+        net_digest: Over all of that as one change.
+        problem: Why there is no tree of tip and change, and what helps; None if there is one.
+        conflict: The files that do not merge.
+        commit: The commit of the tree that was made of it, for a check.
+    """
+
+    base: str
+    branch: str | None = None
+    tip: str | None = None
+    commits: tuple[GroundCommit, ...] = ()
+    more_commits: int = 0
+    net: tuple[Change, ...] | None = ()
+    net_digest: str | None = None
+    problem: str | None = None
+    conflict: tuple[str, ...] = ()
+    commit: str | None = None
+
+
+def find(handle: Handle, base: str, branches: Sequence[str], accepted: Iterable[str]) -> Ground:
+    """The ground of a change, as it is now; see `Repository.ground`."""
+    tips = {name: tip for name in branches if (tip := handle.tip(name)) is not None}
+    if branches and not tips:
+        none = f"The repository has no branch {' or '.join(branches)}, on which changes stand: make it, or fetch it."
+        return Ground(base, problem=none)
+    first = next(iter(tips), None)
+    try:
+        found = handle.base(base)
+    except InvalidInput:
+        missing = f"The commit {base[:12]}, which the change was made against, is not in the repository: push it."
+        return Ground(base, first, tips.get(first or ""), problem=missing)
+    name = next((name for name, tip in tips.items() if tip == found.oid), None)
+    if name is not None or first is None:
+        return Ground(base, name, tips.get(name or ""))
+    if found.oid == found.tree:
+        problem = f"The change was made against a tree: make it against a commit of {first}."
+        return Ground(base, first, tips[first], problem=problem)
+    with handle.scratch() as scratch:
+        return _beside(handle, scratch, found, tips, accepted)
+
+
+def _beside(handle: Handle, scratch: Scratch, base: Base, tips: Mapping[str, str], accepted: Iterable[str]) -> Ground:
+    """The ground on the branch that has all of the base, or lacks the fewest commits of it; of several, the first."""
+    between = {name: _between(scratch, base.oid, [tip]) for name, tip in tips.items()}
+    name = min(between, key=lambda name: len(between[name]))
+    held = [*tips.values(), *handle.objects.sizes(accepted)]
+    left = _between(scratch, base.oid, held) if between[name] else []
+    commits = _described(scratch, left[:LOOKED_AT])
+    more = len(left[LOOKED_AT:])
+    net = _net(handle, scratch, base, held) if commits else ()
+    beside = _without(handle, net, tips[name]) if len(net) <= _ENTRIES else None
+    return Ground(base.oid, name, tips[name], commits, more, beside, digest_of(net))
+
+
+def is_held(handle: Handle, ground: Ground, branches: Iterable[str]) -> bool:
+    """Whether the base branches hold by now what a ground had beside them; see `Repository.holds`."""
+    tips = [tip for name in branches if (tip := handle.tip(name)) is not None]
+    if ground.net is not None and any(not _without(handle, ground.net, tip) for tip in tips):
+        return True
+    with handle.scratch() as scratch:
+        return bool(tips) and not _between(scratch, ground.base, tips, most=1)
+
+
+def relation(scratch: Scratch, one: str, other: str) -> str | None:
+    """The best commit that two have in common, which may be one of them; None if there is none."""
+    asked = [*_TRULY, "merge-base", one, other]
+    output = scratch.run(asked, accept=(0, _NO_ANCESTOR))
+    return output.text.split()[0] if output.status_code == 0 else None
+
+
+def merged(scratch: Scratch, one: str, other: str) -> tuple[str | None, tuple[str, ...]]:
+    """The tree that git alone makes of two commits, and the files that do not merge; no tree if they are unrelated."""
+    arguments = merge_arguments(scratch.folder.name)
+    output = scratch.run([*_TRULY, *arguments, "--name-only", "-z", one, other], accept=(0, _CONFLICT, 128))
+    if output.status_code not in (0, _CONFLICT):
+        return None, ()
+    tree, *names = output.stdout.split(b"\0")
+    return tree.decode("ascii"), tuple(decode_path(name) for name in names if name)
+
+
+# A commit-graph file is the repository's, and could say anything of a commit's parents.
+_TRULY = ("-c", "core.commitGraph=false")
+
+
+def _between(scratch: Scratch, commit: str, held: Iterable[str], most: int = _LISTED) -> list[tuple[str, ...]]:
+    """The commits that one has and others have not, each with its parents, newest first."""
+    asked = "".join(f"{line}\n" for line in (commit, *(f"^{oid}" for oid in held))).encode()
+    listing = [*_TRULY, "rev-list", "--topo-order", "--parents", f"--max-count={most}", "--stdin"]
+    return [tuple(line.split()) for line in scratch.run(listing, stdin=asked).text.splitlines()]
+
+
+def _described(scratch: Scratch, commits: Sequence[tuple[str, ...]]) -> tuple[GroundCommit, ...]:
+    """What each commit changes; a merge that adds nothing to what it merges is left out."""
+    plain = [oid for oid, *parents in commits if len(parents) < _TWO]
+    changes = dict(zip(plain, _differences(scratch, plain), strict=True))
+    signed = dict(zip(plain, _signatures(scratch, plain), strict=True))
+    found: list[GroundCommit] = []
+    kept = 0
+    for oid, *parents in commits:
+        entries = changes[oid] if oid in changes else _of_merge(scratch, oid, parents)
+        if not entries:
+            continue
+        paths = [change.path for change in entries]
+        kept += len(entries)
+        is_whole = oid in changes and kept <= _ENTRIES
+        more = len(paths[_PATHS:])
+        digest = digest_of(entries) if oid in changes else None
+        whole = tuple(entries) if is_whole else None
+        found.append(GroundCommit(oid, tuple(paths[:_PATHS]), more, digest, whole, signed.get(oid, ())))
+    return tuple(found)
+
+
+def _signatures(scratch: Scratch, commits: Sequence[str]) -> list[tuple[str, ...]]:
+    """What looks like a signature in the message of each commit."""
+    if not commits:
+        return []
+    # Git prints no line that would be empty.
+    shape = "--format=:%(trailers:key=Tandem-Signed,valueonly,unfold,separator=%x20)"
+    listing = ["rev-list", "--no-walk=unsorted", "--no-commit-header", shape, "--stdin"]
+    output = scratch.run(listing, stdin="".join(f"{oid}\n" for oid in commits).encode()).stdout
+    lines = output.decode("utf-8", "replace").split("\n")[:-1]
+    found = ([word for word in line[1:].split() if len(word) == _SIGNATURE_LETTERS] for line in lines)
+    return [tuple(words[:_SIGNATURES]) for words in found]
+
+
+def _differences(scratch: Scratch, commits: Sequence[str]) -> list[Sequence[Change]]:
+    """What each commit changes against its parent; the first commit of all, against nothing."""
+    if not commits:
+        return []
+    asked = "".join(f"{oid}\n" for oid in commits).encode()
+    arguments = ["diff-tree", "--stdin", "--always", "--root", "-r", *TREE_OPTIONS]
+    found: list[list[bytes]] = []
+    fields = iter(scratch.run(arguments, stdin=asked).stdout.split(b"\0")[:-1])
+    for field in fields:
+        if field.startswith(b":"):
+            found[-1] += (field, next(fields))
+        else:
+            found.append([])
+    return [parse_raw(b"".join(field + b"\0" for field in entries)) for entries in found]
+
+
+def _of_merge(scratch: Scratch, commit: str, parents: Sequence[str]) -> Sequence[Change]:
+    """What a merge has otherwise than git alone would have merged it."""
+    before = merged(scratch, *parents)[0] if len(parents) == _TWO else None
+    return _difference(scratch, before or parents[0], commit)
+
+
+def _difference(scratch: Scratch, before: str, after: str) -> tuple[Change, ...]:
+    return parse_raw(scratch.run(["diff-tree", "-r", *TREE_OPTIONS, before, after]).stdout)
+
+
+def _net(handle: Handle, scratch: Scratch, base: Base, held: Sequence[str]) -> tuple[Change, ...]:
+    """What lies between as one change, since the newest commit that is held."""
+    output = scratch.run([*_TRULY, "merge-base", base.oid, *held], accept=(0, _NO_ANCESTOR))
+    start = output.text.split()[0] if output.status_code == 0 else handle.layout.objects.empty_tree
+    return _difference(scratch, start, base.oid)
+
+
+def _without(handle: Handle, changes: Sequence[Change], tip: str) -> tuple[Change, ...]:
+    """The changes of files that a commit has otherwise."""
+    wanted = {encode_path(change.path): change for change in changes}
+    there = handle.objects.entries(handle.base(tip).tree, wanted).entries
+    absent = handle.layout.objects.absent
+    return tuple(
+        change
+        for path, change in wanted.items()
+        if there.get(path, absent) != Entry(change.mode_after, change.blob_after)
+    )
