@@ -191,3 +191,26 @@ def test_p9_a_round_from_before_is_drawn_where_its_files_are_there_and_marked_wh
         claimed = desk.do("claim_review", review_id=review, reviewer_id=REVIEWER)["review"]
         assert (claimed["diff"], claimed["drawn"]) == (LYING, False)
         assert claimed["proposer_id"] == PROPOSER
+
+
+def test_p9_only_the_base_branch_says_which_files_nobody_has_to_read(shop: Desk, repo: Sandbox) -> None:
+    repo.write(".gitattributes", "*.lock linguist-generated\n/vendor/** -diff\n")
+    tip = repo.commit()
+    shop.do("set_gate", enabled=True, branches=["main"])
+
+    def unread(base: str, attributes: str) -> set[str]:
+        repo.git("checkout", "--quiet", "--detach", base)
+        for name in ("app.min.js", "deps.lock", "vendor/lib.c", "app.py"):
+            repo.write(name, "x\n")
+        repo.write(".gitattributes", attributes)
+        repo.git("add", "--all")
+        diff = repo.diff("--cached")
+        repo.git("reset", "--quiet", "--hard")
+        created = shop.put_up_whole(diff=diff, base=base)
+        return {one["path"] for one in created["affected_files"] if one["generated"]}
+
+    assert unread(tip, "* linguist-generated\n") == {"deps.lock", "vendor/lib.c"}
+    repo.git("checkout", "--quiet", "--detach", tip)
+    repo.write(".gitattributes", "* linguist-generated\n")
+    own = repo.commit("a base of the proposer's own")
+    assert unread(own, "* linguist-generated -diff\n") == {"deps.lock", "vendor/lib.c"}
