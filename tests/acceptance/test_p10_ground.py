@@ -431,6 +431,26 @@ def test_p10_a_release_branch_without_checks_is_no_way_around_those_of_main(tmp_
         assert judged(project, created["digest"], "main")[1] == "CHECK_FAILED"
 
 
+def test_p10_running_checks_on_another_branch_leaves_none_of_mains_out(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        project.have(check("lint", "pass", required=False))
+        project.repo.git("branch", "release")
+        project.have(check("lint", "pass", required=False), check("tests", "raise SystemExit(1)"))
+        switched_on(project, "main", "release")
+        created = project.put_up_whole(diff=edited())
+        review = created["review_id"]
+        assert project.statuses(review) == {"lint": "passed", "tests": "failed"}
+        project.approve(review)
+        project.do("run_checks", review_id=review, branch="release")
+        assert project.statuses(review) == {"lint": "passed", "tests": "skipped"}
+        assert judged(project, created["digest"], "release")[0]
+        assert "the checks of main have not run on it" in judged(project, created["digest"], "main")[2]
+        other = project.put_up_whole(diff=edited(), base="release")
+        project.ended(other["review_id"])
+        project.do("run_checks", review_id=other["review_id"], branch="main", checks=["lint"])
+        assert project.statuses(other["review_id"]) == {"lint": "passed", "tests": "failed"}
+
+
 @pytest.mark.parametrize("asked_for", [False, True])
 def test_p10_a_project_may_ask_for_checks_on_the_newest(tmp_path: Path, *, asked_for: bool) -> None:
     with checked(tmp_path) as project:

@@ -137,10 +137,13 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
         running = {one.name for one in stored if one.status == CheckStatus.RUNNING and not one.is_lost(now)}
         # Not where the file stands for its checks: what it named before is still to pass.
         gone = [one for one in stored if known and one.name not in known and one.name not in running]
-        again = tuple(one._replace(status=CheckStatus.SKIPPED.value, required=0, reason=_GONE) for one in gone) + tuple(
+        left = {"status": CheckStatus.SKIPPED.value, "required": 0, "reason": _GONE, "ground": ground}
+        # One that is new is asked for, too: who names some of them must not have the others left out.
+        named = None if wanted is None else wanted | {*known} - {one.name for one in stored}
+        again = tuple(one._replace(**left) for one in gone) + tuple(
             one._replace(reason=_AGAIN) if one.status == CheckStatus.QUEUED else one
             for one in runs_of(planned, before.id, before.round, before.project, now, ground)
-            if one.name not in running and (wanted is None or one.name in wanted)
+            if one.name not in running and (named is None or one.name in named)
         )
         after = _requested(unit, before, again, caller.agent or before.proposer_id, now) if again else before
         found = rows.list_of_round(unit, after.id, after.round)
@@ -250,8 +253,8 @@ def held(unit: Unit, doubts: grounds.Doubts, review_id: str, number: int) -> tup
             found.append(Hold(f"{name} {words}", one.unfinished))
         elif one.required and (doubt := doubts.of(one.ground)):
             found.append(Hold(f"{name} {doubt.words}", is_pending=True, ground=doubt.ground))
-    stood_on = reviews.get_round(unit, review_id, number).ground
-    if not found and (words := doubts.missed(stood_on, (one.ground for one in runs))):
+    stood_on = [one.ground for one in runs] or [reviews.get_round(unit, review_id, number).ground]
+    if not found and (words := doubts.missed(stood_on)):
         found.append(Hold(words, is_pending=True))
     return tuple(found)
 

@@ -149,13 +149,14 @@ class Doubts:
         # The checks of a round ran on the same, mostly.
         self._known: dict[str | None, Doubt | None] = {None: None}
 
-    def missed(self, round_ground: str | None, grounds: Iterable[str | None]) -> str | None:
-        """Why the checks of the branch that is updated were not even asked for; None if they were, or it has none."""
-        asked, stood_on = self._asked, parsed(round_ground)
-        if not asked.has_checks or stood_on is None or stood_on.branch == asked.branch:
-            return None
-        known = (parsed(one) for one in {*grounds})
-        if any(one is None or one.branch == asked.branch for one in known):
+    def missed(self, grounds: Sequence[str | None]) -> str | None:
+        """Why the checks of the branch that is updated were not even asked for; None if they were, or it has none.
+
+        Args:
+            grounds: What the round's checks ran on; what the round stands on, where it has none.
+        """
+        asked, known = self._asked, map(parsed, {*grounds})
+        if not asked.has_checks or any(one is None or one.branch == asked.branch for one in known):
             return None
         return f"the checks of {asked.branch} have not run on it; run them with --branch {asked.branch}"
 
