@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import orjson
 
+from tandem.contract.caller import Caller
 from tandem.contract.operation import Operation
 from tandem.errors import InvalidInput, NotFound
 from tandem.server.asgi.calls import (
@@ -18,11 +20,13 @@ from tandem.server.asgi.calls import (
 )
 from tandem.server.asgi.exchange import Exchange, send_outcome
 from tandem.server.asgi.watching import run_watched
-from tandem.server.dispatch import Dispatcher
+from tandem.server.dispatch import CallResult, Dispatcher
 
 PREFIX = "/api/v1/"
 _UNSUPPORTED_MEDIA_TYPE = 415
 _KEY_FIELD = "idempotency_key"
+_LONG_BYTES = 1_000_000
+"""Larger bodies with a long list are read in a thread, one after the other: the list takes several times the memory."""
 
 
 class UnsupportedMediaType(InvalidInput):
@@ -36,6 +40,7 @@ class JsonApi:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
+        self._long_lists = asyncio.Lock()
 
     def find(self, path: str) -> Operation:
         """The operation that a path names.
@@ -61,10 +66,20 @@ class JsonApi:
         headers = exchange.headers
         caller = identify(None, exchange.query, headers.get(AGENT_HEADER), access=exchange.access)
         _check_content_type(headers.get(b"content-type", b""))
-        arguments = _with_key(_parsed(body, operation), operation, headers.get(b"idempotency-key"))
+        key = headers.get(b"idempotency-key")
+        if operation.request.has_long_list and len(body) > _LONG_BYTES:
+            work = self._in_turn(operation, caller, body, key)
+        else:
+            arguments = _with_key(_parsed(body, operation), operation, key)
+            work = self._dispatcher.dispatch(operation.name, arguments, caller)
         del body  # a waiting call keeps no more than it needs
-        outcome = await run_watched(self._dispatcher.dispatch(operation.name, arguments, caller), exchange.receive)
+        outcome = await run_watched(work, exchange.receive)
         await send_outcome(exchange.send, outcome)
+
+    async def _in_turn(self, operation: Operation, caller: Caller, body: bytes, key: bytes | None) -> CallResult:
+        async with self._long_lists:
+            arguments = _with_key(await asyncio.to_thread(_parsed, body, operation), operation, key)
+            return await self._dispatcher.dispatch(operation.name, arguments, caller)
 
 
 def _check_content_type(content_type: bytes) -> None:
