@@ -36,8 +36,8 @@ _log = logging.getLogger("tandem.gate")
 _T = TypeVar("_T")
 _CANDIDATES = 500
 """Approvals of the same content that are looked at; more would be abuse."""
-_FEW = 2_000
-_FEW_ENTRIES = 6_000
+_FEW = 1_000
+_FEW_ENTRIES = 1_000
 """Paths of a commit, and of approvals, that are judged as every other read; more of them in a line of their own, where
 they keep no other read waiting."""
 _MOST_ENTRIES = 500_000

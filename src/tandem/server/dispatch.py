@@ -42,7 +42,7 @@ OperationSpan = Callable[[str], AbstractContextManager[Callable[[str], None]]]
 _log = logging.getLogger("tandem.server")
 _MOST_PROBLEMS = 1000
 _FIELD_LENGTH = 60
-_LONG = 2_000
+_LONG = 1_000
 """Items of a list; a longer one is validated in a thread."""
 
 

@@ -25,7 +25,7 @@ from tandem.server.dispatch import CallResult, Dispatcher
 PREFIX = "/api/v1/"
 _UNSUPPORTED_MEDIA_TYPE = 415
 _KEY_FIELD = "idempotency_key"
-_LONG_BYTES = 1_000_000
+_LONG_BYTES = 100_000
 """Larger bodies with a long list are read in a thread, one after the other: the list takes several times the memory."""
 
 
