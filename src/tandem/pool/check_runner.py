@@ -112,11 +112,10 @@ class RunnerOptions:
     ) -> RunnerOptions:
         """What the settings say, for a runner with a folder of this name below the data folder."""
         config_dir = user_file().parent
-        hidden = (settings.data_dir, settings.secret_key, settings.log_file, settings.archives, config_dir)
         return cls(
             folder=settings.data_dir / folder,
             config_dir=config_dir,
-            hidden=tuple(map(str, hidden)),
+            hidden=tuple(map(str, (*settings.files, config_dir))),
             readable=tuple(map(str, settings.checks_readable)),
             at_once=settings.checks_at_once,
             disk_bytes=settings.check_disk_bytes,

@@ -18,7 +18,8 @@ import tomllib
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -31,6 +32,8 @@ from tandem.settings.pool import PoolSettings, absolute_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from pydantic.fields import FieldInfo
 
 PREFIX = "TANDEM_"
 CONFIG_DIR_VARIABLE = "TANDEM_CONFIG_DIR"
@@ -49,6 +52,10 @@ _PASSWORD_IN_QUERY = re.compile(r"(?i)([?&][^=&]*pass[^=&]*=)[^&]*")
 
 Value = tuple[Any, str]
 """A setting's value and where it comes from."""
+
+
+NAMES_FILES: Final = "names_files"
+"""Marks a setting: `some` if it is a text with paths in it, `readable` if checks may read what it names."""
 
 
 class Strictness(StrEnum):
@@ -141,6 +148,7 @@ class Settings(BaseModel):
         repr=False,
         pattern=r"^(sqlite:///.+|postgres(ql)?://.+)$",
         description="`sqlite:///path` or `postgresql://…`; default: SQLite in the data folder.",
+        json_schema_extra={NAMES_FILES: "some"},
     )
     durability: Literal["full", "normal"] = Field(
         "full",
@@ -198,7 +206,9 @@ class Settings(BaseModel):
         5_000_000_000, ge=1_000_000, le=2**50, description="How much one check may write before it is ended."
     )
     checks_readable: Annotated[tuple[FolderPath, ...], BeforeValidator(_comma_separated)] = Field(
-        (), description="Folders in your home that checks may read, e.g. that of a compiler; separated by commas."
+        (),
+        description="Folders in your home that checks may read, e.g. that of a compiler; separated by commas.",
+        json_schema_extra={NAMES_FILES: "readable"},
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_backups: int = Field(5, ge=0, le=1000, description="Rotated log files that are kept.")
@@ -289,6 +299,12 @@ class Settings(BaseModel):
         return self.database_url or f"sqlite:///{(self.data_dir / 'tandem.db').as_posix()}"
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file and folder that a setting names, but for those that checks may read; the defaults included."""
+        defaults = (self.log_file, self.archives, self.secret_key)
+        return (*_files_of(self), *_files_of(self.reviewer_pool), *_database_files(self.database), *defaults)
+
+    @property
     def log_file(self) -> Path:
         """The broker's log, JSON lines; rotated ones stand beside it."""
         return self.data_dir / "logs" / "broker.jsonl"
@@ -307,6 +323,27 @@ class Settings(BaseModel):
     def secret_key(self) -> Path:
         """The file of the broker's key, the default included; not the key itself."""
         return self.secret_key_file or self.data_dir / "secret.key"
+
+
+def _files_of(settings: BaseModel) -> Iterator[Path]:
+    """The paths that fields hold, and what texts name that are marked as paths."""
+    for name, field_info in type(settings).model_fields.items():
+        mark = _mark(field_info, NAMES_FILES)
+        value = getattr(settings, name)
+        listed = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        if mark != "readable":
+            yield from (one for one in listed if isinstance(one, Path))
+        if mark == "some" and isinstance(value, str) and Path(value).is_absolute():
+            yield Path(value)
+
+
+def _database_files(url: str) -> Iterator[Path]:
+    """The files of SQLite, or what PostgreSQL's URL names: keys, certificates, passwords."""
+    if url.startswith("sqlite:///"):
+        path = Path(url.removeprefix("sqlite:///")).absolute()
+        yield from (path.with_name(path.name + end) for end in ("", "-wal", "-shm", "-journal", ".lock"))
+    else:
+        yield from (Path(value) for _, value in parse_qsl(urlsplit(url).query) if Path(value).is_absolute())
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,8 +542,12 @@ def _tightened(
 
 def _direction(key: str) -> Strictness | None:
     field = Settings.model_fields.get(key)
-    extra: Any = field.json_schema_extra if field is not None else None
-    return extra["tighten"] if extra else None
+    return None if field is None else _mark(field, "tighten")
+
+
+def _mark(field: FieldInfo, name: str) -> Any:
+    extra: Any = field.json_schema_extra
+    return extra.get(name) if extra else None
 
 
 def _read(path: Path) -> bytes:

@@ -103,7 +103,9 @@ class PoolSettings(BaseModel):
         default="high", description="How hard the model thinks, where the program can be told."
     )
     workspace_path: str = Field(
-        default=AUTO, description="Folder that reviewers read; `auto`: the folder of the project that they review."
+        default=AUTO,
+        description="Folder that reviewers read; `auto`: the folder of the project that they review.",
+        json_schema_extra={"names_files": "some"},
     )
     workspace_wsl_path: str | None = Field(
         default=None, description="On Windows: that folder as the distribution calls it; it is never translated."
