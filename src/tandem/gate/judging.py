@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Literal, TypeVar
 
 from tandem.contract.caller import Caller
 from tandem.core.secret_key import Tokens
+from tandem.core.wanted import in_thread, while_wanted
 from tandem.errors import CheckFailed, CheckPending, InvalidInput, TandemError, TooLarge
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
@@ -130,26 +130,11 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
         await record.require_same(services, request.project, request.here)
     if (request.digest is None) == (request.changes is None):
         raise InvalidInput("Send either changes or digest.", field="changes")
-    with _while_wanted() as check:
+    with while_wanted() as check:
         if request.digest is not None:
             look = partial(_check_digest, project=request.project, digest=request.digest, check=check)
             return await _looked(services, look)
         return await _check_changes(services, request, check)
-
-
-@contextmanager
-def _while_wanted() -> Generator[Callable[[], None]]:
-    """A function that ends what a thread does, by raising, once this block has ended: its caller may have gone."""
-    ended = threading.Event()
-
-    def check() -> None:
-        if ended.is_set():
-            raise asyncio.CancelledError
-
-    try:
-        yield check
-    finally:
-        ended.set()
 
 
 async def _looked(services: Services, look: Callable[[int, Unit], _T], *, is_large: bool = False) -> _T:
@@ -158,17 +143,13 @@ async def _looked(services: Services, look: Callable[[int, Unit], _T], *, is_lar
         with suppress(_TooMuch):
             return await services.store.read(partial(look, _FEW_ENTRIES))
     try:
-        return await _in_line(lambda: services.store.read_blocking(partial(look, _MOST_ENTRIES)))
+        return await in_thread(_large, lambda: services.store.read_blocking(partial(look, _MOST_ENTRIES)))
     except _TooMuch:
         raise TooLarge(
             f"The approvals of these paths have more than {_MOST_ENTRIES} paths in all; commit them in several parts.",
             limit="approved_paths",
             most=_MOST_ENTRIES,
         ) from None
-
-
-async def _in_line(work: Callable[[], _T]) -> _T:
-    return await asyncio.get_running_loop().run_in_executor(_large, work)
 
 
 def _check_digest(most: int, unit: Unit, *, project: str, digest: str, check: Callable[[], None]) -> GateDecision:
@@ -193,8 +174,8 @@ def _check_digest(most: int, unit: Unit, *, project: str, digest: str, check: Ca
 
 async def _check_changes(services: Services, request: CheckGate, check: Callable[[], None]) -> GateDecision:
     is_large = len(request.changes or ()) > _FEW
-    run = _in_line if is_large else asyncio.to_thread
-    question = await run(partial(_question, services, request))
+    prepare = partial(_question, services, request)
+    question = await (in_thread(_large, prepare) if is_large else asyncio.to_thread(prepare))
     if not question.changes:
         return GateDecision(allowed=True, project=request.project, reason="nothing changes", review_ids=(), paths=())
     look = partial(_answer, question=question, tokens=services.tokens, check=check)

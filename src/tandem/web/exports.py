@@ -25,6 +25,7 @@ from tandem.core.texts import is_too_much_markdown
 from tandem.errors import InvalidInput, NotFound
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
 from tandem.web.diffs.code import spelled
+from tandem.web.diffs.markdown import parsed_by, watched
 from tandem.web.diffs.outline import outline
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView, views
@@ -104,7 +105,7 @@ def happened(event: EventView) -> tuple[str, str, str]:
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&!])")
 _TICKS = re.compile(r"`+")
-_parser = MarkdownIt("commonmark").enable("table")
+_parser = watched(MarkdownIt("commonmark").enable("table"))
 
 
 def markdown(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView]) -> str:
@@ -133,8 +134,9 @@ def _prose(text: str) -> str:
 
 
 def _has_html(text: str) -> bool:
-    tokens = _parser.parse(text)
-    return any(
+    """Whether there is HTML in it, or that would take too long to find out."""
+    tokens = parsed_by(_parser, text) if "<" in text else []
+    return tokens is None or any(
         token.type == "html_block" or any(child.type == "html_inline" for child in token.children or ())
         for token in tokens
     )
@@ -147,7 +149,7 @@ def _fence(text: str, language: str) -> str:
 
 _HIGHLIGHT_SECONDS = 1.0
 _MOST_LINES = 200_000
-_MOST_MARKUP = 50_000_000
+_MOST_MARKUP = 8_000_000
 _STYLES = ("export.css", "diff.css", "syntax.css")
 
 
