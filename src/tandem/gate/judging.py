@@ -198,7 +198,8 @@ def _answer(
     most: int, unit: Unit, *, question: _Question, tokens: Tokens, check: Callable[[], None]
 ) -> tuple[GateDecision, Sequence[CommitRow], tuple[str, ...]]:
     """The decision, unless all of it takes back one of these commits of those that are not on these branches."""
-    found = _look(most, unit, question=question, tokens=tokens, check=check)
+    known = _Approvals(unit, question.project, check, most, question.patterns)
+    found = _look(known, unit, question, tokens)
     judged = question.judged
     if found.whole is not None:
         decision = replace(_passed(question, *found.whole), signed=found.signature)
@@ -214,6 +215,7 @@ def _answer(
     else:
         reason = "everything is approved" if judged else "everything that changes is exempt"
         decision = replace(_decided(question, found, reason), signed=found.signature)
+    known.forget()
     return decision, found.commits, found.branches
 
 
@@ -248,9 +250,8 @@ def changes_of(sent: Sequence[GateChange] | None) -> list[Change]:
     return [Change(one.path, one.mode_before, one.blob_before, one.mode_after, one.blob_after) for one in sent or ()]
 
 
-def _look(most: int, unit: Unit, *, question: _Question, tokens: Tokens, check: Callable[[], None]) -> _Found:
+def _look(known: _Approvals, unit: Unit, question: _Question, tokens: Tokens) -> _Found:
     project, changes, judged, request = question.project, question.changes, question.judged, question.request
-    known = _Approvals(unit, project, check, most, question.patterns)
     approvals = known.ending_at(map(end_of, judged))
     covered, ended = _standing(known, judged, approvals)
     if len(covered) != len(judged) and len(approvals) != len(before := known.behind(approvals, judged)):
@@ -385,6 +386,13 @@ class _Approvals:
                     entries[review_id, number].append(self._changes.setdefault(change, change))
         for key, changes in entries.items():
             self.read[key] = Approval(*key, frozenset(changes), is_text=kinds[key] == "text")
+
+    def forget(self) -> None:
+        """Free what was read, piece by piece: at once it would stop every other thread for longer than a call takes."""
+        self.read.clear()
+        for known in (self.ending, self._changes):
+            while known:
+                known.popitem()
 
     def approved_at(self, approvals: Iterable[Approval]) -> Mapping[str, int]:
         """By review, the place in the log of its approval; of these at the least."""

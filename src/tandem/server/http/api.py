@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import Field, fields, is_dataclass
+from itertools import repeat
 from typing import Any, cast
 
 import orjson
@@ -25,6 +27,7 @@ from tandem.server.dispatch import CallResult, Dispatcher
 PREFIX = "/api/v1/"
 _UNSUPPORTED_MEDIA_TYPE = 415
 _KEY_FIELD = "idempotency_key"
+_PIECE = 1_000
 _LONG_BYTES = 100_000
 """Larger bodies with a long list are read in a thread, one after the other: the list takes several times the memory."""
 
@@ -79,7 +82,25 @@ class JsonApi:
     async def _in_turn(self, operation: Operation, caller: Caller, body: bytes, key: bytes | None) -> CallResult:
         async with self._long_lists:
             arguments = _with_key(await asyncio.to_thread(_parsed, body, operation), operation, key)
-            return await self._dispatcher.dispatch(operation.name, arguments, caller)
+            outcome = await self._dispatcher.dispatch(operation.name, arguments, caller)
+            return await asyncio.to_thread(_serialised, outcome)
+
+
+def _serialised(outcome: CallResult) -> CallResult:
+    """An outcome that is JSON already, made piece by piece: a long list at once would stop every other thread."""
+    answer = outcome.answer
+    if not is_dataclass(answer):
+        return outcome
+    return CallResult(orjson.Fragment(b"{%s}" % b",".join(map(_member, fields(answer), repeat(answer)))))
+
+
+def _member(field: Field[Any], answer: Any) -> bytes:
+    value = getattr(answer, field.name)
+    listed = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
+    if not listed:
+        return b"%s:%s" % (orjson.dumps(field.name), orjson.dumps(value))
+    pieces = (orjson.dumps(listed[at : at + _PIECE])[1:-1] for at in range(0, len(listed), _PIECE))
+    return b"%s:[%s]" % (orjson.dumps(field.name), b",".join(pieces))
 
 
 def _check_content_type(content_type: bytes) -> None:
