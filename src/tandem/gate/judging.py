@@ -189,7 +189,6 @@ async def _check_changes(services: Services, request: CheckGate, check: Callable
 def _question(services: Services, request: CheckGate) -> _Question:
     """The difference, and what of it is judged. Blocks: it may read the project's file."""
     changes = changes_of(request.changes)
-    check_paths(changes)
     patterns = exempt_patterns(services, request.project)
     return _Question(request, changes, [one for one in changes if not is_exempt(one, patterns)], patterns)
 
@@ -235,19 +234,16 @@ def exempt_patterns(services: Services, project: str) -> tuple[str, ...]:
     return loaded.settings.gate_exempt if loaded.origins["gate_exempt"] == str(file) else usual
 
 
-def check_paths(changes: Sequence[Change]) -> None:
-    """Refuse a difference that names a path twice.
+def changes_of(sent: Sequence[GateChange] | None) -> list[Change]:
+    """The raw difference that a request carries. It may have 100,000 paths: call it in a thread.
 
     Raises:
-        InvalidInput: It does.
+        InvalidInput: A path is named twice.
     """
+    changes = [Change(one.path, one.mode_before, one.blob_before, one.mode_after, one.blob_after) for one in sent or ()]
     if len({change.path for change in changes}) != len(changes):
         raise InvalidInput("Every path may be named once.", field="changes")
-
-
-def changes_of(sent: Sequence[GateChange] | None) -> list[Change]:
-    """The raw difference that a request carries."""
-    return [Change(one.path, one.mode_before, one.blob_before, one.mode_after, one.blob_after) for one in sent or ()]
+    return changes
 
 
 def _look(known: _Approvals, unit: Unit, question: _Question, tokens: Tokens) -> _Found:
