@@ -108,12 +108,18 @@ _TICKS = re.compile(r"`+")
 _parser = watched(MarkdownIt("commonmark").enable("table"))
 
 
-def markdown(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView]) -> str:
+_CUT = "There is more than fits here; the review has it."
+
+
+def markdown(
+    proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView], *, is_cut: bool = False
+) -> str:
     """The whole review: a round, everything that was said and everything that happened."""
     return _template("export.md").render(
         proposal=proposal,
         facts=facts(proposal),
         entries=map(said, entries),
+        cut=_CUT if is_cut else None,
         events=map(happened, events),
         line=_line,
         prose=_prose,
@@ -153,7 +159,9 @@ _MOST_MARKUP = 8_000_000
 _STYLES = ("export.css", "diff.css", "syntax.css")
 
 
-def page(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView]) -> str:
+def page(
+    proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView], *, is_cut: bool = False
+) -> str:
     """The whole review as a document of its own. Takes up to seconds for a large diff: call it in a thread.
 
     Send it as an attachment: its styles stand inside it, where the policy of the broker's own pages allows none.
@@ -167,6 +175,7 @@ def page(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequenc
         facts=facts(proposal),
         views=_views(proposal.diff, budget, ""),
         entries=told,
+        cut=_CUT if is_cut else None,
         events=[happened(event) for event in events],
     )
 
@@ -218,9 +227,15 @@ def file_name(proposal: Proposal, kind: str) -> str:
 
 
 _KINDS: dict[str, tuple[Callable[[ReviewView], str | bytes], str]] = {
-    "md": (lambda view: markdown(view.proposal, view.discussion, view.timeline), "text/markdown; charset=utf-8"),
+    "md": (
+        lambda view: markdown(view.proposal, view.discussion, view.timeline, is_cut=view.discussion_cut),
+        "text/markdown; charset=utf-8",
+    ),
     "patch": (lambda view: patch(view.proposal), "text/x-diff; charset=utf-8"),
-    "html": (lambda view: page(view.proposal, view.discussion, view.timeline), "text/html; charset=utf-8"),
+    "html": (
+        lambda view: page(view.proposal, view.discussion, view.timeline, is_cut=view.discussion_cut),
+        "text/html; charset=utf-8",
+    ),
 }
 
 
