@@ -13,7 +13,8 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from tandem.settings.config import NAMES_FILES, Settings
+from tandem.settings.config import Settings
+from tandem.settings.named_files import mark_of, named_files
 from tandem.settings.pool import PoolSettings
 from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import edited
@@ -24,11 +25,6 @@ PROGRAMS = {"git_executable", "command", "verify_command"}
 ELSEWHERE = {"workspace_wsl_path"}
 """A path of another system."""
 _NAMES_A_PATH = re.compile(r"\b(files?|folders?|paths?|sqlite)\b|_(file|dir|path)$", re.IGNORECASE)
-
-
-def _mark(field: FieldInfo) -> str | None:
-    extra: Any = field.json_schema_extra
-    return extra.get(NAMES_FILES) if extra else None
 
 
 def _fields() -> Iterator[tuple[type[BaseModel], str, FieldInfo]]:
@@ -43,7 +39,7 @@ def _naming() -> list[tuple[type[BaseModel], str]]:
     return [
         (owner, name)
         for owner, name, field in _fields()
-        if _mark(field) == "some" or ("Path" in str(field.annotation) and _mark(field) != "readable")
+        if mark_of(owner, name) == "some" or ("Path" in str(field.annotation) and mark_of(owner, name) != "readable")
     ]
 
 
@@ -58,7 +54,7 @@ def test_every_setting_that_speaks_of_files_says_whether_it_names_some() -> None
     assert spoken - marked - PROGRAMS - ELSEWHERE - {"gate_exempt"} == set()
     assert {"database_url", "tls_key_file", "secret_key_file", "ca_file", "workspace_path"} < marked
     url = "postgresql://broker@db/tandem?sslmode=verify-full&sslkey=/srv/keys/db.pem"
-    assert Path("/srv/keys/db.pem") in Settings.model_validate({"database_url": url}).files
+    assert Path("/srv/keys/db.pem") in named_files(Settings.model_validate({"database_url": url}))
 
 
 def _written(vault: Path, name: str) -> Path:

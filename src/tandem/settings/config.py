@@ -18,8 +18,7 @@ import tomllib
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
-from urllib.parse import parse_qsl, urlsplit
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -28,12 +27,10 @@ from tandem.errors import ConfigInvalid
 from tandem.hooks import planning, trust
 from tandem.settings import exempt, names, workflows
 from tandem.settings import pool as pool_settings
-from tandem.settings.pool import PoolSettings, absolute_path
+from tandem.settings.pool import NAMES_FILES, PoolSettings, absolute_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-    from pydantic.fields import FieldInfo
 
 PREFIX = "TANDEM_"
 CONFIG_DIR_VARIABLE = "TANDEM_CONFIG_DIR"
@@ -52,10 +49,6 @@ _PASSWORD_IN_QUERY = re.compile(r"(?i)([?&][^=&]*pass[^=&]*=)[^&]*")
 
 Value = tuple[Any, str]
 """A setting's value and where it comes from."""
-
-
-NAMES_FILES: Final = "names_files"
-"""Marks a setting: `some` if it is a text with paths in it, `readable` if checks may read what it names."""
 
 
 class Strictness(StrEnum):
@@ -299,12 +292,6 @@ class Settings(BaseModel):
         return self.database_url or f"sqlite:///{(self.data_dir / 'tandem.db').as_posix()}"
 
     @property
-    def files(self) -> tuple[Path, ...]:
-        """Every file and folder that a setting names, but for those that checks may read; the defaults included."""
-        defaults = (self.log_file, self.archives, self.secret_key)
-        return (*_files_of(self), *_files_of(self.reviewer_pool), *_database_files(self.database), *defaults)
-
-    @property
     def log_file(self) -> Path:
         """The broker's log, JSON lines; rotated ones stand beside it."""
         return self.data_dir / "logs" / "broker.jsonl"
@@ -323,27 +310,6 @@ class Settings(BaseModel):
     def secret_key(self) -> Path:
         """The file of the broker's key, the default included; not the key itself."""
         return self.secret_key_file or self.data_dir / "secret.key"
-
-
-def _files_of(settings: BaseModel) -> Iterator[Path]:
-    """The paths that fields hold, and what texts name that are marked as paths."""
-    for name, field_info in type(settings).model_fields.items():
-        mark = _mark(field_info, NAMES_FILES)
-        value = getattr(settings, name)
-        listed = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
-        if mark != "readable":
-            yield from (one for one in listed if isinstance(one, Path))
-        if mark == "some" and isinstance(value, str) and Path(value).is_absolute():
-            yield Path(value)
-
-
-def _database_files(url: str) -> Iterator[Path]:
-    """The files of SQLite, or what PostgreSQL's URL names: keys, certificates, passwords."""
-    if url.startswith("sqlite:///"):
-        path = Path(url.removeprefix("sqlite:///")).absolute()
-        yield from (path.with_name(path.name + end) for end in ("", "-wal", "-shm", "-journal", ".lock"))
-    else:
-        yield from (Path(value) for _, value in parse_qsl(urlsplit(url).query) if Path(value).is_absolute())
 
 
 @dataclass(frozen=True, slots=True)
@@ -542,12 +508,8 @@ def _tightened(
 
 def _direction(key: str) -> Strictness | None:
     field = Settings.model_fields.get(key)
-    return None if field is None else _mark(field, "tighten")
-
-
-def _mark(field: FieldInfo, name: str) -> Any:
-    extra: Any = field.json_schema_extra
-    return extra.get(name) if extra else None
+    extra: Any = field.json_schema_extra if field is not None else None
+    return extra.get("tighten") if extra else None
 
 
 def _read(path: Path) -> bytes:
