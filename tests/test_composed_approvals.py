@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -84,3 +87,62 @@ def test_a_circle_of_approvals_that_never_comes_to_the_commits_start_ends():
     assert (
         cover([_change("a", "1", "2")], [there, back, Approval("rv_3", 1, frozenset({_change("b", "1", "2")}))]) == {}
     )
+
+
+def _new(path: str, before: str = "1", after: str = "2") -> Change:
+    return _change(path, before, after)
+
+
+def _beside(size: int) -> tuple[list[Change], list[list[Change]]]:
+    """Approvals of all that is wanted, each with one path more."""
+    wanted = [_new(f"p{number}") for number in range(size)]
+    return wanted, [[*wanted, _new(f"more{number}")] for number in range(4)]
+
+
+def _chain(size: int) -> tuple[list[Change], list[list[Change]]]:
+    """Each approval goes on from the one before it."""
+    steps = size // 10
+    chain = [[_new(f"p{path}", str(step), str(step + 1)) for path in range(10)] for step in range(steps)]
+    return [_new(f"p{path}", "0", str(steps)) for path in range(10)], chain
+
+
+def _alike(size: int) -> tuple[list[Change], list[list[Change]]]:
+    """Several could be the last, and one of them has to be chosen."""
+    paths = [f"p{number}" for number in range(size // 8)]
+    last = [
+        [_new(path, f"only {which}" if at == which else "1", "2") for at, path in enumerate(paths)]
+        for which in range(6)
+    ]
+    return [_new(path) for path in paths], [*last, *([_new(f"p{which}", "1", f"only {which}")] for which in range(6))]
+
+
+def _falling(size: int) -> tuple[list[Change], list[list[Change]]]:
+    """None can be used: each needs the next one, and the last needs what is not there."""
+    links = size // 10
+    chain = [
+        [_new(f"own{link}"), _new(f"link{link}", "1", "2"), *([_new(f"link{link - 1}", "2", "3")] if link else [])]
+        for link in range(links)
+    ]
+    return [_new(f"own{link}") for link in range(links)], chain
+
+
+@pytest.mark.parametrize("family", [_beside, _chain, _alike, _falling])
+def test_p12_a_search_for_approvals_takes_steps_in_proportion(family: Callable[[int], Any]):
+    def steps(size: int) -> int:
+        """How often Python calls something, which is the same on every machine."""
+        changes, given_ = family(size)
+        approvals = [Approval(f"rv_{at:04}", 1, frozenset(entries)) for at, entries in enumerate(given_)]
+        counted = 0
+
+        def count(*_: object) -> None:
+            nonlocal counted
+            counted += 1
+
+        sys.setprofile(count)
+        try:
+            cover(changes, approvals)
+        finally:
+            sys.setprofile(None)
+        return counted
+
+    assert steps(4_000) < 8 * steps(800)

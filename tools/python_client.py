@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
@@ -169,8 +170,9 @@ def _type_text(annotation: Any, modules: set[str]) -> str:
 def _plain_type_text(annotation: Any, modules: set[str]) -> str:
     if annotation is type(None):
         return "None"
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return _qualified(annotation, modules)
+    kind: type[Any] | None = annotation if isinstance(annotation, type) else None
+    if kind is not None and (issubclass(kind, BaseModel) or is_dataclass(kind)):
+        return _qualified(kind, modules)
     return "Any" if annotation is Any else _name(annotation)
 
 

@@ -147,6 +147,46 @@ def test_a_word_after_the_verdict_is_the_last_reviewers(owner: Bearer):
         alice.do("add_message", **word)
 
 
+FROM_THE_PROPOSER: dict[str, dict[str, Any]] = {
+    "create_review": {**PROPOSAL, "description": "# Another plan\n", "proposer_id": "alice"},
+    "accept_counter_patch": {},
+    "reject_counter_patch": {"reason": WHY},
+    "close_review": {"reason": WHY},
+}
+
+
+@pytest.mark.parametrize("operation", FROM_THE_PROPOSER)
+def test_anothers_review_is_revised_and_withdrawn_by_its_proposer_its_reviewer_or_an_operator(
+    owner: Bearer, operation: str
+):
+    with owner.give("alice", "proposer") as alice, owner.give("rita", "reviewer", "proposer") as rita:
+        asked = dict(FROM_THE_PROPOSER[operation])
+
+        def held() -> dict[str, Any]:
+            """A review of alice's that rita has commented on with a counter-patch, and the call."""
+            proposal = {**PROPOSAL, "description": "# Plan\n", "proposer_id": None}
+            review = alice.do("create_review", **proposal)["review_id"]
+            generation = rita.do("claim_review", review_id=review)["claim_generation"]
+            more = {"verdict": "comment", "reason": WHY, "counter_patch": "# Better\n"}
+            patch = rita.do("submit_verdict", review_id=review, claim_generation=generation, **more)
+            about = {"counter_patch_id": patch["counter_patch_id"]} if "counter_patch" in operation else {}
+            return {**asked, **about, "review_id": review}
+
+        call = held()
+        # To go by her name is not enough.
+        with owner.give("bob", "proposer", "handoff", agent="alice") as bob, owner.unchanged(call["review_id"]):
+            details = bob.refused("FORBIDDEN", operation, **call)
+            assert details == {"review_id": call["review_id"], "expected": "alice", "actual": "bob"}
+        alice.do(operation, **call)
+        with owner.give("olga", "proposer", "operator") as olga:
+            olga.do(operation, **held())
+        call = held()
+        if operation == "accept_counter_patch":
+            rita.refused("SELF_APPROVAL", operation, **call)
+        else:
+            rita.do(operation, **call)
+
+
 @pytest.mark.parametrize(("role", "side"), [("proposer", "reviewer"), ("reviewer", "proposer")])
 def test_nobody_speaks_for_a_side_that_their_token_is_not_for(owner: Bearer, role: str, side: str):
     review = owner.put_up()

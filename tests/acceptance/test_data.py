@@ -5,10 +5,12 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import shutil
 import sqlite3
 import stat
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -233,6 +235,32 @@ def test_p8_a_copy_that_is_not_whole_is_refused(backup: Path, elsewhere: Place, 
     message = elsewhere.refused(code, "restore", str(spoilt))
     assert reason in message
     assert elsewhere.log() == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: tells no process's largest memory")
+def test_a_line_that_inflates_to_more_than_any_copy_has_costs_little_memory(elsewhere: Place, tmp_path: Path):
+    """Each member of the file is 10 kB, and 10 MB without compression; two gigabytes cost four."""
+    bomb = tmp_path / "bomb.gz"
+    begun = gzip.compress(b'{"tandem": "')
+    bomb.write_bytes(begun + 80 * gzip.compress(b" " * 10_000_000, 9))
+    assert bomb.stat().st_size < 1_000_000
+    command = [
+        sys.executable,
+        "-m",
+        "tandem",
+        "data",
+        "restore",
+        str(bomb),
+        "--data-dir",
+        str(elsewhere.broker.data_dir),
+    ]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        said = process.stderr.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert (process.returncode, b"is no copy" in said) == (1, True)
+    assert used.ru_maxrss * (1 if sys.platform == "darwin" else 1024) < 600_000_000
 
 
 def test_a_copy_of_an_older_schema_is_brought_forward(tmp_path: Path):

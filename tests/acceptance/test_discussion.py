@@ -199,3 +199,28 @@ def test_each_round_has_its_own_discussion(desk: Desk, review: str):
     assert [entry["body"] for entry in desk.discussion(review, round=2)] == ["on the second"]
     assert [entry["round"] for entry in desk.discussion(review)] == [1, 2]
     assert desk.discussion(review, round=3) == []
+
+
+def test_p12_a_page_of_long_messages_ends_early_and_the_next_goes_on(desk: Desk):
+    """200 messages of the largest size would be an answer of 50 MB, while which nobody else is answered."""
+    review = desk.put_up()
+    generation = desk.claim(review)
+    said = [f"{number} " + "x" * 250_000 for number in range(12)]
+    for number, body in enumerate(said):
+        if number % 2:
+            desk.say(review, "reviewer", body, claim_generation=generation)
+        else:
+            desk.say(review, "proposer", body)
+    found: list[str] = []
+    page: dict[str, Any] = {}
+    while True:
+        answer = desk.do("get_discussion", review_id=review, limit=200, **page)
+        assert sum(len(entry["body"]) for entry in answer["entries"]) < 2_500_000
+        found += [entry["body"] for entry in answer["entries"]]
+        if answer["next_page"] is None:
+            break
+        page = {"page": answer["next_page"]}
+    assert found == said
+    whole = desk.do("get_review", review_id=review)["discussion"]
+    assert 0 < len(whole["entries"]) < len(said)
+    assert whole["next_page"]

@@ -153,6 +153,14 @@ def test_paths_of_the_current_round_are_found_and_counted(shop: Desk):
     assert ids(shop, path="b.txt") == []
 
 
+def test_a_change_of_very_many_files_is_found_by_any_of_them(shop: Desk):
+    files = 2_000
+    large = shop.put_up(diff="".join(new_file(f"large/{number:04}.txt") for number in range(files)))
+    shop.put_up(diff=edited())
+    assert ids(shop, path="large/1999") == [large]
+    assert [row["files"] for row in search(shop, sort="oldest")["reviews"]] == [files, 1]
+
+
 def test_a_row_is_that_of_a_list(shop: Desk):
     shop.put_up(diff=edited())
     [listed] = shop.do("list_reviews")["reviews"]

@@ -263,6 +263,41 @@ def test_private_addresses_can_be_allowed_and_none_of_a_cloud():
             asyncio.run(look(url))
 
 
+PUBLIC = (
+    "8.8.8.8 192.0.0.9 192.31.196.1 2606:4700::1 2001:4:112::1 2001:20::1 2001:1::1 64:ff9b::808:808 2002:808:808::1"
+)
+PRIVATE = (
+    "192.0.0.8 192.0.0.11 192.0.0.170 192.0.0.255 192.0.2.1 192.88.99.1 198.18.0.1 198.51.100.1 203.0.113.1 172.16.0.1"
+    " 2001:db8::1 2001:2::1 2001:10::1 3fff::1 fec0::1 fd00::1"
+    # 192.0.0.8 and 10.1.2.3 as other forms have them: mapped, NAT64, 6to4, Teredo.
+    " ::ffff:192.0.0.8 64:ff9b::c000:8 2002:c000:8::1 2001:0:808:808::3fff:fff7"
+    " ::ffff:10.1.2.3 64:ff9b::a01:203 2002:a01:203::1 2001:0:808:808::f5fe:fdfc"
+)
+UNUSABLE = (
+    "0.0.0.1 255.255.255.255 ::2 100::1 64:ff9b:1::a9fe:a9fe 4000::1 5f00::1 ff02::1"
+    # 169.254.169.254, and the loopback of whoever unwraps it.
+    " ::ffff:169.254.169.254 64:ff9b::a9fe:a9fe 2002:a9fe:a9fe::1 2001:0:808:808::5601:5601"
+    " 64:ff9b::7f00:1 2002:7f00:1::1"
+)
+
+
+@pytest.mark.parametrize(("addresses", "kind"), [(PUBLIC, "public"), (PRIVATE, "private"), (UNUSABLE, "unusable")])
+def test_an_address_is_of_the_same_kind_on_every_python_and_in_every_form(addresses: str, kind: str):
+    """As IANA registers them: Python 3.11 takes 192.0.0.8 for public, 3.12 does not."""
+
+    async def posts_to(address: str, *, allow_private: bool) -> bool:
+        target = posting.read_url(f"https://{address if '.' in address and ':' not in address else f'[{address}]'}/x")
+        try:
+            return await posting.list_addresses(target, allow_private=allow_private) == [address]
+        except posting.NotAllowed:
+            return False
+
+    expected = {"public": (True, True), "private": (False, True), "unusable": (False, False)}[kind]
+    for address in addresses.split():
+        found = tuple(asyncio.run(posts_to(address, allow_private=allowed)) for allowed in (False, True))
+        assert found == expected, address
+
+
 def test_the_commands_add_try_show_and_remove(
     office: Desk, receiver: Receiver, hasty: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -14,6 +14,7 @@ from markupsafe import Markup
 from tandem.git.hunks import FileDiff, Gap, gaps, parse, widened
 from tandem.git.raw import decode_path
 from tandem.git.word_changes import changed_words, common_runs, pairs
+from tandem.reviews.unusual import of_text
 from tandem.web.diffs.code import shown, spelled
 from tandem.web.diffs.outline import Outline, outline
 from tandem.web.diffs.syntax import CLASSES, LANGUAGES, LONGEST_TEXT, Budget, highlighted, language_of
@@ -398,3 +399,20 @@ def test_no_template_has_a_style_or_a_script_inside() -> None:
     for path in (WEB / "templates").glob("diff*.html"):
         text = path.read_text("utf-8")
         assert not re.search(r"<script|style=|\son\w+=|javascript:|hx-on|\|\s*safe\b", text), path.name
+
+
+@pytest.mark.parametrize("at", [0, 49_900, 49_995, 50_000, 99_950, 119_000])
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        ("\u200b", "1 invisible character"),
+        ("p\u0430ssword", "1 word with letters that look like Latin ones"),
+        ("\u05d0", "written from right to left"),
+        (" " * 110 + "x", "1 line with something after a long blank"),
+    ],
+)
+def test_p12_a_very_long_line_is_looked_at_in_pieces_and_none_is_passed_over(at: int, odd: str, said: str) -> None:
+    line = "words " * 20_000
+    found = of_text("a.txt", f"{line[:at]}{odd}{line[at:]}")
+    assert [one.what for one in found if said in one.what], found
+    assert all("1 line longer" in one.what or said in one.what for one in found), found

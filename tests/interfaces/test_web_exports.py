@@ -15,7 +15,9 @@ from markdown_it import MarkdownIt
 from tandem.errors import InvalidInput
 from tandem.git.changes import AffectedFile
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
+from tandem.web.diffs.markdown import laid_out_together
 from tandem.web.exports import file_name, markdown, page, patch
+from tests.git.sandbox import new_file
 from tests.interfaces.diff_pages import FORBIDDEN, HIDDEN, HOSTILE, VOID, read
 
 DIFF = (
@@ -144,6 +146,24 @@ def test_hostile_texts_never_come_out_as_markup_of_the_page(texts: list[str]) ->
         assert (element.attributes.get("href") or "#").startswith(("#", "http://", "https://", "mailto:"))
     (body,) = found.find("body")
     assert not HIDDEN & set(body.text)
+
+
+def test_p12_a_page_of_very_many_files_has_a_limit_and_says_what_it_leaves_out() -> None:
+    files = 20_000
+    html = page(proposal(diff="".join(new_file(f"src/{number}.py") for number in range(files))), (), ())
+    assert len(html) < 10_000_000
+    listed = html.count('<details class="file"')
+    assert 2_000 < listed < files
+    assert f"{files - listed:,} more files follow: the patch has them" in html
+
+
+def test_p12_prose_that_takes_too_long_to_look_through_is_a_block_of_code() -> None:
+    """Of a thousand long messages, each with signs of Markdown, the first ones are laid out."""
+    text = "- *a* [b](c) `d` <e\n" * 700
+    with laid_out_together():
+        exported = markdown(proposal(), [entry(body=text)] * 400, TIMELINE)
+    assert "> - *a*" in exported
+    assert "```markdown\n- *a*" in exported
 
 
 def test_a_text_and_an_odd_diff_are_exported_too() -> None:

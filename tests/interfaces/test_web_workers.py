@@ -7,6 +7,7 @@ from threading import Event, Semaphore
 
 import pytest
 
+from tandem.web.diffs.syntax import Budget
 from tandem.web.page import THREADS, in_worker
 
 BUSY = 8
@@ -37,3 +38,24 @@ async def test_pages_keep_no_other_work_waiting_and_end_with_their_client() -> N
     await asyncio.wait(pages)
     assert len(begun) == THREADS
     assert len(gone) == BUSY - THREADS
+
+
+@pytest.mark.anyio
+async def test_p12_a_page_that_has_begun_ends_with_its_client() -> None:
+    """A thread cannot be stopped: the page looks by itself, wherever it looks at what it may cost."""
+    has_begun, has_ended = Event(), Event()
+
+    def page() -> None:
+        budget = Budget(40)
+        try:
+            while budget.left():
+                has_begun.set()
+        finally:
+            has_ended.set()
+
+    task = asyncio.create_task(in_worker(page))
+    assert await asyncio.to_thread(has_begun.wait, 60)
+    task.cancel()
+    assert await asyncio.to_thread(has_ended.wait, 30)
+    with pytest.raises(asyncio.CancelledError):
+        await task

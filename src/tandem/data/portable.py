@@ -31,6 +31,9 @@ Progress = Callable[[int, int], None]
 _GZIP: Final = b"\x1f\x8b"
 _LEVEL: Final = 4
 _STEP: Final = 500
+_LONGEST_LINE: Final = 2**27
+"""Bytes of a line: eight times the largest request of a broker that nobody set otherwise. More than that a copy is not
+read from, whatever its file inflates to, and so is not written to."""
 _MALFORMED: Final = (EOFError, gzip.BadGzipFile, zlib.error, ValueError, TypeError, KeyError, AttributeError)
 """What reading something that is no whole copy can end with."""
 
@@ -70,7 +73,7 @@ def write(
 
     Raises:
         OSError: The stream does not take it.
-        Unavailable: The database has values that no Tandem wrote.
+        Unavailable: The database has values that no Tandem wrote, or longer ones than a copy takes.
     """
     if compress:
         # Without a time or a name: the same content makes the same file.
@@ -81,6 +84,10 @@ def write(
 
     def put(line: object) -> None:
         encoded = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+        if len(encoded) > _LONGEST_LINE:
+            raise Unavailable(
+                f"A row is longer than {_LONGEST_LINE} bytes, which no copy takes; use the database's own backup."
+            )
         digest.update(encoded)
         stream.write(encoded)
 
@@ -154,7 +161,7 @@ class Reader:
         progress(done, done)
 
     def _next(self) -> dict[str, Any] | list[Any]:
-        raw = self._stream.readline()
+        raw = self._stream.readline(_LONGEST_LINE)
         if not raw.endswith(b"\n"):
             raise EOFError
         line: dict[str, Any] | list[Any] = orjson.loads(raw)

@@ -26,7 +26,7 @@ from tandem.gate.contract import (
     RevertedCommit,
     RollbackRecorded,
 )
-from tandem.gate.judging import changes_of, check_paths, exempt_patterns, is_approved
+from tandem.gate.judging import changes_of, exempt_patterns, is_approved
 from tandem.gate.rules import CommitRow, names
 from tandem.gate.switch import key_of, require_known
 from tandem.git.changes import Change
@@ -98,11 +98,9 @@ async def record_commit(services: Services, caller: Caller, request: RecordCommi
         NotFound: The broker does not know the project.
     """
     project = services.projects.require(request.project, caller.project)
-    changes = changes_of(request.changes)
-    check_paths(changes)
     if request.replaces == request.commit:
         raise InvalidInput("A commit cannot replace itself; name the commit that it was made from.", field="replaces")
-    taking_back = await asyncio.to_thread(_inverse_digest, services, project, request, changes)
+    taking_back = await asyncio.to_thread(_inverse_digest, services, project, request)
     wanted = CommitRow(
         project=project,
         id=request.commit,
@@ -336,8 +334,9 @@ async def _named(services: Services, project: str, ids: Sequence[str]) -> Commit
     return await services.store.read(work)
 
 
-def _inverse_digest(services: Services, project: str, request: RecordCommit, changes: list[Change]) -> str | None:
+def _inverse_digest(services: Services, project: str, request: RecordCommit) -> str | None:
     """The digest of what would take a commit back, exempt paths left out; null if nothing would."""
+    changes = changes_of(request.changes)
     if not changes or request.parent is None:
         return None
     judged = _judged(services, project, changes)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from tandem.contract.caller import Caller
-from tandem.errors import CheckFailed, CheckPending, InvalidInput, TandemError
+from tandem.core.wanted import in_thread, while_wanted
+from tandem.errors import CheckFailed, CheckPending, InvalidInput, TandemError, TooLarge
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
 from tandem.gate import record, signing
@@ -29,9 +32,17 @@ from tandem.store.base import Unit
 from tandem.store.context import Services
 
 _log = logging.getLogger("tandem.gate")
+_T = TypeVar("_T")
 _CANDIDATES = 500
-"""Approvals of the same blob at the same path that are looked at; more would be abuse."""
-_APPROVED_PATHS = 100_000
+"""Approvals of the same content that are looked at; more would be abuse."""
+_FEW = 1_000
+_FEW_ENTRIES = 1_000
+"""Paths of a commit, and of approvals, that are judged as every other read; more of them in a line of their own, where
+they keep no other read waiting."""
+_MOST_ENTRIES = 500_000
+"""Paths of approvals that a commit is compared with; with more of them it is refused."""
+_MOST_TURNS = 20
+"""Times that approvals are sought in place of those that were taken back."""
 _CHAINED = 500
 _CHAINED_PATHS = 20_000
 """Approvals, and paths of them, that a commit is traced back through: a squash of more is submitted as one change."""
@@ -40,6 +51,7 @@ _HINTS = 10
 Kind = Literal["approved", "exempt", "signed", "rollback", "overridden"]
 
 
+_large = ThreadPoolExecutor(1, thread_name_prefix="tandem-gate")
 _Held = dict[str, Hold]
 """By review, the one of its required checks that says most of why its content may not pass."""
 
@@ -49,7 +61,8 @@ class _Found:
     """What the store says of a difference.
 
     Attributes:
-        approvals: Approvals of some of its paths.
+        ending: By path and blob, the review and round of the approvals that end there, with the mode at the end.
+        read: The approvals by review and round.
         covered: What they make of each path that they cover.
         held: The required checks that have not passed, of the reviews that cover something.
         ended: Of approvals that a later one takes back, by review, which one does.
@@ -62,7 +75,8 @@ class _Found:
         branches: The base branches of the project's gate.
     """
 
-    approvals: list[Approval]
+    ending: Mapping[tuple[str, str], Sequence[tuple[str, int, str]]]
+    read: Mapping[tuple[str, int], Approval]
     covered: dict[str, Cover]
     held: _Held
     ended: dict[str, str] = field(default_factory=dict[str, str])
@@ -75,6 +89,30 @@ class _Found:
     branches: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A difference that is judged.
+
+    Attributes:
+        changes: All of it.
+        judged: What of it is not exempt.
+        patterns: What sets paths aside.
+    """
+
+    request: CheckGate
+    changes: list[Change]
+    judged: list[Change]
+    patterns: tuple[str, ...]
+
+    @property
+    def project(self) -> str:
+        return self.request.project
+
+
+class _TooMuch(Exception):
+    """The approvals have more paths than may be looked at here."""
+
+
 async def check_gate(services: Services, _caller: Caller, request: CheckGate) -> GateDecision:
     """Whether exactly this content may pass; fails closed.
 
@@ -85,6 +123,7 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
     Raises:
         ConfigInvalid: What the repository says of its gate differs from the record.
         InvalidInput: Both or neither was sent, or a path is named twice.
+        TooLarge: The approvals of these paths have too many paths.
     """
     if request.here is not None:
         await record.require_same(services, request.project, request.here)
@@ -93,12 +132,12 @@ async def check_gate(services: Services, _caller: Caller, request: CheckGate) ->
     settings = await asyncio.to_thread(project_settings, services, request.project, "gate_exempt", "checks_on_tip")
     named = await contents.names_checks(services, request.project, request.branch)
     asked = grounds.Asked(request.branch, named, await _tips(services, request) if settings[1] else None)
-    if request.digest is None:
-        return await _check_changes(services, request, changes_of(request.changes), settings[0], asked)
-    decision, held = await _check_digest(services, request.project, request.digest, asked)
-    if by_now := await _held_by_now(services, request.project, held):
-        decision, _ = await _check_digest(services, request.project, request.digest, asked._replace(held=by_now))
-    return decision
+    with while_wanted() as check:
+        judge = _check_digest if request.digest is not None else _check_changes
+        decision, held = await judge(services, request, settings[0], asked, check)
+        if by_now := await _held_by_now(services, request.project, held):
+            decision, _ = await judge(services, request, settings[0], asked._replace(held=by_now), check)
+        return decision
 
 
 async def _tips(services: Services, request: CheckGate) -> dict[str, frozenset[str]]:
@@ -119,62 +158,111 @@ async def _held_by_now(services: Services, project: str, held: _Held) -> frozens
     return await grounds.held_by_now(services, project, stood_on)
 
 
-async def _check_digest(
-    services: Services, project: str, digest: str, asked: grounds.Asked
-) -> tuple[GateDecision, _Held]:
-    def look(unit: Unit) -> tuple[tuple[str, int] | None, _Held, str | None]:
-        ended: str | None = None
-        standing: list[tuple[str, int]] = []
-        for found in reports.list_approvals(unit, project, digest, _CANDIDATES):
-            by = _ended_by(_Approvals(unit, project), (_approval(unit, *found),))
-            if by is None:
-                standing.append(found)
-            else:
-                ended = _taken_back_by(found[0], by)
-        held = _held(unit, grounds.Doubts(unit, services, project, asked), standing)
-        # Of several reviews of the same, one whose checks have passed is enough.
-        found = next((one for one in standing if one[0] not in held), next(iter(standing), None))
-        return found, {} if found is None or found[0] not in held else held, None if standing else ended
+async def _looked(services: Services, look: Callable[[int, Unit], _T], *, is_large: bool = False) -> _T:
+    """What is found in the store, of so many paths of approvals at most; what takes long, one after the other."""
+    if not is_large:
+        with suppress(_TooMuch):
+            return await services.store.read(partial(look, _FEW_ENTRIES))
+    try:
+        return await in_thread(_large, lambda: services.store.read_blocking(partial(look, _MOST_ENTRIES)))
+    except _TooMuch:
+        raise TooLarge(
+            f"The approvals of these paths have more than {_MOST_ENTRIES} paths in all; commit them in several parts.",
+            limit="approved_paths",
+            most=_MOST_ENTRIES,
+        ) from None
 
-    found, held, ended = await services.store.read(look)
-    if found is None:
-        reason = ended or "No approved round has this digest. Put the change up with create_review or tandem submit."
-        return GateDecision(allowed=False, project=project, reason=reason, review_ids=(), paths=()), held
-    reason, code = _said(held) if held else (f"approved by {found[0]}, round {found[1]}", None)
-    return GateDecision(not held, project, reason, found[:1], (), code), held
+
+async def _check_digest(
+    services: Services, request: CheckGate, _: tuple[str, ...], asked: grounds.Asked, check: Callable[[], None]
+) -> tuple[GateDecision, _Held]:
+    project, digest = request.project, request.digest or ""
+
+    def look(most: int, unit: Unit) -> tuple[GateDecision, _Held]:
+        known, doubts = _Approvals(unit, project, check, most), grounds.Doubts(unit, services, project, asked)
+        found = reports.list_approvals(unit, project, digest, _CANDIDATES)
+        at = reports.list_approved_at(unit, [review_id for review_id, _ in found])
+        kept: _Held = {}
+        reason, code = "No approved round has this digest. Put the change up with create_review or tandem submit.", None
+        for one in sorted(found, key=lambda one: at.get(one[0], 0), reverse=True):
+            chain = (known.whole(*one),)
+            if (by := _ended_by(known, [chain]).get(chain)) is not None:
+                if not kept:
+                    # All have the same content: what takes back the newest one takes back the others, too.
+                    reason = _taken_back_by(one[0], by)
+                    break
+                continue
+            held = _held(unit, doubts, [one])
+            if not held:
+                # Of several reviews of the same, one whose checks have passed is enough.
+                reason = f"approved by {one[0]}, round {one[1]}"
+                return GateDecision(allowed=True, project=project, reason=reason, review_ids=one[:1], paths=()), {}
+            kept |= held
+        used = tuple(kept)[:1]
+        if used:
+            reason, code = _said({used[0]: kept[used[0]]})
+        decision = GateDecision(allowed=False, project=project, reason=reason, review_ids=used, paths=(), code=code)
+        return decision, kept
+
+    return await _looked(services, look)
 
 
 async def _check_changes(
-    services: Services, request: CheckGate, changes: list[Change], patterns: tuple[str, ...], asked: grounds.Asked
-) -> GateDecision:
-    project = request.project
-    check_paths(changes)
-    if not changes:
-        return GateDecision(allowed=True, project=project, reason="nothing changes", review_ids=(), paths=())
-    judged = [change for change in changes if not is_exempt(change, patterns)]
-    # In the reader's thread: a search over many paths must not hold up the event loop.
-    look = partial(_look, services=services, request=request, changes=changes, judged=judged, patterns=patterns)
-    found = await services.store.read(partial(look, asked=asked))
-    if by_now := await _held_by_now(services, project, found.held):
-        found = await services.store.read(partial(look, asked=asked._replace(held=by_now)))
-    is_approved = len(found.covered) == len(judged)
-    if is_approved and not found.held:
-        reason = "everything is approved" if judged else "everything that changes is exempt"
-        return replace(_decided(project, changes, judged, found, reason), signed=found.signature)
-    if found.whole is not None:
-        return replace(_passed(project, changes, judged, *found.whole), signed=found.signature)
-    taken_back = await _taken_back(services, request, judged, found, patterns)
+    services: Services,
+    request: CheckGate,
+    patterns: tuple[str, ...],
+    asked: grounds.Asked,
+    check: Callable[[], None],
+) -> tuple[GateDecision, _Held]:
+    is_large = len(request.changes or ()) > _FEW
+    prepare = partial(_question, request, patterns)
+    question = await (in_thread(_large, prepare) if is_large else asyncio.to_thread(prepare))
+    if not question.changes:
+        reason = "nothing changes"
+        return GateDecision(allowed=True, project=request.project, reason=reason, review_ids=(), paths=()), {}
+    look = partial(_answer, services=services, question=question, asked=asked, check=check)
+    decision, found = await _looked(services, look, is_large=is_large)
+    taken_back = await _taken_back(services, question, found.commits, found.branches)
     if taken_back is not None:
-        reason = f"takes back the commit {taken_back.id}, which was not approved"
-        return _passed(project, changes, judged, "rollback", reason)
-    if is_approved:
-        return _decided(project, changes, judged, found, *_said(found.held))
-    missing = [change.path for change in judged if change.path not in found.covered]
-    reason = (
-        f"{len(missing)} of {len(changes)} paths are not approved as they are, first {missing[0]}."
-        " Put the change up with tandem submit, or commit exactly what was approved."
-    )
-    return _decided(project, changes, judged, found, reason)
+        return _passed(question, "rollback", f"takes back the commit {taken_back.id}, which was not approved"), {}
+    return decision, {} if decision.allowed else found.held
+
+
+def _question(request: CheckGate, patterns: tuple[str, ...]) -> _Question:
+    """The difference, and what of it is judged."""
+    changes = changes_of(request.changes)
+    return _Question(request, changes, [one for one in changes if not is_exempt(one, patterns)], patterns)
+
+
+def _answer(
+    most: int,
+    unit: Unit,
+    *,
+    services: Services,
+    question: _Question,
+    asked: grounds.Asked,
+    check: Callable[[], None],
+) -> tuple[GateDecision, _Found]:
+    """The decision, unless all of it takes back one of the commits that were found; and what was found."""
+    known = _Approvals(unit, question.project, check, most, question.patterns)
+    found = _look(known, unit, services, question, asked)
+    judged = question.judged
+    if found.whole is not None:
+        decision = replace(_passed(question, *found.whole), signed=found.signature)
+    elif len(found.covered) != len(judged):
+        missing = [change.path for change in judged if change.path not in found.covered]
+        reason = (
+            f"{len(missing)} of {len(question.changes)} paths are not approved as they are, first {missing[0]}."
+            " Put the change up with tandem submit, or commit exactly what was approved."
+        )
+        decision = _decided(question, found, reason)
+    elif found.held:
+        decision = _decided(question, found, *_said(found.held))
+    else:
+        reason = "everything is approved" if judged else "everything that changes is exempt"
+        decision = replace(_decided(question, found, reason), signed=found.signature)
+    known.forget()
+    return decision, replace(found, ending={}, read={}, covered={})
 
 
 def exempt_patterns(services: Services, project: str) -> tuple[str, ...]:
@@ -202,58 +290,46 @@ def project_settings(services: Services, project: str, *named: str) -> tuple[Any
     )
 
 
-def check_paths(changes: Sequence[Change]) -> None:
-    """Refuse a difference that names a path twice.
+def changes_of(sent: Sequence[GateChange] | None) -> list[Change]:
+    """The raw difference that a request carries. It may have 100,000 paths: call it in a thread.
 
     Raises:
-        InvalidInput: It does.
+        InvalidInput: A path is named twice.
     """
+    changes = [Change(one.path, one.mode_before, one.blob_before, one.mode_after, one.blob_after) for one in sent or ()]
     if len({change.path for change in changes}) != len(changes):
         raise InvalidInput("Every path may be named once.", field="changes")
+    return changes
 
 
-def changes_of(sent: Sequence[GateChange] | None) -> list[Change]:
-    """The raw difference that a request carries."""
-    return [Change(one.path, one.mode_before, one.blob_before, one.mode_after, one.blob_after) for one in sent or ()]
-
-
-def _look(
-    unit: Unit,
-    services: Services,
-    request: CheckGate,
-    changes: list[Change],
-    judged: list[Change],
-    patterns: tuple[str, ...],
-    asked: grounds.Asked,
-) -> _Found:
-    project = request.project
-    approvals, covered, ended = _approved(unit, project, judged, patterns)
+def _look(known: _Approvals, unit: Unit, services: Services, question: _Question, asked: grounds.Asked) -> _Found:
+    project, changes, judged, request = question.project, question.changes, question.judged, question.request
+    approvals, covered, ended = _approved(known, judged)
     doubts = grounds.Doubts(unit, services, project, asked)
     held = _held(unit, doubts, _used(covered))
     if held and len(covered) == len(judged):
         # The same may be approved by reviews whose checks have passed.
-        others = [one for one in approvals if one.review_id not in held]
-        again, _ = _standing(_Approvals(unit, project, patterns), judged, others)
+        again, _ = _standing(known, judged, [one for one in approvals if one.review_id not in held])
         if len(again) == len(judged) and not _held(unit, doubts, _used(again)):
             covered, held = again, {}
-    found = _Found(approvals, covered, held, ended)
+    found = _Found(known.ending, known.read, covered, held, ended)
     if len(covered) == len(judged) and not held:
         # What is only exempt nobody has looked at.
         is_signed = request.sign and bool(judged)
         signature = signing.sign(services.tokens, project, digest_of(changes)) if is_signed else None
         return replace(found, signature=signature)
-    gate = gates.find(unit, project)
+    gate, digest = gates.find(unit, project), digest_of(changes)
     if request.signed and not held:
         signers = names(gate.signers) if gate is not None else []
-        signer, signature, problem = signing.verify(signers, digest_of(changes), request.signed)
+        signer, signature, problem = signing.verify(signers, digest, request.signed)
         if signer is not None:
             return replace(found, signature=signature, whole=("signed", f"approved by the broker of {signer}"))
         found = replace(found, unsigned=problem)
-    override = gates.find_override_of(unit, project, digest_of(changes))
+    override = gates.find_override_of(unit, project, digest)
     if override is not None:
         return replace(found, whole=("overridden", f"let through by {override.overridden_by}: {override.reason}"))
     missing = [change for change in judged if change.path not in covered]
-    undecided = _undecided(unit, project, changes, missing)
+    undecided = _undecided(unit, project, digest, missing)
     found = replace(found, instead=_instead(unit, project, missing[:_HINTS]), undecided=undecided)
     if request.head is None:
         return found
@@ -267,20 +343,23 @@ def _look(
 def is_approved(
     unit: Unit, project: str, digest: str, changes: Sequence[Change] | None, patterns: tuple[str, ...]
 ) -> bool:
-    """Whether approvals cover all of a difference that is not set aside; of one without entries, all of it as it is."""
-    known = _Approvals(unit, project)
-    for found in reports.list_approvals(unit, project, digest, _CANDIDATES):
-        if _ended_by(known, (_approval(unit, *found),)) is None:
-            return True
-    judged = [change for change in changes or () if not is_exempt(change, patterns)]
-    return changes is not None and len(_approved(unit, project, judged, patterns)[1]) == len(judged)
+    """Whether approvals cover all of a difference that is not set aside; of one without entries, all of it as it is.
+
+    One that is approved in parts of too many paths counts as not approved.
+    """
+    known = _Approvals(unit, project, lambda: None, _CHAINED_PATHS)
+    with suppress(_TooMuch):
+        for one in reports.list_approvals(unit, project, digest, _CANDIDATES):
+            if not _ended_by(known, [(known.whole(*one),)]):
+                return True
+        judged = [change for change in changes or () if not is_exempt(change, patterns)]
+        known = _Approvals(unit, project, lambda: None, _CHAINED_PATHS, patterns)
+        return changes is not None and len(_approved(known, judged)[1]) == len(judged)
+    return False
 
 
-def _approved(
-    unit: Unit, project: str, judged: list[Change], patterns: tuple[str, ...]
-) -> tuple[list[Approval], dict[str, Cover], dict[str, str]]:
+def _approved(known: _Approvals, judged: list[Change]) -> tuple[list[Approval], dict[str, Cover], dict[str, str]]:
     """The approvals of some changes, what they cover, and those that a later one takes back."""
-    known = _Approvals(unit, project, patterns)
     approvals = known.ending_at(map(end_of, judged))
     covered, ended = _standing(known, judged, approvals)
     if len(covered) != len(judged) and len(approvals) != len(before := known.behind(approvals, judged)):
@@ -291,23 +370,24 @@ def _approved(
 
 def _used(covered: dict[str, Cover]) -> list[tuple[str, int]]:
     """The reviews and rounds that cover something."""
-    return sorted({(one.review_id, one.round) for made in covered.values() for one in made.chain})
+    return sorted({(one.review_id, one.round) for made in {*covered.values()} for one in made.chain})
 
 
 async def _taken_back(
-    services: Services, request: CheckGate, judged: list[Change], found: _Found, patterns: tuple[str, ...]
+    services: Services, question: _Question, candidates: Sequence[CommitRow], branches: tuple[str, ...]
 ) -> CommitRow | None:
     """The commit that the difference reverts, read from the repository itself: a hook may claim anything."""
-    repository = await services.projects.repository(request.project)
+    request = question.request
+    repository = await services.projects.repository(request.project) if candidates else None
     head = request.head
-    if repository is None or head is None or not found.commits:
+    if repository is None or head is None:
         return None
 
     def look() -> CommitRow | None:
-        wanted = {*inverse(judged)}
-        for commit in found.commits:
-            made = repository.change_on_the_way(commit.id, head=head, base=request.base, branches=found.branches)
-            if made is not None and {change for change in made if not is_exempt(change, patterns)} == wanted:
+        wanted = {*inverse(question.judged)}
+        for commit in candidates:
+            made = repository.change_on_the_way(commit.id, head=head, base=request.base, branches=branches)
+            if made is not None and {change for change in made if not is_exempt(change, question.patterns)} == wanted:
                 return commit
         return None
 
@@ -315,11 +395,9 @@ async def _taken_back(
         return await asyncio.to_thread(look)
 
 
-def _undecided(
-    unit: Unit, project: str, changes: Sequence[Change], missing: Sequence[Change]
-) -> dict[str, tuple[str, int]]:
+def _undecided(unit: Unit, project: str, digest: str, missing: Sequence[Change]) -> dict[str, tuple[str, int]]:
     """The reviews of exactly this difference, or of the whole text that a path becomes."""
-    whole = reports.find_undecided(unit, project, digest_of(changes))
+    whole = reports.find_undecided(unit, project, digest)
     if whole is not None:
         return {one.path: whole for one in missing}
     found = (
@@ -340,36 +418,88 @@ def _instead(unit: Unit, project: str, missing: Sequence[Change]) -> dict[str, s
 class _Approvals:
     """The approvals of a project, as far as a question needs them; what the gate sets aside is no part of them."""
 
-    def __init__(self, unit: Unit, project: str, patterns: tuple[str, ...] = ()) -> None:
-        self.unit = unit
+    def __init__(
+        self, unit: Unit, project: str, check: Callable[[], None], most: int, patterns: tuple[str, ...] = ()
+    ) -> None:
+        self.check = check
+        self.ending: dict[tuple[str, str], list[tuple[str, int, str]]] = {}
+        self.read: dict[tuple[str, int], Approval] = {}
+        self._unit = unit
         self._project = project
+        self._left = most
         self._patterns = patterns
-        self._read: dict[tuple[str, int], Approval] = {}
+        self._changes: dict[Change, Change] = {}
+        self._approved_at: dict[str, int] = {}
 
     def ending_at(self, ends: Iterable[tuple[str, str, str]]) -> list[Approval]:
-        """Every approval, whole, that has one of the paths with its blob at the end."""
-        found: dict[tuple[str, int], Approval] = {}
-        for path, blob in dict.fromkeys((path, blob) for path, _, blob in ends):
-            rows = reports.list_approved_for_path(self.unit, self._project, path, blob, _CANDIDATES)
-            for review_id, number, kind, *_ in rows:
-                key = (review_id, number)
-                if key not in self._read:
-                    whole = _approval(self.unit, *key, is_text=kind == "text")
-                    judged = frozenset(one for one in whole.changes if not is_exempt(one, self._patterns))
-                    self._read[key] = replace(whole, changes=judged)
-                found[key] = self._read[key]
-        return list(found.values())
+        """Every approval, whole, that has one of the paths with its blob at the end; `ending` has them by these.
+
+        Raises:
+            _TooMuch: They have too many paths.
+        """
+        wanted = dict.fromkeys((path, blob) for path, _, blob in ends)
+        new = [one for one in wanted if one not in self.ending]
+        self.ending.update((one, []) for one in new)
+        kinds: dict[tuple[str, int], str] = {}
+        known: dict[tuple[str, int, str], tuple[str, int, str]] = {}
+        for rows in reports.list_approving(self._unit, self._project, new, self._left + 1):
+            self.check()
+            for path, blob, review_id, number, kind, mode in rows:
+                kinds[review_id, number] = kind
+                one = (review_id, number, mode)
+                self.ending[path, blob].append(known.setdefault(one, one))
+        self._load(kinds)
+        return [self.read[key] for key in dict.fromkeys(one[:2] for end in wanted for one in self.ending[end])]
+
+    def whole(self, review_id: str, number: int) -> Approval:
+        """An approval with all its paths.
+
+        Raises:
+            _TooMuch: It has too many.
+        """
+        self._load({(review_id, number): "change"})
+        return self.read[review_id, number]
+
+    def _load(self, kinds: Mapping[tuple[str, int], str]) -> None:
+        entries: dict[tuple[str, int], list[Change]] = {key: [] for key in kinds if key not in self.read}
+        for rows in reports.list_approved_paths(self._unit, list(entries), self._left + 1):
+            self.check()
+            self._left -= len(rows)
+            if self._left < 0:
+                raise _TooMuch
+            for review_id, number, *facts in rows:
+                change = Change(*facts)
+                if not is_exempt(change, self._patterns):
+                    # Approvals may have many of them in common.
+                    entries[review_id, number].append(self._changes.setdefault(change, change))
+        for key, changes in entries.items():
+            self.read[key] = Approval(*key, frozenset(changes), is_text=kinds[key] == "text")
+
+    def forget(self) -> None:
+        """Free what was read, piece by piece: at once it would stop every other thread for longer than a call takes."""
+        self.read.clear()
+        for known in (self.ending, self._changes):
+            while known:
+                known.popitem()
+
+    def approved_at(self, approvals: Iterable[Approval]) -> Mapping[str, int]:
+        """By review, the place in the log of its approval; of these at the least."""
+        new = {one.review_id for one in approvals} - self._approved_at.keys()
+        self._approved_at |= dict.fromkeys(new, 0) | reports.list_approved_at(self._unit, sorted(new))
+        return self._approved_at
 
     def behind(self, approvals: Sequence[Approval], changes: Sequence[Change]) -> list[Approval]:
         """Some approvals, and those that their content comes from, back to where the changes begin."""
-        found, newest = list(approvals), list(approvals)
+        found, newest = dict.fromkeys(approvals), list(approvals)
         reached = {*map(start_of, changes), *map(end_of, changes)}
-        while newest and len(found) < _CHAINED and sum(len(one.changes) for one in found) < _CHAINED_PATHS:
+        paths = sum(len(one.changes) for one in found)
+        while newest and len(found) < _CHAINED and paths < _CHAINED_PATHS:
             starts = {start_of(entry) for one in newest if not one.is_text for entry in one.changes} - reached
             reached |= starts
             newest = [one for one in self.ending_at(sorted(starts)) if one not in found]
-            found += newest
-        return found
+            found |= dict.fromkeys(newest)
+            paths += sum(len(one.changes) for one in newest)
+        return list(found)
 
 
 def _standing(
@@ -378,34 +508,42 @@ def _standing(
     """What covers which path, without approvals that a later one takes back; and those, with what takes them back."""
     ended: dict[str, str] = {}
     looked_at: set[tuple[Approval, ...]] = set()
-    while True:
-        covered = cover(judged, [one for one in approvals if one.review_id not in ended])
-        chains = {made.chain for made in covered.values()}
+    for _ in range(_MOST_TURNS):
+        covered = cover(judged, [one for one in approvals if one.review_id not in ended], known.check)
+        chains = {made.chain for made in {*covered.values()}}
         used = {*chains, *((one,) for chain in chains for one in chain)} - looked_at
-        looked_at |= used
-        now = {chain[-1].review_id: by for chain in used if (by := _ended_by(known, chain)) is not None}
+        now = _ended_by(known, used)
         if not now:
             return covered, ended
-        ended |= now
+        # Once one was taken back others were, too: each by itself would take a turn of its own.
+        others = {(one,) for one in approvals} - looked_at - used
+        ended |= {chain[-1].review_id: by for chain, by in (now | _ended_by(known, others)).items()}
+        looked_at |= used | others
+    return {}, ended
 
 
-def _ended_by(known: _Approvals, chain: Sequence[Approval]) -> str | None:
-    """A later approval that takes back all that approved changes come to; of the two decisions the newer one counts."""
-    back = frozenset(inverse(net(chain)))
-    if not back:
-        return None
-    since = max(reports.approved_at(known.unit, one.review_id) for one in chain)
-    others = (one for one in known.ending_at([end_of(min(back))]) if back <= one.changes)
-    return next((one.review_id for one in others if reports.approved_at(known.unit, one.review_id) > since), None)
+def _ended_by(known: _Approvals, chains: Iterable[tuple[Approval, ...]]) -> dict[tuple[Approval, ...], str]:
+    """By chain, the newest approval that takes back all that it comes to, if it is later: the newer decision counts."""
+    found: dict[tuple[Approval, ...], str] = {}
+    starts = {chain: start_of(min(changes)) for chain in chains if (changes := net(chain))}
+    known.ending_at(starts.values())
+    others = {
+        chain: [known.read[one[:2]] for one in known.ending[path, blob]] for chain, (path, _, blob) in starts.items()
+    }
+    at = known.approved_at(one for chain, ending in others.items() if ending for one in (*chain, *ending))
+    for chain, ending in others.items():
+        known.check()
+        since = max((at[one.review_id] for one in chain if ending), default=0)
+        later = [one for one in ending if at[one.review_id] > since]
+        back = frozenset(inverse(net(chain))) if later else frozenset[Change]()
+        takers = [one.review_id for one in later if back <= one.changes]
+        if takers:
+            found[chain] = max(takers, key=lambda review_id: at[review_id])
+    return found
 
 
 def _taken_back_by(review_id: str, by: str) -> str:
     return f"{review_id} approved it, and {by}, approved later, takes it back; submit it again"
-
-
-def _approval(unit: Unit, review_id: str, number: int, *, is_text: bool = False) -> Approval:
-    entries = reports.list_approved_paths(unit, review_id, number, _APPROVED_PATHS)
-    return Approval(review_id, number, frozenset(Change(*entry) for entry in entries), is_text=is_text)
 
 
 def _held(unit: Unit, doubts: grounds.Doubts, approvals: Sequence[tuple[str, int]]) -> _Held:
@@ -424,26 +562,32 @@ def _said(held: _Held) -> tuple[str, str]:
     return f"approved, but {hold.words} ({code})", code
 
 
-def _decided(
-    project: str, changes: list[Change], judged: list[Change], found: _Found, reason: str, code: str | None = None
-) -> GateDecision:
+def _decided(question: _Question, found: _Found, reason: str, code: str | None = None) -> GateDecision:
     """The decision path by path: exempt, covered by an approval, or neither."""
-    left = {change.path for change in judged}
-    paths = tuple(_judged(change, found) if change.path in left else _exempt(change) for change in changes)
-    used = tuple(sorted({one.review_id for made in found.covered.values() for one in made.chain}))
-    return GateDecision(all(path.allowed for path in paths), project, reason, used, paths, code)
+    left = {change.path for change in question.judged}
+    covering = {made: _covering(made, found) for made in {*found.covered.values()}}
+    paths = tuple(
+        _exempt(change)
+        if change.path not in left
+        else replace(covering[made], path=change.path)
+        if (made := found.covered.get(change.path)) is not None
+        else _uncovered(change, found)
+        for change in question.changes
+    )
+    used = tuple(sorted({one.review_id for made in covering for one in made.chain}))
+    return GateDecision(all(path.allowed for path in paths), question.project, reason, used, paths, code)
 
 
-def _passed(project: str, changes: list[Change], judged: list[Change], kind: Kind, reason: str) -> GateDecision:
+def _passed(question: _Question, kind: Kind, reason: str) -> GateDecision:
     """The decision that lets a difference through as a whole; no review stands for it."""
-    left = {change.path for change in judged}
+    left = {change.path for change in question.judged}
     paths = tuple(
         PathDecision(change.path, allowed=True, review_id=None, round=None, reason=reason, kind=kind)
         if change.path in left
         else _exempt(change)
-        for change in changes
+        for change in question.changes
     )
-    return GateDecision(allowed=True, project=project, reason=reason, review_ids=(), paths=paths)
+    return GateDecision(allowed=True, project=question.project, reason=reason, review_ids=(), paths=paths)
 
 
 def _exempt(change: Change) -> PathDecision:
@@ -451,23 +595,27 @@ def _exempt(change: Change) -> PathDecision:
     return PathDecision(change.path, allowed=True, review_id=None, round=None, reason=reason, kind="exempt")
 
 
-def _judged(change: Change, found: _Found) -> PathDecision:
-    made, candidates = found.covered.get(change.path), found.approvals
-    if made is not None:
-        approval = made.approval
-        held = next((found.held[one.review_id] for one in made.chain if one.review_id in found.held), None)
-        reason = f"approved by {approval.review_id}, round {approval.round}"
-        if len(made.chain) > 1:
-            reason += f", as one of {len(made.chain)} approved changes that build on each other"
-        return PathDecision(
-            change.path,
-            allowed=held is None,
-            review_id=approval.review_id,
-            round=approval.round,
-            reason=reason if held is None else f"{reason}, but {held.words}",
-            kind=None if held else "approved",
-        )
-    ending = [one for one in candidates if any(end_of(entry) == end_of(change) for entry in one.changes)]
+def _covering(made: Cover, found: _Found) -> PathDecision:
+    """The decision on the paths that an approval covers, without the path."""
+    approval = made.approval
+    held = next((found.held[one.review_id] for one in made.chain if one.review_id in found.held), None)
+    reason = f"approved by {approval.review_id}, round {approval.round}"
+    if len(made.chain) > 1:
+        reason += f", as one of {len(made.chain)} approved changes that build on each other"
+    return PathDecision(
+        "",
+        allowed=held is None,
+        review_id=approval.review_id,
+        round=approval.round,
+        reason=reason if held is None else f"{reason}, but {held.words}",
+        kind=None if held else "approved",
+    )
+
+
+def _uncovered(change: Change, found: _Found) -> PathDecision:
+    """The decision on a path that nothing covers."""
+    candidates = found.ending.get((change.path, change.blob_after), ())
+    ending = [found.read[review_id, number] for review_id, number, mode in candidates if mode == change.mode_after]
     by = next(((one.review_id, found.ended[one.review_id]) for one in ending if one.review_id in found.ended), None)
     partly = next((one for one in ending if change in one.changes), None)
     review_id, number = (by[1], None) if by is not None else found.undecided.get(change.path, (None, None))
@@ -479,11 +627,7 @@ def _judged(change: Change, found: _Found) -> PathDecision:
         reason = f"approved by {partly.review_id} only together with its other paths; commit them together"
     elif ending:
         reason = f"approved by {ending[-1].review_id} against other content before; submit it again"
-    elif any(
-        (entry.path, entry.blob_after) == (change.path, change.blob_after)
-        for one in candidates
-        for entry in one.changes
-    ):
+    elif candidates:
         reason = "approved with another mode"
     else:
         reason = "no approved round has this content at this path"

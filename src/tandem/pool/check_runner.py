@@ -40,6 +40,7 @@ from tandem.pool.reviewers.providers.clean_room import CERTIFICATES, LANGUAGE, P
 from tandem.reviews.check_contract import LOG_BYTES, CheckReported, CheckView
 from tandem.reviews.check_rules import CheckStatus
 from tandem.settings.config import Settings, user_file
+from tandem.settings.named_files import named_files
 
 FOLDER: Final = "checks"
 """Below the data folder: what belongs to the broker's runner."""
@@ -114,11 +115,10 @@ class RunnerOptions:
     ) -> RunnerOptions:
         """What the settings say, for a runner with a folder of this name below the data folder."""
         config_dir = user_file().parent
-        hidden = (settings.data_dir, settings.secret_key, settings.log_file, settings.archives, config_dir)
         return cls(
             folder=settings.data_dir / folder,
             config_dir=config_dir,
-            hidden=tuple(map(str, hidden)),
+            hidden=tuple(map(str, (*named_files(settings), config_dir))),
             readable=tuple(map(str, settings.checks_readable)),
             at_once=settings.checks_at_once,
             disk_bytes=settings.check_disk_bytes,

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 _TRY_SECONDS = 10.0
@@ -78,27 +78,49 @@ def confined(program: str, argv: Iterable[str], confinement: Confinement) -> tup
     found = [program, *_ALONE]
     if not confinement.network:
         found.append(_NO_NETWORK)
-    # In this order, since each may lie in one of those before it.
     for name in _TEMPORARY:
         found += ["--bind", str(confinement.temporary), name]
-    hidden: list[str] = []
-    for path in dict.fromkeys((*_OUT_OF_SIGHT, str(Path.home()), *confinement.hidden)):
-        real = os.path.realpath(path)
-        if os.path.isdir(real):  # noqa: PTH112 - texts, as they are arguments
-            found += ["--tmpfs", real]
-            hidden.append(real)
-        elif os.path.exists(real):  # noqa: PTH110 - as above
-            found += ["--ro-bind", "/dev/null", real]
+    views, hidden = _views(confinement)
+    found += views
     if confinement.network:
         found += ["--ro-bind-try", _NAMES, _NAMES]
-    for path in dict.fromkeys(confinement.readable):
-        found += ["--ro-bind-try", path, path]
     for folder in (*confinement.writable, confinement.temporary, confinement.folder):
         found += ["--bind", str(folder), str(folder)]
     # Last, since until here places were made in them: nobody counts what is written to them.
     for path in ("/dev", *hidden):
         found += ["--remount-ro", path]
     return (*found, "--chdir", str(confinement.folder), "--", *argv)
+
+
+def _views(confinement: Confinement) -> tuple[list[str], list[str]]:
+    """What hides and what shows places, outer ones before those within them; and the folders that are hidden."""
+    readable = {os.path.realpath(path): path for path in confinement.readable}
+    out_of_sight = [*_OUT_OF_SIGHT, str(Path.home()), *confinement.hidden]
+    secret = {os.path.realpath(path) for path in out_of_sight}
+    secret |= {folder for path in secret if (folder := _private_folder(path)) is not None} - readable.keys()
+    is_hidden: dict[str, bool] = dict.fromkeys(_TEMPORARY, True)
+    found: list[str] = []
+    hidden: list[str] = []
+    for path in sorted({*secret, *readable}, key=lambda path: path.count("/")):
+        around = next((is_hidden[str(one)] for one in PurePath(path).parents if str(one) in is_hidden), False)
+        is_hidden[path] = path in secret
+        if path not in secret:
+            found += ["--ro-bind-try", readable[path], readable[path]]
+        elif not around and os.path.isdir(path):  # noqa: PTH112 - texts, as they are arguments
+            found += ["--tmpfs", path]
+            hidden.append(path)
+        elif not around and os.path.exists(path):  # noqa: PTH110 - as above
+            found += ["--ro-bind", "/dev/null", path]
+    return found, hidden
+
+
+def _private_folder(path: str) -> str | None:
+    """The innermost folder around a file that others may not enter: in it, the file that replaces it is hidden, too."""
+    if os.path.isdir(path):  # noqa: PTH112 - as above
+        return None
+    with suppress(OSError):
+        return next((str(one) for one in Path(path).parents if not one.stat().st_mode & 0o7), None)
+    return None
 
 
 _LIMIT = """\

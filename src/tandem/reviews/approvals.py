@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from tandem.git.changes import Change
@@ -27,12 +27,12 @@ class Approval:
     is_text: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Cover:
-    """Why a path has the content that it has.
+    """Why paths have the content that they have; one for all paths of an approval.
 
     Attributes:
-        approval: What gave it that content.
+        approval: What gave them that content.
         chain: All approvals that lead there, oldest first: each is used whole, and begins at each of its paths where
             the one before it ended.
     """
@@ -41,28 +41,38 @@ class Cover:
     chain: tuple[Approval, ...]
 
 
-_SEARCH_EFFORT = 1_000_000
-_FEWEST_STEPS = 200
-"""The search for a composition is bounded by entries times steps; beyond it the gate stays closed rather than slow."""
+_SEARCH_EFFORT = 5_000_000
+"""Entries that the search for a composition looks at; beyond it the gate stays closed rather than slow."""
 
 _Path = tuple[str, str, str]
 """A path with the mode and blob that it has at one point."""
 
 
-def cover(changes: Sequence[Change], approvals: Sequence[Approval]) -> dict[str, Cover]:
+def cover(
+    changes: Sequence[Change], approvals: Sequence[Approval], check: Callable[[], object] = lambda: None
+) -> dict[str, Cover]:
     """What covers each path of a commit; a path that nothing covers is missing.
 
     It has to be what whole approved changes make of it, one after the other: on paths of their own, or each on the
     content that another one left. When it is not, the largest part that is so is still told, for the message. What
-    passes could also be committed approval by approval, in their order. A text covers its path alone.
+    passes could also be committed approval by approval, in their order. A text covers its path alone. `check` is called
+    now and then; it may raise to end the search.
     """
     wanted = {change.path: change for change in changes if _is_change(change)}
-    chosen = _Composition(wanted, _usable(wanted, [one for one in approvals if not one.is_text])).found()
+    usable = _usable(wanted, [one for one in approvals if not one.is_text])
+    check()
+    whole = frozenset(wanted.values())
+    alone = next((one for one in usable[:1] if one.changes == whole), None)
+    chosen = [alone] if alone is not None else _Composition(wanted, usable).found(check)
     made = {change.path for change in net(chosen) if change == wanted.get(change.path)}
     covered = {path: found for path, found in _covers(chosen).items() if path in made}
-    texts = [approval for approval in approvals if approval.is_text]
+    texts: dict[tuple[str, str], list[Approval]] = defaultdict(list)
+    for approval in approvals:
+        if approval.is_text:
+            for change in approval.changes:
+                texts[change.path, change.blob_after].append(approval)
     for change in changes if texts else ():
-        text = next((approval for approval in texts if _text_covers(approval, change)), None)
+        text = next((one for one in texts.get((change.path, change.blob_after), ()) if _text_covers(one, change)), None)
         if text is not None:
             covered.setdefault(change.path, Cover(text, (text,)))
     return covered
@@ -70,7 +80,7 @@ def cover(changes: Sequence[Change], approvals: Sequence[Approval]) -> dict[str,
 
 def start_of(change: Change) -> _Path:
     """A path as it is before a change of it."""
-    return change.path, change.mode_before, change.blob_before
+    return change[:3]
 
 
 def end_of(change: Change) -> _Path:
@@ -79,13 +89,13 @@ def end_of(change: Change) -> _Path:
 
 
 def net(chain: Iterable[Approval]) -> list[Change]:
-    """What approvals change when they are applied one after the other, in path order."""
+    """What approvals change when they are applied one after the other."""
     entries: dict[str, Change] = {}
     for approval in chain:
         for change in approval.changes:
             first = entries.get(change.path, change)
             entries[change.path] = Change(*start_of(first), *end_of(change)[1:])
-    return sorted(change for change in entries.values() if start_of(change) != end_of(change))
+    return [change for change in entries.values() if _is_change(change)]
 
 
 def _text_covers(approval: Approval, change: Change) -> bool:
@@ -102,31 +112,51 @@ def _usable(wanted: dict[str, Change], approvals: Sequence[Approval]) -> list[Ap
     Those that change only the commit's paths come first, then the largest.
     """
     # Of several that approve the same, one is enough.
-    usable = {one.changes: one for one in reversed(approvals)}.values()
-    beginning: dict[_Path, set[Approval]] = defaultdict(set)
-    ending: dict[_Path, set[Approval]] = defaultdict(set)
-    for one in usable:
-        for change in one.changes:
-            beginning[start_of(change)].add(one)
-            ending[end_of(change)].add(one)
+    kept = {*{one.changes: one for one in reversed(approvals)}.values()}
     starts, ends = set(map(start_of, wanted.values())), set(map(end_of, wanted.values()))
-    kept = set(usable)
-    doubtful = list(usable)
+    # Where the commit neither begins nor ends, others have to.
+    beginning: dict[_Path, list[Approval]] = defaultdict(list)
+    ending: dict[_Path, list[Approval]] = defaultdict(list)
+    for one in kept:
+        for change in one.changes:
+            if start_of(change) not in starts:
+                beginning[start_of(change)].append(one)
+            if end_of(change) not in ends:
+                ending[end_of(change)].append(one)
+    begun = Counter(start for one in kept for start in map(start_of, one.changes) if start in ending)
+    ended = Counter(end for one in kept for end in map(end_of, one.changes) if end in beginning)
+    doubtful = [one for place, found in ending.items() if place not in begun for one in found]
+    doubtful += (one for place, found in beginning.items() if place not in ended for one in found)
     while doubtful:
         one = doubtful.pop()
-        if one not in kept or all(
-            (start_of(c) in starts or ending[start_of(c)]) and (end_of(c) in ends or beginning[end_of(c)])
-            for c in one.changes
-        ):
+        if one not in kept:
             continue
         kept.remove(one)
         for change in one.changes:
-            beginning[start_of(change)].remove(one)
-            ending[end_of(change)].remove(one)
-            doubtful += beginning[end_of(change)] | ending[start_of(change)]
+            for place, left, needed_by in ((start_of(change), begun, ending), (end_of(change), ended, beginning)):
+                if place in left:
+                    left[place] -= 1
+                    # A place loses its last approval once, and with it those that need one there.
+                    doubtful += () if left[place] else needed_by[place]
     return sorted(
-        kept, key=lambda one: (sum(c.path not in wanted for c in one.changes), -len(one.changes), one.review_id)
+        kept,
+        key=lambda one: (sum(c.path not in wanted for c in one.changes), -len(one.changes), one.review_id),
     )
+
+
+@dataclass(slots=True)
+class _Position:
+    """A point of the search.
+
+    Attributes:
+        left: By path, what is still to be explained of it.
+        hindered: By approval, how many of its paths are elsewhere than where it ends.
+        taken: The approvals that were taken off, newest first.
+    """
+
+    left: dict[str, Change]
+    hindered: dict[Approval, int]
+    taken: list[Approval]
 
 
 class _Composition:
@@ -138,61 +168,71 @@ class _Composition:
 
     def __init__(self, wanted: dict[str, Change], usable: Sequence[Approval]) -> None:
         self._wanted = wanted
-        self._ending: dict[_Path, list[Approval]] = {}
+        self._ending: dict[_Path, list[Approval]] = defaultdict(list)
+        self._beside: dict[str, list[tuple[_Path, Approval]]] = defaultdict(list)
+        hindered = dict.fromkeys(usable, 0)
         for approval in usable:
             for change in approval.changes:
-                self._ending.setdefault(end_of(change), []).append(approval)
-        size = len(wanted) + sum(len(approval.changes) for approval in usable)
-        self._steps = max(_FEWEST_STEPS, _SEARCH_EFFORT // max(1, size))
-        self._hindered: dict[Approval, Change] = {}
+                self._ending[end_of(change)].append(approval)
+                if change.path not in wanted:
+                    self._beside[change.path].append((end_of(change), approval))
+                elif end_of(wanted[change.path]) != end_of(change):
+                    hindered[approval] += 1
+        self._hindered = hindered
+        self._effort = _SEARCH_EFFORT
 
-    def found(self) -> list[Approval]:
+    def found(self, check: Callable[[], object]) -> list[Approval]:
         """The approvals, oldest first; where the whole cannot be made of them, those of the largest part."""
         best: list[Approval] = []
         most = 0
-        seen: set[frozenset[Change]] = set()
-        stack: list[tuple[dict[str, Change], list[Approval]]] = [({**self._wanted}, [])]
-        for _ in range(self._steps):
-            if not stack:
-                break
-            left, taken = stack.pop()
-            self._take_the_only_ones(left, taken)
-            changed = [change for change in left.values() if _is_change(change)]
+        seen: set[int] = set()
+        ways: list[list[Approval]] = [[]]
+        while ways and self._effort > 0:
+            check()
+            at = self._after(ways.pop())
+            changed = [change for change in at.left.values() if _is_change(change)]
             is_whole = all(self._wanted.get(change.path) == change for change in changed)
             if is_whole and len(self._wanted) - len(changed) > most:
-                best, most = taken, len(self._wanted) - len(changed)
+                best, most = at.taken, len(self._wanted) - len(changed)
             if not changed:
                 break
-            state = frozenset(left.values())
+            # Of two positions with the same hash one would not be searched: then the gate stays closed.
+            state = hash(frozenset(at.left.values()))
             if state not in seen:
                 seen.add(state)
-                for one in reversed(self._choice(left, changed)):
-                    before = {**left}
-                    _take(before, one)
-                    stack.append((before, [*taken, one]))
+                ways += ([*at.taken, one] for one in reversed(self._choice(at, changed)))
         return best[::-1]
 
-    def _take_the_only_ones(self, left: dict[str, Change], taken: list[Approval]) -> None:
+    def _after(self, taken: list[Approval]) -> _Position:
+        """Where some approvals lead that are taken off, and after them every one that is the only choice."""
+        at = _Position({**self._wanted}, {**self._hindered}, [])
+        self._effort -= len(at.left) + len(at.hindered)
+        for one in taken:
+            self._take(at, one)
+        self._take_the_only_ones(at)
+        return at
+
+    def _take_the_only_ones(self, at: _Position) -> None:
         """Take off every approval that alone ends where one of its paths is, once: they may lead round in a circle."""
         used: set[Approval] = set()
-        waiting = [change.path for change in left.values() if _is_change(change)]
+        waiting = [change.path for change in at.left.values() if _is_change(change)]
         while waiting:
-            change = left[waiting.pop()]
+            change = at.left[waiting.pop()]
             candidates = self._ending.get(end_of(change), ())
             if not _is_change(change) or len(candidates) != 1 or candidates[0] in used:
                 continue
-            if self._fits(left, candidates[0]):
+            if not at.hindered[candidates[0]]:
                 used.add(candidates[0])
-                _take(left, candidates[0])
-                taken.append(candidates[0])
+                self._take(at, candidates[0])
                 waiting += (one.path for one in candidates[0].changes)
 
-    def _choice(self, left: dict[str, Change], changed: list[Change]) -> list[Approval]:
+    def _choice(self, at: _Position, changed: list[Change]) -> list[Approval]:
         """The approvals one of which has to be the last that changed a certain path: one with few ways to go wrong."""
         choices: list[tuple[int, bool, int, list[Approval]]] = []
         for change in changed:
             candidates = self._ending.get(end_of(change), ())
-            fitting = [one for one in candidates if self._fits(left, one)]
+            self._effort -= len(candidates)
+            fitting = [one for one in candidates if not at.hindered[one]]
             is_untouched = self._wanted.get(change.path) == change
             if not candidates and not is_untouched:
                 return []
@@ -200,45 +240,54 @@ class _Composition:
                 choices.append((len(candidates) - len(fitting), is_untouched, len(fitting), fitting))
         return min(choices, key=lambda choice: choice[:3])[3] if choices else []
 
-    def _fits(self, left: dict[str, Change], approval: Approval) -> bool:
-        """Whether an approval ends where all its paths are; what it failed at before is looked at first."""
-        hindrance = self._hindered.get(approval)
-        if hindrance is None or _ends_there(left, hindrance):
-            hindrance = next((change for change in approval.changes if not _ends_there(left, change)), None)
-        if hindrance is not None:
-            self._hindered[approval] = hindrance
-        return hindrance is None
+    def _take(self, at: _Position, approval: Approval) -> None:
+        """Go back before an approved change, which ends where the paths are.
+
+        A path that is settled stays as a change of nothing, and so does one that the commit leaves alone, from where it
+        is: whatever else changes it has to bring it back there.
+        """
+        at.taken.append(approval)
+        for change in approval.changes:
+            before, after, left = start_of(change), end_of(change), at.left.get(change.path)
+            if left is None:
+                hindered = [one for place, one in self._beside[change.path] if place != before]
+                freed: Sequence[Approval] = ()
+            else:
+                hindered, freed = self._ending[after], self._ending.get(before, ())
+            for one in hindered:
+                at.hindered[one] += 1
+            for one in freed:
+                at.hindered[one] -= 1
+            self._effort -= 1 + len(hindered) + len(freed)
+            at.left[change.path] = Change(*(start_of(left) if left else after), *before[1:])
 
 
 def _is_change(change: Change) -> bool:
     return start_of(change) != end_of(change)
 
 
-def _ends_there(left: dict[str, Change], change: Change) -> bool:
-    return change.path not in left or end_of(left[change.path]) == end_of(change)
-
-
-def _take(left: dict[str, Change], approval: Approval) -> None:
-    """Go back before an approved change, which ends where the paths are.
-
-    A path that is settled stays as a change of nothing, and so does one that the commit leaves alone, from where it
-    is: whatever else changes it has to bring it back there.
-    """
-    for change in approval.changes:
-        start = start_of(left[change.path]) if change.path in left else end_of(change)
-        left[change.path] = Change(*start, *start_of(change)[1:])
-
-
 def _covers(chosen: Sequence[Approval]) -> dict[str, Cover]:
     """What covers each path of approvals that are given oldest first; those that share paths are one chain."""
-    chains: dict[str, list[Approval]] = {}
+    chain_of = {approval: approval for approval in chosen}
+
+    def first(approval: Approval) -> Approval:
+        while chain_of[approval] is not approval:
+            chain_of[approval] = chain_of[chain_of[approval]]
+            approval = chain_of[approval]
+        return approval
+
     last: dict[str, Approval] = {}
     for approval in chosen:
-        joined = {id(chains[c.path]): chains[c.path] for c in approval.changes if c.path in chains}
-        chain = [*(one for part in joined.values() for one in part), approval]
-        chains |= {change.path: chain for one in chain for change in one.changes}
-        last |= {change.path: approval for change in approval.changes}
-    return {path: Cover(approval, tuple(chains[path])) for path, approval in last.items()}
+        for change in approval.changes:
+            if change.path in last:
+                chain_of[first(last[change.path])] = first(approval)
+            last[change.path] = approval
+    chains: dict[Approval, list[Approval]] = defaultdict(list)
+    for approval in chosen:
+        chains[first(approval)].append(approval)
+    whole = {one: tuple(chain) for one, chain in chains.items()}
+    covers = {approval: Cover(approval, whole[first(approval)]) for approval in chosen}
+    return {path: covers[approval] for path, approval in last.items()}
 
 
 def inverse(changes: Sequence[Change]) -> list[Change]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tandem.contract.access import Access, Names
+from tandem.contract.caller import Caller
+from tandem.contract.operation import Role
 from tandem.core.clock import MICROSECONDS
-from tandem.errors import AlreadyClaimed, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound
+from tandem.errors import AlreadyClaimed, Forbidden, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound
 from tandem.reviews.discussion_rules import reset_turn
 from tandem.reviews.rounds import CounterPatch, Round
 from tandem.reviews.rules import Action, Guard, Review, State, Step, step
@@ -17,6 +19,7 @@ RETRIES = 2
 """How often a review is tried again after a run without a verdict, before a person is asked."""
 
 _RETRY_GROWTH = 4
+_DECIDES_FOR_ALL = frozenset({Role.OPERATOR, Role.ADMIN})
 
 
 def reviewer_step(
@@ -140,6 +143,31 @@ def acceptor(review: Review, patch: CounterPatch, names: Names, stated: str | No
             sent_by=patch.sent_by,
         )
     return None if stated is None and patch.sent_by is None else stated or review.proposer_id
+
+
+def decides_for_all(caller: Caller) -> bool:
+    """Whether it is a person's call: by an operator's token or endpoint, or on a trusted broker by no role's."""
+    if caller.access is not None:
+        return caller.access.is_owner or bool(caller.access.roles & _DECIDES_FOR_ALL)
+    return caller.role is None or caller.role in _DECIDES_FOR_ALL
+
+
+def check_concerned(review: Review, caller: Caller) -> None:
+    """Refuse to let a token change what another principal proposed; on a trusted broker names only attribute.
+
+    Raises:
+        Forbidden: It is neither the proposer's, nor the reviewer's, nor an operator's.
+    """
+    concerned = (review.proposer_id, review.reviewer_id, review.verdict_by)
+    if caller.access is None or decides_for_all(caller) or any(map(caller.names().include, concerned)):
+        return
+    raise Forbidden(
+        f"{review.proposer_id} proposed this review, with another token than yours. They, its reviewer or an operator"
+        " revise and close it and decide about its counter-patches; propose your change as a review of your own.",
+        review_id=review.id,
+        expected=review.proposer_id,
+        actual=caller.access.name,
+    )
 
 
 def check_round(review: Review, asked: int | None) -> int:

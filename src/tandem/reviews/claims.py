@@ -7,12 +7,9 @@ import logging
 from dataclasses import replace
 from typing import NamedTuple
 
-import orjson
-
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.errors import StaleClaim, TandemError, Unavailable
-from tandem.git.changes import Change
 from tandem.reviews import attention, contents, grounds, views, writing
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import queries as reviews
@@ -145,10 +142,9 @@ async def _applies_to_head(services: Services, project: str, current: Round) -> 
     repository, mirror = await services.projects.repository(project, contents.HEAD), services.projects.mirror(project)
     if repository is None or (mirror is not None and mirror.problem is not None):
         return None
-    changes = tuple(Change(**change) for change in orjson.loads(current.changes))
     try:
         async with services.validations:
-            return await asyncio.to_thread(repository.applies_to, changes, contents.HEAD)
+            return await asyncio.to_thread(lambda: repository.applies_to(current.entries(), contents.HEAD))
     except TandemError as error:
         # The claim stands; that git cannot say is no reason to take it back.
         _log.warning("cannot tell whether the claim applies to HEAD: %s", error.message)

@@ -10,7 +10,7 @@ from tandem.reviews import attention, checks, contents, grounds, views, writing
 from tandem.reviews import discussion_queries as discussion
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
-from tandem.reviews.claim_rules import COUNTER_PATCH, acceptor, end_claim
+from tandem.reviews.claim_rules import COUNTER_PATCH, acceptor, check_concerned, end_claim
 from tandem.reviews.discussion_rules import next_round, record_speaker, with_turn
 from tandem.reviews.requests import AcceptCounterPatch, RejectCounterPatch
 from tandem.reviews.rounds import CounterPatch, Round
@@ -31,6 +31,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
     """Make a pending counter-patch the next round's content, if it still fits.
 
     Raises:
+        Forbidden: The review is another principal's.
         NoCounterPatch: It is not pending (any more).
         SelfApproval: The caller is its author.
         InvalidDiff: It does not apply to the base any more.
@@ -40,7 +41,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
 
     def look(unit: Unit) -> tuple[Review, Round, str]:
         review = reviews.get(unit, request.review_id, request.project)
-        patch = _pending(unit, review, request.counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
+        patch = _pending(unit, caller, review, request.counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
         acceptor(review, patch, caller.names(), caller.agent)
         body = reviews.find_content(unit, patch.content_id) or ""
         return review, reviews.get_round(unit, review.id, review.round), body
@@ -51,7 +52,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
 
     def work(unit: Unit) -> CounterPatchDecided:
         before = reviews.get(unit, request.review_id, lock=True)
-        patch = _pending(unit, before, request.counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
+        patch = _pending(unit, caller, before, request.counter_patch_id, Action.ACCEPT_COUNTER_PATCH)
         found = step(Action.ACCEPT_COUNTER_PATCH, before)
         now = services.clock.now_us()
         actor = caller.agent or before.proposer_id
@@ -81,6 +82,7 @@ async def reject_counter_patch(services: Services, caller: Caller, request: Reje
     """Decline a pending counter-patch; the round's content stays.
 
     Raises:
+        Forbidden: The review is another principal's.
         NoCounterPatch: It is not pending (any more).
         InvalidTransition: The review takes no decision in its state.
     """
@@ -88,7 +90,7 @@ async def reject_counter_patch(services: Services, caller: Caller, request: Reje
 
     def work(unit: Unit) -> CounterPatchDecided:
         before = reviews.get(unit, request.review_id, request.project, lock=True)
-        patch = _pending(unit, before, request.counter_patch_id, Action.REJECT_COUNTER_PATCH)
+        patch = _pending(unit, caller, before, request.counter_patch_id, Action.REJECT_COUNTER_PATCH)
         now = services.clock.now_us()
         decided = before._replace(counter_patch_status=REJECTED, updated_at=now)
         written = writing.change_review(
@@ -121,7 +123,8 @@ def supersede(unit: Unit, review: Review, *, actor: str, now_us: int, reason: st
     )
 
 
-def _pending(unit: Unit, review: Review, counter_patch_id: str, action: Action) -> CounterPatch:
+def _pending(unit: Unit, caller: Caller, review: Review, counter_patch_id: str, action: Action) -> CounterPatch:
+    check_concerned(review, caller)
     step(action, review)
     patch = discussion.find_counter_patch(unit, review.id, counter_patch_id)
     if patch is None:

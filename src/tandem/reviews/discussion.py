@@ -140,13 +140,15 @@ def read_page(
 ) -> Discussion:
     """A page of what was said about a review, read in the unit; from the beginning unless it goes on after a place."""
     found = rows.list_entries(unit, review.id, round_number=round_number, after=after, limit=limit + 1)
-    listed = found[:limit]
+    read = (_entry(unit, rows.get_entry(unit, review.id, kind, entry_id)) for kind, entry_id, _, _ in found[:limit])
+    entries = views.fitting(read, lambda one: sum(len(text or "") for text in (one.body, one.description, one.diff)))
+    *_, seq, position = found[len(entries) - 1] if entries else ("", "", 0, 0)
     return shown(
         Discussion,
         review,
         review_id=review.id,
-        entries=tuple(_entry(unit, rows.get_entry(unit, review.id, kind, entry_id)) for kind, entry_id, _, _ in listed),
-        next_page=pages.encode(services, listed[-1][2], listed[-1][3]) if len(found) > limit else None,
+        entries=tuple(entries),
+        next_page=pages.encode(services, seq, position) if len(found) > len(entries) else None,
         cursor=services.waits.cursor(review.event_seq, unit),
     )
 

@@ -8,11 +8,8 @@ from base64 import b64encode
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-import orjson
-
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput, NotFound
-from tandem.git.changes import Change
 from tandem.git.ground import Ground
 from tandem.git.repository import Repository
 from tandem.git.rounds import RoundPatch, text_of
@@ -143,7 +140,7 @@ async def readable(services: Services, found: RoundContent) -> AsyncGenerator[tu
                 " files that it was made against; have it put up again.",
                 **facts,
             )
-        changes = tuple(Change(**change) for change in orjson.loads(current.changes))
+        changes = await asyncio.to_thread(current.entries)
         yield repository, RoundPatch(current.base_commit, found.diff, changes)
 
 

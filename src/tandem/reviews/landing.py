@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-import orjson
-
 from tandem.errors import AlreadyLanded, TandemError
-from tandem.git.changes import Change
 from tandem.reviews import queries as reviews
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
@@ -50,13 +47,17 @@ async def find(services: Services, review: Review) -> Landing:
 
 async def _branches(services: Services, project: str, current: Round, branches: tuple[str, ...]) -> tuple[str, ...]:
     repository = await services.projects.repository(project) if branches else None
-    changes = tuple(Change(**change) for change in orjson.loads(current.changes))
-    if repository is None or current.base_commit is None or not changes:
-        return ()
     base = current.base_commit
+    if repository is None or base is None:
+        return ()
+
+    def look() -> tuple[str, ...]:
+        changes = current.entries()
+        return repository.landed_on(changes, base, branches) if changes else ()
+
     try:
         async with services.validations:
-            return await asyncio.to_thread(repository.landed_on, changes, base, branches)
+            return await asyncio.to_thread(look)
     except TandemError:
         # The repository cannot tell: what was recorded still counts.
         return ()

@@ -12,7 +12,7 @@ from tandem.projects.registry import ProjectMoved
 from tandem.reviews import attention, checks, contents, counter_patches, grounds, landing, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
-from tandem.reviews.claim_rules import end_claim
+from tandem.reviews.claim_rules import check_concerned, end_claim
 from tandem.reviews.discussion_rules import next_round, reset_turn
 from tandem.reviews.participants import why_none
 from tandem.reviews.requests import CreateReview
@@ -29,6 +29,7 @@ async def create_review(services: Services, caller: Caller, request: CreateRevie
 
     Raises:
         NotFound: There is no such review (in that project), or no such parent.
+        Forbidden: The review is another principal's.
         InvalidTransition: The review takes no revision any more.
         AlreadyLanded: What the review approves is committed already.
         InvalidInput: The fields do not go together, or the parent is another project's.
@@ -85,7 +86,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
     review_id = request.review_id or ""
     if request.parent_id is not None:
         raise InvalidInput("A revision keeps its review; send review_id or parent_id, not both.", field="parent_id")
-    known = await services.store.read(lambda unit: _revisable(unit, services, review_id, request.project))
+    known = await services.store.read(lambda unit: _revisable(unit, services, caller, review_id, request.project))
     if request.category not in (None, known.category):
         raise InvalidInput(f"A review keeps its category: {known.category}.", field="category", expected=known.category)
     step(Action.REVISE, known)
@@ -96,6 +97,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
 
     def work(unit: Unit) -> ReviewCreated:
         before = reviews.get(unit, review_id, lock=True)
+        check_concerned(before, caller)
         written = revise_in(unit, services, caller, before, request, content)
         return _created(unit, services, written, content)
 
@@ -163,8 +165,9 @@ def _check_registration(unit: Unit, services: Services, project: str, content: c
         services.projects.check(unit, project, content.registration)
 
 
-def _revisable(unit: Unit, services: Services, review_id: str, project: str | None) -> Review:
+def _revisable(unit: Unit, services: Services, caller: Caller, review_id: str, project: str | None) -> Review:
     review = reviews.get(unit, review_id, project)
+    check_concerned(review, caller)
     for participant in services.participants:
         participant.check_revision(unit, review)
     return review

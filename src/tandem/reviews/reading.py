@@ -27,7 +27,7 @@ from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews import viewed_queries as viewed
 from tandem.reviews.answers import FullReview, Proposal, ReviewClosed, ReviewPage, ReviewStatus, RoundRow
-from tandem.reviews.claim_rules import end_claim
+from tandem.reviews.claim_rules import check_concerned, end_claim
 from tandem.reviews.discussion_rules import with_turn
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
 from tandem.reviews.rounds import Round
@@ -272,11 +272,13 @@ async def close_review(services: Services, caller: Caller, request: CloseReview)
 
     Raises:
         NotFound: There is no such review (in that project).
+        Forbidden: It is another principal's.
     """
     contents.check_text(services, "reason", request.reason)
 
     def work(unit: Unit) -> ReviewClosed:
         before = reviews.get(unit, request.review_id, request.project, lock=True)
+        check_concerned(before, caller)
         after = close_in(unit, services, before, caller.agent or before.proposer_id, request.reason)
         return views.answer(ReviewClosed, services.waits, unit, after)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal
 
-from sqlalchemy import bindparam, func, select, tuple_, union_all
+from sqlalchemy import Integer, Text, and_, bindparam, column, func, select, tuple_, union_all, values
 
 from tandem.reviews import tables
 from tandem.reviews.queries import REVIEW_COLUMNS
@@ -269,22 +269,72 @@ _by_digest = Statement(
     .order_by(_a.review_id)
     .limit(bindparam("limit"))
 )
-_approved_at = Statement(
-    select(_v.seq)
-    .select_from(tables.reviews)
-    .join(tables.verdicts, _v.id == _r.verdict_id)
-    .where(_r.id == bindparam("review_id"))
-)
-_by_path = Statement(
-    select(_ap.review_id, _ap.round, _ap.kind, _ap.mode_before, _ap.blob_before, _ap.mode_after)
-    .where(
-        _ap.project == bindparam("project"),
-        _ap.path == bindparam("path"),
-        _ap.blob_after == bindparam("blob_after"),
+
+
+@cache
+def _approved_at(count: int) -> Statement:
+    keys = _keys(count, "review_id")
+    statement = select(_r.id, _v.seq).select_from(keys).join(tables.reviews, _r.id == keys.c.review_id)
+    return Statement(statement.join(tables.verdicts, _v.id == _r.verdict_id))
+
+
+@cache
+def _approving(count: int) -> Statement:
+    keys = _keys(count, "path", "blob_after")
+    same = and_(_ap.path == keys.c.path, _ap.blob_after == keys.c.blob_after, _ap.project == bindparam("project"))
+    return Statement(
+        select(_ap.path, _ap.blob_after, _ap.review_id, _ap.round, _ap.kind, _ap.mode_after)
+        .select_from(keys)
+        .join(tables.approved_paths, same)
+        .order_by(_ap.review_id, _ap.round)
+        .limit(bindparam("limit"))
     )
-    .order_by(_ap.review_id, _ap.round)
-    .limit(bindparam("limit"))
-)
+
+
+@cache
+def _approved_paths(count: int) -> Statement:
+    keys = _keys(count, "review_id", "round")
+    same = and_(_ap.review_id == keys.c.review_id, _ap.round == keys.c.round)
+    entry = (_ap.path, _ap.mode_before, _ap.blob_before, _ap.mode_after, _ap.blob_after)
+    statement = select(_ap.review_id, _ap.round, *entry).select_from(keys).join(tables.approved_paths, same)
+    return Statement(statement.limit(bindparam("limit")))
+
+
+_AT_ONCE: Final = (1, 16, 256)
+"""How many keys a statement may ask for: few sizes, so that there are few statements."""
+
+
+def _keys(count: int, *names: str) -> Any:
+    """So many keys as a table, for statements that find the rows of each by an index."""
+    types = {"round": Integer}
+    columns = [column(name, types.get(name, Text)) for name in names]
+    rows = [tuple(bindparam(f"{one.name}_{number}", type_=one.type) for one in columns) for number in range(count)]
+    return values(*columns, name="wanted").data(rows).cte("wanted")
+
+
+def _parts(
+    unit: Unit,
+    made: Callable[[int], Statement],
+    names: tuple[str, ...],
+    keys: Sequence[tuple[Any, ...]],
+    limit: int | None = None,
+    **params: Any,
+) -> Iterator[list[Row]]:
+    """The rows of many keys, those of some keys at a time; so many rows at most."""
+    at = 0
+    while at < len(keys) and limit != 0:
+        size = next((one for one in _AT_ONCE if one >= len(keys) - at), _AT_ONCE[-1])
+        part = [*keys[at : at + size]]
+        part += [(None,) * len(names)] * (size - len(part))
+        given = {
+            f"{name}_{number}": value for number, key in enumerate(part) for name, value in zip(names, key, strict=True)
+        }
+        rows = unit.all(made(size), **given, **params, **({} if limit is None else {"limit": limit}))
+        limit = None if limit is None else limit - len(rows)
+        at += size
+        yield rows
+
+
 _undecided = Statement(
     # What is open is few; its content is a condition only, as no index has it.
     select(_r.id, _r.round)
@@ -301,12 +351,6 @@ _starts_of_path = Statement(
     .where(_ap.project == bindparam("project"), _ap.path == bindparam("path"))
     .limit(bindparam("limit"))
 )
-_of_review = Statement(
-    select(_ap.path, _ap.mode_before, _ap.blob_before, _ap.mode_after, _ap.blob_after)
-    .where(_ap.review_id == bindparam("review_id"), _ap.round == bindparam("round"))
-    .order_by(_ap.path)
-    .limit(bindparam("limit"))
-)
 
 
 def list_approvals(unit: Unit, project: str, digest: str, limit: int) -> list[tuple[str, int]]:
@@ -314,18 +358,17 @@ def list_approvals(unit: Unit, project: str, digest: str, limit: int) -> list[tu
     return [(row[0], row[1]) for row in unit.all(_by_digest, project=project, digest=digest, limit=limit)]
 
 
-def approved_at(unit: Unit, review_id: str) -> int:
-    """The place in the log of the verdict that a review stands at; 0 without one."""
-    row = unit.one_or_none(_approved_at, review_id=review_id)
-    return row[0] if row else 0
+def list_approved_at(unit: Unit, review_ids: Sequence[str]) -> dict[str, int]:
+    """By review, the place in the log of the verdict that it stands at; those without one are missing."""
+    keys = [(one,) for one in review_ids]
+    return dict(row for rows in _parts(unit, _approved_at, ("review_id",), keys) for row in rows)
 
 
-def list_approved_for_path(
-    unit: Unit, project: str, path: str, blob_after: str, limit: int
-) -> list[tuple[str, int, str, str, str, str]]:
-    """Approved entries of a path with a blob: review, round, kind, mode before, blob before, mode after."""
-    rows = unit.all(_by_path, project=project, path=path, blob_after=blob_after, limit=limit)
-    return [(row[0], row[1], row[2], row[3], row[4], row[5]) for row in rows]
+def list_approving(
+    unit: Unit, project: str, ends: Sequence[tuple[str, str]], limit: int
+) -> Iterator[list[tuple[str, str, str, int, str, str]]]:
+    """Approved entries of paths with a blob, some at a time: path, blob, review, round, kind, mode after."""
+    return _parts(unit, _approving, ("path", "blob_after"), ends, limit, project=project)
 
 
 def find_approved_from(unit: Unit, project: str, path: str, blob_before: str, limit: int) -> str | None:
@@ -340,7 +383,8 @@ def find_undecided(unit: Unit, project: str, digest: str) -> tuple[str, int] | N
     return (row[0], row[1]) if row else None
 
 
-def list_approved_paths(unit: Unit, review_id: str, number: int, limit: int) -> list[tuple[str, str, str, str, str]]:
-    """All entries of an approved round: path, modes and blobs as in `domain.gates.Change`."""
-    rows = unit.all(_of_review, review_id=review_id, round=number, limit=limit)
-    return [(row[0], row[1], row[2], row[3], row[4]) for row in rows]
+def list_approved_paths(
+    unit: Unit, rounds: Sequence[tuple[str, int]], limit: int
+) -> Iterator[list[tuple[str, int, str, str, str, str, str]]]:
+    """All entries of approved rounds, some at a time: review, round, and the fields of `git.changes.Change`."""
+    return _parts(unit, _approved_paths, ("review_id", "round"), rounds, limit)

@@ -75,9 +75,9 @@ async def get_activity_feed(services: Services, caller: Caller, request: GetActi
             )
             if found or floor <= (after or 0):
                 break
-        shown = found[:limit]
+        shown = views.fitting(found[:limit], lambda one: len(one[1].data))
         entries = tuple(FeedEntry(views.row(review), views.event(event, hub)) for review, event in shown)
-        end = shown[-1][0].event_seq if len(found) > limit else floor
+        end = shown[-1][0].event_seq if len(found) > len(shown) else floor
         following = pages.encode(services, end) if end else None
         # What was not looked through may be news: the next page has it.
         newest_seen = shown[0][0].event_seq if shown else floor
@@ -115,15 +115,17 @@ async def get_audit_log(services: Services, caller: Caller, request: GetAuditLog
         newest = max(hub.newest(unit, after), after or 0)
         filters = {"project": project, "subject": request.review_id, "kind": request.kind, "actor": request.actor}
         if after is None:
-            found, more = events.list_newest(unit, limit, until=until, **filters), False
+            newest_first = reversed(events.list_newest(unit, limit, until=until, **filters))
+            found, more = views.fitting(newest_first, lambda one: len(one.data))[::-1], False
         else:
             ahead, stopped = events.list_scanned(unit, after, limit + 1, until=until, **filters)
             for _ in range(_SCANS - 1):
                 if ahead or stopped is None:
                     break
                 ahead, stopped = events.list_scanned(unit, stopped, limit + 1, until=until, **filters)
-            found, more = ahead[:limit], len(ahead) > limit or stopped is not None
-            newest = found[-1].seq if len(ahead) > limit else newest if stopped is None else stopped
+            found = views.fitting(ahead[:limit], lambda one: len(one.data))
+            more = len(ahead) > len(found) or stopped is not None
+            newest = found[-1].seq if len(ahead) > len(found) else newest if stopped is None else stopped
         if found and not more:
             newest = max(newest, found[-1].seq)
         return AuditPage(

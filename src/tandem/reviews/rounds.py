@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import orjson
+
+from tandem.git.changes import Change
+
 
 @dataclass(frozen=True, slots=True)
 class Round:
@@ -42,6 +46,10 @@ class Round:
     base_files_id: str | None = None
     notes: str | None = None
     ground: str | None = None
+
+    def entries(self) -> tuple[Change, ...]:
+        """Its raw changes. There may be 80,000: call it in a thread."""
+        return tuple(Change(**change) for change in orjson.loads(self.changes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from tandem.store.context import Services
 REVIEW_LIMIT: Final = 2_000
 """Reviews that one call looks through at most; beyond it the next page goes on."""
 TEXT_LIMIT: Final = 20_000_000
-"""Letters of descriptions after which a call stops as well."""
+"""Letters of descriptions and files after which a call stops as well."""
 _PIECE: Final = 100
 
 
@@ -71,12 +71,15 @@ def _find(
     for looked, candidate in enumerate(walk):
         if last is not None and (looked == REVIEW_LIMIT or read >= TEXT_LIMIT):
             return found, shape.place(last), last.updated_at if sort == "updated" else last.created_at
-        if _fits(wanted, project, words, candidate):
+        files: str | None = None
+        if _has_row(wanted, project, candidate.review) and _has_words(words, candidate):
+            files = candidate.affected_files or search.get_files(unit, candidate.review)
+        if files is not None and (wanted.path is None or _has_path(wanted.path, views.files_from(files))):
             if len(found) == wanted.limit and last is not None:
                 return found, shape.place(last), None
-            found.append(_found(candidate))
+            found.append(views.row_as(FoundReview, candidate.review, files=len(orjson.loads(files))))
         last = candidate.review
-        read += len(candidate.description or "")
+        read += len(candidate.description or "") + len(files or "")
     return (found, None, None) if rest is None else (found, rest[:1], rest[1])
 
 
@@ -122,11 +125,8 @@ def _log(unit: Unit, project: str | None, shape: Shape, before: int, floor: int)
         before = piece[-1].review.event_seq
 
 
-def _fits(wanted: SearchReviews, project: str | None, words: tuple[str, ...], candidate: SearchHit) -> bool:
-    if not _has_row(wanted, project, candidate.review):
-        return False
-    if wanted.path is not None and not _has_path(wanted.path, views.files_from(candidate.affected_files)):
-        return False
+def _has_words(words: tuple[str, ...], candidate: SearchHit) -> bool:
+    """Whether a review, or its description, has all the words."""
     missing = _missing_words(words, candidate.review)
     if not missing:
         return True
@@ -167,8 +167,3 @@ def _missing_words(words: Sequence[str], review: Review) -> list[str]:
     # A line break is in no word, so that none is found across two columns.
     whole = "\n".join(part for part in (*names, *work) if part).casefold()
     return [word for word in words if word not in whole]
-
-
-def _found(candidate: SearchHit) -> FoundReview:
-    files = len(orjson.loads(candidate.affected_files))
-    return views.row_as(FoundReview, candidate.review, files=files)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
-from sqlalchemy import bindparam, select, tuple_, union_all
+from sqlalchemy import bindparam, case, func, select, tuple_, union_all
 
 from tandem.reviews import tables
 from tandem.reviews.queries import REVIEW_COLUMNS
@@ -48,17 +48,21 @@ BEFORE_ALL: Final = 2**62
 """Behind every event."""
 
 
+LONG_FILES: Final = 100_000
+"""Letters of a round's files from which on they are read one round at a time."""
+
+
 class SearchHit(NamedTuple):
     """A review that may be what is looked for.
 
     Attributes:
         review: The review.
-        affected_files: Of its current round, as JSON text.
+        affected_files: Of its current round, as JSON text; null if that is long: `get_files` has it.
         description: Of its current round, if it was asked for and has one.
     """
 
     review: Review
-    affected_files: str
+    affected_files: str | None
     description: str | None
 
 
@@ -132,6 +136,12 @@ def find_log_end(unit: Unit, *, project: str | None, before: int) -> tuple[int, 
     return (row[0], row[1]) if row else None
 
 
+def get_files(unit: Unit, review: Review) -> str:
+    """The affected files of a review's current round, as JSON text."""
+    row = unit.one_or_none(_files, review_id=review.id, round=review.round)
+    return row[0] if row else "[]"
+
+
 def _candidate(row: tuple[Any, ...], texts: bool) -> SearchHit:  # noqa: FBT001 - by the order of the columns
     description = row[REVIEW_COLUMNS + 1] if texts else None
     return SearchHit(Review(*row[:REVIEW_COLUMNS]), row[REVIEW_COLUMNS], description)
@@ -140,6 +150,13 @@ def _candidate(row: tuple[Any, ...], texts: bool) -> SearchHit:  # noqa: FBT001 
 def _aside(column: Any) -> Any:
     """The column as a condition or order only: the rows are to be found by another one, which fewer have."""
     return column + ("" if column.type.python_type is str else 0)
+
+
+# A change may have 80,000 files: of many reviews at once, they would take gigabytes.
+_short_files = case((func.length(_o.affected_files) <= LONG_FILES, _o.affected_files))
+_files = Statement(
+    select(_o.affected_files).where(_o.review_id == bindparam("review_id"), _o.round == bindparam("round"))
+)
 
 
 @cache
@@ -155,9 +172,9 @@ def _with_round(join: Any, *, texts: bool) -> Any:
     """The reviews of a join, with what a search reads of their current rounds."""
     join = join.join(tables.rounds, (_o.review_id == _r.id) & (_o.round == _r.round))
     if not texts:
-        return select(tables.reviews, _o.affected_files).select_from(join)
+        return select(tables.reviews, _short_files).select_from(join)
     join = join.outerjoin(log_tables.contents, _texts.id == _o.description_id)
-    return select(tables.reviews, _o.affected_files, _texts.body).select_from(join)
+    return select(tables.reviews, _short_files, _texts.body).select_from(join)
 
 
 def _open_keys(shape: Shape) -> Any:

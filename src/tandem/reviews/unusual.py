@@ -21,6 +21,8 @@ _PLAIN = re.compile(r"[\t -~]*")
 _FAR = re.compile("[ \t\u3000]{100}|\t{25}")
 _TURNED = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _WORD = re.compile(r"\w+")
+_SIGN = re.compile(r"[ \t,;.()]")
+_BETWEEN = re.compile(r"\W")
 _LATIN = re.compile("[A-Za-z]")
 _ALIKE = re.compile("[АВЕЅІЈКМНОРСТУХавеѕіјкмнорстухһԁԛԝαονρυΑΒΕΖΗΙΚΜΝΟΡΤΥΧ]")
 
@@ -79,26 +81,46 @@ class _Kind(NamedTuple):
     look: Look
 
 
+_PIECE = 50_000
+_FARTHEST = 100
+
+
+def _spans(text: str) -> Iterable[tuple[int, int]]:
+    """Where the pieces of a long line begin and end: an expression that searches megabytes stops all other threads."""
+    return ((0, len(text)),) if len(text) <= _PIECE else _pieces(text)
+
+
+def _pieces(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    while start < len(text):
+        # No word is in two pieces. Behind such a sign nothing joins what is before it, either.
+        between = _SIGN.search(text, start + _PIECE, start + 2 * _PIECE) or _BETWEEN.search(text, start + _PIECE)
+        end = len(text) if between is None else between.end()
+        yield start, end
+        start = end
+
+
 def _long(text: str) -> int:
     return len(text) > LONGEST_SHOWN
 
 
 def _far(text: str) -> int:
-    return _FAR.search(text.rstrip()) is not None
+    text = text.rstrip()
+    return any(_FAR.search(text, max(0, start - _FARTHEST), end) for start, end in _spans(text))
 
 
 def _turned(text: str) -> int:
-    return _TURNED.search(text) is not None
+    return any(_TURNED.search(text, *span) for span in _spans(text))
 
 
 def _invisible(text: str) -> int:
-    return len(unseen(text.removesuffix("\r")))
+    text = text.removesuffix("\r")
+    return sum(len(unseen(text[start:end])) for start, end in _spans(text))
 
 
 def _mixed(text: str) -> int:
-    if _ALIKE.search(text) is None:
-        return 0
-    return sum(bool(_LATIN.search(word) and _ALIKE.search(word)) for word in _WORD.findall(text))
+    words = (word for span in _spans(text) if _ALIKE.search(text, *span) for word in _WORD.findall(text, *span))
+    return sum(bool(_LATIN.search(word) and _ALIKE.search(word)) for word in words)
 
 
 _LONG = _Kind(

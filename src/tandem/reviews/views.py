@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Final, TypeVar
 
 import orjson
 
@@ -25,6 +26,23 @@ from tandem.store.waits import WaitHub
 
 T = TypeVar("T")
 Row = TypeVar("Row", bound=ReviewRow)
+Listed = TypeVar("Listed")
+
+
+MOST_LETTERS: Final = 2_000_000
+"""Of the texts of a page's rows; one that has more ends there, and the next page goes on."""
+
+
+def fitting(rows: Iterable[Listed], letters: Callable[[Listed], int]) -> list[Listed]:
+    """As many rows as there is room for in one answer, at least one; none after that is read."""
+    found: list[Listed] = []
+    left = MOST_LETTERS
+    for one in rows:
+        left -= letters(one)
+        if found and left < 0:
+            break
+        found.append(one)
+    return found
 
 
 def files_from(text: str) -> tuple[AffectedFile, ...]:

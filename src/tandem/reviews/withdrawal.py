@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tandem.contract.caller import Caller
-from tandem.contract.operation import Role
 from tandem.errors import InvalidTransition, NotClaimant, ReasonRequired, StaleRound
 from tandem.reviews import contents, landing, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ApprovalWithdrawn
+from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.discussion_rules import Verdict, with_turn
 from tandem.reviews.participants import Decision
 from tandem.reviews.requests import WithdrawApproval
@@ -18,7 +18,6 @@ from tandem.store.context import Services, transact
 from tandem.store.event import EventKind
 
 _AGAINST = "changes_requested"
-_DECIDES_FOR_ALL = frozenset({Role.OPERATOR, Role.ADMIN})
 
 
 async def withdraw_approval(services: Services, caller: Caller, request: WithdrawApproval) -> ApprovalWithdrawn:
@@ -93,7 +92,7 @@ def _admit(review: Review, caller: Caller, request: WithdrawApproval) -> str:
             allowed=allowed_targets(State(review.state)),
             allowed_actions=[one for one in allowed_actions(State(review.state)) if one != Action.WITHDRAW_APPROVAL],
         )
-    if not _decides_for_all(caller) and not caller.names(request.withdrawn_by).include(review.verdict_by):
+    if not decides_for_all(caller) and not caller.names(request.withdrawn_by).include(review.verdict_by):
         raise NotClaimant(
             f"{review.verdict_by} approved this; only they, or an operator, withdraw that.",
             review_id=review.id,
@@ -113,13 +112,6 @@ def _same_round(review: Review, known: Review) -> int:
             actual=known.approved_round,
         )
     return review.approved_round
-
-
-def _decides_for_all(caller: Caller) -> bool:
-    """Whether it is a person's call: by an operator's token or endpoint, or on a trusted broker by no role's."""
-    if caller.access is not None:
-        return caller.access.is_owner or bool(caller.access.roles & _DECIDES_FOR_ALL)
-    return caller.role is None or caller.role in _DECIDES_FOR_ALL
 
 
 def _withdrawn(before: Review, given: Verdict) -> Review:

@@ -42,6 +42,8 @@ OperationSpan = Callable[[str], AbstractContextManager[Callable[[str], None]]]
 _log = logging.getLogger("tandem.server")
 _MOST_PROBLEMS = 1000
 _FIELD_LENGTH = 60
+_LONG = 1_000
+"""Items of a list; a longer one is validated in a thread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ class Dispatcher:
             operation = self.registry.get(name)
             if self._authorisation is not None:
                 return await self._authorised(operation, arguments, caller, self._authorisation)
-            return await self._run(operation, self._parse(operation, arguments, caller), caller, self._services)
+            return await self._run(operation, await self._read(operation, arguments, caller), caller, self._services)
         except TandemError as error:
             return CallResult(error=error)
         except Exception:  # noqa: BLE001 the edge: every other fault becomes an answer, and is logged
@@ -170,7 +172,7 @@ class Dispatcher:
     ) -> CallResult:
         """Run an operation as far as the caller's token allows."""
         arguments, caller = authorisation.admit(operation, arguments, caller)
-        request = self._parse(operation, arguments, caller)
+        request = await self._read(operation, arguments, caller)
         await authorisation.check_subjects(request, caller)
         outcome = await self._run(operation, request, caller, authorisation.services_for(caller))
         if operation.blocking:
@@ -234,6 +236,14 @@ class Dispatcher:
             # Nobody who reads the database is to try out keys. Nodes that share sessions share the secret, too.
             return self._services.tokens.body_hash(body)
         return hashlib.sha256(body).hexdigest()
+
+    async def _read(self, operation: Operation, arguments: Any, caller: Caller) -> Request:
+        """The validated request."""
+        if operation.request.has_long_list and isinstance(arguments, dict):
+            given = cast("dict[str, Any]", arguments)
+            if any(isinstance(value, list) and len(cast("list[Any]", value)) > _LONG for value in given.values()):
+                return await asyncio.to_thread(self._parse, operation, arguments, caller)
+        return self._parse(operation, arguments, caller)
 
     @staticmethod
     def _parse(operation: Operation, arguments: Any, caller: Caller) -> Request:

@@ -27,7 +27,7 @@ from tandem.errors import ConfigInvalid
 from tandem.hooks import planning, trust
 from tandem.settings import exempt, names, workflows
 from tandem.settings import pool as pool_settings
-from tandem.settings.pool import PoolSettings, absolute_path
+from tandem.settings.pool import NAMES_FILES, PoolSettings, absolute_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -142,6 +142,7 @@ class Settings(BaseModel):
         repr=False,
         pattern=r"^(sqlite:///.+|postgres(ql)?://.+)$",
         description="`sqlite:///path` or `postgresql://…`; default: SQLite in the data folder.",
+        json_schema_extra={NAMES_FILES: "some"},
     )
     durability: Literal["full", "normal"] = Field(
         "full",
@@ -199,7 +200,9 @@ class Settings(BaseModel):
         5_000_000_000, ge=1_000_000, le=2**50, description="How much one check may write before it is ended."
     )
     checks_readable: Annotated[tuple[FolderPath, ...], BeforeValidator(_comma_separated)] = Field(
-        (), description="Folders in your home that checks may read, e.g. that of a compiler; separated by commas."
+        (),
+        description="Folders in your home that checks may read, e.g. that of a compiler; separated by commas.",
+        json_schema_extra={NAMES_FILES: "readable"},
     )
     checks_on_tip: bool = Field(
         default=False,
@@ -513,7 +516,7 @@ def _tightened(
 def _direction(key: str) -> Strictness | None:
     field = Settings.model_fields.get(key)
     extra: Any = field.json_schema_extra if field is not None else None
-    return extra["tighten"] if extra else None
+    return extra.get("tighten") if extra else None
 
 
 def _read(path: Path) -> bytes:

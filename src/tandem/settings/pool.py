@@ -21,6 +21,9 @@ from tandem.settings import names
 TABLE: Final = "reviewer_pool"
 """The setting of the broker that holds these."""
 
+NAMES_FILES: Final = "names_files"
+"""Marks a setting: `some` if it is a text that names files, `readable` if checks may read what it names."""
+
 AUTO: Final = "auto"
 """The workspace of each reviewer is its project's own folder."""
 
@@ -103,7 +106,9 @@ class PoolSettings(BaseModel):
         default="high", description="How hard the model thinks, where the program can be told."
     )
     workspace_path: str = Field(
-        default=AUTO, description="Folder that reviewers read; `auto`: the folder of the project that they review."
+        default=AUTO,
+        description="Folder that reviewers read; `auto`: the folder of the project that they review.",
+        json_schema_extra={NAMES_FILES: "some"},
     )
     workspace_wsl_path: str | None = Field(
         default=None, description="On Windows: that folder as the distribution calls it; it is never translated."

@@ -25,6 +25,7 @@ from tandem.core.texts import is_too_much_markdown
 from tandem.errors import InvalidInput, NotFound
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
 from tandem.web.diffs.code import spelled
+from tandem.web.diffs.markdown import parsed_by, watched
 from tandem.web.diffs.outline import outline
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView, views
@@ -108,15 +109,21 @@ def happened(event: EventView) -> tuple[str, str, str]:
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&!])")
 _TICKS = re.compile(r"`+")
-_parser = MarkdownIt("commonmark").enable("table")
+_parser = watched(MarkdownIt("commonmark").enable("table"))
 
 
-def markdown(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView]) -> str:
+_CUT = "There is more than fits here; the review has it."
+
+
+def markdown(
+    proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView], *, is_cut: bool = False
+) -> str:
     """The whole review: a round, everything that was said and everything that happened."""
     return _template("export.md").render(
         proposal=proposal,
         facts=facts(proposal),
         entries=map(said, entries),
+        cut=_CUT if is_cut else None,
         events=map(happened, events),
         line=_line,
         prose=_prose,
@@ -137,8 +144,9 @@ def _prose(text: str) -> str:
 
 
 def _has_html(text: str) -> bool:
-    tokens = _parser.parse(text)
-    return any(
+    """Whether there is HTML in it, or that would take too long to find out."""
+    tokens = parsed_by(_parser, text) if "<" in text else []
+    return tokens is None or any(
         token.type == "html_block" or any(child.type == "html_inline" for child in token.children or ())
         for token in tokens
     )
@@ -151,11 +159,13 @@ def _fence(text: str, language: str) -> str:
 
 _HIGHLIGHT_SECONDS = 1.0
 _MOST_LINES = 200_000
-_MOST_MARKUP = 50_000_000
+_MOST_MARKUP = 8_000_000
 _STYLES = ("export.css", "diff.css", "syntax.css")
 
 
-def page(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView]) -> str:
+def page(
+    proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequence[EventView], *, is_cut: bool = False
+) -> str:
     """The whole review as a document of its own. Takes up to seconds for a large diff: call it in a thread.
 
     Send it as an attachment: its styles stand inside it, where the policy of the broker's own pages allows none.
@@ -169,6 +179,7 @@ def page(proposal: Proposal, entries: Sequence[DiscussionEntry], events: Sequenc
         facts=facts(proposal),
         views=_views(proposal.diff, budget, ""),
         entries=told,
+        cut=_CUT if is_cut else None,
         events=[happened(event) for event in events],
     )
 
@@ -220,9 +231,15 @@ def file_name(proposal: Proposal, kind: str) -> str:
 
 
 _KINDS: dict[str, tuple[Callable[[ReviewView], str | bytes], str]] = {
-    "md": (lambda view: markdown(view.proposal, view.discussion, view.timeline), "text/markdown; charset=utf-8"),
+    "md": (
+        lambda view: markdown(view.proposal, view.discussion, view.timeline, is_cut=view.discussion_cut),
+        "text/markdown; charset=utf-8",
+    ),
     "patch": (lambda view: patch(view.proposal), "text/x-diff; charset=utf-8"),
-    "html": (lambda view: page(view.proposal, view.discussion, view.timeline), "text/html; charset=utf-8"),
+    "html": (
+        lambda view: page(view.proposal, view.discussion, view.timeline, is_cut=view.discussion_cut),
+        "text/html; charset=utf-8",
+    ),
 }
 
 

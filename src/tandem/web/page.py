@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from tandem.contract.access import Access
 from tandem.contract.caller import Caller
 from tandem.core.clock import Clock
+from tandem.core.wanted import in_thread
 from tandem.errors import InvalidInput, Unauthenticated
 from tandem.inbox.contract import Inbox
 from tandem.reviews.answers import AuditPage
@@ -22,6 +22,7 @@ from tandem.server.asgi.calls import bearer_of
 from tandem.server.asgi.exchange import Exchange
 from tandem.server.authorisation import Authenticator
 from tandem.server.dispatch import Dispatcher
+from tandem.web.diffs.markdown import laid_out_together
 from tandem.web.person import Person, PersonCookie
 
 P = ParamSpec("P")
@@ -247,11 +248,16 @@ class PageRoute:
 
 
 async def in_worker(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do some of a page's work in a thread; what has not begun when the request is cancelled is never done.
+    """Do some of a page's work in a thread, until the request is cancelled.
 
     The threads are the pages' own, so that what renders long keeps no validation waiting.
     """
-    return await asyncio.get_running_loop().run_in_executor(_pool, lambda: work(*args, **kwargs))
+
+    def run() -> T:
+        with laid_out_together():
+            return work(*args, **kwargs)
+
+    return await in_thread(_pool, run)
 
 
 def _came_by_tls(request: Request) -> bool:

@@ -23,6 +23,7 @@ import httptools
 
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput
+from tandem.webhooks.addresses import IpAddress, kind_of
 
 SECONDS: Final = 10
 """How long a receiver may take, from the look at its name to its answer."""
@@ -33,11 +34,7 @@ _MOST_DIGITS: Final = 9
 _READ_BYTES: Final = 65_536
 _URL: Final = re.compile(r"[!-~]+")
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
-_SHARED: Final = ipaddress.ip_network("100.64.0.0/10")
-_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 _OK: Final = range(200, 300)
-
-IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Target(NamedTuple):
@@ -221,23 +218,15 @@ class _Answer:
 
 def _problem(address: IpAddress, target: Target, *, allow_private: bool) -> str | None:
     """Why an address may not be posted to; null if it may."""
-    meant = _meant(address)
-    if meant.is_loopback:
-        return None
-    if meant.is_link_local or meant.is_unspecified or meant.is_multicast or meant.is_reserved:
-        return "is of a kind that no receiver has"
-    if meant.is_global and meant not in _SHARED:
-        return None if target.tls else "takes https: http is for this machine"
-    return None if allow_private else "is of a private network, which takes --allow-private"
-
-
-def _meant(address: IpAddress) -> IpAddress:
-    """The address of the fourth version that one of the sixth stands for, if it does."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return address
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or address
+    match kind_of(address):
+        case "loopback":
+            return None
+        case "unusable":
+            return "is of a kind that no receiver has"
+        case "public":
+            return None if target.tls else "takes https: http is for this machine"
+        case "private":
+            return None if allow_private else "is of a private network, which takes --allow-private"
 
 
 def _shown(text: str) -> str:

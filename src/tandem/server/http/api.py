@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import Field, fields, is_dataclass
+from itertools import repeat
 from typing import Any, cast
 
 import orjson
 
+from tandem.contract.caller import Caller
 from tandem.contract.operation import Operation
 from tandem.errors import InvalidInput, NotFound
 from tandem.server.asgi.calls import (
@@ -18,11 +22,14 @@ from tandem.server.asgi.calls import (
 )
 from tandem.server.asgi.exchange import Exchange, send_outcome
 from tandem.server.asgi.watching import run_watched
-from tandem.server.dispatch import Dispatcher
+from tandem.server.dispatch import CallResult, Dispatcher
 
 PREFIX = "/api/v1/"
 _UNSUPPORTED_MEDIA_TYPE = 415
 _KEY_FIELD = "idempotency_key"
+_PIECE = 1_000
+_LONG_BYTES = 100_000
+"""Larger bodies with a long list are read in a thread, one after the other: the list takes several times the memory."""
 
 
 class UnsupportedMediaType(InvalidInput):
@@ -36,6 +43,7 @@ class JsonApi:
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
+        self._long_lists = asyncio.Lock()
 
     def find(self, path: str) -> Operation:
         """The operation that a path names.
@@ -61,10 +69,38 @@ class JsonApi:
         headers = exchange.headers
         caller = identify(None, exchange.query, headers.get(AGENT_HEADER), access=exchange.access)
         _check_content_type(headers.get(b"content-type", b""))
-        arguments = _with_key(_parsed(body, operation), operation, headers.get(b"idempotency-key"))
+        key = headers.get(b"idempotency-key")
+        if operation.request.has_long_list and len(body) > _LONG_BYTES:
+            work = self._in_turn(operation, caller, body, key)
+        else:
+            arguments = _with_key(_parsed(body, operation), operation, key)
+            work = self._dispatcher.dispatch(operation.name, arguments, caller)
         del body  # a waiting call keeps no more than it needs
-        outcome = await run_watched(self._dispatcher.dispatch(operation.name, arguments, caller), exchange.receive)
+        outcome = await run_watched(work, exchange.receive)
         await send_outcome(exchange.send, outcome)
+
+    async def _in_turn(self, operation: Operation, caller: Caller, body: bytes, key: bytes | None) -> CallResult:
+        async with self._long_lists:
+            arguments = _with_key(await asyncio.to_thread(_parsed, body, operation), operation, key)
+            outcome = await self._dispatcher.dispatch(operation.name, arguments, caller)
+            return await asyncio.to_thread(_serialised, outcome)
+
+
+def _serialised(outcome: CallResult) -> CallResult:
+    """An outcome that is JSON already, made piece by piece: a long list at once would stop every other thread."""
+    answer = outcome.answer
+    if not is_dataclass(answer):
+        return outcome
+    return CallResult(orjson.Fragment(b"{%s}" % b",".join(map(_member, fields(answer), repeat(answer)))))
+
+
+def _member(field: Field[Any], answer: Any) -> bytes:
+    value = getattr(answer, field.name)
+    listed = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
+    if not listed:
+        return b"%s:%s" % (orjson.dumps(field.name), orjson.dumps(value))
+    pieces = (orjson.dumps(listed[at : at + _PIECE])[1:-1] for at in range(0, len(listed), _PIECE))
+    return b"%s:[%s]" % (orjson.dumps(field.name), b",".join(pieces))
 
 
 def _check_content_type(content_type: bytes) -> None:

@@ -6,7 +6,9 @@ the sanitiser keeps only the tags and classes listed here, and the page's Conten
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 
 import nh3
@@ -25,6 +27,7 @@ from tandem.web.diffs.syntax import CLASSES, Budget, Words, highlighted, languag
 from tandem.web.links import may_be_link
 
 _PARSE_SECONDS = 0.4
+_SECONDS_TOGETHER = 2.0
 _NOTE = "<p><em>Shown as it was written: it would take too long to lay it out.</em></p>\n"
 _KEPT_LENGTH = 20_000
 _HIGHLIGHT_SECONDS = 0.1
@@ -39,6 +42,24 @@ _CLASSES = {"image", "hidden-char", "cut", *CLASSES, "to-left", "to-center", "to
 _BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
 
 
+_together: ContextVar[Budget | None] = ContextVar("together", default=None)
+
+
+@contextmanager
+def laid_out_together() -> Generator[None]:
+    """Lets all texts that this thread lays out in the block take two seconds at most; the rest stay as written."""
+    before = _together.set(Budget(_SECONDS_TOGETHER))
+    try:
+        yield
+    finally:
+        _together.reset(before)
+
+
+def _is_late() -> bool:
+    together = _together.get()
+    return together is not None and not together.left()
+
+
 def markdown(text: str, *, heading: int = 3) -> Markup:
     """A text as HTML for a `<div class="doc">`.
 
@@ -46,6 +67,8 @@ def markdown(text: str, *, heading: int = 3) -> Markup:
         text: Anything.
         heading: The level that the text's first-level headings get on the page, 1 to 6.
     """
+    if _is_late():
+        return as_written(text)
     return _kept(text, heading) if len(text) <= _KEPT_LENGTH else blocks_html(text, heading)
 
 
@@ -69,10 +92,7 @@ def as_written(text: str) -> Markup:
 def parsed(text: str) -> list[Token]:
     """The tokens of a text; one that is nested too deeply, or takes too long, is a block of code, as it was written."""
     readable = spelled(text.replace("\r\n", "\n"))
-    try:
-        tokens = _parser.parse(readable, {"budget": Budget(_PARSE_SECONDS)})
-    except _TooLongError:
-        tokens = None
+    tokens = parsed_by(_parser, readable)
     if tokens is not None and max((token.level for token in tokens), default=0) < _DEEPEST - 1:
         return tokens
     # The parser drops what lies deeper, and nobody must be able to hide a text that way.
@@ -81,6 +101,16 @@ def parsed(text: str) -> list[Token]:
         Token("html_block", "", 0, content=_NOTE, block=True),
         Token("fence", "code", 0, content=readable, map=[0, lines], block=True),
     ]
+
+
+def parsed_by(parser: MarkdownIt, text: str) -> list[Token] | None:
+    """The tokens of a text, by a `watched` parser; None if it takes too long."""
+    if _is_late():
+        return None
+    try:
+        return parser.parse(text, {"budget": Budget(_PARSE_SECONDS)})
+    except _TooLongError:
+        return None
 
 
 def rendered(tokens: Sequence[Token], heading: int, budget: Budget) -> Markup:
@@ -194,9 +224,14 @@ def _made() -> MarkdownIt:
     made.disable("reference")
     made.validateLink = may_be_link
     made.core.ruler.push("boxes", _boxes)
-    made.block.ruler.before("table", "watch", _watch)
-    made.inline.ruler.before("text", "watch", _watch)
-    return made
+    return watched(made)
+
+
+def watched(parser: MarkdownIt) -> MarkdownIt:
+    """The parser, so that it can be ended."""
+    parser.block.ruler.before("table", "watch", _watch)
+    parser.inline.ruler.before("text", "watch", _watch)
+    return parser
 
 
 _parser = _made()

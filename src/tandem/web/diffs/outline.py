@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -92,7 +92,7 @@ def outline(diff: str) -> Outline:
 def _outline(diff: str) -> Outline:
     files = parse(diff)
     added, deleted = sum(file.added for file in files), sum(file.deleted for file in files)
-    return Outline(files, added, deleted, tree(files), of_diff(files))
+    return Outline(files, added, deleted, tree(files, range(len(files))), of_diff(files))
 
 
 _kept, _kept_large = lru_cache(maxsize=16)(_outline), lru_cache(maxsize=1)(_outline)
@@ -106,11 +106,11 @@ class _Folder:
     files: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
 
-def tree(files: tuple[FileDiff, ...]) -> tuple[OutlineFolder, ...]:
-    """The lines of a tree of files, made without recursion, because a path may have any number of folders."""
+def tree(files: tuple[FileDiff, ...], indexes: Iterable[int]) -> tuple[OutlineFolder, ...]:
+    """The lines of a tree of some files, made without recursion, because a path may have any number of folders."""
     root = _Folder("", "")
-    for index, file in enumerate(files):
-        *folders, name = file.path.split("/", _DEEPEST)
+    for index in indexes:
+        *folders, name = files[index].path.split("/", _DEEPEST)
         at = root
         for folder in folders:
             below = at.folders.get(folder)

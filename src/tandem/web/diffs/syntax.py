@@ -29,6 +29,8 @@ from pygments.token import (
     Generic as Other,
 )
 
+from tandem.core.wanted import check
+
 # Besides the lexer's own name; whole names of files begin with a slash.
 _SUFFIXES = {
     "python": "py pyi pyw",
@@ -209,11 +211,13 @@ class Budget:
 
     def take(self, characters: int) -> bool:
         """Take room for HTML; whether there was enough."""
+        check()
         self._markup -= characters
         return not self.is_full
 
     def left(self) -> bool:
         """Whether there is time left; remembers that there was none."""
+        check()
         now = time.thread_time()
         if self._until is None:
             self._until = now + self._seconds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -25,6 +25,8 @@ MOST_LINES = 2_000
 _MARK_LENGTH = 80
 """Characters of HTML, about, that a character takes that cannot be seen."""
 _MOST_STRAY = 200
+_HEADING_MARKUP = 1_000
+"""Characters of HTML, about, of a file without its lines."""
 
 
 class Cell(NamedTuple):
@@ -114,6 +116,7 @@ class FileView(ShownFile):
         rows: The rows.
         next_start: Where to go on; None when this is the end.
         plain: Whether highlighting was left out because it would have taken too long just now.
+        followed_by: How many files come after it for which there was no room.
     """
 
     anchor: str
@@ -121,6 +124,7 @@ class FileView(ShownFile):
     rows: tuple[Row, ...]
     next_start: int | None
     plain: bool
+    followed_by: int = 0
 
 
 def view(
@@ -159,8 +163,8 @@ def view(
     return FileView(file, anchor, layout, rows, end if end < total else None, painter.plain)
 
 
-def views(files: Iterable[FileDiff], budget: Budget, prefix: str, most_lines: int = 1_000) -> list[FileView]:
-    """Files one below the other, as many of their lines as may be shown in all; at least one line of each.
+def views(files: Sequence[FileDiff], budget: Budget, prefix: str, most_lines: int = 1_000) -> list[FileView]:
+    """Files one below the other, and their lines, as many as there is room for; at least one line of each file.
 
     Args:
         files: From `parse`.
@@ -170,6 +174,9 @@ def views(files: Iterable[FileDiff], budget: Budget, prefix: str, most_lines: in
     """
     found: list[FileView] = []
     for index, file in enumerate(files):
+        if not budget.take(_HEADING_MARKUP) and found:
+            found[-1] = replace(found[-1], followed_by=len(files) - index)
+            break
         found.append(view(file, index, limit=max(most_lines, 1), budget=budget, prefix=prefix))
         most_lines -= found[-1].lines
     return found

@@ -18,13 +18,13 @@ from tandem.errors import InvalidInput, NotFound, TandemError, TooLarge
 from tandem.git.hunks import FileDiff, Gap, widened
 from tandem.reviews.page_answers import RoundFile
 from tandem.web.diffs.code import shown
-from tandem.web.diffs.outline import Outline
+from tandem.web.diffs.outline import Outline, tree
 from tandem.web.diffs.syntax import Budget, Recent
 from tandem.web.diffs.views import FileView, Row, ShownFile, context_rows, fitting
 from tandem.web.diffs.views import view as painted_view
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
 from tandem.web.review import discussion
-from tandem.web.review.offers import OF_ONE_FILE
+from tandem.web.review.offers import MOST_FILES, OF_ONE_FILE
 from tandem.web.review.view import ReviewView, find_file, load
 
 State = Literal["shown", "later", "viewed"]
@@ -181,6 +181,14 @@ class FilePart(ShownFile):
         if self.is_usual and self.view is not None and not self.view.plain and self.path not in self.review.commented:
             _rendered.put(_key(self.review, self.index), html)
         return html
+
+
+def listed(found: Outline, first: int = 0) -> Outline:
+    """The change with as many files in its tree as one page lists, from one on in the order of the tree."""
+    if len(found.files) <= MOST_FILES:
+        return found
+    indexes = [branch.file for branch in found.tree if branch.file is not None]
+    return replace(found, tree=tree(found.files, indexes[first : first + MOST_FILES]))
 
 
 def states(review: ReviewView, found: Outline) -> Iterator[tuple[int, State]]:

@@ -14,7 +14,7 @@ from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
 from tandem.web.review.acting import JUDGING, NOTHING, TALKING, FormResult
 from tandem.web.review.actions import ACTS, Act, act, spoken, verdict_by_form
 from tandem.web.review.discussion import thread_id, values
-from tandem.web.review.files import states
+from tandem.web.review.files import listed, states
 from tandem.web.review.text import source
 from tandem.web.review.view import ReviewView, change, find_file, load
 
@@ -130,7 +130,7 @@ async def _onward(request: PageRequest) -> str:
         return review.link() + "#talk"
     anchor = thread_id(found.path, found.line)
     # Without a script only some files' lines are on the review's page itself.
-    if review.shape != "diff" or dict(states(review, change(review))).get(found.index) == "shown":
+    if review.shape != "diff" or dict(states(review, listed(change(review)))).get(found.index) == "shown":
         return f"{review.link()}#{anchor}"
     return f"{review.link(f'/files/{found.index}')}#{anchor}"
 

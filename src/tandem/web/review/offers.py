@@ -156,6 +156,8 @@ def _retry(view: ReviewView) -> str:
 
 OF_ONE_FILE = 1_000
 """Lines of one file that are shown at once."""
+MOST_FILES = 2_000
+"""Files of a change that one page lists."""
 _ABOVE = 5
 
 
@@ -184,7 +186,16 @@ def remarks(view: ReviewView) -> list[Remark]:
     long = [Location(at, found.files[at].path, at=OF_ONE_FILE) for at, size in enumerate(sizes) if size > OF_ONE_FILE]
     parts = counted(len(long), "file shown in parts", "files shown in parts", long)
     of_whole = of_round(drawn=view.proposal.drawn, notes=view.proposal.notes)
-    return [_remark(view, one) for one in (*of_whole, *found.unusual, *parts)]
+    unusual = (*of_whole, *found.unusual, *parts)
+    return [*_other_pages(view, len(found.files)), *(_remark(view, one) for one in unusual)]
+
+
+def _other_pages(view: ReviewView, files: int) -> list[Remark]:
+    """What says that one page does not list all files, if it does not."""
+    firsts = range(MOST_FILES, files, MOST_FILES)
+    what = f"{files:,} files, of which a page lists {MOST_FILES:,}"
+    places = [(shown(f"from file {first + 1:,}"), view.link(first=first)) for first in firsts]
+    return [Remark(what, places, 0)] if places else []
 
 
 def patch_remarks(diff: str) -> list[str]:

@@ -13,7 +13,8 @@ from tandem.web.review import discussion
 from tandem.web.review.acting import NOTHING, FormResult
 from tandem.web.review.checks import checks_of
 from tandem.web.review.counter_patch import counter_patch_values
-from tandem.web.review.files import parts_of
+from tandem.web.review.files import listed, parts_of
+from tandem.web.review.offers import MOST_FILES
 from tandem.web.review.text import description_html, text_values
 from tandem.web.review.view import ReviewView, change, load
 
@@ -33,7 +34,10 @@ async def whole(request: PageRequest, status: int = 200, acting: FormResult = NO
         NotFound: There is no such review or round.
     """
     view = await load(request, events=True)
-    content = await in_worker(_diff_values, view) if view.shape == "diff" else await text_values(request, view)
+    if view.shape == "diff":
+        content = await in_worker(_diff_values, view, request.number("first") or 0)
+    else:
+        content = await text_values(request, view)
     values = {**await _values(request, view), **content, "acting": acting}
     return PageResponse("review/page.html", values, status, heavy=True)
 
@@ -57,11 +61,13 @@ async def _values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
     }
 
 
-def _diff_values(view: ReviewView) -> dict[str, Any]:
-    found = change(view)
+def _diff_values(view: ReviewView, first: int) -> dict[str, Any]:
+    found = listed(change(view), first)
     made = parts_of(view, found)
     return {
         "outline": found,
+        "first": first,
+        "firsts": range(0, len(found.files), MOST_FILES),
         "parts": made,
         "by_index": {part.index: part for part in made},
         "about": description_html(view.proposal.description),

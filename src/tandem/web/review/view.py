@@ -31,6 +31,8 @@ MODE_COOKIE = "tandem_diff"
 OPEN_STATES = frozenset({"pending", "claimed", "in_review", "changes_requested", "approved"})
 _HELD = frozenset({"claimed", "in_review"})
 _MOST_ENTRIES = 2_000
+_MOST_LETTERS = 5_000_000
+"""What a page shows of a discussion, in entries and in letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
     else:
         review = await asked
     shown, entries, page = review.proposal, review.discussion.entries, review.discussion.next_page
-    while page is not None and len(entries) < _MOST_ENTRIES:
+    while page is not None and len(entries) < _MOST_ENTRIES and _letters(entries) < _MOST_LETTERS:
         following: Discussion = await request.call("get_discussion", review_id=review_id, limit=200, page=page)
         entries, page = entries + following.entries, following.next_page
     commented: dict[str, list[int | None]] = {}
@@ -230,6 +232,10 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
         roles=None if request.person.access is None else request.person.access.roles,
         more=_more(request),
     )
+
+
+def _letters(entries: tuple[DiscussionEntry, ...]) -> int:
+    return sum(len(text or "") for one in entries for text in (one.body, one.description, one.diff))
 
 
 def change(review: ReviewView) -> Outline:

@@ -1,0 +1,150 @@
+"""P12: what a commit costs to judge grows with its paths, and no other client waits for it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.acceptance.reviewing import Desk
+from tests.broker import ABSENT, BrokerProcess, StartBroker, fresh_project
+from tests.git.sandbox import Sandbox, new_file
+
+CANDIDATES = 4
+Change = dict[str, str]
+
+
+def _cpu_seconds(broker: BrokerProcess) -> float:
+    used = psutil.Process(broker.pid).cpu_times()
+    return used.user + used.system
+
+
+def _spent(broker: BrokerProcess, work: Callable[[], object]) -> float:
+    """Processor time of the broker, which other programs of the machine do not lengthen."""
+    before = _cpu_seconds(broker)
+    work()
+    return _cpu_seconds(broker) - before
+
+
+@pytest.fixture
+def own(start_broker: StartBroker, repo: Sandbox) -> Generator[tuple[BrokerProcess, Desk]]:
+    """A broker of the test's own, with a project."""
+    broker = start_broker(git_timeout_seconds=60)
+    with Desk(broker.url, fresh_project()) as desk:
+        desk.register(repo.root)
+        yield broker, desk
+
+
+def _nearly_approved(desk: Desk, folder: str, paths: int) -> list[Change]:
+    """So many new files, which several changes have approved, each with one file more."""
+    lines = {f"{folder}/{number // 100}/{number:05}.py": f"line {number}" for number in range(paths)}
+    shared = "".join(new_file(path, line) for path, line in lines.items())
+    for number in range(CANDIDATES):
+        desk.approve(desk.put_up(diff=shared + new_file(f"{folder}/more-{number}", "more")))
+    blobs = {
+        path: hashlib.sha1(b"blob %d\0%s\n" % (len(line) + 1, line.encode())).hexdigest()
+        for path, line in lines.items()
+    }
+    return [{**ABSENT, "path": path, "mode_after": "100644", "blob_after": blob} for path, blob in blobs.items()]
+
+
+@pytest.mark.timeout(300)
+def test_p12_ten_times_the_paths_cost_about_ten_times_as_much(own: tuple[BrokerProcess, Desk]):
+    """One uncovered path after the other was compared with every entry: ten times the paths cost a hundred times."""
+    broker, desk = own
+    few, many = _nearly_approved(desk, "few", 400), _nearly_approved(desk, "many", 4_000)
+
+    def refused(changes: list[Change]) -> None:
+        decision = desk.do("check_gate", changes=changes)
+        assert (decision["allowed"], len(decision["paths"])) == (False, len(changes))
+        assert all("only together with its other paths" in one["reason"] for one in decision["paths"])
+
+    refused(few)
+    cheap = _spent(broker, lambda: [refused(few) for _ in range(5)]) / 5
+    assert _spent(broker, lambda: refused(many)) < 30 * max(cheap, 0.02)
+
+
+@pytest.mark.timeout(300)
+def test_p12_others_are_answered_while_a_large_commit_is_judged(own: tuple[BrokerProcess, Desk]):
+    broker, desk = own
+    changes = _nearly_approved(desk, "many", 4_000)
+    review = desk.put_up()
+    decisions: list[dict[str, Any]] = []
+    with Desk(broker.url, desk.project) as other:
+        judging = threading.Thread(target=lambda: decisions.append(other.do("check_gate", changes=changes)))
+        judging.start()
+        answered = 0
+        began, longest = time.monotonic(), 0.0
+        while judging.is_alive():
+            asked = time.monotonic()
+            desk.status(review)
+            longest = max(longest, time.monotonic() - asked)
+            answered += 1
+        took = time.monotonic() - began
+    assert not decisions[0]["allowed"]
+    assert answered > 5
+    assert longest < took / 2
+
+
+def _many_approvals(broker: BrokerProcess, project: str, paths: int) -> list[Change]:
+    """As `_nearly_approved`, written into the database of a broker that does not run."""
+    blobs = {f"{number // 100}/{number:05}.py": f"{number:040x}" for number in range(paths)}
+    absent = (ABSENT["mode_before"], ABSENT["blob_before"])
+    with closing(sqlite3.connect(broker.data_dir / "tandem.db")) as connection:
+        [review] = connection.execute("SELECT id FROM reviews").fetchone()
+        for number in range(1, CANDIDATES + 1):
+            entries = {**blobs, f"more-{number}": f"{number:040x}"}
+            connection.executemany(
+                "INSERT INTO approved_paths (project, path, blob_after, review_id, round, kind, mode_before,"
+                " blob_before, mode_after) VALUES (?, ?, ?, ?, ?, 'change', ?, ?, '100644')",
+                ((project, path, blob, review, number, *absent) for path, blob in entries.items()),
+            )
+        connection.commit()
+    return [{**ABSENT, "path": path, "mode_after": "100644", "blob_after": blob} for path, blob in blobs.items()]
+
+
+def _sent(broker: BrokerProcess, project: str, changes: list[Change]) -> socket.socket:
+    """A call of `check_gate` whose answer nobody waits for."""
+    body = json.dumps({"project": project, "changes": changes}).encode()
+    head = f"POST /api/v1/check_gate HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n"
+    connection = socket.create_connection(("127.0.0.1", broker.port))
+    connection.sendall(f"{head}Content-Type: application/json\r\n\r\n".encode() + body)
+    return connection
+
+
+@pytest.mark.timeout(300)
+def test_p12_a_judgement_ends_when_its_client_has_gone(start_broker: StartBroker):
+    """Clients that hang up leave nothing behind that the next one has to wait for."""
+    broker = start_broker()
+    project = fresh_project()
+    with Desk(broker.url, project) as desk:
+        desk.put_up()
+    broker.stop()
+    changes = _many_approvals(broker, project, 40_000)
+    broker.start()
+    with Desk(broker.url, project) as desk:
+
+        def judged() -> None:
+            assert not desk.do("check_gate", changes=changes)["allowed"]
+
+        judged()
+        whole = _spent(broker, judged)
+        before = _cpu_seconds(broker)
+        for _ in range(3):
+            begun, deadline = _cpu_seconds(broker), time.monotonic() + 60
+            with _sent(broker, project, changes):
+                while _cpu_seconds(broker) < begun + whole / 4:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
+        judged()
+        # Most of each of the three was left.
+        assert _cpu_seconds(broker) - before < 3 * whole
