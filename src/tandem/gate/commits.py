@@ -15,6 +15,7 @@ from tandem.errors import Forbidden, InvalidInput, InvalidTransition, TandemErro
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
 from tandem.gate import signing
+from tandem.gate.approvals import is_approved
 from tandem.gate.contract import (
     Carried,
     CommitPage,
@@ -26,7 +27,7 @@ from tandem.gate.contract import (
     RevertedCommit,
     RollbackRecorded,
 )
-from tandem.gate.judging import changes_of, exempt_patterns, is_approved
+from tandem.gate.judging import changes_of, exempt_patterns
 from tandem.gate.rules import CommitRow, names
 from tandem.gate.switch import key_of, require_known
 from tandem.git.changes import Change

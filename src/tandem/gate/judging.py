@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,13 +18,14 @@ from tandem.errors import CheckFailed, CheckPending, InvalidInput, TandemError, 
 from tandem.gate import commit_queries as commits
 from tandem.gate import queries as gates
 from tandem.gate import record, signing
+from tandem.gate.approvals import CANDIDATES, Approvals, TooMuch, approved, ended_by, standing
 from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecision
 from tandem.gate.rules import CommitRow, names
 from tandem.git.changes import Change
 from tandem.git.raw import ABSENT_MODE, digest_of
 from tandem.reviews import checks, contents, grounds
 from tandem.reviews import report_queries as reports
-from tandem.reviews.approvals import Approval, Cover, cover, end_of, inverse, net, start_of
+from tandem.reviews.approvals import Approval, Cover, inverse
 from tandem.reviews.checks import Hold
 from tandem.settings.config import PROJECT_FILE, load_settings
 from tandem.settings.exempt import is_exempt
@@ -33,19 +34,12 @@ from tandem.store.context import Services
 
 _log = logging.getLogger("tandem.gate")
 _T = TypeVar("_T")
-_CANDIDATES = 500
-"""Approvals of the same content that are looked at; more would be abuse."""
 _FEW = 1_000
 _FEW_ENTRIES = 1_000
 """Paths of a commit, and of approvals, that are judged as every other read; more of them in a line of their own, where
 they keep no other read waiting."""
 _MOST_ENTRIES = 500_000
 """Paths of approvals that a commit is compared with; with more of them it is refused."""
-_MOST_TURNS = 20
-"""Times that approvals are sought in place of those that were taken back."""
-_CHAINED = 500
-_CHAINED_PATHS = 20_000
-"""Approvals, and paths of them, that a commit is traced back through: a squash of more is submitted as one change."""
 _HINTS = 10
 """Paths for which a refusal says what was approved in their place."""
 Kind = Literal["approved", "exempt", "signed", "rollback", "overridden"]
@@ -109,10 +103,6 @@ class _Question:
         return self.request.project
 
 
-class _TooMuch(Exception):
-    """The approvals have more paths than may be looked at here."""
-
-
 async def check_gate(services: Services, _caller: Caller, request: CheckGate) -> GateDecision:
     """Whether exactly this content may pass; fails closed.
 
@@ -161,11 +151,11 @@ async def _held_by_now(services: Services, project: str, held: _Held) -> frozens
 async def _looked(services: Services, look: Callable[[int, Unit], _T], *, is_large: bool = False) -> _T:
     """What is found in the store, of so many paths of approvals at most; what takes long, one after the other."""
     if not is_large:
-        with suppress(_TooMuch):
+        with suppress(TooMuch):
             return await services.store.read(partial(look, _FEW_ENTRIES))
     try:
         return await in_thread(_large, lambda: services.store.read_blocking(partial(look, _MOST_ENTRIES)))
-    except _TooMuch:
+    except TooMuch:
         raise TooLarge(
             f"The approvals of these paths have more than {_MOST_ENTRIES} paths in all; commit them in several parts.",
             limit="approved_paths",
@@ -179,14 +169,14 @@ async def _check_digest(
     project, digest = request.project, request.digest or ""
 
     def look(most: int, unit: Unit) -> tuple[GateDecision, _Held]:
-        known, doubts = _Approvals(unit, project, check, most), grounds.Doubts(unit, services, project, asked)
-        found = reports.list_approvals(unit, project, digest, _CANDIDATES)
+        known, doubts = Approvals(unit, project, check, most), grounds.Doubts(unit, services, project, asked)
+        found = reports.list_approvals(unit, project, digest, CANDIDATES)
         at = reports.list_approved_at(unit, [review_id for review_id, _ in found])
         kept: _Held = {}
         reason, code = "No approved round has this digest. Put the change up with create_review or tandem submit.", None
         for one in sorted(found, key=lambda one: at.get(one[0], 0), reverse=True):
             chain = (known.whole(*one),)
-            if (by := _ended_by(known, [chain]).get(chain)) is not None:
+            if (by := ended_by(known, [chain]).get(chain)) is not None:
                 if not kept:
                     # All have the same content: what takes back the newest one takes back the others, too.
                     reason = _taken_back_by(one[0], by)
@@ -244,7 +234,7 @@ def _answer(
     check: Callable[[], None],
 ) -> tuple[GateDecision, _Found]:
     """The decision, unless all of it takes back one of the commits that were found; and what was found."""
-    known = _Approvals(unit, question.project, check, most, question.patterns)
+    known = Approvals(unit, question.project, check, most, question.patterns)
     found = _look(known, unit, services, question, asked)
     judged = question.judged
     if found.whole is not None:
@@ -302,14 +292,14 @@ def changes_of(sent: Sequence[GateChange] | None) -> list[Change]:
     return changes
 
 
-def _look(known: _Approvals, unit: Unit, services: Services, question: _Question, asked: grounds.Asked) -> _Found:
+def _look(known: Approvals, unit: Unit, services: Services, question: _Question, asked: grounds.Asked) -> _Found:
     project, changes, judged, request = question.project, question.changes, question.judged, question.request
-    approvals, covered, ended = _approved(known, judged)
+    approvals, covered, ended = approved(known, judged)
     doubts = grounds.Doubts(unit, services, project, asked)
     held = _held(unit, doubts, _used(covered))
     if held and len(covered) == len(judged):
         # The same may be approved by reviews whose checks have passed.
-        again, _ = _standing(known, judged, [one for one in approvals if one.review_id not in held])
+        again, _ = standing(known, judged, [one for one in approvals if one.review_id not in held])
         if len(again) == len(judged) and not _held(unit, doubts, _used(again)):
             covered, held = again, {}
     found = _Found(known.ending, known.read, covered, held, ended)
@@ -338,34 +328,6 @@ def _look(known: _Approvals, unit: Unit, services: Services, question: _Question
         commits=commits.list_inverse(unit, project, digest_of(judged), digest_of(inverse(judged))),
         branches=tuple(names(gate.branches)) if gate is not None else (),
     )
-
-
-def is_approved(
-    unit: Unit, project: str, digest: str, changes: Sequence[Change] | None, patterns: tuple[str, ...]
-) -> bool:
-    """Whether approvals cover all of a difference that is not set aside; of one without entries, all of it as it is.
-
-    One that is approved in parts of too many paths counts as not approved.
-    """
-    known = _Approvals(unit, project, lambda: None, _CHAINED_PATHS)
-    with suppress(_TooMuch):
-        for one in reports.list_approvals(unit, project, digest, _CANDIDATES):
-            if not _ended_by(known, [(known.whole(*one),)]):
-                return True
-        judged = [change for change in changes or () if not is_exempt(change, patterns)]
-        known = _Approvals(unit, project, lambda: None, _CHAINED_PATHS, patterns)
-        return changes is not None and len(_approved(known, judged)[1]) == len(judged)
-    return False
-
-
-def _approved(known: _Approvals, judged: list[Change]) -> tuple[list[Approval], dict[str, Cover], dict[str, str]]:
-    """The approvals of some changes, what they cover, and those that a later one takes back."""
-    approvals = known.ending_at(map(end_of, judged))
-    covered, ended = _standing(known, judged, approvals)
-    if len(covered) != len(judged) and len(approvals) != len(before := known.behind(approvals, judged)):
-        approvals = before
-        covered, ended = _standing(known, judged, approvals)
-    return approvals, covered, ended
 
 
 def _used(covered: dict[str, Cover]) -> list[tuple[str, int]]:
@@ -408,138 +370,11 @@ def _undecided(unit: Unit, project: str, digest: str, missing: Sequence[Change])
 
 def _instead(unit: Unit, project: str, missing: Sequence[Change]) -> dict[str, str]:
     found = (
-        (one.path, reports.find_approved_from(unit, project, one.path, one.blob_before, _CANDIDATES))
+        (one.path, reports.find_approved_from(unit, project, one.path, one.blob_before, CANDIDATES))
         for one in missing
         if one.mode_before != ABSENT_MODE
     )
     return {path: review_id for path, review_id in found if review_id is not None}
-
-
-class _Approvals:
-    """The approvals of a project, as far as a question needs them; what the gate sets aside is no part of them."""
-
-    def __init__(
-        self, unit: Unit, project: str, check: Callable[[], None], most: int, patterns: tuple[str, ...] = ()
-    ) -> None:
-        self.check = check
-        self.ending: dict[tuple[str, str], list[tuple[str, int, str]]] = {}
-        self.read: dict[tuple[str, int], Approval] = {}
-        self._unit = unit
-        self._project = project
-        self._left = most
-        self._patterns = patterns
-        self._changes: dict[Change, Change] = {}
-        self._approved_at: dict[str, int] = {}
-
-    def ending_at(self, ends: Iterable[tuple[str, str, str]]) -> list[Approval]:
-        """Every approval, whole, that has one of the paths with its blob at the end; `ending` has them by these.
-
-        Raises:
-            _TooMuch: They have too many paths.
-        """
-        wanted = dict.fromkeys((path, blob) for path, _, blob in ends)
-        new = [one for one in wanted if one not in self.ending]
-        self.ending.update((one, []) for one in new)
-        kinds: dict[tuple[str, int], str] = {}
-        known: dict[tuple[str, int, str], tuple[str, int, str]] = {}
-        for rows in reports.list_approving(self._unit, self._project, new, self._left + 1):
-            self.check()
-            for path, blob, review_id, number, kind, mode in rows:
-                kinds[review_id, number] = kind
-                one = (review_id, number, mode)
-                self.ending[path, blob].append(known.setdefault(one, one))
-        self._load(kinds)
-        return [self.read[key] for key in dict.fromkeys(one[:2] for end in wanted for one in self.ending[end])]
-
-    def whole(self, review_id: str, number: int) -> Approval:
-        """An approval with all its paths.
-
-        Raises:
-            _TooMuch: It has too many.
-        """
-        self._load({(review_id, number): "change"})
-        return self.read[review_id, number]
-
-    def _load(self, kinds: Mapping[tuple[str, int], str]) -> None:
-        entries: dict[tuple[str, int], list[Change]] = {key: [] for key in kinds if key not in self.read}
-        for rows in reports.list_approved_paths(self._unit, list(entries), self._left + 1):
-            self.check()
-            self._left -= len(rows)
-            if self._left < 0:
-                raise _TooMuch
-            for review_id, number, *facts in rows:
-                change = Change(*facts)
-                if not is_exempt(change, self._patterns):
-                    # Approvals may have many of them in common.
-                    entries[review_id, number].append(self._changes.setdefault(change, change))
-        for key, changes in entries.items():
-            self.read[key] = Approval(*key, frozenset(changes), is_text=kinds[key] == "text")
-
-    def forget(self) -> None:
-        """Free what was read, piece by piece: at once it would stop every other thread for longer than a call takes."""
-        self.read.clear()
-        for known in (self.ending, self._changes):
-            while known:
-                known.popitem()
-
-    def approved_at(self, approvals: Iterable[Approval]) -> Mapping[str, int]:
-        """By review, the place in the log of its approval; of these at the least."""
-        new = {one.review_id for one in approvals} - self._approved_at.keys()
-        self._approved_at |= dict.fromkeys(new, 0) | reports.list_approved_at(self._unit, sorted(new))
-        return self._approved_at
-
-    def behind(self, approvals: Sequence[Approval], changes: Sequence[Change]) -> list[Approval]:
-        """Some approvals, and those that their content comes from, back to where the changes begin."""
-        found, newest = dict.fromkeys(approvals), list(approvals)
-        reached = {*map(start_of, changes), *map(end_of, changes)}
-        paths = sum(len(one.changes) for one in found)
-        while newest and len(found) < _CHAINED and paths < _CHAINED_PATHS:
-            starts = {start_of(entry) for one in newest if not one.is_text for entry in one.changes} - reached
-            reached |= starts
-            newest = [one for one in self.ending_at(sorted(starts)) if one not in found]
-            found |= dict.fromkeys(newest)
-            paths += sum(len(one.changes) for one in newest)
-        return list(found)
-
-
-def _standing(
-    known: _Approvals, judged: list[Change], approvals: list[Approval]
-) -> tuple[dict[str, Cover], dict[str, str]]:
-    """What covers which path, without approvals that a later one takes back; and those, with what takes them back."""
-    ended: dict[str, str] = {}
-    looked_at: set[tuple[Approval, ...]] = set()
-    for _ in range(_MOST_TURNS):
-        covered = cover(judged, [one for one in approvals if one.review_id not in ended], known.check)
-        chains = {made.chain for made in {*covered.values()}}
-        used = {*chains, *((one,) for chain in chains for one in chain)} - looked_at
-        now = _ended_by(known, used)
-        if not now:
-            return covered, ended
-        # Once one was taken back others were, too: each by itself would take a turn of its own.
-        others = {(one,) for one in approvals} - looked_at - used
-        ended |= {chain[-1].review_id: by for chain, by in (now | _ended_by(known, others)).items()}
-        looked_at |= used | others
-    return {}, ended
-
-
-def _ended_by(known: _Approvals, chains: Iterable[tuple[Approval, ...]]) -> dict[tuple[Approval, ...], str]:
-    """By chain, the newest approval that takes back all that it comes to, if it is later: the newer decision counts."""
-    found: dict[tuple[Approval, ...], str] = {}
-    starts = {chain: start_of(min(changes)) for chain in chains if (changes := net(chain))}
-    known.ending_at(starts.values())
-    others = {
-        chain: [known.read[one[:2]] for one in known.ending[path, blob]] for chain, (path, _, blob) in starts.items()
-    }
-    at = known.approved_at(one for chain, ending in others.items() if ending for one in (*chain, *ending))
-    for chain, ending in others.items():
-        known.check()
-        since = max((at[one.review_id] for one in chain if ending), default=0)
-        later = [one for one in ending if at[one.review_id] > since]
-        back = frozenset(inverse(net(chain))) if later else frozenset[Change]()
-        takers = [one.review_id for one in later if back <= one.changes]
-        if takers:
-            found[chain] = max(takers, key=lambda review_id: at[review_id])
-    return found
 
 
 def _taken_back_by(review_id: str, by: str) -> str:

@@ -98,21 +98,7 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
     """
     found = await services.store.read(lambda unit: reviews.get_content(unit, request.review_id, request.project))
     review, current = found.review, found.round
-    stands = await grounds.look(services, found, request.branch)
-    planned: contents.Checks = ()
-    ground = None if stands is None else grounds.as_json(stands.ground)
-    if stands is not None:
-        if request.branch not in (None, *stands.branches):
-            raise InvalidInput(
-                f"'{request.branch}' is no base branch of '{review.project}': {', '.join(stands.branches) or 'none'}.",
-                field="branch",
-                allowed=[*stands.branches],
-            )
-        paths = [change["path"] for change in orjson.loads(current.changes)]
-        async with services.validations:
-            planned = await asyncio.to_thread(
-                contents.planned, stands.repository, stands.ground, stands.branches, paths
-            )
+    planned, ground = await _planned(services, found, request.branch)
     services.checks_wanted.set()
     wanted = None if request.checks is None else set(request.checks)
     known = sorted(one.definition.name for one in planned if one.definition)
@@ -151,6 +137,30 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
         return CheckList(views(unit, services, found), outcome(found), place, changed=bool(again))
 
     return await transact(services, caller, work)
+
+
+async def _planned(
+    services: Services, found: reviews.RoundContent, branch: str | None
+) -> tuple[contents.Checks, str | None]:
+    """What is to be run on a round as it stands now, and what it stands on, in its stored form.
+
+    Raises:
+        InvalidInput: There is no such base branch.
+    """
+    stands = await grounds.look(services, found, branch)
+    if stands is None:
+        return (), None
+    if branch not in (None, *stands.branches):
+        project = found.review.project
+        raise InvalidInput(
+            f"'{branch}' is no base branch of '{project}': {', '.join(stands.branches) or 'none'}.",
+            field="branch",
+            allowed=[*stands.branches],
+        )
+    paths = [change["path"] for change in orjson.loads(found.round.changes)]
+    async with services.validations:
+        planned = await asyncio.to_thread(contents.planned, stands.repository, stands.ground, stands.branches, paths)
+    return planned, grounds.as_json(stands.ground)
 
 
 async def get_check_log(services: Services, _caller: Caller, request: GetCheckLog) -> CheckLog:
