@@ -123,18 +123,19 @@ async def _check_digest(
     services: Services, project: str, digest: str, asked: grounds.Asked
 ) -> tuple[GateDecision, _Held]:
     def look(unit: Unit) -> tuple[tuple[str, int] | None, _Held, str | None]:
+        first: tuple[tuple[str, int] | None, _Held] = None, {}
         ended: str | None = None
-        standing: list[tuple[str, int]] = []
+        doubts = grounds.Doubts(unit, services, project, asked)
         for found in reports.list_approvals(unit, project, digest, _CANDIDATES):
             by = _ended_by(_Approvals(unit, project), (_approval(unit, *found),))
-            if by is None:
-                standing.append(found)
-            else:
+            if by is not None:
                 ended = _taken_back_by(found[0], by)
-        held = _held(unit, grounds.Doubts(unit, services, project, asked), standing)
-        # Of several reviews of the same, one whose checks have passed is enough.
-        found = next((one for one in standing if one[0] not in held), next(iter(standing), None))
-        return found, {} if found is None or found[0] not in held else held, None if standing else ended
+            elif held := _held(unit, doubts, [found]):
+                # Of several reviews of the same, one whose checks have passed is enough.
+                first = first if first[0] is not None else (found, held)
+            else:
+                return found, {}, None
+        return first[0], first[1], ended
 
     found, held, ended = await services.store.read(look)
     if found is None:
@@ -155,7 +156,7 @@ async def _check_changes(
     # In the reader's thread: a search over many paths must not hold up the event loop.
     look = partial(_look, services=services, request=request, changes=changes, judged=judged, patterns=patterns)
     found = await services.store.read(partial(look, asked=asked))
-    if by_now := await _held_by_now(services, project, found.held):
+    if found.whole is None and (by_now := await _held_by_now(services, project, found.held)):
         found = await services.store.read(partial(look, asked=asked._replace(held=by_now)))
     is_approved = len(found.covered) == len(judged)
     if is_approved and not found.held:
