@@ -99,30 +99,10 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
     found = await services.store.read(lambda unit: reviews.get_content(unit, request.review_id, request.project))
     review, current = found.review, found.round
     stands = await grounds.look(services, found, request.branch)
-    planned: contents.Checks = ()
+    planned = await _planned(services, request, found, stands)
     ground = None if stands is None else grounds.as_json(stands.ground)
-    if stands is not None:
-        if request.branch not in (None, *stands.branches):
-            raise InvalidInput(
-                f"'{request.branch}' is no base branch of '{review.project}': {', '.join(stands.branches) or 'none'}.",
-                field="branch",
-                allowed=[*stands.branches],
-            )
-        paths = [change["path"] for change in orjson.loads(current.changes)]
-        async with services.validations:
-            planned = await asyncio.to_thread(
-                contents.planned, stands.repository, stands.ground, stands.branches, paths
-            )
-    services.checks_wanted.set()
     wanted = None if request.checks is None else set(request.checks)
-    known = sorted(one.definition.name for one in planned if one.definition)
-    if not planned or (wanted is not None and not wanted <= set(known)):
-        raise NotFound(
-            f"'{review.id}' has no such check in .tandem/checks.toml of its base branch:"
-            f" {', '.join(known) or 'it has none'}.",
-            review_id=review.id,
-            allowed=known,
-        )
+    known = {one.definition.name for one in planned if one.definition}
 
     def work(unit: Unit) -> CheckList:
         before = reviews.get(unit, review.id, lock=True)
@@ -139,7 +119,7 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
         gone = [one for one in stored if known and one.name not in known and one.name not in running]
         left = {"status": CheckStatus.SKIPPED.value, "required": 0, "reason": _GONE, "ground": ground}
         # One that is new is asked for, too: who names some of them must not have the others left out.
-        named = None if wanted is None else wanted | {*known} - {one.name for one in stored}
+        named = None if wanted is None else wanted | known - {one.name for one in stored}
         again = tuple(one._replace(**left) for one in gone) + tuple(
             one._replace(reason=_AGAIN) if one.status == CheckStatus.QUEUED else one
             for one in runs_of(planned, before.id, before.round, before.project, now, ground)
@@ -151,6 +131,41 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
         return CheckList(views(unit, services, found), outcome(found), place, changed=bool(again))
 
     return await transact(services, caller, work)
+
+
+async def _planned(
+    services: Services, request: RunChecks, found: reviews.RoundContent, stands: grounds.Look | None
+) -> contents.Checks:
+    """What the base branch's file has run on a round now.
+
+    Raises:
+        NotFound: Nothing, or not what was named.
+        InvalidInput: There is no such base branch.
+    """
+    planned: contents.Checks = ()
+    if stands is not None:
+        if request.branch not in (None, *stands.branches):
+            raise InvalidInput(
+                f"'{request.branch}' is no base branch of '{found.review.project}'; name one of:"
+                f" {', '.join(stands.branches) or 'none'}.",
+                field="branch",
+                allowed=[*stands.branches],
+            )
+        paths = [change["path"] for change in orjson.loads(found.round.changes)]
+        async with services.validations:
+            planned = await asyncio.to_thread(
+                contents.planned, stands.repository, stands.ground, stands.branches, paths
+            )
+    services.checks_wanted.set()
+    known = sorted(one.definition.name for one in planned if one.definition)
+    if not planned or not {*(request.checks or ())} <= {*known}:
+        raise NotFound(
+            f"'{found.review.id}' has no such check in .tandem/checks.toml of its base branch:"
+            f" {', '.join(known) or 'it has none'}.",
+            review_id=found.review.id,
+            allowed=known,
+        )
+    return planned
 
 
 async def get_check_log(services: Services, _caller: Caller, request: GetCheckLog) -> CheckLog:
