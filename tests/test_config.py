@@ -79,6 +79,7 @@ def test_the_broker_itself_reads_no_repository(project: Path) -> None:
         ("page_limit = 201", "a lower value than 200"),
         ("page_limit = 200", "a lower value than 200"),
         ("durability = 'normal'", "to full"),
+        ("checks_on_tip = false", "to true"),
     ],
 )
 def test_a_repository_may_only_tighten_and_the_rest_is_reported(project: Path, text: str, reason: str) -> None:
@@ -92,9 +93,10 @@ def test_a_repository_may_only_tighten_and_the_rest_is_reported(project: Path, t
 
 def test_a_repository_may_make_a_limit_stricter_than_the_users_own(config_dir: Path, project: Path) -> None:
     user_says(config_dir, "diff_limit_bytes = 1000\ndurability = 'normal'")
-    project_says(project, "diff_limit_bytes = 2000\ndurability = 'full'")
+    project_says(project, "diff_limit_bytes = 2000\ndurability = 'full'\nchecks_on_tip = true")
     loaded = load_settings({}, project)
     assert (loaded.settings.diff_limit_bytes, loaded.settings.durability) == (1000, "full")
+    assert loaded.settings.checks_on_tip
     assert [ignored.key for ignored in loaded.ignored] == ["diff_limit_bytes"]
 
 

@@ -399,9 +399,9 @@ class CheckFailed(TandemError):
 
 
 class CheckPending(TandemError):
-    """A required check of what was approved has not ended yet.
+    """A required check of what was approved has not ended yet, or what it ran on does not count yet.
 
-    Wait for it: `tandem checks list REVIEW --wait`.
+    Wait for it: `tandem checks list REVIEW --wait`; the answer says what else helps.
     """
 
     code = "CHECK_PENDING"

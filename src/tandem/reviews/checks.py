@@ -98,17 +98,11 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
     """
     found = await services.store.read(lambda unit: reviews.get_content(unit, request.review_id, request.project))
     review, current = found.review, found.round
-    planned, ground = await _planned(services, found, request.branch)
-    services.checks_wanted.set()
+    stands = await grounds.look(services, found, request.branch)
+    planned = await _planned(services, request, found, stands)
+    ground = None if stands is None else grounds.as_json(stands.ground)
     wanted = None if request.checks is None else set(request.checks)
-    known = sorted(one.definition.name for one in planned if one.definition)
-    if not planned or (wanted is not None and not wanted <= set(known)):
-        raise NotFound(
-            f"'{review.id}' has no such check in .tandem/checks.toml of its base branch:"
-            f" {', '.join(known) or 'it has none'}.",
-            review_id=review.id,
-            allowed=known,
-        )
+    known = {one.definition.name for one in planned if one.definition}
 
     def work(unit: Unit) -> CheckList:
         before = reviews.get(unit, review.id, lock=True)
@@ -125,7 +119,7 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
         gone = [one for one in stored if known and one.name not in known and one.name not in running]
         left = {"status": CheckStatus.SKIPPED.value, "required": 0, "reason": _GONE, "ground": ground}
         # One that is new is asked for, too: who names some of them must not have the others left out.
-        named = None if wanted is None else wanted | {*known} - {one.name for one in stored}
+        named = None if wanted is None else wanted | known - {one.name for one in stored}
         again = tuple(one._replace(**left) for one in gone) + tuple(
             one._replace(reason=_AGAIN) if one.status == CheckStatus.QUEUED else one
             for one in runs_of(planned, before.id, before.round, before.project, now, ground)
@@ -140,27 +134,38 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
 
 
 async def _planned(
-    services: Services, found: reviews.RoundContent, branch: str | None
-) -> tuple[contents.Checks, str | None]:
-    """What is to be run on a round as it stands now, and what it stands on, in its stored form.
+    services: Services, request: RunChecks, found: reviews.RoundContent, stands: grounds.Look | None
+) -> contents.Checks:
+    """What the base branch's file has run on a round now.
 
     Raises:
+        NotFound: Nothing, or not what was named.
         InvalidInput: There is no such base branch.
     """
-    stands = await grounds.look(services, found, branch)
-    if stands is None:
-        return (), None
-    if branch not in (None, *stands.branches):
-        project = found.review.project
-        raise InvalidInput(
-            f"'{branch}' is no base branch of '{project}': {', '.join(stands.branches) or 'none'}.",
-            field="branch",
-            allowed=[*stands.branches],
+    planned: contents.Checks = ()
+    if stands is not None:
+        if request.branch not in (None, *stands.branches):
+            raise InvalidInput(
+                f"'{request.branch}' is no base branch of '{found.review.project}'; name one of:"
+                f" {', '.join(stands.branches) or 'none'}.",
+                field="branch",
+                allowed=[*stands.branches],
+            )
+        paths = [change["path"] for change in orjson.loads(found.round.changes)]
+        async with services.validations:
+            planned = await asyncio.to_thread(
+                contents.planned, stands.repository, stands.ground, stands.branches, paths
+            )
+    services.checks_wanted.set()
+    known = sorted(one.definition.name for one in planned if one.definition)
+    if not planned or not {*(request.checks or ())} <= {*known}:
+        raise NotFound(
+            f"'{found.review.id}' has no such check in .tandem/checks.toml of its base branch:"
+            f" {', '.join(known) or 'it has none'}.",
+            review_id=found.review.id,
+            allowed=known,
         )
-    paths = [change["path"] for change in orjson.loads(found.round.changes)]
-    async with services.validations:
-        planned = await asyncio.to_thread(contents.planned, stands.repository, stands.ground, stands.branches, paths)
-    return planned, grounds.as_json(stands.ground)
+    return planned
 
 
 async def get_check_log(services: Services, _caller: Caller, request: GetCheckLog) -> CheckLog:

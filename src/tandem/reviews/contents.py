@@ -398,11 +398,12 @@ async def names_checks(services: Services, project: str, branch: str | None) -> 
         return False
 
     def look() -> bool:
-        tip = repository.tips([branch]).get(branch)
         try:
+            tip = repository.tips([branch]).get(branch)
             patch = None if tip is None else RoundPatch(tip, None, ())
             return patch is not None and repository.file_of_round(patch, checks.FILE, after=False) is not None
-        except (InvalidInput, TooLarge):
+        except TandemError:
+            # What cannot be read may name some.
             return True
 
     return await asyncio.to_thread(look)

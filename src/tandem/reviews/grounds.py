@@ -195,7 +195,10 @@ async def held_by_now(services: Services, project: str, grounds: Iterable[Ground
     wanted = [*grounds]
 
     def work() -> frozenset[str]:
-        return frozenset(ground.base for ground in wanted if repository.holds(ground, names))
+        # A repository that cannot be read holds nothing.
+        with suppress(TandemError):
+            return frozenset(ground.base for ground in wanted if repository.holds(ground, names))
+        return frozenset()
 
     async with services.validations:
         return await asyncio.to_thread(work)
@@ -209,10 +212,12 @@ async def newest(services: Services, project: str) -> None:
 
 
 async def tips(services: Services, project: str, names: Iterable[str | None]) -> dict[str, str]:
-    """Where some branches are, as far as that is known here."""
+    """Where some branches are, as far as that is known here; nothing, where the repository cannot be read."""
     wanted = {name for name in names if name is not None}
     repository = await services.projects.repository(project) if wanted else None
-    return {} if repository is None else await asyncio.to_thread(repository.tips, wanted)
+    with suppress(TandemError):
+        return {} if repository is None else await asyncio.to_thread(repository.tips, wanted)
+    return {}
 
 
 def view(unit: Unit, services: Services, project: str, text: str | None) -> GroundView | None:

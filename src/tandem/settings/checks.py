@@ -1,7 +1,7 @@
 """`.tandem/checks.toml`: what is to be run on a change before anybody reviews it.
 
-The file of a change's base counts, so that no change decides how it is checked itself; and only with a content that a
-person has trusted (`tandem trust`), as its commands run on the machine of whoever runs the broker.
+The file of the base branch counts, so that no change, and no base of its proposer's choice, decides how it is checked;
+and only with a content that a person has trusted (`tandem trust`), as its commands run on the broker's machine.
 """
 
 from __future__ import annotations
