@@ -182,7 +182,8 @@ async def _check_changes(services: Services, request: CheckGate, check: Callable
     decision, candidates, branches = await _looked(services, look, is_large=is_large)
     taken_back = await _taken_back(services, question, candidates, branches)
     if taken_back is not None:
-        return _passed(question, "rollback", f"takes back the commit {taken_back.id}, which was not approved")
+        reason = f"takes back the commit {taken_back.id}, which was not approved"
+        return await asyncio.to_thread(_passed, question, "rollback", reason)
     return decision
 
 
@@ -350,8 +351,12 @@ class _Approvals:
         self.ending.update((one, []) for one in new)
         kinds: dict[tuple[str, int], str] = {}
         known: dict[tuple[str, int, str], tuple[str, int, str]] = {}
-        for rows in reports.list_approving(self._unit, self._project, new, self._left + 1):
+        left = self._left
+        for rows in reports.list_approving(self._unit, self._project, new, left + 1):
             self.check()
+            left -= len(rows)
+            if left < 0:
+                raise _TooMuch
             for path, blob, review_id, number, kind, mode in rows:
                 kinds[review_id, number] = kind
                 one = (review_id, number, mode)
