@@ -205,7 +205,7 @@ def fields_of(operation: Described) -> list[Field]:
 def _field(name: str, info: FieldInfo, *, named: bool) -> Field:
     hint, is_long = _plain_type(info.annotation, list(info.metadata))
     origin = get_origin(hint)
-    kinds = [one for one in (hint, *get_args(hint)) if isinstance(one, type)]
+    kinds: list[type[Any]] = [one for one in (hint, *get_args(hint)) if isinstance(one, type)]
     is_of_objects = any(issubclass(one, BaseModel) or is_dataclass(one) for one in kinds)
     positional = not named and (name in _ALWAYS_POSITIONAL or (info.is_required() and name in _POSITIONAL))
     if hint is Any or dict in {origin, hint} or is_of_objects:
