@@ -148,3 +148,17 @@ def test_p12_a_judgement_ends_when_its_client_has_gone(start_broker: StartBroker
         judged()
         # Most of each of the three was left.
         assert _cpu_seconds(broker) - before < 3 * whole
+
+
+@pytest.mark.timeout(300)
+def test_p12_a_commit_of_too_large_approvals_is_refused_in_words(start_broker: StartBroker):
+    broker = start_broker()
+    project = fresh_project()
+    with Desk(broker.url, project) as desk:
+        desk.put_up()
+    broker.stop()
+    changes = _many_approvals(broker, project, 126_000)
+    broker.start()
+    with Desk(broker.url, project) as desk:
+        details = desk.refused("TOO_LARGE", "check_gate", changes=changes[:1])
+        assert details["limit"] == "approved_paths"

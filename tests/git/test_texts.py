@@ -5,7 +5,7 @@ import pytest
 from tandem.errors import InvalidInput
 from tandem.git.changes import AffectedFile
 from tandem.git.repository import Repository
-from tandem.git.validation import unified_text_diff
+from tandem.git.word_changes import text_diff
 from tests.git.sandbox import Sandbox
 
 
@@ -73,10 +73,10 @@ def test_a_path_that_names_no_file_is_refused(sandbox: Sandbox, repository: Repo
 
 
 def test_a_text_diff_reads_like_gits() -> None:
-    assert unified_text_diff("a\nb\u2028c\n", "a\nb\u2028d\nlast", "PLAN.md") == (
+    assert text_diff("a\nb\u2028c\n", "a\nb\u2028d\nlast", "PLAN.md") == (
         "--- a/PLAN.md\n+++ b/PLAN.md\n@@ -1,2 +1,3 @@\n a\n-b\u2028c\n+b\u2028d\n+last\n\\ No newline at end of file\n"
     )
-    assert unified_text_diff("same", "same", "PLAN.md") == ""
+    assert text_diff("same", "same", "PLAN.md") == ""
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])
@@ -84,3 +84,11 @@ def test_a_text_that_cannot_be_kept_is_refused(repository: Repository, text: str
     with pytest.raises(InvalidInput) as refused:
         repository.text_change("PLAN.md", text)
     assert refused.value.details["field"] == "description"
+
+
+@pytest.mark.timeout(30)
+def test_p12_texts_of_many_lines_that_repeat_are_compared_at_once() -> None:
+    """Of 200 kB of short lines in two orders, the usual search for what they have in common takes hours."""
+    before, after = ("".join(f"{line * step % 120}\n" for line in range(64_000)) for step in (1, 7))
+    diff = text_diff(before, after, "PLAN.md")
+    assert diff.startswith("--- a/PLAN.md\n+++ b/PLAN.md\n@@ -1,64000 +1,64000 @@\n 0\n-1\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -205,7 +205,8 @@ def fields_of(operation: Described) -> list[Field]:
 def _field(name: str, info: FieldInfo, *, named: bool) -> Field:
     hint, is_long = _plain_type(info.annotation, list(info.metadata))
     origin = get_origin(hint)
-    is_of_objects = any(isinstance(one, type) and issubclass(one, BaseModel) for one in (hint, *get_args(hint)))
+    kinds: list[type[Any]] = [one for one in (hint, *get_args(hint)) if isinstance(one, type)]
+    is_of_objects = any(issubclass(one, BaseModel) or is_dataclass(one) for one in kinds)
     positional = not named and (name in _ALWAYS_POSITIONAL or (info.is_required() and name in _POSITIONAL))
     if hint is Any or dict in {origin, hint} or is_of_objects:
         return Field(name, str, "json", info, positional=False)

@@ -51,8 +51,12 @@ class Approvals:
         self.ending.update((one, []) for one in new)
         kinds: dict[tuple[str, int], str] = {}
         known: dict[tuple[str, int, str], tuple[str, int, str]] = {}
-        for rows in reports.list_approving(self._unit, self._project, new, self._left + 1):
+        left = self._left
+        for rows in reports.list_approving(self._unit, self._project, new, left + 1):
             self.check()
+            left -= len(rows)
+            if left < 0:
+                raise TooMuch
             for path, blob, review_id, number, kind, mode in rows:
                 kinds[review_id, number] = kind
                 one = (review_id, number, mode)

@@ -214,7 +214,8 @@ async def _check_changes(
     decision, found = await _looked(services, look, is_large=is_large)
     taken_back = await _taken_back(services, question, found.commits, found.branches)
     if taken_back is not None:
-        return _passed(question, "rollback", f"takes back the commit {taken_back.id}, which was not approved"), {}
+        reason = f"takes back the commit {taken_back.id}, which was not approved"
+        return await asyncio.to_thread(_passed, question, "rollback", reason), {}
     return decision, {} if decision.allowed else found.held
 
 

@@ -1,9 +1,10 @@
-"""Which words of a line changed: marks inside pairs of lines, and which lines are such a pair."""
+"""What changed between two texts: which lines, which of them are such a pair, and which words within a pair."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from difflib import Match, SequenceMatcher
 from typing import NamedTuple
 
 
@@ -78,6 +79,50 @@ def _walked_back(trace: list[dict[int, int]], x: int, y: int) -> list[CommonRun]
             runs.append(CommonRun(start, start - x + y, x - start))
         x, y = (start, start - x + y - 1) if went_down else (start - 1, start - x + y)
     return runs[::-1]
+
+
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_CONTEXT_LINES = 3
+_MOST_LINE_EDITS = 400
+
+
+class _Lines(SequenceMatcher[str]):
+    """What two texts have in common, found in bounded time: the usual search takes hours for 100 kB of short lines."""
+
+    def __init__(self, before: list[str], after: list[str]) -> None:
+        super().__init__(None, before, after, autojunk=False)
+        self._runs = common_runs(before, after, _MOST_LINE_EDITS)
+        self._end = Match(len(before), len(after), 0)
+
+    def get_matching_blocks(self) -> list[Match]:
+        """See `SequenceMatcher`."""
+        return [*(Match(*run) for run in self._runs), self._end]
+
+
+def text_diff(old: str, new: str, path: str) -> str:
+    """A unified diff between two versions of a text, for reading; empty when they are equal.
+
+    With more than 400 lines inserted and deleted, all between the first and the last of them is shown as replaced.
+    """
+    before, after = _LINE.findall(old), _LINE.findall(new)
+    lines: list[str] = []
+    for group in _Lines(before, after).get_grouped_opcodes(_CONTEXT_LINES):
+        (_, left, _, right, _), (_, _, left_end, _, right_end) = group[0], group[-1]
+        lines.append(f"@@ -{_range(left, left_end)} +{_range(right, right_end)} @@\n")
+        for kind, start, end, other, other_end in group:
+            if kind == "equal":
+                lines += (f" {line}" for line in before[start:end])
+            else:
+                lines += (f"-{line}" for line in before[start:end])
+                lines += (f"+{line}" for line in after[other:other_end])
+    head = [f"--- a/{path}\n", f"+++ b/{path}\n"] if lines else []
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in head + lines)
+
+
+def _range(start: int, end: int) -> str:
+    """Lines as the heading of a hunk names them; none are named by the line before."""
+    count = end - start
+    return f"{start + 1}" if count == 1 else f"{start + 1 if count else start},{count}"
 
 
 _WORD = re.compile(r"\w+|\s+|[^\w\s]")

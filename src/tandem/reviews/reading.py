@@ -10,7 +10,7 @@ from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput
 from tandem.git.hunks import only_files
-from tandem.git.validation import unified_text_diff
+from tandem.git.word_changes import text_diff
 from tandem.reviews import (
     attention,
     check_queries,
@@ -192,8 +192,8 @@ async def _interdiff(services: Services, earlier: Round, current: Round, later: 
                 async with services.validations:
                     return await asyncio.to_thread(repository.interdiff, first, second)
     if later.diff is not None or earlier.diff_id is not None:
-        return await asyncio.to_thread(unified_text_diff, diff, later.diff or "", "diff")
-    return await asyncio.to_thread(unified_text_diff, description, later.description or "", later.path or "description")
+        return await asyncio.to_thread(text_diff, diff, later.diff or "", "diff")
+    return await asyncio.to_thread(text_diff, description, later.description or "", later.path or "description")
 
 
 async def list_reviews(services: Services, caller: Caller, request: ListReviews) -> ReviewPage:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from typing import Any
 
 from tandem.git.hunks import FileDiff, Hunk, parse
@@ -158,18 +158,15 @@ def _cut(lines: Iterable[Signed], old: int, new: int) -> Iterator[Hunk]:
     """Hunks with a few lines around each change, the first line being the numbers `old` and `new`."""
     all_lines = list(lines)
     changed = [at for at, (sign, _) in enumerate(all_lines) if sign != " "]
+    olds = list(accumulate((sign != "+" for sign, _ in all_lines), initial=old))
+    news = list(accumulate((sign != "-" for sign, _ in all_lines), initial=new))
     at = 0
     while at < len(changed):
         start = max(changed[at] - _CONTEXT, 0)
         while at + 1 < len(changed) and changed[at + 1] - changed[at] <= 2 * _CONTEXT:
             at += 1
         end = min(changed[at] + _CONTEXT + 1, len(all_lines))
-        before = all_lines[:start]
-        yield _hunk(
-            all_lines[start:end],
-            old + sum(1 for sign, _ in before if sign != "+"),
-            new + sum(1 for sign, _ in before if sign != "-"),
-        )
+        yield _hunk(all_lines[start:end], olds[start], news[start])
         at += 1
 
 
