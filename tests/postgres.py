@@ -154,6 +154,14 @@ class PostgresServer:
         """An end without warning, as by a power switch of the server; the data stays for `start`."""
         self._command("crash")
 
+    def freeze(self) -> None:
+        """Has every process of it stand still: it keeps its connections, takes new ones, and says nothing (Linux)."""
+        self._tell("freeze")
+
+    def thaw(self) -> None:
+        """Has it go on where it stood still."""
+        self._tell("thaw")
+
     def remove(self) -> None:
         """Stops the server for good and removes its data; twice is safe."""
         guard, self._guard = self._guard, None
@@ -219,6 +227,12 @@ class PostgresServer:
         if guard is None:
             return
         guard.communicate(f"{word}\n", timeout=60)
+
+    def _tell(self, word: str) -> None:
+        assert self._guard is not None
+        _pipe(self._guard.stdin).write(f"{word}\n")
+        _pipe(self._guard.stdin).flush()
+        assert _pipe(self._guard.stdout).readline() == f"{word}\n"
 
     def _administer(self, statement: str) -> None:
         with psycopg.connect(self.url(), autocommit=True) as connection:

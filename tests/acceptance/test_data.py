@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
+import itertools
 import json
 import os
 import shutil
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -14,16 +17,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 
+from tandem.client import TandemClient
+from tests.acceptance.receiving import Receiver, added
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.test_p8_audit import whole_history
+from tests.acceptance.test_webhooks import HASTY
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.commandline import Ended, Inside
 from tests.forked import start_tandem
@@ -296,6 +304,22 @@ def test_a_database_that_a_broker_has_is_not_replaced(start_broker: StartBroker,
     assert "not overwritten" in on_server.refused("CONFIG_INVALID", "restore", str(backup), "--replace")
 
 
+def test_a_database_that_a_program_reads_is_not_replaced_and_a_damaged_one_is_set_aside_as_it_is(
+    backup: Path, elsewhere: Place
+):
+    elsewhere.done("restore", str(backup))
+    path = elsewhere.broker.data_dir / "tandem.db"
+    with closing(sqlite3.connect(path)) as reader:
+        reader.execute("SELECT count(*) FROM events").fetchone()
+        assert "open" in elsewhere.refused("UNAVAILABLE", "restore", str(backup), "--replace")
+    path.write_bytes(damaged := path.read_bytes()[:9000])
+    aside = Path(elsewhere.done("restore", str(backup), "--replace")["set_aside"])
+    assert aside.read_bytes() == damaged
+    with elsewhere.broker:
+        pass
+    assert elsewhere.broker.audited().data["problems"] == []
+
+
 def test_another_log_takes_the_place_of_the_one_before_only_when_told(backup: Path, history: Place, tmp_path: Path):
     broker = BrokerProcess(tmp_path / "another", secret_key_file=history.broker.secret_key)
     broker.folder.mkdir()
@@ -353,6 +377,71 @@ def test_a_restore_that_is_killed_leaves_no_half_database(
     assert place.broker.audited().data["problems"] == []
 
 
+def _killed(arguments: list[str], folder: Path, environment: dict[str, str]) -> int:
+    """The exit status of a command that is killed at some step, if it takes so many."""
+    module, pipe = "tests.acceptance.programs.killed", subprocess.PIPE
+    with start_tandem(arguments, folder, environment, module=module, stdout=pipe, stderr=pipe) as ended:
+        return ended.wait(WAIT_SECONDS)
+
+
+@pytest.mark.parametrize("kind", ["backup", "backup --no-verify", "export"])
+def test_what_a_killed_backup_leaves_is_removed_by_the_next(history: Place, tmp_path: Path, kind: str):
+    folder = tmp_path / "backups"
+    folder.mkdir()
+    arguments = ["data", *kind.split(), str(folder / "copy"), "--data-dir", str(history.broker.data_dir)]
+    environment = {**history.broker.environment, "KILLED_AT": str(len(kind.split()) + 2)}
+    assert _killed(arguments, tmp_path, environment) == -signal.SIGKILL
+    assert list(folder.iterdir()) != []
+    history.done(*kind.split(), str(folder / "copy"))
+    assert list(folder.iterdir()) == [folder / "copy"]
+
+
+@pytest.fixture(scope="module")
+def left(history: Place, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A data folder as a broker leaves it that is killed, with events that only the log has."""
+    broker = BrokerProcess(tmp_path_factory.mktemp("left"), secret_key_file=history.broker.secret_key)
+    with broker, Desk(broker.url, fresh_project()) as desk:
+        for _ in range(5):
+            desk.put_up()
+        broker.kill()
+    assert (broker.data_dir / "tandem.db-wal").stat().st_size > 0
+    return broker.data_dir
+
+
+def test_p3_a_replacement_that_is_killed_leaves_the_one_database_or_the_other(
+    left: Path, backup: Path, history: Place, tmp_path: Path
+):
+    former = _events(shutil.copytree(left, tmp_path / "former"))
+    restored = history.log()
+    found: list[bool] = []
+    for number in itertools.count(1):
+        place = place_in(tmp_path / f"killed-{number}", history.broker)
+        shutil.copytree(left, place.broker.data_dir)
+        arguments = ["data", "restore", str(backup), "--replace", "--data-dir", str(place.broker.data_dir)]
+        environment = {**place.broker.environment, "KILLED_AT": str(number)}
+        was_killed = _killed(arguments, tmp_path, environment) != 0
+        log = _events(place.broker.data_dir)
+        assert log in (former, restored), f"killed at step {number}"
+        found.append(log == restored)
+        with place.broker:
+            pass
+        assert place.broker.audited().data["problems"] == []
+        # The former one is nowhere lost, either.
+        asides = list(place.broker.data_dir.glob("tandem.db.replaced-*[0-9]"))
+        assert found[-1] <= (len(asides) == 1)
+        if not was_killed:
+            break
+    assert found == sorted(found)
+    assert (found[0], found[-1], len(found) > 5) == (False, True, True)
+
+
+def _events(data_dir: Path) -> list[tuple[Any, ...]]:
+    """Every event of a database that is whole."""
+    with closing(sqlite3.connect(data_dir / "tandem.db")) as file:
+        assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return file.execute(_LOG).fetchall()
+
+
 def _is_half_way(place: Place) -> bool:
     """Whether a restore has begun to write, and not yet committed."""
     if place.url is None:
@@ -364,3 +453,109 @@ def _is_half_way(place: Place) -> bool:
             " AND query LIKE 'INSERT INTO contents%'"
         ).fetchone()
         return found is not None and found[0] > 0
+
+
+def _empty(place: Place) -> None:
+    """Take away what a database on a server has, as restoring a copy there asks for."""
+    assert place.url is not None
+    with psycopg.connect(place.url, autocommit=True) as server:
+        server.execute("DROP SCHEMA public CASCADE")
+        server.execute("CREATE SCHEMA public")
+
+
+def _restore(place: Place, copy: Path) -> None:
+    if place.url is None:
+        place.done("restore", str(copy), "--replace")
+    else:
+        _empty(place)
+        place.done("restore", str(copy))
+
+
+def _import(place: Place, copy: Path) -> None:
+    if place.url is not None:
+        _empty(place)
+    exported = b"".join(_whole(copy))
+    assert place.run("import", *["--replace"][: place.url is None], stdin=exported).status == 0
+
+
+def _put_back(place: Place, copy: Path) -> None:
+    """Without Tandem's commands: the file of a database as it was, which nobody but the broker's own record knows."""
+    former = place_in(place.broker.folder / "former", place.broker)
+    former.done("restore", str(copy))
+    with closing(sqlite3.connect(former.broker.data_dir / "tandem.db")) as file, file:
+        file.execute("UPDATE log_head SET epochs = ''")
+    (former.broker.data_dir / "tandem.db").replace(place.broker.data_dir / "tandem.db")
+
+
+def _copy(place: Place, copy: Path) -> None:
+    """By way of another database."""
+    former = place_in(place.broker.folder / "former", place.broker)
+    former.done("restore", str(copy))
+    with former.broker:
+        pass
+    to = place.url or f"sqlite:///{place.broker.data_dir / 'tandem.db'}"
+    if place.url is None:
+        (place.broker.data_dir / "tandem.db").unlink()
+    else:
+        _empty(place)
+    former.done("copy", to)
+
+
+WAYS = [*itertools.product((_restore, _import, _copy), ("sqlite", "postgresql")), (_put_back, "sqlite")]
+
+
+@pytest.mark.parametrize(("way", "kind"), WAYS, ids=lambda value: getattr(value, "__name__", value).strip("_"))
+def test_p6_nobody_goes_on_in_a_lost_history_as_if_it_were_the_restored_one(
+    way: Callable[[Place, Path], None], kind: str, tmp_path: Path, request: pytest.FixtureRequest
+):
+    url = request.getfixturevalue("postgres_url") if kind == "postgresql" else None
+    settings = {"database_url": url} if url else {}
+    place = Place(BrokerProcess(tmp_path, **HASTY, **settings), url)
+    copy = tmp_path / "copy"
+    with ExitStack() as stack:
+        stack.enter_context(place.broker)
+        receiver, pool = stack.enter_context(Receiver()), stack.enter_context(ThreadPoolExecutor(1))
+        desk = stack.enter_context(Desk(place.broker.url, fresh_project()))
+        added(desk, receiver.url)
+        review = desk.put_up()
+        shared = desk.do("get_audit_log")["cursor"]
+        before = [desk.put_up() for _ in range(5)]
+        place.done("backup", str(copy))
+        lost = [desk.put_up() for _ in range(10)]
+        desk.say(review, "proposer")
+        cursor = desk.do("get_audit_log")["cursor"]
+        receiver.until(lambda: receiver.of(lost[-1]) == ["review_created"])
+        waiting = pool.submit(_decided, desk, review)
+        _until_waiting(place.broker)
+        place.broker.stop()
+        way(place, copy)
+        place.broker.start()
+        after = [desk.put_up() for _ in range(20)]
+        for operation in ("get_audit_log", "get_activity_feed", "list_reviews"):
+            desk.refused("CURSOR_EXPIRED", operation, cursor=cursor, wait=True, timeout_s=WAIT_SECONDS)
+        desk.refused("CURSOR_EXPIRED", "get_review_status", review_id=review, cursor=cursor, wait=True)
+        with httpx.stream("GET", f"{place.broker.url}/events", params={"after": cursor}) as stream:
+            assert "event: reset" in itertools.islice(stream.iter_lines(), 6)
+        heard = desk.do("get_audit_log", cursor=shared, limit=200)
+        assert [event["subject"] for event in heard["events"]] == [*before, *after]
+        receiver.until(lambda: all(receiver.of(one) == ["review_created"] for one in after))
+        assert desk.do("get_audit_log", cursor=heard["cursor"])["events"] == []
+        desk.approve(review)
+        assert waiting.result() == "approved"
+    assert place.broker.audited().data["problems"] == []
+
+
+def _decided(desk: Desk, review: str) -> str:
+    """What a client hears that waits for a verdict, from its own cursor on."""
+
+    async def wait() -> str:
+        async with TandemClient(desk.url, project=desk.project) as client:
+            return (await client.wait_for_verdict(review)).status
+
+    return asyncio.run(wait())
+
+
+def _until_waiting(broker: BrokerProcess) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS
+    while broker.health()["waiting"] == 0:
+        assert time.monotonic() < deadline

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import json
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
+import httpx
 import pytest
 
 import python_client
@@ -16,7 +18,8 @@ from tandem.client import TandemClient, Unreachable
 from tandem.client.table import OPERATIONS
 from tandem.reviews.answers import Claim, Proposal, ReviewCreated
 from tandem.server.catalogue import REGISTRY
-from tests.commandline import repository, running_broker
+from tests.commandline import Shell, repository, running_broker
+from tests.interfaces.bridging import bridge, modern
 
 pytestmark = pytest.mark.anyio
 
@@ -151,6 +154,28 @@ async def test_p4_a_write_whose_answer_was_lost_is_sent_again_with_one_effect(cl
         assert cutter.requests == 2
     rows = (await client.list_reviews(project=project)).reviews
     assert [row.review_id for row in rows if row.intent == "only once"] == [created.review_id]
+
+
+async def test_p4_a_key_means_the_same_by_python_http_mcp_and_the_command_line(
+    client: TandemClient, url: str, tmp_path: Path
+) -> None:
+    review, project = (await put_up(client)).review_id, tmp_path.name
+    given = {"sender_role": "proposer", "body": "Once.", "idempotency_key": "once"}
+    said = (await client.add_message(review, sender_role="proposer", body="Once.", idempotency_key="once")).message_id
+
+    def elsewhere() -> list[str]:
+        raw = json.dumps({"body": "Once.", "sender_role": "proposer", "resolves": None, "review_id": review}, indent=8)
+        headers = {"Content-Type": "application/json", "Tandem-Agent": "tester", "Idempotency-Key": "once"}
+        posted = httpx.post(f"{url}/api/v1/add_message?project={project}", content=raw, headers=headers)
+        words = ["--sender-role", "proposer", "--body", "Once.", "--idempotency-key", "once", "--agent", "tester"]
+        typed = Shell(url, tmp_path).run("review", "message", review, *words, "--project", project, "--json")
+        with bridge("--broker", url, "--project", project, folder=tmp_path, TANDEM_AGENT="tester") as agent:
+            tool = {"name": "add_message", "arguments": {"review_id": review, **given}, **modern()}
+            called = agent.call("tools/call", tool)
+        answers = [posted.json()["data"], typed.data, called["result"]["structuredContent"]["data"]]
+        return [one["message_id"] for one in answers]
+
+    assert await asyncio.to_thread(elsewhere) == [said] * 3
 
 
 async def test_a_read_is_sent_again(client: TandemClient, url: str) -> None:

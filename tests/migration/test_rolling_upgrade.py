@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psycopg
@@ -13,6 +14,7 @@ import pytest
 import tandem
 from tandem.schema import TANDEM
 from tests.acceptance.reviewing import REVIEWER, Desk
+from tests.acceptance.test_idempotency import WRITES
 from tests.broker import STOP_SECONDS, BrokerProcess, fresh_project
 
 NEXT = "9999_from_the_future"
@@ -30,8 +32,12 @@ def upgrade() -> None:
 """
 
 
+KEY_FIELD = "    idempotency_key: IdempotencyKey = None\n"
+ADDED_FIELDS = '    from_the_future: bool = False\n    named_in_the_future: str = "something"\n'
+
+
 class NewerBroker(BrokerProcess):
-    """A broker of this code with one migration more."""
+    """A broker of this code with one migration more, whose writes have fields more."""
 
     def __init__(self, folder: Path, package: Path, **settings: object) -> None:
         super().__init__(folder, **settings)
@@ -79,6 +85,8 @@ def newer(tmp_path: Path, postgres_url: str) -> Callable[..., NewerBroker]:
         shutil.copytree(Path(tandem.__file__).parent, package / "tandem")
         migrations = package / "tandem/store/migrations"
         (migrations / f"versions/{NEXT}.py").write_text(MIGRATION)
+        requests = package / "tandem/contract/request.py"
+        requests.write_text(requests.read_text().replace(KEY_FIELD, KEY_FIELD + ADDED_FIELDS))
         added = f"\nREVISIONS = (*REVISIONS, {NEXT!r})\n" + (f"ADDITIVE = frozenset({{{NEXT!r}}})\n" * is_additive)
         with (migrations / "__init__.py").open("a") as module:
             module.write(added)
@@ -138,3 +146,19 @@ def test_a_migration_that_older_brokers_cannot_go_on_with_waits_until_none_is_co
         refused = old.run("up", "--port", "0")
         assert refused.returncode != 0
         assert "made by a newer Tandem" in refused.stderr
+
+
+def test_p4_a_key_has_one_effect_and_one_answer_at_brokers_of_either_version(
+    old: BrokerProcess, newer: Callable[..., NewerBroker]
+) -> None:
+    with newer(is_additive=True) as new, ExitStack() as stack:
+        for write, prepare in WRITES.items():
+            project = fresh_project()
+            here, there = (stack.enter_context(Desk(broker.url, project)) for broker in (old, new))
+            for number, (first, second) in enumerate([(here, there), (there, here)]):
+                operation, arguments = prepare(first)
+                arguments = {**arguments, "idempotency_key": f"key-{number}"}
+                answer = first.do(operation, **arguments)
+                events = first.do("get_audit_log", limit=200)["events"]
+                assert second.do(operation, **dict(reversed(arguments.items()))) == answer, write
+                assert second.do("get_audit_log", limit=200)["events"] == events

@@ -65,6 +65,35 @@ async def test_a_unit_that_had_begun_is_completed_though_its_caller_went(engine:
     assert await engine.read(ids) == ["begun", "later"]
 
 
+@pytest.mark.parametrize("works_on", [(), ("it",)])
+async def test_p4_what_a_late_caller_was_told_is_true_of_what_becomes_of_its_unit(
+    engine: Store, works_on: tuple[str, ...]
+) -> None:
+    hold = Hold()
+
+    def begun(unit: Unit) -> None:
+        add("begun")(unit)
+        hold(unit)
+
+    engine.answer_seconds = 0.1
+    running = asyncio.create_task(engine.write(begun, works_on=works_on))
+    await asyncio.to_thread(hold.wait_until_begun)
+    waiting = asyncio.create_task(engine.write(add("waiting"), works_on=works_on))
+    late = await asyncio.gather(running, waiting, return_exceptions=True)
+    engine.answer_seconds = None
+    hold.release()
+    await engine.write(add("later"), works_on=works_on)
+    written = await engine.read(ids)
+    told = {
+        name: error.retryable
+        for name, error in zip(("begun", "waiting"), late, strict=True)
+        if isinstance(error, Unavailable)
+    }
+    # SQLite's thread commits what it has begun, and the caller was told that this is not known.
+    assert told == {"begun": engine.dialect == "postgresql", "waiting": True}
+    assert written == sorted(["later", *(name for name, may_be_repeated in told.items() if not may_be_repeated)])
+
+
 async def test_a_read_whose_caller_went_harms_nobody(engine: Store) -> None:
     hold = Hold()
     caller = asyncio.create_task(engine.read(hold))

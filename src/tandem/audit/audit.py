@@ -31,7 +31,7 @@ PROBLEM_LIMIT = 100
 Progress = Callable[[int, int], None]
 """Called with how many events were looked at, and how many looks there will be (two for each event)."""
 
-_NO_HEAD = events.Head(1, "", 0, 0, GENESIS, 0, "")
+_NO_HEAD = events.Head(1, "", 0, 0, GENESIS, 0, "", "")
 _DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, OSError)
 """What reading a value that no Tandem wrote can end with."""
 
@@ -167,7 +167,7 @@ def _check_head(unit: Unit, audit: _Audit) -> None:
     except LookupError as exc:
         audit.add(str(exc))
         return
-    if [type(value) for value in head] != [int, str, int, int, str, int, str]:
+    if [type(value) for value in head] != [int, str, int, int, str, int, str, str]:
         audit.add("log_head has values that Tandem did not write")
         return
     audit.head = head

@@ -20,7 +20,7 @@ from tandem.cli.generated import new_group
 from tandem.cli.progress_bar import progress_bar
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, say, tell
-from tandem.core.scratch import ScratchFolder
+from tandem.core.scratch import ScratchFolder, sweep
 from tandem.settings.config import Settings, load_settings, masked
 
 if TYPE_CHECKING:
@@ -207,5 +207,6 @@ def _spool(file: Path) -> Generator[Path]:
     if str(file) != _STANDARD:
         yield file
         return
+    sweep((None,))
     with ScratchFolder("copy") as folder:
         yield Path(folder) / "standard"

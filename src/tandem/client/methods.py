@@ -35,7 +35,7 @@ class Operations(ABC):
 
         Args:
             operation: Its name.
-            given: The variables of its method: the request's fields, of which those that are null are left out.
+            given: The variables of its method: the request's fields, of which those with their default are left out.
         """
         ...
 

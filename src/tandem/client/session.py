@@ -26,7 +26,7 @@ from tandem.bridge.location import BrokerLocation, locate
 from tandem.bridge.project import owner
 from tandem.client.methods import Operations
 from tandem.client.table import OPERATIONS
-from tandem.errors import ConfigInvalid, InternalError, InvalidInput, Unavailable, error_from
+from tandem.errors import ConfigInvalid, CursorExpired, InternalError, InvalidInput, Unavailable, error_from
 
 if TYPE_CHECKING:
     from tandem.reviews.answers import ReviewStatus
@@ -37,9 +37,12 @@ Condition = Callable[[dict[str, Any]], bool]
 
 _ANSWER_SECONDS = 120.0
 """A silent broker is given up on; a call may wait 50 s, and validate and commit besides."""
-_RETRY_DELAYS_SECONDS = (0.05, 0.25)
-_PATIENT_DELAYS_SECONDS = (0.05, 0.1, 0.25, 0.5, *(1.0,) * 60)
-"""For a wait that was already going on: long enough for a broker to be restarted."""
+_FIRST_DELAY_SECONDS = 0.05
+_LONGEST_DELAY_SECONDS = 1.0
+_BRIEF_SECONDS = 0.4
+"""How long calls are repeated where no broker has answered yet, or it answered that it can do nothing now."""
+_AWAY_SECONDS = 60.0
+"""How long a broker may be away that has answered before: long enough to be restarted."""
 
 CALL_SECONDS = 50.0
 """The longest that one call waits; the broker allows no more."""
@@ -82,8 +85,9 @@ class TandemClient(Operations):
             created = await client.create_review(intent="…", agent_type="my-agent", diff=diff)
             status = await client.wait_for_turn(created.review_id, created.cursor)
 
-    Reads are repeated when the connection fails. So are writes, as each carries an idempotency key: the
-    caller's, or a fresh one.
+    Reads are repeated while a broker that has answered before is away or stops, until the time is up. So are writes, as
+    each carries an idempotency key: the caller's, or a fresh one. The few that take none are repeated only where the
+    broker certainly did not take them.
 
     To a broker that asks for access tokens goes the one in `TANDEM_TOKEN`, else its owner's, which a broker leaves
     in its data folder.
@@ -97,9 +101,11 @@ class TandemClient(Operations):
         project: The project of calls that name none.
         agent: Who is calling, for the log (`Tandem-Agent`).
         data_dir: The data folder of that broker, if it is not the user's own.
-        answer_s: The longest that a call takes in all, tries again included; default: no limit but that on silence.
+        answer_s: The longest that a call takes in all, tries again included; default: no limit but those on silence and
+            on how long the broker may be away.
 
     Attributes:
+        away_s: How long the broker may be away in a call without a limit.
         url: The broker's address, or those of several; empty if it runs nowhere.
         location: How that is known.
     """
@@ -117,6 +123,7 @@ class TandemClient(Operations):
         self.location = url if located else locate(url, ".", data_dir)
         self.url = (self.location.url or "").rstrip("/")
         self._answer_s = answer_s
+        self.away_s = _AWAY_SECONDS
         self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if agent is not None:
             self._headers["Tandem-Agent"] = agent
@@ -147,15 +154,12 @@ class TandemClient(Operations):
         """The URL of the one of several brokers that is asked now, e.g. for a page."""
         return self._client().target.url
 
-    async def call(
-        self, operation: str, arguments: Mapping[str, Any], *, patient: bool = False, within_s: float | None = None
-    ) -> bytes:
+    async def call(self, operation: str, arguments: Mapping[str, Any], *, within_s: float | None = None) -> bytes:
         """Any operation by name; answers with the envelope as it came, refusals included.
 
         Args:
             operation: The operation's name.
             arguments: The request as JSON values.
-            patient: Keep trying for about a minute while a broker is away that has answered before.
             within_s: The longest that this takes in all; default: the client's own limit.
 
         Raises:
@@ -164,7 +168,7 @@ class TandemClient(Operations):
         limit_s = self._answer_s if within_s is None else within_s
         try:
             async with asyncio.timeout(limit_s):
-                return await self._call(operation, arguments, patient=patient)
+                return await self._call(operation, arguments, limit_s)
         except TimeoutError:
             raise Unreachable(
                 f"The broker at {self.url} is silent: no answer within {limit_s:.0f} s. See what is wrong with: tandem"
@@ -172,40 +176,46 @@ class TandemClient(Operations):
                 url=self.url,
             ) from None
 
-    async def _call(self, operation: str, arguments: Mapping[str, Any], *, patient: bool) -> bytes:
+    async def _call(self, operation: str, arguments: Mapping[str, Any], limit_s: float | None) -> bytes:
         body = dict(arguments)
         has_content = body.get("diff") is not None or body.get("path") is not None
         if operation == base_files.OPERATION and has_content and not self.location.is_own:
-            body = await self._with_base_files(body)
+            body = await self._with_base_files(body, limit_s)
         known = OPERATIONS.get(operation)
         if known and known.keyed and body.get("idempotency_key") is None:
             body["idempotency_key"] = secrets.token_hex(16)
         is_repeatable = known is not None and known.repeatable
         content = orjson.dumps(body)
-        delays_seconds = iter(_PATIENT_DELAYS_SECONDS if patient and self._contacted else _RETRY_DELAYS_SECONDS)
+        began, delay_seconds = time.monotonic(), _FIRST_DELAY_SECONDS
         while True:
+            failure: HttpFailure | None = None
+            envelope, is_away = b"", True
             try:
                 status, envelope = await self._post(operation, content)
-            except HttpFailure as failure:
+            except HttpFailure as error:
+                failure = error
                 # What did not leave whole had no effect, so that even a lone write may try again.
-                may_retry = not isinstance(failure, Aborted) and (is_repeatable or isinstance(failure, NotSent))
-                delay_seconds = next(delays_seconds, None) if may_retry else None
-                if delay_seconds is None:
-                    raise unreachable(self.location, failure) from failure
-                await asyncio.sleep(delay_seconds)
+                may_retry = not isinstance(error, Aborted) and (is_repeatable or isinstance(error, NotSent))
             else:
                 self._contacted = True
+                is_away = status == Unavailable.status and _takes_nothing(envelope)
                 # The connection goes to another one next. What it was about may have been done all the same.
-                may_retry = status == Unavailable.status and len(self._client().targets) > 1 and is_repeatable
-                delay_seconds = next(delays_seconds, None) if may_retry else None
-                if delay_seconds is None:
+                goes_on = status == Unavailable.status and len(self._client().targets) > 1 and is_repeatable
+                may_retry = is_away or goes_on
+            patience_s = self.away_s if limit_s is None else limit_s
+            if not (is_away and self._contacted):
+                patience_s = min(patience_s, _BRIEF_SECONDS)
+            if not may_retry or time.monotonic() - began + delay_seconds > max(patience_s, _BRIEF_SECONDS):
+                if failure is None:
                     return envelope
-                await asyncio.sleep(delay_seconds)
+                raise unreachable(self.location, failure) from failure
+            await asyncio.sleep(delay_seconds)
+            delay_seconds = min(2 * delay_seconds, _LONGEST_DELAY_SECONDS)
 
-    async def _with_base_files(self, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _with_base_files(self, arguments: dict[str, Any], limit_s: float | None) -> dict[str, Any]:
         """A proposal with the base's files, where the broker has another repository than this one, or none."""
         if self._projects is None:
-            listed = orjson.loads(await self._call("list_projects", {}, patient=False))
+            listed = orjson.loads(await self._call("list_projects", {}, limit_s))
             found = listed["data"]["projects"] if listed["ok"] else ()
             self._projects = {one["project"]: one["root"] for one in found}
         project = arguments.get("project") or self._project or owner(".", self._projects)
@@ -271,25 +281,29 @@ class TandemClient(Operations):
             The last envelope.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        envelope = b""
         given = dict(arguments)
-        if given.get("cursor") is None:
-            envelope = await self.call(operation, given, patient=False)
-            data = _data_if_ok(envelope)
-            if data is None or ready(data):
-                return envelope
-            # Even when the time is up: only a wait from a cursor says whether anything has changed since.
-            given["cursor"] = data.get("cursor")
         while True:
+            if given.get("cursor") is None:
+                envelope = await self.call(operation, given)
+                data = _data_if_ok(envelope)
+                if data is None or ready(data):
+                    return envelope
+                # Even when the time is up: only a wait from a cursor says whether anything has changed since.
+                given["cursor"] = data.get("cursor")
             began = time.monotonic()
             asked_seconds = CALL_SECONDS if deadline is None else min(CALL_SECONDS, max(0.0, deadline - began))
             asked = {**given, "wait": True, "timeout_s": round(asked_seconds, 3)}
             within_s = None if deadline is None else max(0.0, deadline - began) + _LATE_SECONDS
-            envelope = await self.call(operation, asked, patient=True, within_s=within_s)
+            envelope = await self.call(operation, asked, within_s=within_s)
             data = _data_if_ok(envelope)
-            if data is None or done(data) or (deadline is not None and time.monotonic() >= deadline):
+            is_over = deadline is not None and time.monotonic() >= deadline
+            if data is None and _code(envelope) == CursorExpired.code and given["cursor"] != arguments.get("cursor"):
+                # A copy of the database was restored meanwhile: what there is now has to be looked at anew.
+                given["cursor"], data = None, {}
+            elif data is None or done(data) or is_over:
                 return envelope
-            given["cursor"] = data.get("cursor")
+            else:
+                given["cursor"] = data.get("cursor")
             if not has_changed(data) and time.monotonic() - began < asked_seconds / 2:
                 # A broker that is stopping answers its waits early; do not hammer it meanwhile.
                 await asyncio.sleep(_EARLY_ANSWER_PAUSE_SECONDS)
@@ -308,7 +322,11 @@ class TandemClient(Operations):
         return read_envelope(envelope, OPERATIONS["get_review_status"].answer)
 
     async def _operate(self, operation: str, given: Mapping[str, Any]) -> Any:
-        fields = {name: _json_value(value) for name, value in given.items() if value is not None and name != "self"}
+        # What is not stated is not sent, so that with the next version's defaults the same call is the same body.
+        defaults: dict[str, Any] = getattr(type(self), operation).__kwdefaults__ or {}
+        fields = {
+            name: _json_value(value) for name, value in given.items() if name != "self" and value != defaults.get(name)
+        }
         return read_envelope(await self.call(operation, fields), OPERATIONS[operation].answer)
 
     async def _post(self, operation: str, body: bytes) -> tuple[int, bytes]:
@@ -394,6 +412,15 @@ def _data_if_ok(envelope: bytes) -> dict[str, Any] | None:
     return content["data"] if content.get("ok") else None
 
 
+def _code(envelope: bytes) -> str | None:
+    return orjson.loads(envelope)["error"].get("code")
+
+
+def _takes_nothing(envelope: bytes) -> bool:
+    """Whether a broker refused because it starts or stops: then it has not looked at the call."""
+    return "phase" in orjson.loads(envelope)["error"].get("details", {})
+
+
 def _data(envelope: bytes) -> Any:
     content: dict[str, Any] = orjson.loads(envelope)
     if not content.get("ok"):
@@ -409,7 +436,7 @@ def _adapter(answer: type[Answer]) -> TypeAdapter[Answer]:
 def _json_value(value: Any) -> Any:
     match value:
         case BaseModel():
-            return value.model_dump(exclude_none=True)
+            return value.model_dump(exclude_none=True, exclude_unset=True)
         case list() | tuple():
             return [_json_value(item) for item in value]  # pyright: ignore[reportUnknownVariableType] any JSON value
         case _:

@@ -9,7 +9,7 @@ from tandem.contract.access import Access, Names
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An idempotency key in its scope (principal, project as sent, operation), and the hash of the body with it."""
+    """An idempotency key in its scope (principal, project as sent, operation), and the hash of the body as sent."""
 
     principal: str
     project: str

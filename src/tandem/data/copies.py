@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -21,7 +22,7 @@ from typing import Final
 
 from tandem.audit import audit
 from tandem.core import platforms
-from tandem.core.files import FRESH, flush_file, flush_folder
+from tandem.core.files import flush_file, flush_folder
 from tandem.core.scratch import ScratchFolder, sweep
 from tandem.core.secret_key import Tokens, find
 from tandem.data import portable, queries
@@ -43,8 +44,6 @@ _SQLITE: Final = "sqlite:///"
 _NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT}
 _SHOWN_PROBLEMS: Final = 10
 _NEW_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
-_FILES: Final = ("", "-wal", "-shm")
-"""What the names of a SQLite database's files end with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +72,16 @@ async def back_up(settings: Settings, file: Path, *, compress: bool, verify: boo
         Unavailable: The database cannot be read, the file cannot be written, or what was read does not verify.
     """
     await asyncio.to_thread(_refuse_taken, file)
-    folder = file.parent
-    fresh = folder / FRESH.format(name=file.name, random=os.urandom(8).hex())
-    with _disk(folder):
-        try:
-            header = await _dump(settings.database, fresh, compress=compress, told=told)
-            copied = Copied(header)
-            if verify:
-                with _scratch(folder) as scratch:
-                    report = await _audited_copy(fresh, file.name, scratch, settings, told)
-                if not report.intact:
-                    raise _damaged("The database", report)
-                copied = Copied(header, report.events, report.notes)
-            await asyncio.to_thread(_name, fresh, file)
-        finally:
-            with suppress(FileNotFoundError):
-                fresh.unlink()
+    with _disk(file.parent), _scratch(file.parent) as scratch:
+        fresh = scratch / "copy"
+        header = await _dump(settings.database, fresh, compress=compress, told=told)
+        copied = Copied(header)
+        if verify:
+            report = await _audited_copy(fresh, file.name, scratch, settings, told)
+            if not report.intact:
+                raise _damaged("The database", report)
+            copied = Copied(header, report.events, report.notes)
+        await asyncio.to_thread(_name, fresh, file)
     return copied
 
 
@@ -178,7 +171,7 @@ async def _restore_sqlite(
                 report = await _audit(_SQLITE + fresh.as_posix(), settings, told, header) if verify else None
                 if report is not None and not report.intact:
                     raise _altered(name, report)
-                set_aside = await asyncio.to_thread(_put_in_place, fresh, path)
+                set_aside = await asyncio.to_thread(_put_in_place, fresh, held, scratch)
         finally:
             held.unlock()
     return Copied(header, report.events if report else None, report.notes if report else (), set_aside)
@@ -199,7 +192,7 @@ async def _restore_postgres(
             if header.schema != TANDEM.version:
                 file = scratch / "copy"
                 await _dump(_SQLITE + (scratch / "tandem.db").as_posix(), file, compress=True, told=told)
-            await _fill(target, file, name, told)
+            await _fill(target, file, name, told, log.new_epoch())
     finally:
         await target.close()
     if not verify:
@@ -223,21 +216,23 @@ async def _make(file: Path, name: str, header: portable.Header, path: Path, told
     url = _SQLITE + path.as_posix()
     is_older = header.schema != TANDEM.version
     store = _store(url, TANDEM.former(header.schema, header.ddl) if is_older else TANDEM)
+    epoch = log.new_epoch()
     try:
         await store.open()
-        await _fill(store, file, name, told)
+        await _fill(store, file, name, told, None if is_older else epoch)
     finally:
         await store.close()
     if is_older:
         upgraded = _store(url, TANDEM)
         try:
             await upgraded.open()
+            await upgraded.write(lambda unit: events.begin_epoch(unit, epoch))
         finally:
             await upgraded.close()
 
 
-async def _fill(store: Store, file: Path, name: str, told: Told) -> None:
-    """Write a copy into an empty database, in one transaction."""
+async def _fill(store: Store, file: Path, name: str, told: Told, epoch: str | None) -> None:
+    """Write a copy into an empty database, in one transaction; with a new epoch where the schema has such."""
 
     def work(unit: Unit) -> None:
         if unit.dialect != "sqlite":
@@ -247,6 +242,8 @@ async def _fill(store: Store, file: Path, name: str, told: Told) -> None:
             rows = reader.rows(partial(told, "restoring"))
             for (table, columns), of_table in groupby(rows, key=lambda one: one[:2]):
                 queries.write_rows(unit, table, columns, (row for *_, row in of_table))
+        if epoch is not None:
+            events.begin_epoch(unit, epoch)
 
     try:
         await store.write(work)
@@ -372,18 +369,28 @@ def _name(fresh: Path, file: Path) -> None:
     flush_folder(str(file.parent))
 
 
-def _put_in_place(fresh: Path, path: Path) -> Path | None:
-    """Give a database its name, and those files others that have it; the one that the former database has now."""
-    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
-    aside = path.with_name(f"{path.name}.replaced-{stamp}")
-    is_there = path.exists() and path.stat().st_size > 0
-    # Never the new one beside the old one's log, which SQLite would take for its own.
-    for ending in _FILES:
-        with suppress(FileNotFoundError):
-            path.with_name(path.name + ending).rename(aside.with_name(aside.name + ending))
-    fresh.rename(path)
+def _put_in_place(fresh: Path, held: DatabaseFile, scratch: Path) -> Path | None:
+    """Give a database its name in one step; where the former one was copied to, if there was one.
+
+    Whenever the process is killed, that name has the one or the other, whole.
+    """
+    path, log_path, stamp = held.path, held.log_path, datetime.now(UTC).strftime("%Y%m%dT%H%M%S")
+    aside = None if held.is_missing() else path.with_name(f"{path.name}.replaced-{stamp}")
+    if aside is not None:
+        held.fold()
+        # Only a damaged one still has a log. The database last: who finds it finds all that it has.
+        copied = scratch / "former"
+        for source in filter(Path.exists, (log_path, path)):
+            shutil.copy(source, copied)
+            with copied.open("rb+") as stream:
+                flush_file(stream.fileno())
+            copied.rename(aside.with_name(aside.name + source.name.removeprefix(path.name)))
+    # Never the new one beside the former one's log, which SQLite would take for its own.
+    for ending in ("-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+    fresh.replace(path)
     flush_folder(str(path.parent))
-    return aside if is_there else None
+    return aside
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import signal
 from collections import Counter
@@ -409,7 +408,6 @@ def _as_described(patch: FilePatch) -> AffectedFile:
     )
 
 
-_CONTEXT_LINES = 3
 # As git: only a line feed ends a line.
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -469,10 +467,3 @@ def _counts(handle: Handle, before: Entry, data: bytes) -> tuple[int | None, int
         return 0, 0
     added, removed, _ = output.stdout.split(b"\t", 2)
     return (None, None) if added == b"-" else (int(added), int(removed))
-
-
-def unified_text_diff(old: str, new: str, path: str) -> str:
-    """A unified diff between two versions of a text, for reading; empty when they are equal."""
-    before, after = _LINE.findall(old), _LINE.findall(new)
-    lines = difflib.unified_diff(before, after, f"a/{path}", f"b/{path}", n=_CONTEXT_LINES)
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -80,7 +80,7 @@ class Projects:
 
     async def load(self) -> None:
         """Read what is registered; again whenever another node may have changed it."""
-        async with self._loading:
+        async with self._store.turn(self._loading):
             records = await self._store.read(rows.list_registered)
             # First, as a project that is known without its mirror would be taken for one that has none.
             await self._keep_mirrors(records)

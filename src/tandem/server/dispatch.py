@@ -31,6 +31,7 @@ from tandem.errors import (
 )
 from tandem.server.authorisation import Authorisation
 from tandem.server.tally import CallTally
+from tandem.store import idempotency
 from tandem.store.context import Replayed, Services, envelope, find_answer, keep_refusal
 
 TRACEPARENT: ContextVar[str | None] = ContextVar("traceparent", default=None)
@@ -44,6 +45,8 @@ _MOST_PROBLEMS = 1000
 _FIELD_LENGTH = 60
 _LONG = 1_000
 """Items of a list; a longer one is validated in a thread."""
+_SCOPE = frozenset({"project", "idempotency_key"})
+"""What a key's scope has, and its body need not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,16 @@ class CallResult:
         return orjson.dumps({"ok": False, "error": self.error.as_dict()})
 
 
+class _Turn(asyncio.Lock):
+    """Held while a call with some key is done.
+
+    Attributes:
+        trouble: Why the one that was done last was not, though it may be repeated; empty if it was.
+    """
+
+    trouble = ""
+
+
 def _repeated(body: str, operation: Operation, services: Services) -> CallResult:
     """The outcome that an envelope was stored of."""
     stored = orjson.loads(body)
@@ -114,7 +127,7 @@ class Dispatcher:
         self._authorisation = authorisation
         self._services = services
         self._clock = clock
-        self._under_way: WeakValueDictionary[Key, asyncio.Lock] = WeakValueDictionary()
+        self._under_way: WeakValueDictionary[Key, _Turn] = WeakValueDictionary()
         self.calls = 0
         """Operations that were called since the start, by whatever interface."""
         self.tally = CallTally()
@@ -147,7 +160,8 @@ class Dispatcher:
             operation = self.registry.get(name)
             if self._authorisation is not None:
                 return await self._authorised(operation, arguments, caller, self._authorisation)
-            return await self._run(operation, await self._read(operation, arguments, caller), caller, self._services)
+            request = await self._read(operation, arguments, caller)
+            return await self._run(operation, request, arguments, caller, self._services)
         except TandemError as error:
             return CallResult(error=error)
         except Exception:  # noqa: BLE001 the edge: every other fault becomes an answer, and is logged
@@ -171,19 +185,21 @@ class Dispatcher:
         self, operation: Operation, arguments: Any, caller: Caller, authorisation: Authorisation
     ) -> CallResult:
         """Run an operation as far as the caller's token allows."""
-        arguments, caller = authorisation.admit(operation, arguments, caller)
-        request = await self._read(operation, arguments, caller)
+        admitted, caller = authorisation.admit(operation, arguments, caller)
+        request = await self._read(operation, admitted, caller)
         await authorisation.check_subjects(request, caller)
-        outcome = await self._run(operation, request, caller, authorisation.services_for(caller))
+        outcome = await self._run(operation, request, arguments, caller, authorisation.services_for(caller))
         if operation.blocking:
             await authorisation.check_again(request, caller)
         return outcome
 
-    async def _run(self, operation: Operation, request: Request, caller: Caller, services: Services) -> CallResult:
+    async def _run(
+        self, operation: Operation, request: Request, sent: dict[str, Any], caller: Caller, services: Services
+    ) -> CallResult:
         # A call about a review is of its project, whichever is named or known.
         if isinstance(request, ProjectRequest) and getattr(request, "review_id", None) is None:
             await self._services.projects.learn(request.project, caller.project)
-        key = self._key(operation, request, caller)
+        key = self._key(operation, request, sent, caller)
         if key is None:
             return CallResult(await self._handlers[operation.name](services, caller, request))
         return await self._keyed(operation, request, replace(caller, key=key), key, services)
@@ -193,11 +209,17 @@ class Dispatcher:
     ) -> CallResult:
         """One effect and one answer per key: an earlier answer is given again, a refusal is kept too."""
         # A repetition waits for the first call's answer, which may be completed after its transaction.
-        async with self._under_way.setdefault(replace(key, body_hash=""), asyncio.Lock()):
-            earlier = await find_answer(self._services, key)
-            if earlier is not None:
-                return _repeated(earlier, operation, self._services)
+        turn = self._under_way.setdefault(replace(key, body_hash=""), _Turn())
+        has_waited = turn.locked()
+        async with turn:
+            if has_waited and turn.trouble:
+                # The next one would find the database no better, and keep the others waiting as long again.
+                raise Unavailable(turn.trouble)
+            turn.trouble = ""
             try:
+                earlier = await find_answer(self._services, key)
+                if earlier is not None:
+                    return _repeated(earlier, operation, self._services)
                 return CallResult(await self._handlers[operation.name](services, caller, request))
             except Replayed as replayed:
                 return _repeated(replayed.envelope, operation, self._services)
@@ -206,6 +228,7 @@ class Dispatcher:
             except Unavailable as error:
                 # Whatever became of it: with its key the same call has one effect.
                 error.retryable = True
+                turn.trouble = error.message
                 raise
             except TandemError as error:
                 if error.retryable:
@@ -214,28 +237,31 @@ class Dispatcher:
                 kept = await keep_refusal(self._services, key, CallResult(error=error).body())
                 return _repeated(kept, operation, self._services)
 
-    def _key(self, operation: Operation, request: Request, caller: Caller) -> Key | None:
+    def _key(self, operation: Operation, request: Request, sent: dict[str, Any], caller: Caller) -> Key | None:
         """The call's idempotency key, if it has one, in its scope: the caller, the project as sent, the operation.
 
-        Which project is the default one may change between a call and its repetition, so it is no part of that.
+        Which project is the default one may change between a call and its repetition, so it is no part of that. Nor is
+        what a request has by default, or what this version makes of it: the next one may do otherwise.
         """
         if not isinstance(request, WriteRequest) or request.idempotency_key is None:
             return None
-        body = orjson.dumps(request.model_dump(mode="json", exclude={"idempotency_key"}), option=orjson.OPT_SORT_KEYS)
+        fields = operation.request.model_fields
+        said = {name: value for name, value in sent.items() if name not in _SCOPE and value != fields[name].default}
+        body = orjson.dumps(said, option=orjson.OPT_SORT_KEYS)
         return Key(
             principal=caller.agent or caller.principal,
             project=request.project or caller.project or "",
             operation=operation.name,
             key=request.idempotency_key,
-            body_hash=self._hash(request, body),
+            body_hash=self._hash(body, has_secret=operation.reveal is not None or request.contains_key),
         )
 
-    def _hash(self, request: WriteRequest, body: bytes) -> str:
+    def _hash(self, body: bytes, *, has_secret: bool) -> str:
         """What tells bodies apart, and is the same on every node that the call may be repeated at."""
-        if request.contains_key:
+        if has_secret:
             # Nobody who reads the database is to try out keys. Nodes that share sessions share the secret, too.
-            return self._services.tokens.body_hash(body)
-        return hashlib.sha256(body).hexdigest()
+            return idempotency.SEALED + self._services.tokens.body_hash(body)
+        return idempotency.PLAIN + hashlib.sha256(body).hexdigest()
 
     async def _read(self, operation: Operation, arguments: Any, caller: Caller) -> Request:
         """The validated request."""

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from tandem.errors import Unavailable
-from tandem.store.base import Row
+from tandem.store.connector import TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from tandem.store.connector import Connector
+    from tandem.store.pipeline import Pipeline
 
 
 class AdvisoryLocks:
@@ -24,7 +25,7 @@ class AdvisoryLocks:
     def __init__(self, connector: Connector) -> None:
         self._connector = connector
         self._guard = threading.Lock()
-        self._holders: set[psycopg.Connection[Row]] = set()
+        self._holders: set[Pipeline] = set()
         self._ended = False
 
     @asynccontextmanager
@@ -54,34 +55,33 @@ class AdvisoryLocks:
         for holder in holders:
             holder.close()
 
-    def _try(self, name: str) -> psycopg.Connection[Row] | None:
-        connection = self._connector.connect()
+    def _try(self, name: str) -> Pipeline | None:
+        holder = self._connector.connect()
         key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
         try:
-            row = connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
+            [answer] = holder.ask(("SELECT pg_try_advisory_lock($1::bigint)", key), seconds=TIMEOUT_SECONDS)
         except psycopg.Error as exc:
-            connection.close()
             raise Unavailable(f"PostgreSQL gave no lock; try again ({exc})") from exc
-        if row != (True,):
-            connection.close()
+        if holder.rows(answer) != [(True,)]:
+            holder.close()
             return None
         with self._guard:
             if not self._ended:
-                self._holders.add(connection)
-                return connection
-        connection.close()
+                self._holders.add(holder)
+                return holder
+        holder.close()
         raise Unavailable("the database is not open: the broker is ending")
 
-    def _release(self, holder: psycopg.Connection[Row]) -> None:
+    def _release(self, holder: Pipeline) -> None:
         with self._guard:
             self._holders.discard(holder)
         # Said before the connection ends: the server notices an end some time after `close` returns, and whoever
         # asks next would find the lock still held.
         with suppress(psycopg.Error):  # a broken or closed connection has no lock any more
-            holder.execute("SELECT pg_advisory_unlock_all()")
+            holder.ask(("SELECT pg_advisory_unlock_all()",), seconds=TIMEOUT_SECONDS)
         holder.close()
 
-    def _release_unused(self, attempt: asyncio.Future[psycopg.Connection[Row] | None]) -> None:
+    def _release_unused(self, attempt: asyncio.Future[Pipeline | None]) -> None:
         """Let go of a lock that came when nobody waited for it any more."""
         if not attempt.cancelled() and attempt.exception() is None and (holder := attempt.result()) is not None:
             self._release(holder)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -39,16 +41,6 @@ WAITING_LIMIT: Final = 20_000
 
 class StoreError(Exception):
     """A failure of the store that is no answer to a client by itself."""
-
-
-def outcome_unknown(reason: str) -> Unavailable:
-    """For a commit of which nobody knows whether it came about: only with a key may the same call be sent again."""
-    error = Unavailable(
-        f"{reason}, so that nobody knows whether this was done. Look before you send it again, or send it with an"
-        " idempotency_key in the first place."
-    )
-    error.retryable = False
-    return error
 
 
 class Conflict(StoreError):
@@ -159,6 +151,8 @@ class Store(ABC):
     def __init__(self, seal: Seal = unkeyed) -> None:
         self.span: Callable[[str], AbstractContextManager[object]] | None = None
         """Opens a span around a unit of work; null unless they are traced."""
+        self.answer_seconds: float | None = None
+        """How long a unit of work may take before its caller is told that the database is silent; null for ever."""
         self._seal = seal
         self._delivery = Completions()
         self._writes = WorkQueue(WAITING_LIMIT)
@@ -180,7 +174,7 @@ class Store(ABC):
 
         Raises:
             Conflict: A constraint of the database was broken.
-            Unavailable: The database cannot do it now.
+            Unavailable: The database cannot do it now, or is silent; retryable unless it may have been done.
             Exception: Whatever `fn` raised; its unit was rolled back, and no other.
         """
         return await self._done(fn, self._inbox_of(works_on), "store.write", works_on)
@@ -189,22 +183,43 @@ class Store(ABC):
         """Run `fn` on a consistent snapshot that it cannot change.
 
         Raises:
-            Unavailable: The database cannot be read now.
+            Unavailable: The database cannot be read now, or is silent.
             Exception: Whatever `fn` raised.
         """
         return await self._done(fn, self._reads, "store.read")
 
     async def _done(self, fn: Callable[[Unit], T], inbox: WorkQueue, name: str, works_on: tuple[str, ...] = ()) -> T:
         job = Job(fn, asyncio.get_running_loop(), works_on)
-        answer: T
         if self.span is None:
+            return await self._answered(job, inbox)
+        with self.span(name):
+            return await self._answered(job, inbox)
+
+    async def _answered(self, job: Job, inbox: WorkQueue) -> Any:
+        limit = job.limit(self.answer_seconds) if self.answer_seconds is not None else None
+        try:
             inbox.put(job)
-            answer = await job.answer
-        else:
-            with self.span(name):
-                inbox.put(job)
-                answer = await job.answer
-        return answer
+            return await job.answer
+        finally:
+            if limit is not None:
+                limit.cancel()
+
+    @asynccontextmanager
+    async def turn(self, lock: asyncio.Lock) -> AsyncGenerator[None]:
+        """Hold a lock that others hold over units of work: who waits for it is answered as soon as they are.
+
+        Raises:
+            Unavailable: The database does not answer those who are first.
+        """
+        try:
+            async with asyncio.timeout(self.answer_seconds):
+                await lock.acquire()
+        except TimeoutError:
+            raise Unavailable(f"The database has not answered for {self.answer_seconds:.0f} s; try again.") from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def write_blocking(self, fn: Callable[[Unit], T]) -> T:
         """`write` for a caller without an event loop; never from within a unit."""

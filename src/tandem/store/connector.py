@@ -11,16 +11,17 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from tandem.errors import ConfigInvalid, Unavailable
-from tandem.store.base import Row
+from tandem.store.pipeline import Pipeline
 
 MINIMUM_VERSION: Final = 130_000
-CONNECT_TIMEOUT_SECONDS: Final = 3
+TIMEOUT_SECONDS: Final = 3
+"""How long a connection may take to be made, and then the server to answer what takes no time."""
 FAIL_FAST_SECONDS: Final = 0.25
 """After a connection could not be made, the next ones are refused for that long without trying."""
 
 _DEFAULTS: Final = {
     "application_name": "tandem",
-    "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+    "connect_timeout": TIMEOUT_SECONDS,
     # A host that vanished without a word is noticed within seconds, not hours.
     "keepalives_idle": 10,
     "keepalives_interval": 3,
@@ -39,6 +40,7 @@ _SETTINGS: Final = {
     "tcp_keepalives_count": "3",
     "tcp_user_timeout": "10s",
 }
+_SET_UP: Final = "SELECT set_config(key, value, false) FROM json_each_text($1::json)"
 _COMMIT_WAITS: Final[dict[str, LiteralString]] = {
     "normal": "SET synchronous_commit = off",
     # Only lifted where it is off: a server that waits for its copies is to go on doing so.
@@ -61,8 +63,8 @@ class Connector:
         self._down_until = 0.0
         self._reason = ""
 
-    def connect(self) -> psycopg.Connection[Row]:
-        """A fresh connection in autocommit mode.
+    def connect(self) -> Pipeline:
+        """A fresh connection.
 
         Raises:
             Unavailable: The server does not answer, or refuses.
@@ -71,14 +73,16 @@ class Connector:
             if time.monotonic() < self._down_until:
                 raise Unavailable(self._reason)
         try:
-            return self._set_up(psycopg.connect(**self._parameters, autocommit=True, client_encoding="utf8"))
+            made = Pipeline(psycopg.connect(**self._parameters, autocommit=True, client_encoding="utf8"))
+            made.ask((_SET_UP, json.dumps(_SETTINGS)), (_COMMIT_WAITS[self._durability],), seconds=TIMEOUT_SECONDS)
         except psycopg.Error as exc:
             with self._lock:
                 self._reason = f"PostgreSQL cannot be reached; is it running? ({exc})"
                 self._down_until = time.monotonic() + FAIL_FAST_SECONDS
             raise Unavailable(self._reason) from exc
+        return made
 
-    def check(self, connection: psycopg.Connection[Row]) -> None:
+    def check(self, connection: psycopg.Connection[Any]) -> None:
         """Refuse a server that cannot run our statements.
 
         Raises:
@@ -89,14 +93,3 @@ class Connector:
             raise ConfigInvalid(
                 f"the server is PostgreSQL {version // 10_000}, and 13 or newer is needed", setting="database_url"
             )
-
-    def _set_up(self, connection: psycopg.Connection[Row]) -> psycopg.Connection[Row]:
-        try:
-            connection.execute(
-                "SELECT set_config(key, value, false) FROM json_each_text(%s::json)", (json.dumps(_SETTINGS),)
-            )
-            connection.execute(_COMMIT_WAITS[self._durability])
-        except psycopg.Error:
-            connection.close()
-            raise
-        return connection

@@ -48,6 +48,7 @@ _set_keyed = Statement(
     .where(tables.log_head.c.id == 1)
     .values(keyed_from=bindparam("new_keyed_from"), key_check=bindparam("new_key_check"))
 )
+_set_epochs = Statement(update(tables.log_head).where(tables.log_head.c.id == 1).values(epochs=bindparam("new_epochs")))
 _find_hash = Statement(select(_e.hash).where(_e.seq == bindparam("seq")))
 _FILTERS = ("project", "subject", "kind", "actor")
 _INDEXED = ("project", "subject")
@@ -83,6 +84,17 @@ class Head(NamedTuple):
     event_hash: str
     keyed_from: int
     key_check: str
+    epochs: str
+
+    def cursor_ids(self) -> dict[str, int]:
+        """How cursors name this log, oldest name first, and up to which event it has what they were made for."""
+        found: dict[str, int] = {}
+        name = self.log_id
+        for epoch in self.epochs.split():
+            newest, _, another = epoch.partition(":")
+            found[name] = int(newest)
+            name = f"{self.log_id}-{another}"
+        return {**found, name: FOREVER}
 
     def fits(self, seal: Seal) -> bool:
         """Whether the hashes of this log are made with this seal's secret, from the event on that it says."""
@@ -100,7 +112,14 @@ def begin(unit: Unit, log_id: str) -> None:
         event_hash=GENESIS,
         keyed_from=1,
         key_check=unit.seal(f"log {log_id} 1".encode()),
+        epochs="",
     )
+
+
+def begin_epoch(unit: Unit, name: str) -> None:
+    """Tell what happens from here on from what happened to another copy of the log, of which this one has no events."""
+    _, newest, _ = head(unit)
+    unit.execute(_set_epochs, new_epochs=f"{read_head(unit).epochs} {newest}:{name}".strip())
 
 
 def find_id(unit: Unit) -> str | None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from concurrent.futures import Future
+from math import inf
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -18,10 +19,25 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class Job:
-    """One unit of work and whoever waits for its answer."""
+def outcome_unknown(reason: str) -> Unavailable:
+    """For a commit of which nobody knows whether it came about: only with a key may the same call be sent again."""
+    error = Unavailable(
+        f"{reason}, so that nobody knows whether this was done. Look before you send it again, or send it with an"
+        " idempotency_key in the first place."
+    )
+    error.retryable = False
+    return error
 
-    __slots__ = ("answer", "error", "fn", "loop", "result", "works_on")
+
+class Job:
+    """One unit of work and whoever waits for its answer.
+
+    Attributes:
+        deadline: When its caller is answered at the latest, by `time.monotonic`.
+        is_late: Its caller was answered at the deadline; nothing that is not committed by then may be.
+    """
+
+    __slots__ = ("_is_committing", "answer", "deadline", "error", "fn", "is_late", "loop", "result", "works_on")
 
     def __init__(
         self,
@@ -36,6 +52,32 @@ class Job:
         self.answer: Any = loop.create_future() if loop else Future()
         self.result: Any = None
         self.error: BaseException | None = None
+        self.deadline = inf
+        self.is_late = self._is_committing = False
+
+    def limit(self, seconds: float) -> asyncio.TimerHandle:
+        """Have it answered after so long, whatever became of it; only in its caller's event loop."""
+        self.deadline = monotonic() + seconds
+        return asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
+
+    def _give_up(self, seconds: float) -> None:
+        # In this order: `may_commit` notes the commit before it looks, so that one of the two sees the other.
+        self.is_late = True
+        if not self.answer.done():
+            reason = f"The database has not answered for {seconds:.0f} s"
+            self.answer.set_exception(
+                outcome_unknown(reason) if self._is_committing else Unavailable(f"{reason}; try again.")
+            )
+
+    def may_commit(self) -> bool:
+        """Note that its effect can no longer be prevented, unless its caller was told that there is none."""
+        self._is_committing = True
+        return not self.is_late
+
+    def start_over(self) -> None:
+        """Forget what came of it: nothing of that was kept."""
+        self.result = self.error = None
+        self._is_committing = False
 
     def settle(self) -> None:
         """Hand over what `result` or `error` holds; only in the thread that `answer` belongs to."""
@@ -115,7 +157,7 @@ class Intake:
     """The jobs of one transaction: a first one, and those that wait or come while it runs, within bounds.
 
     Attributes:
-        dropped: How many there were whose callers had gone.
+        dropped: How many there were whose callers had gone, or were answered already.
     """
 
     def __init__(self, inbox: WorkQueue, first: Job, *, most: int, seconds: float) -> None:
@@ -128,7 +170,7 @@ class Intake:
     def take(self) -> Job | None:
         """The next job, if there is one right now; it has to be answered."""
         while (job := self._take()) is not None:
-            if not job.answer.cancelled():
+            if not job.answer.done():
                 return job
             self.dropped += 1
         return None

@@ -12,6 +12,7 @@ import psycopg
 
 from tandem.errors import TandemError
 from tandem.store.base import REREAD, Row
+from tandem.store.connector import TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -82,13 +83,9 @@ class Listener:
         self._woken.close()
 
     def _listen(self) -> psycopg.Connection[Row]:
-        connection = self._connector.connect()
-        try:
-            connection.execute(f"LISTEN {CHANNEL}")
-        except psycopg.Error:
-            connection.close()
-            raise
-        return connection
+        made = self._connector.connect()
+        made.ask((f"LISTEN {CHANNEL}",), seconds=TIMEOUT_SECONDS)
+        return made.end()
 
     def _hear(self, connection: psycopg.Connection[Row]) -> None:
         with selectors.DefaultSelector() as selector:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -115,6 +116,11 @@ class Record:
             ) from exc
 
 
+def new_epoch() -> str:
+    """A name for what happens to a copy of a log from now on."""
+    return secrets.token_hex(4)
+
+
 async def begin(store: Store, clock: Clock, record: Record) -> None:
     """Make sure that the database has a log of this broker's secret; a log's id tells its cursors from another's.
 
@@ -122,7 +128,7 @@ async def begin(store: Store, clock: Clock, record: Record) -> None:
         ConfigInvalid: The database had another log when a broker of this folder last worked on it, or the log was
             written with another secret, or is older than one that was written here.
     """
-    log_id = clock.new_id("log").removeprefix("log_")[:8]
+    log_id, epoch = clock.new_id("log").removeprefix("log_")[:8], new_epoch()
     now = clock.now_us()
 
     def work(unit: Unit) -> KnownLog | None:
@@ -147,6 +153,7 @@ async def begin(store: Store, clock: Clock, record: Record) -> None:
         if known.seq and events.find_hash(unit, known.seq) != known.hash:
             # Somebody restored a copy, or cut the log off: from now on the log itself says so.
             last, since, covered = _uncovered(unit)
+            events.begin_epoch(unit, epoch)
             event = _append(unit, {**_cover(since, covered), "missing_until": known.seq}, now, last)
             return KnownLog(head.log_id, event.seq, event.hash)
         return None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import selectors
 from collections import deque
 from enum import Enum, auto
+from math import inf
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import psycopg
@@ -45,9 +47,23 @@ class Pipeline:
 
     What is sent is on its way at `receive`, at `leave`, or when there is enough of it. An error keeps what was sent
     behind it, up to the next of these two, from being run.
+
+    Attributes:
+        deadline: When the connection is closed if the server says nothing, by `time.monotonic`.
     """
 
-    __slots__ = ("_connection", "_fresh", "_names", "_number", "_on_way", "_pgconn", "_ready", "_syncs", "_transformer")
+    __slots__ = (
+        "_connection",
+        "_fresh",
+        "_names",
+        "_number",
+        "_on_way",
+        "_pgconn",
+        "_ready",
+        "_syncs",
+        "_transformer",
+        "deadline",
+    )
 
     def __init__(self, connection: psycopg.Connection[Row]) -> None:
         self._connection = connection
@@ -61,6 +77,7 @@ class Pipeline:
         self._number = 0
         self._on_way: deque[_What] = deque()
         self._syncs = 0
+        self.deadline = inf
 
     @property
     def closed(self) -> bool:
@@ -124,6 +141,23 @@ class Pipeline:
         if self._pgconn.flush():
             self._push()
 
+    def ask(self, *statements: tuple[LiteralString, *tuple[Any, ...]], seconds: float) -> list[PGresult]:
+        """The results of statements with their parameters, each in a transaction; for what takes no time.
+
+        Raises:
+            psycopg.Error: One failed, or the server was silent for so long; the connection is closed.
+        """
+        self.deadline = monotonic() + seconds
+        try:
+            for sql, *params in statements:
+                self.send(sql, self.values(params))
+            return self.receive()
+        except psycopg.Error:
+            self.close()
+            raise
+        finally:
+            self.deadline = inf
+
     def rows(self, result: PGresult) -> list[Row]:
         """The rows of a result."""
         if not result.ntuples:
@@ -151,6 +185,12 @@ class Pipeline:
         self._ready.close()
         self._connection.close()
 
+    def end(self) -> psycopg.Connection[Row]:
+        """The connection, for other uses; all that was sent has been received."""
+        self._ready.close()
+        self._pgconn.exit_pipeline_mode()
+        return self._connection
+
     def _send(self, sql: LiteralString, values: Values, if_fresh: _What, what: _What) -> None:
         name = self._names.get(sql)
         if name is None:
@@ -176,7 +216,7 @@ class Pipeline:
         fileno = self._connection.fileno()
         self._ready.modify(fileno, selectors.EVENT_READ | selectors.EVENT_WRITE)
         while self._pgconn.flush():
-            self._ready.select()
+            self._wait()
             self._pgconn.consume_input()
         self._ready.modify(fileno, selectors.EVENT_READ)
 
@@ -199,11 +239,18 @@ class Pipeline:
             if self._syncs == 1 and what is not _What.UNHEEDED:
                 yield what, result
 
+    def _wait(self) -> None:
+        left_seconds = None if self.deadline == inf else max(0.0, self.deadline - monotonic())
+        # A server that stands still keeps its connections: nothing but the time tells.
+        if not self._ready.select(left_seconds):
+            self._connection.close()
+            raise psycopg.OperationalError("the server is silent")
+
     def _next(self) -> PGresult:
         while True:
             while self._pgconn.is_busy():
                 # Other threads run meanwhile, as they do not in the client library's own waiting.
-                self._ready.select()
+                self._wait()
                 self._pgconn.consume_input()
             result = self._pgconn.get_result()
             if result is not None:

@@ -89,7 +89,7 @@ class PostgresStore(Store):
 
     def _start(self) -> None:
         try:
-            with self._connector.connect() as connection:
+            with self._connector.connect().end() as connection:
                 self._connector.check(connection)
                 self._schema.prepare_postgres(connection)
         except psycopg.Error as exc:

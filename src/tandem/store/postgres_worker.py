@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 import psycopg
 
 from tandem.errors import Unavailable
-from tandem.store.base import HIDDEN_ERROR, RunAgain, RunAlone, StoreError, StoreStatistics, outcome_unknown
-from tandem.store.jobs import Intake
+from tandem.store.base import HIDDEN_ERROR, RunAgain, RunAlone, StoreError, StoreStatistics
+from tandem.store.connector import TIMEOUT_SECONDS
+from tandem.store.jobs import Intake, outcome_unknown
 from tandem.store.pipeline import Pipeline
 from tandem.store.postgres_unit import RUN_AGAIN, Beginning, PostgresUnit, Transaction, find_slot, translated
 from tandem.store.side_by_side import SideBySide
@@ -103,7 +104,11 @@ class PostgresWorker:
     def run(self) -> None:
         """Serve the inbox until it is closed; the body of the thread."""
         while (job := self._inbox.get()) is not None:
-            self._serve_first(job)
+            try:
+                self._serve_first(job)
+            except BaseException:  # noqa: BLE001 - the thread must live; who waits is answered at the deadline
+                _log.exception("a unit of work was lost")
+                self._drop()
             # While the next one is awaited nothing is kept of what was answered.
             del job
         self._drop()
@@ -113,7 +118,7 @@ class PostgresWorker:
         return StoreStatistics(self._units, self._commits, self._failed, self._dropped, self._repeated)
 
     def _serve_first(self, first: Job) -> None:
-        if first.answer.cancelled():
+        if first.answer.done():
             self._dropped += 1
         elif self._rest is None:
             self._serve(first)
@@ -126,7 +131,7 @@ class PostgresWorker:
         batch = SideBySide(intake)
         done: Transaction | None = None
         try:
-            done = self._attempt(batch.run, self._beside_others)
+            done = self._attempt(batch.run, self._beside_others, first.deadline)
         except _LostInCommit as exc:
             for job in batch.done:
                 job.error = job.error or _unknown(exc)
@@ -167,17 +172,20 @@ class PostgresWorker:
 
         def run(transaction: Transaction) -> None:
             unit = PostgresUnit(transaction)
+            job.start_over()
             try:
                 job.result = job.fn(unit)
                 transaction.keep(unit)
             finally:
                 unit.end()
+            if not job.may_commit():
+                raise Unavailable("its caller was told that it was not done")
 
         lost = False
         for attempt in range(1, ATTEMPTS + 1):
             beside_others = job.works_on and attempt <= _BESIDE_OTHERS
             try:
-                return self._attempt(run, self._beside_others if beside_others else self._alone)
+                return self._attempt(run, self._beside_others if beside_others else self._alone, job.deadline)
             except RunAlone:
                 job.works_on = ()
                 continue
@@ -187,14 +195,16 @@ class PostgresWorker:
                 # At random, so that two that met do not meet again.
                 time.sleep(random.uniform(0, _BACKOFF_SECONDS * attempt))  # noqa: S311 - no secret
             except _ConnectionLost as exc:
-                if lost:
+                if lost or job.is_late:
                     raise Unavailable(f"the connection to PostgreSQL was lost twice; try again ({exc})") from exc
                 lost = True
             self._repeated += 1
         raise AssertionError
 
-    def _attempt(self, run: Callable[[Transaction], None], beginning: Beginning) -> Transaction:
+    def _attempt(self, run: Callable[[Transaction], None], beginning: Beginning, deadline: float) -> Transaction:
         pipeline, transaction = self._begin(beginning)
+        # Who comes late has to find out, too, whether the server is silent: it may be the thread that is behind.
+        pipeline.deadline = max(deadline, time.monotonic() + TIMEOUT_SECONDS)
         committing = False
         try:
             run(transaction)
@@ -217,7 +227,7 @@ class PostgresWorker:
 
     def _begin(self, beginning: Beginning) -> tuple[Pipeline, Transaction]:
         if self._pipeline is None:
-            self._pipeline = Pipeline(self._connector.connect())
+            self._pipeline = self._connector.connect()
             self._slot = find_slot(self._pipeline) if beginning.lock is not None else 0
         transaction = Transaction(self._pipeline, beginning, self._seal, self._horizon.place, self._slot, self._node)
         return self._pipeline, transaction

@@ -33,7 +33,7 @@ class SideBySide:
         self.left: list[Job] = []
         self._intake = intake
         self._taken: list[Job] = []
-        self._waiting: list[Job] = []
+        self._waiting: list[Job] = self._arriving()
         self._parts: list[_Part] = []
         self._asking: list[_Part] = []
 
@@ -48,6 +48,8 @@ class SideBySide:
             answered, self._asking = self._asking, []
             for part, answer in zip(answered, answers, strict=True):
                 self._go_on(part, answer)
+        if not all(job.may_commit() for job in self.done):
+            raise RunAgain("a caller was told that it was not done")
 
     def undo(self) -> None:
         """Have all of them be run by themselves, as their transaction came to nothing."""
@@ -56,7 +58,7 @@ class SideBySide:
         self.done = []
         self.left = self._taken
         for job in self.left:
-            job.result = job.error = None
+            job.start_over()
 
     def _start(self, transaction: Transaction) -> bool:
         """Start the jobs that may be; whether one of them or of those before asks something."""

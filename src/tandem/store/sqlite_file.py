@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from tandem.core import platforms
@@ -69,6 +71,23 @@ class DatabaseFile:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    def fold(self) -> None:
+        """Move what the log has into the file, and end the log, while no broker has it; a damaged one stays as it is.
+
+        Raises:
+            Unavailable: Somebody reads the database.
+        """
+        try:
+            with closing(sqlite3.connect(self.path)) as connection:
+                connection.execute("PRAGMA journal_mode = DELETE")
+        except sqlite3.OperationalError as exc:
+            raise Unavailable(
+                f"Another program has the database {self.path} open ({exc}). End it, then try again.",
+                database=str(self.path),
+            ) from exc
+        except sqlite3.DatabaseError:
+            return
 
     def remember(self) -> None:
         """Take what is there now for the database; its log may be made anew from here on."""

@@ -35,6 +35,13 @@ log_head = Table(
     Column("event_hash", Text, nullable=False, comment="hash of the newest event of the subject `log`"),
     Column("keyed_from", BigInteger, nullable=False, server_default=text("0"), comment="the first keyed event"),
     Column("key_check", Text, nullable=False, server_default=text("''"), comment="tells which secret the hashes need"),
+    Column(
+        "epochs",
+        Text,
+        nullable=False,
+        server_default=text("''"),
+        comment="places and names of restored copies, for cursors",
+    ),
     comment="One row; its lock makes sequence numbers follow the order of commits.",
 )
 

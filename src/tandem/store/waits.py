@@ -88,6 +88,7 @@ class WaitHub:
         self._parked: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self._followers: list[Callable[[list[Event]], Awaitable[None]]] = []
         self._log_id = ""
+        self._log_ids: dict[str, int] = {}
         self._seen = 0
         self._hint = asyncio.Event()
         self._unhurried: asyncio.TimerHandle | None = None
@@ -113,12 +114,14 @@ class WaitHub:
 
     @property
     def log_id(self) -> str:
-        """Which log the cursors belong to."""
+        """Which log, and which copy of it, the cursors belong to."""
         return self._log_id
 
     async def start(self) -> None:
         """Begin to follow the log from its present end."""
-        self._log_id, _, self._seen = await self._store.read(events.head)
+        _, _, self._seen = await self._store.read(events.head)
+        self._log_ids = (await self._store.read(events.read_head)).cursor_ids()
+        *_, self._log_id = self._log_ids
         self._store.add_listener(self._notice)
         self._task = asyncio.create_task(self._follow(), name="log-follower")
 
@@ -198,8 +201,11 @@ class WaitHub:
         numbers = (seq, held or seq)
         if not separator or not all(one.isascii() and one.isdigit() and len(one) <= _SEQ_DIGITS for one in numbers):
             raise InvalidInput("This is no cursor; send one exactly as an answer gave it.", field="cursor")
-        if log_id != self._log_id:
-            raise CursorExpired("This cursor is of another log; call again without one.", cursor=cursor)
+        if int(seq) > self._log_ids.get(log_id, -1):
+            raise CursorExpired(
+                "This cursor is of another log, or of a copy of it that was replaced; call again without one.",
+                cursor=cursor,
+            )
         return Place(*map(int, numbers))
 
     def expire(self, seq: int) -> None:

@@ -12,8 +12,8 @@ import sqlite3
 from typing import TYPE_CHECKING, Final
 
 from tandem.errors import Unavailable
-from tandem.store.base import HIDDEN_ERROR, StoreError, StoreStatistics, outcome_unknown
-from tandem.store.jobs import Intake
+from tandem.store.base import HIDDEN_ERROR, StoreError, StoreStatistics
+from tandem.store.jobs import Intake, outcome_unknown
 from tandem.store.sqlite_unit import SqliteUnit, is_busy, is_disk_error, translated
 
 if TYPE_CHECKING:
@@ -115,8 +115,9 @@ class Writer:
         self._delivery.deliver(batch.jobs, batch.notice)
 
     def _attempt(self, job: Job, batch: _Batch) -> None:
-        if trouble := self._trouble():
-            job.error = Unavailable(trouble)
+        # What runs here is committed at once.
+        if (trouble := self._trouble()) or not job.may_commit():
+            job.error = Unavailable(trouble or "its caller was told that it was not done")
             return
         connection = self._connection or self._reconnect()
         cursor = connection.cursor()

@@ -79,6 +79,8 @@ class Sender:
                         continue
             except Exception:  # noqa: BLE001 - the sender goes on whatever happens; it is logged
                 _log.exception("sending to webhooks failed; it goes on")
+                # It may have failed before it knew whether there are any.
+                self._services.webhooks_wanted.set()
             await asyncio.sleep(self._standby_seconds)
 
     async def _hear(self, _batch: list[Event]) -> None:

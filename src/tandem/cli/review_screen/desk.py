@@ -52,11 +52,11 @@ class BrokerLink:
 
     def __init__(self, options: ConnectionOptions) -> None:
         self._options = options
-        self.client: TandemClient = options.client()
+        self.client = self._connected()
 
     async def look_again(self) -> None:
         """Find out where the broker is now, if nobody said where it has to be."""
-        found = self._options.client()
+        found = self._connected()
         if found.url == self.client.url:
             await found.close()
         else:
@@ -65,7 +65,13 @@ class BrokerLink:
     async def introduce(self, person: str) -> None:
         """Name who is calling, from now on."""
         self._options = replace(self._options, agent=person)
-        await self._change_to(self._options.client())
+        await self._change_to(self._connected())
+
+    def _connected(self) -> TandemClient:
+        client = self._options.client()
+        # The screen says so at once when the broker is away, and goes on by itself.
+        client.away_s = 0
+        return client
 
     async def _change_to(self, client: TandemClient) -> None:
         old, self.client = self.client, client

@@ -1,0 +1,214 @@
+"""P12: every call is answered in time, whatever becomes of PostgreSQL, and all is well when it is back."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.receiving import Posted, Receiver, added
+from tests.acceptance.reviewing import REVIEWER, Desk
+from tests.acceptance.test_idempotency import WRITES
+from tests.acceptance.test_webhooks import HASTY, finish
+from tests.broker import BrokerProcess, fresh_project
+from tests.cable import Cable
+from tests.postgres import PostgresServer
+
+pytestmark = pytest.mark.timeout(240)
+
+PROMISED_SECONDS = 16
+BUSY_SECONDS = 4
+"""What the processor may take besides, which here the tests, the broker and PostgreSQL share."""
+WAIT_SECONDS = 2
+DELIVERED_SECONDS = 60
+
+READS: dict[str, tuple[str, dict[str, Any], float]] = {
+    "list": ("list_reviews", {}, 0),
+    "list of the only project": ("list_reviews", {"project": None}, 0),
+    "log": ("get_audit_log", {}, 0),
+    "gate": ("check_gate", {"digest": "sha256:none"}, 0),
+    "wait for a list": ("list_reviews", {"wait": True, "timeout_s": WAIT_SECONDS}, WAIT_SECONDS),
+    "wait for the log": ("get_audit_log", {"wait": True, "timeout_s": WAIT_SECONDS}, WAIT_SECONDS),
+}
+"""Operation, arguments, and how long it waits."""
+
+
+@dataclass
+class Site:
+    """A broker, its PostgreSQL, the cable between them, and who is told of everything that happens."""
+
+    broker: BrokerProcess
+    server: PostgresServer
+    cable: Cable
+    receiver: Receiver
+
+    def log(self) -> list[dict[str, Any]]:
+        """Every event since the webhook was added, but those that webhooks are not told of."""
+        with Desk(self.broker.url, "any") as desk:
+            pages = [desk.do("get_audit_log", project=None, limit=200)]
+            events: list[dict[str, Any]] = []
+            cursor = f"{pages[0]['cursor'].rpartition('.')[0]}.0"
+            while (page := desk.do("get_audit_log", project=None, limit=200, cursor=cursor))["events"]:
+                events += page["events"]
+                cursor = page["cursor"]
+        return [event for event in events if event["kind"] not in {"checkpoint", "webhook_added"}]
+
+    def until_all_was_told(self) -> None:
+        """Return once the receiver has taken every event, those of one subject in order."""
+        told = self.log()
+        wanted = {event["seq"] for event in told}
+        deadline = time.monotonic() + DELIVERED_SECONDS
+        while missing := wanted - {one.event["seq"] for one in self.receiver.taken}:
+            assert time.monotonic() < deadline, f"{len(missing)} of {len(wanted)} were never posted"
+            time.sleep(0.05)
+        for subject in {event["subject"] for event in told}:
+            assert self.receiver.of(subject) == [event["kind"] for event in told if event["subject"] == subject]
+
+    def until_well(self) -> None:
+        """Return once the broker is back at its database."""
+        with Desk(self.broker.url, fresh_project()) as desk:
+            deadline = time.monotonic() + PROMISED_SECONDS + BUSY_SECONDS
+            while desk.call("release_claim", review_id="none", claim_generation=1)["error"]["code"] != "NOT_FOUND":
+                assert time.monotonic() < deadline
+
+
+@pytest.fixture
+def site(own_postgres: PostgresServer, tmp_path: Path) -> Iterator[Site]:
+    with ExitStack() as stack:
+        cable = stack.enter_context(Cable(own_postgres.port))
+        url = cable.through(own_postgres.create_database())
+        broker = stack.enter_context(BrokerProcess(tmp_path, database_url=url, **HASTY))
+        receiver = stack.enter_context(Receiver())
+        with Desk(broker.url, fresh_project()) as desk:
+            added(desk, receiver.url, project=None)
+        yield Site(broker, own_postgres, cable, receiver)
+
+
+ON_LINUX = pytest.mark.skipif(
+    sys.platform != "linux", reason="platform: the processes of PostgreSQL are found in /proc"
+)
+Trouble = tuple[Callable[[Site], None], Callable[[Site], None]]
+TROUBLES: dict[str, Trouble] = {
+    "stopped": (lambda site: site.server.stop(), lambda site: site.server.start()),
+    "crashed": (lambda site: site.server.crash(), lambda site: site.server.start()),
+    "frozen": (lambda site: site.server.freeze(), lambda site: site.server.thaw()),
+    "unplugged": (lambda site: site.cable.unplug(), lambda site: site.cable.plug()),
+    "deaf": (lambda site: site.cable.pinch("up"), lambda site: site.cable.plug()),
+    "mute": (lambda site: site.cable.pinch("down"), lambda site: site.cable.plug()),
+}
+
+
+@dataclass
+class One:
+    """A call in a project of its own, so that what it did is all that happened there."""
+
+    desk: Desk
+    name: str
+    operation: str
+    arguments: dict[str, Any]
+    waits_seconds: float = 0
+    answers: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    before: int = 0
+
+    def ask(self) -> float:
+        """Have it answered; how long that took, beside what it waits."""
+        begun = time.monotonic()
+        self.answers.append(self.desk.call(self.operation, **self.arguments))
+        return time.monotonic() - begun - self.waits_seconds
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether it has an idempotency key."""
+        return "idempotency_key" in self.arguments
+
+    def happened(self) -> int:
+        """How much happened in its project."""
+        return len(self.desk.do("get_audit_log", limit=200)["events"])
+
+    def is_unknown(self) -> bool:
+        """Whether the broker has said that nobody knows what became of it."""
+        return any(not one["ok"] and not one["error"]["retryable"] for one in self.answers)
+
+
+def every_kind(stack: ExitStack, url: str) -> list[One]:
+    """A call of each kind, with and without a key."""
+
+    def desk() -> Desk:
+        return stack.enter_context(Desk(url, fresh_project()))
+
+    calls = [One(desk(), name, operation, arguments, waits) for name, (operation, arguments, waits) in READS.items()]
+    for name, prepare in WRITES.items():
+        for key in ({}, {"idempotency_key": "once"}):
+            own = desk()
+            operation, arguments = prepare(own)
+            calls.append(One(own, name, operation, {**arguments, **key}))
+    for one in calls:
+        one.before = one.happened()
+    return calls
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=ON_LINUX) if kind == "frozen" else kind for kind in TROUBLES]
+)
+def test_p12_every_call_is_answered_in_time_whatever_becomes_of_postgresql(site: Site, kind: str) -> None:
+    begin, end = TROUBLES[kind]
+    with ExitStack() as stack:
+        amid, during = (every_kind(stack, site.broker.url) for _ in range(2))
+        with ThreadPoolExecutor(len(amid)) as pool:
+            asked = [pool.submit(one.ask) for one in amid]
+            begin(site)
+            # The same call of several callers at once, too.
+            asked += [pool.submit(one.ask) for one in during for _ in range(3 if one.is_keyed else 1)]
+            took_seconds = max(one.result() for one in asked)
+        assert took_seconds < PROMISED_SECONDS + BUSY_SECONDS
+        refused = [answer["error"]["code"] for one in during for answer in one.answers if not answer["ok"]]
+        assert set(refused) == {"UNAVAILABLE"}
+        end(site)
+        site.until_well()
+        for one in [*amid, *during]:
+            if not one.answers[-1]["ok"] and not one.is_unknown():
+                assert one.answers[-1]["error"]["retryable"]
+                one.ask()
+                assert one.answers[-1]["ok"], one
+            if one.name in WRITES:
+                effects = 0 if one.operation == "renew_claim" else 1
+                assert one.is_unknown() or one.happened() - one.before == effects, one
+        site.until_all_was_told()
+    assert site.broker.audited().status == 0
+
+
+def test_p6_deliveries_that_postgresql_goes_away_under_come_all_the_same(site: Site) -> None:
+    away = threading.Event()
+
+    def hold(_posted: Posted) -> int:
+        held.set()
+        away.wait(WAIT_SECONDS)
+        return 200
+
+    with Desk(site.broker.url, fresh_project()) as desk:
+        for _ in range(4):
+            held = threading.Event()
+            away.clear()
+            site.receiver.answer = hold
+            for _ in range(3):
+                finish(desk, desk.put_up())
+            unclaimed = {"review_id": desk.put_up(), "reviewer_id": REVIEWER}
+            assert held.wait(WAIT_SECONDS)
+            site.server.stop()
+            # With this the broker has noticed; what was posted meanwhile is then to be noted.
+            assert desk.call("claim_review", **unclaimed)["error"]["code"] == "UNAVAILABLE"
+            away.set()
+            for _ in range(3):
+                assert desk.call("claim_review", **unclaimed)["error"]["code"] == "UNAVAILABLE"
+            site.server.start()
+            site.receiver.answer = lambda _posted: 200
+            site.until_well()
+        site.until_all_was_told()
