@@ -214,3 +214,10 @@ def test_p9_only_the_base_branch_says_which_files_nobody_has_to_read(shop: Desk,
     repo.write(".gitattributes", "* linguist-generated\n")
     own = repo.commit("a base of the proposer's own")
     assert unread(own, "* linguist-generated -diff\n") == {"deps.lock", "vendor/lib.c"}
+
+
+def test_p12_a_file_with_too_many_hunks_is_refused_before_git_is_asked(shop: Desk) -> None:
+    hunks = "".join(f"@@ -{at},3 +{at},3 @@\n line\n-line\n+row\n line\n" for at in range(1, 40_004, 4))
+    diff = f"diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n{hunks}"
+    details = shop.refused("TOO_LARGE", "create_review", intent="x", agent_type="x", diff=diff)
+    assert (details["limit"], details["actual"]) == (10_000, 10_001)

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from tandem.errors import InvalidDiff
+from tandem.errors import InvalidDiff, TooLarge
 from tandem.git.handle import Base
 from tandem.git.patch import FilePatch
 from tandem.git.paths import quote
 from tandem.git.raw import decode_path
 
 SHOWN_CHARACTERS = 2_000
+MOST_HUNKS = 10_000
+"""Of one file: 80,000 of them in 5 MB keep git busy for longer than its time limit."""
 _SEND = "send the output of `git diff`"
 
 _NOT_GITS = (
@@ -39,6 +41,7 @@ def ensure_meant(diff: bytes, patches: Sequence[FilePatch]) -> None:
 
     Raises:
         InvalidDiff: There is such a thing; the message says what, and what to do.
+        TooLarge: A file has too many hunks.
     """
     if (named := _LEFT_OUT.findall(diff)) and len(named) > sum(patch.cut for patch in patches):
         left_out = named[0].decode("utf-8", "replace")
@@ -63,6 +66,14 @@ def _ensure_file_meant(patch: FilePatch) -> None:
         # Git takes what stands before it for the name.
         shown = quote(patch.path).decode("ascii")
         raise InvalidDiff(f"The path {shown} contains a NUL byte; no file can be called so.", path=shown)
+    if patch.hunks > MOST_HUNKS:
+        raise TooLarge(
+            f"{path} has {patch.hunks} hunks, and git takes the longer for each the more there are; {MOST_HUNKS} are"
+            " allowed. Send it with more context, so that neighbours become one: git diff -U25",
+            path=path,
+            limit=MOST_HUNKS,
+            actual=patch.hunks,
+        )
     if patch.fault is not None:
         raise InvalidDiff(f"In {path}, {patch.fault}. Correct its numbers, or {_SEND}.", path=path)
     if patch.unplaced:

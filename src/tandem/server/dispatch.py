@@ -93,6 +93,14 @@ class _Turn(asyncio.Lock):
     trouble = ""
 
 
+def _is_long(operation: Operation, arguments: Any) -> bool:
+    """Whether validating and hashing the arguments takes long enough to hold other calls up."""
+    if not operation.request.has_long_list or not isinstance(arguments, dict):
+        return False
+    given = cast("dict[str, Any]", arguments).values()
+    return any(isinstance(value, list) and len(cast("list[Any]", value)) > _LONG for value in given)
+
+
 def _repeated(body: str, operation: Operation, services: Services) -> CallResult:
     """The outcome that an envelope was stored of."""
     stored = orjson.loads(body)
@@ -199,7 +207,12 @@ class Dispatcher:
         # A call about a review is of its project, whichever is named or known.
         if isinstance(request, ProjectRequest) and getattr(request, "review_id", None) is None:
             await self._services.projects.learn(request.project, caller.project)
-        key = self._key(operation, request, sent, caller)
+        is_long = _is_long(operation, sent)
+        key = (
+            await asyncio.to_thread(self._key, operation, request, sent, caller)
+            if is_long
+            else self._key(operation, request, sent, caller)
+        )
         if key is None:
             return CallResult(await self._handlers[operation.name](services, caller, request))
         return await self._keyed(operation, request, replace(caller, key=key), key, services)
@@ -265,10 +278,8 @@ class Dispatcher:
 
     async def _read(self, operation: Operation, arguments: Any, caller: Caller) -> Request:
         """The validated request."""
-        if operation.request.has_long_list and isinstance(arguments, dict):
-            given = cast("dict[str, Any]", arguments)
-            if any(isinstance(value, list) and len(cast("list[Any]", value)) > _LONG for value in given.values()):
-                return await asyncio.to_thread(self._parse, operation, arguments, caller)
+        if _is_long(operation, arguments):
+            return await asyncio.to_thread(self._parse, operation, arguments, caller)
         return self._parse(operation, arguments, caller)
 
     @staticmethod
