@@ -69,7 +69,7 @@ def _ensure_file_meant(patch: FilePatch) -> None:
     if patch.hunks > MOST_HUNKS:
         raise TooLarge(
             f"{path} has {patch.hunks} hunks, and git takes the longer for each the more there are; {MOST_HUNKS} are"
-            " allowed. Send it with more context, so that neighbours become one: git diff -U25",
+            " allowed. Send it with more context (`git diff -U25`), so that neighbours become one.",
             path=path,
             limit=MOST_HUNKS,
             actual=patch.hunks,
