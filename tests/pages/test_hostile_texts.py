@@ -113,7 +113,7 @@ def plant(url: str, repository: Sandbox) -> Planted:
         comments = [{"file": path, "line": 1, "body": EVERYTHING} for path in PATHS]
         desk.verdict(change, "changes_requested", generation, reason=EVERYTHING, comments=comments, counter_patch=diff)
         waiting = desk.put_up(**text, **who, **place, diff=diff)
-        plan = {"category": "plan_review", "path": PATHS[0]}
+        plan = {"category": "plan_review", "path": PATHS[2]}
         document = desk.put_up(intent=SHORT, **who, **plan, description=EVERYTHING)
         desk.verdict(document, "changes_requested", desk.claim(document, SHORT), reason=SHORT)
         desk.revise(document, intent=SHORT, **who, **plan, description=f"{EVERYTHING}\n\nmore")
