@@ -35,6 +35,7 @@ from tests.acceptance.test_webhooks import HASTY
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.commandline import Ended, Inside
 from tests.forked import start_tandem
+from tests.postgres import PostgresServer
 
 WAIT_SECONDS = 60
 COPIES = Path(__file__).with_name("copies")
@@ -543,6 +544,56 @@ def test_p6_nobody_goes_on_in_a_lost_history_as_if_it_were_the_restored_one(
         desk.approve(review)
         assert waiting.result() == "approved"
     assert place.broker.audited().data["problems"] == []
+
+
+def test_p6_brokers_that_find_out_one_after_the_other_that_a_copy_was_put_back_take_each_others_cursors(
+    postgres_server: PostgresServer, tmp_path: Path
+):
+    """By PostgreSQL's own means, so that nothing but the brokers' own records tells."""
+    url = postgres_server.create_database()
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        folder.mkdir()
+
+    def brokers(of: str) -> list[BrokerProcess]:
+        return [BrokerProcess(folder, database_url=of, checkpoint_interval_seconds=0.05, **HASTY) for folder in folders]
+
+    with ExitStack() as stack:
+        running = [stack.enter_context(broker) for broker in brokers(url)]
+        desk = stack.enter_context(Desk(running[0].url, fresh_project()))
+        before = desk.put_up()
+        for broker in running:
+            broker.stop()
+        copy = postgres_server.copy_database(url)
+        for broker in running:
+            broker.start()
+        _until_both_have_written_a_checkpoint(folders, desk)
+        cursor = desk.do("get_audit_log")["cursor"]
+    with ExitStack() as stack:
+        desks: list[Desk] = []
+        for broker in brokers(copy):
+            stack.enter_context(broker)
+            desks.append(stack.enter_context(Desk(broker.url, desk.project)))
+        after = [one.put_up() for one in desks * 10]
+        deadline = time.monotonic() + WAIT_SECONDS
+        for one, other in (desks, desks[::-1]):
+            one.refused("CURSOR_EXPIRED", "get_audit_log", cursor=cursor)
+            page = one.do("get_audit_log", limit=200)
+            assert [event["subject"] for event in page["events"]] == [before, *after]
+            # What the second one found the first one reads in the log, a moment later on a busy machine.
+            while not other.call("get_audit_log", cursor=one.do("get_audit_log")["cursor"])["ok"]:
+                assert time.monotonic() < deadline
+
+
+def _until_both_have_written_a_checkpoint(folders: list[Path], desk: Desk) -> None:
+    """Return once each broker knows of a checkpoint of its own that came after its start."""
+    known = [(folder / "data" / "databases.json").read_bytes() for folder in folders]
+    deadline = time.monotonic() + WAIT_SECONDS
+    while any(
+        (folder / "data" / "databases.json").read_bytes() == old for folder, old in zip(folders, known, strict=True)
+    ):
+        desk.put_up()
+        assert time.monotonic() < deadline
 
 
 def _decided(desk: Desk, review: str) -> str:

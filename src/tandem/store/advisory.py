@@ -76,12 +76,13 @@ class AdvisoryLocks:
         with self._guard:
             self._holders.discard(holder)
         # Said before the connection ends: the server notices an end some time after `close` returns, and whoever
-        # asks next would find the lock still held.
-        with suppress(psycopg.Error):  # a broken or closed connection has no lock any more
+        # asks next would find the lock still held. A broken connection has none, nor has one that `end` closes.
+        with suppress(psycopg.Error, ValueError):
             holder.ask(("SELECT pg_advisory_unlock_all()",), seconds=TIMEOUT_SECONDS)
         holder.close()
 
     def _release_unused(self, attempt: asyncio.Future[Pipeline | None]) -> None:
         """Let go of a lock that came when nobody waited for it any more."""
         if not attempt.cancelled() and attempt.exception() is None and (holder := attempt.result()) is not None:
-            self._release(holder)
+            # The event loop calls this, and a server that is silent would hold it up.
+            attempt.get_loop().run_in_executor(None, self._release, holder)

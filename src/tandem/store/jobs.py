@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
 _log = logging.getLogger(__name__)
+_OF_ITS_TIME = 0.9
+"""What comes to its turn later than that is not begun: it would be late, and undo what shares its transaction."""
 
 
 def outcome_unknown(reason: str) -> Unavailable:
@@ -37,7 +39,18 @@ class Job:
         is_late: Its caller was answered at the deadline; nothing that is not committed by then may be.
     """
 
-    __slots__ = ("_is_committing", "answer", "deadline", "error", "fn", "is_late", "loop", "result", "works_on")
+    __slots__ = (
+        "_begin_by",
+        "_is_committing",
+        "answer",
+        "deadline",
+        "error",
+        "fn",
+        "is_late",
+        "loop",
+        "result",
+        "works_on",
+    )
 
     def __init__(
         self,
@@ -52,12 +65,18 @@ class Job:
         self.answer: Any = loop.create_future() if loop else Future()
         self.result: Any = None
         self.error: BaseException | None = None
-        self.deadline = inf
+        self.deadline = self._begin_by = inf
         self.is_late = self._is_committing = False
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether its caller still waits for it, and long enough that it can be done."""
+        return not self.answer.done() and monotonic() < self._begin_by
 
     def limit(self, seconds: float) -> asyncio.TimerHandle:
         """Have it answered after so long, whatever became of it; only in its caller's event loop."""
-        self.deadline = monotonic() + seconds
+        now = monotonic()
+        self.deadline, self._begin_by = now + seconds, now + _OF_ITS_TIME * seconds
         return asyncio.get_running_loop().call_later(seconds, self._give_up, seconds)
 
     def _give_up(self, seconds: float) -> None:
@@ -170,7 +189,7 @@ class Intake:
     def take(self) -> Job | None:
         """The next job, if there is one right now; it has to be answered."""
         while (job := self._take()) is not None:
-            if not job.answer.done():
+            if job.is_wanted:
                 return job
             self.dropped += 1
         return None

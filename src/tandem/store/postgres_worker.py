@@ -118,7 +118,7 @@ class PostgresWorker:
         return StoreStatistics(self._units, self._commits, self._failed, self._dropped, self._repeated)
 
     def _serve_first(self, first: Job) -> None:
-        if first.answer.done():
+        if not first.is_wanted:
             self._dropped += 1
         elif self._rest is None:
             self._serve(first)

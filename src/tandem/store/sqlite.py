@@ -137,7 +137,7 @@ class SqliteStore(Store):
     def _read_until_closed(self) -> None:
         connection: sqlite3.Connection | None = None
         while (job := self._reads.get()) is not None:
-            if job.answer.done():
+            if not job.is_wanted:
                 continue
             try:
                 if trouble := self._file.trouble():

@@ -24,7 +24,7 @@ from tandem.core.secret_key import OpaqueTokens, Tokens
 from tandem.errors import CursorExpired, InvalidInput
 from tandem.store import events
 from tandem.store.base import REREAD, Store, Unit
-from tandem.store.event import Event, EventKind
+from tandem.store.event import LOG_SUBJECT, Event, EventKind
 
 T = TypeVar("T")
 _log = logging.getLogger("tandem.waits")
@@ -120,10 +120,13 @@ class WaitHub:
     async def start(self) -> None:
         """Begin to follow the log from its present end."""
         _, _, self._seen = await self._store.read(events.head)
-        self._log_ids = (await self._store.read(events.read_head)).cursor_ids()
-        *_, self._log_id = self._log_ids
+        await self._name_cursors()
         self._store.add_listener(self._notice)
         self._task = asyncio.create_task(self._follow(), name="log-follower")
+
+    async def _name_cursors(self) -> None:
+        self._log_ids = (await self._store.read(events.read_head)).cursor_ids()
+        *_, self._log_id = self._log_ids
 
     async def stop(self) -> None:
         """Answer every wait and stop following; stopping twice is safe."""
@@ -324,6 +327,9 @@ class WaitHub:
             news = [event for event in batch if event.seq <= settled]
             woken, self._early = self._early, frozenset(event.seq for event in batch[len(news) :])
             self._watch_stragglers(moved=bool(news))
+            if any(event.subject == LOG_SUBJECT for event in news):
+                # Another broker may have found that this is a copy, which it then has said there.
+                await self._name_cursors()
             if news:
                 self._seen = news[-1].seq
             fresh = [event for event in batch if event.seq <= settled or event.seq not in woken]
