@@ -23,6 +23,8 @@ from tandem.gsd.rollback.rolling import roll_back, settle_by_person
 _SHORT = 10
 _WIDTH = 10
 _SHOWN_FILES = 30
+_AWAY_SECONDS = 5.0
+"""How long a broker that has gone is waited for: what it could not be told, the next call of the command tells it."""
 _APPROVAL = {"carried": "its review still holds", "re_review": "to be reviewed again", "none": "without a review"}
 
 
@@ -55,6 +57,7 @@ async def rollback(
     if settled:
         _ensure_a_person_says(review_id, reason, dry_run=dry_run)
     async with options.client() as client:
+        client.away_s = _AWAY_SECONDS
         status = await client.get_review_status(review_id)
         await ensure_ours(client, options, review_id, status.project)
         if settled and reason is not None:

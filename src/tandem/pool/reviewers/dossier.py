@@ -11,7 +11,7 @@ from tandem.pool.reviewers.broker_client import BrokerClient
 from tandem.pool.reviewers.lease import Claimed
 from tandem.pool.reviewers.logs import RotatingLog
 
-CONVENTION_FILES: Final = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
+CONVENTION_FILES: Final = ("REVIEW.md", "AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 """At the root of the base branch; in this order, since the prompt has room for the beginning."""
 
 _PAGE = 50
