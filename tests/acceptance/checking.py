@@ -84,10 +84,14 @@ class Checked(Desk):
         if trusted:
             self.trust(unconfined=unconfined)
 
-    def trust(self, *, unconfined: bool = False) -> None:
-        """Trust the file as it is."""
-        project = Project.at(str(self.repo.root), self.config_dir)
-        found = project.candidates([self.repo.root / CHECKS_FILE])
+    def trust(self, root: Path | None = None, *, unconfined: bool = False) -> None:
+        """Trust the file as it is, here or in another repository."""
+        here = root or self.repo.root
+        project = Project.at(str(here), self.config_dir)
+        with pytest.MonkeyPatch.context() as patch:
+            # What it takes depends on the bubblewrap of the broker, not on one that the system of the tests has.
+            patch.setenv("PATH", self.broker.environment["PATH"])
+            found = project.candidates([here / CHECKS_FILE])
         trust.add(self.config_dir, [one for one in found if unconfined or one.file != UNCONFINED])
 
     @contextmanager

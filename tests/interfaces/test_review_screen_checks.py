@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from tandem.hooks.trust import CHECKS_FILE
-from tandem.setup import trust
 from tests.acceptance.checking import check, checked, toml
 from tests.commandline import git
 from tests.interfaces.screen_stage import stage
@@ -24,7 +23,7 @@ async def test_the_head_of_a_review_and_its_verdict_say_what_the_checks_came_to(
             (root / CHECKS_FILE).write_text(toml(check("tests", "exit(1)"), check("lint", "")), "utf-8")
             git(root, "add", "--all")
             git(root, "commit", "--quiet", "--message", "checks")
-            trust.add(project.config_dir, trust.Project.at(str(root), project.config_dir).candidates())
+            project.trust(root, unconfined=True)
             review_id = await at.create(base="HEAD")
             await at.opened(review_id)
             await at.shows(
