@@ -125,8 +125,22 @@ REFUSED = {
     ),
     "no context": ("--- a/a.txt\n+++ b/a.txt\n@@ -2 +2 @@\n-line 2\n+x\n", "no context"),
     "no context, added": ("--- a/a.txt\n+++ b/a.txt\n@@ -2,0 +3 @@\n+x\n", "hunk 1 has no context"),
+    "no context, at the end too": (
+        "--- a/twice.txt\n+++ b/twice.txt\n@@ -2 +2 @@\n-no\n+yes\n",
+        "hunk 1 has no context",
+    ),
     "left out": (edited() + "Binary files a/x.png and b/x.png differ\n", "leaves a file out: Binary files a/x.png"),
     "only in": ("Only in b: new.txt\n" + edited(), "leaves a file out: Only in b: new.txt"),
+    "submodule": ("Submodule lib 1234567..89abcde:\n  > log\n" + edited(), "leaves a file out: Submodule lib"),
+    "head of a hunk": (edited() + "@@ def g():\n line 8\n-line 9\n+x\n line 10\n", "begins no hunk for git"),
+    "head of a new file": (edited() + new_file("n.txt").replace("@@ -0", "@ -0"), "begins no hunk for git"),
+    "no hunk": (edited() + "...\n line 8\n-line 9\n+x\n line 10\n", "is in no hunk"),
+    "second quoted": (edited() + "".join(f"> {line}\n" for line in edited().splitlines()), "is in no hunk"),
+    "second indented": (edited() + "\n" + "".join(f"  {line}\n" for line in edited().splitlines()), "is in no hunk"),
+    "cut off": (edited() + "diff --git a/x b/x\nGIT binary patch\n", "has no content"),
+    "other tools": (edited() + "Files a/x and b/x differ\n", "leaves a file out: Files a/x and b/x differ"),
+    "only a submodule": ("Submodule lib 1234567..89abcde:\n  > log\n", "--submodule=short"),
+    "head before": ("@@ -2 +2 @@ in f\n-x\n+y\n" + edited(), "begins no hunk for git"),
     "words": ("I changed the second line.\n", "not a diff"),
     "lines": (edited().replace(" line 1", " line one"), "a.txt: around line 1 its lines are not"),
     "lost line ends": (edited(name="dos.txt"), "it has CRLF line ends, and the diff has none"),
@@ -135,9 +149,21 @@ REFUSED = {
 }
 
 
+def test_texts_around_the_files_of_a_diff_are_passed_over(shop: Desk) -> None:
+    odd = "Only in it: x\nBinary files a and b differ\ndiff --cc x\n"
+    mail = (
+        f"From 1234567 Mon Sep 17 00:00:00 2001\nSubject: x\n\n{odd}- a list\n+ a list\n @ a list\n---\n a | 2 +-\n\n"
+    )
+    log = "commit 1234567\nAuthor: x\n\n    - a list\n\n"
+    diffs = [f"{mail}{edited()}-- \n2.39.5\n\n{mail}{new_file('n.txt')}-- \n2.39.5\n\n"]
+    diffs += [f"{log}{edited()}\n{log}{new_file('n.txt')}", f"```diff\n{edited()}{new_file('n.txt')}```\n"]
+    assert len({shop.put_up_whole(diff=diff)["digest"] for diff in diffs}) == 1
+
+
 @pytest.mark.parametrize("what", REFUSED)
 def test_a_refused_diff_is_told_what_is_wrong_with_it(shop: Desk, repo: Sandbox, what: str) -> None:
     repo.write("dos.txt", "line 1\r\nline 2\r\nline 3\r\n")
+    repo.write("twice.txt", "x\nno\ny\nno\n")
     repo.commit()
     diff, words = REFUSED[what]
     error = shop.call("create_review", intent="x", agent_type="x", diff=diff)["error"]

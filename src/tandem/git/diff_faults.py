@@ -15,11 +15,9 @@ SHOWN_CHARACTERS = 2_000
 MOST_HUNKS = 10_000
 """Of one file: 80,000 of them in 5 MB keep git busy for longer than its time limit."""
 _SEND = "send the output of `git diff`"
+_WHOLE = "Send the output of `git diff --binary --submodule=short`"
 
-_NOT_GITS = (
-    (rb"^(?:\x1b\[[0-9;]*m)+(?:diff --git |--- |@@ )", f"The diff has colours in it; {_SEND} --no-color."),
-    (rb"^diff --(?:cc|combined) ", "This is the combined diff of a merge; send `git diff BASE COMMIT`."),
-)
+_NOT_GITS = ((rb"^(?:\x1b\[[0-9;]*m)+(?:diff --git |--- |@@ )", f"The diff has colours in it; {_SEND} --no-color."),)
 _NO_FILES = (
     (
         rb"^\*{3} (?:Begin Patch|(?:Add|Update|Delete) File:)",
@@ -28,12 +26,9 @@ _NO_FILES = (
     (rb"^\*{3} \d+(?:,\d+)? \*{4}$", f"This is a context diff, not a unified one; {_SEND}."),
     (rb"^[ \t]*> ?(?:diff --git |--- )", f"The diff is quoted with '>', as in a mail; {_SEND} as it is."),
     (rb"^[ \t]+(?:diff --git |--- )", f"The lines of the diff are indented; {_SEND} as it is."),
+    (rb"^Submodule ", f"The diff only names a submodule; {_SEND} --submodule=short."),
     (rb"", f"The text is not a diff; {_SEND}."),
 )
-
-
-# What `diff -r` says in place of content; git passes it over.
-_LEFT_OUT = re.compile(rb"^(?:Binary files .* differ|Only in .+: .+)$", re.MULTILINE)
 
 
 def ensure_meant(diff: bytes, patches: Sequence[FilePatch]) -> None:
@@ -43,12 +38,11 @@ def ensure_meant(diff: bytes, patches: Sequence[FilePatch]) -> None:
         InvalidDiff: There is such a thing; the message says what, and what to do.
         TooLarge: A file has too many hunks.
     """
-    if (named := _LEFT_OUT.findall(diff)) and len(named) > sum(patch.cut for patch in patches):
-        left_out = named[0].decode("utf-8", "replace")
-        raise InvalidDiff(f"The diff leaves a file out: {left_out}. Send the output of `git diff --binary`.")
     for pattern, words in (*_NOT_GITS, *(() if patches else _NO_FILES)):
         if re.search(pattern, diff, re.MULTILINE):
             raise InvalidDiff(words)
+    if words := next((patch.passed_over for patch in patches if patch.passed_over), None):
+        raise InvalidDiff(f"Git would pass something over: {words}. {_WHOLE}.")
     if any(patch.converted for patch in patches):
         raise InvalidDiff(f"The line ends of the diff were turned into CRLF; {_SEND} as it is.")
     for patch in patches:
@@ -77,15 +71,20 @@ def _ensure_file_meant(patch: FilePatch) -> None:
     if patch.fault is not None:
         raise InvalidDiff(f"In {path}, {patch.fault}. Correct its numbers, or {_SEND}.", path=path)
     if patch.unplaced:
-        raise InvalidDiff(
-            f"In {path}, hunk {patch.unplaced} has no context, so that nothing tells where its lines belong (-U0 is not"
-            f" taken); {_SEND}.",
-            path=path,
-        )
+        raise misplaced(path, patch.unplaced)
     if patch.git is None and patch.old and patch.new and patch.old != patch.new:
         raise InvalidDiff(
             f"The diff names two files for one change, {decode_path(patch.old)} and {path}; {_SEND}.", path=path
         )
+
+
+def misplaced(path: str, hunk: int) -> InvalidDiff:
+    """For a hunk of which only its header says where it belongs, which git does not go by."""
+    return InvalidDiff(
+        f"In {path}, hunk {hunk} has no context, so that nothing tells where its lines belong (-U0 is not taken);"
+        f" {_SEND}.",
+        path=path,
+    )
 
 
 _CUT = "the file is binary, and the diff leaves its content out: send `git diff --binary`"
@@ -136,7 +135,7 @@ def refusal(
         named = found.group(1)
         # Git replaces control characters in what it says.
         of_file = [one for one in patches if named.encode() in (one.old, one.new)] or list(patches)
-        hunk = max((one.without_context for one in of_file), default=0)
+        hunk = min((number for one in of_file for number in one.without_context), default=0)
         line = found.groups()[-1]
         problem = (_NO_CONTEXT if hunk and line != named else said).format(line=line, hunk=hunk) + hint(named.encode())
         path = decode_path(of_file[0].path) if len(of_file) == 1 else named

@@ -142,6 +142,7 @@ def merged(scratch: Scratch, one: str, other: str) -> tuple[str | None, tuple[st
 
 # A commit-graph file is the repository's, and could say anything of a commit's parents.
 _TRULY = ("-c", "core.commitGraph=false")
+_AS_US = ("-c", "user.name=Tandem", "-c", "user.email=tandem@localhost")
 
 
 def _between(scratch: Scratch, commit: str, held: Iterable[str], most: int = _LISTED) -> list[tuple[str, ...]]:
@@ -202,9 +203,15 @@ def _differences(scratch: Scratch, commits: Sequence[str]) -> list[Sequence[Chan
 
 
 def _of_merge(scratch: Scratch, commit: str, parents: Sequence[str]) -> Sequence[Change]:
-    """What a merge has otherwise than git alone would have merged it."""
-    before = merged(scratch, *parents)[0] if len(parents) == _TWO else None
-    return _difference(scratch, before or parents[0], commit)
+    """What a merge has otherwise than git alone would have merged it; where git cannot, otherwise than any parent."""
+    before, *others = parents
+    for other in others:
+        tree, _ = merged(scratch, before, other)
+        if tree is None:
+            found = {change.path: change for parent in parents for change in _difference(scratch, parent, commit)}
+            return tuple(found.values())
+        before = scratch.run([*_AS_US, "commit-tree", tree, "-p", before, "-p", other], stdin=b"").text
+    return _difference(scratch, before, commit)
 
 
 def _difference(scratch: Scratch, before: str, after: str) -> tuple[Change, ...]:

@@ -23,8 +23,20 @@ LineKind = Literal["context", "added", "deleted"]
 _HUNK = re.compile(r"@@ -(\d{1,15})(?:,(\d{1,15}))? \+(\d{1,15})(?:,(\d{1,15}))? @@ ?(.*)")
 _GIT = "diff --git "
 _COMBINED = ("diff --cc ", "diff --combined ")
+_CONTENTS = ("literal ", "delta ")
+_SHOWN_CHARACTERS = 100
 _VERSION = re.compile(r"\d+\.|$")
-_SIGNS = ("+", "-", " ")
+_PARTS_OF_HUNKS = ("+", "-", " ", "@", "\\", ">")
+_MAILS = ("From ", "commit ", "# HG changeset patch")
+"""What begins the message of a commit, in which anything may stand, as mails and logs have it between files."""
+_BETWEEN = re.compile(r"Index: |diff |={3,}|```|[0-9a-f]{7,64} |$")
+"""What else stands between files, behind which a text may follow."""
+_LEFT_OUT = re.compile(
+    r"(?:Binary )?[Ff]iles? .* (?:differ|has changed)$|Symbolic links .* differ$|File .+ is an? .+ while file .+ "
+    r"|Only in .+: .|Submodule .+ [0-9a-f]{4,}\.{2,3}[0-9a-f]{4,}|\* Unmerged path |Cannot display: |=== renamed "
+    r"|Property changes on: |\*{3} (?:Begin Patch|(?:Add|Update|Delete) File:|\d+(?:,\d+)? \*{4}$)|<{5,9} "
+)
+"""What tools write in place of a file's lines, or of lines that git reads; git passes it over."""
 AS_LATIN_1 = "# Not UTF-8. Its lines as Latin-1:"
 """Begins the lines of a file whose exact bytes only a binary patch can hold, each behind `# `."""
 _LATIN_1_LINE = "# "
@@ -239,35 +251,55 @@ class _Reader:
     def _read(self, header: FilePatch | None) -> Iterator[_Found]:
         hunks: list[Hunk] = []
         stray: list[str] = []
-        is_behind_hunk = False
+        # What is wrong before the first file is told with that one.
+        place, faulty = "text" if header is None else "file", header or FilePatch()
         while self._at < len(self._lines):
             line = self._lines[self._at]
-            if self._starts_file(line):
+            if self._starts_file(line, place):
                 if header is not None:
                     yield header, hunks, stray
                 self.starts.append(self._at)
-                header, hunks, stray, is_behind_hunk = self._header(line), [], [], False
+                found, hunks, stray, place = self._header(line), [], [], "file"
+                found.passed_over = found.passed_over or (faulty.passed_over if header is None else None)
+                header = faulty = found
             elif header is not None and (match := _HUNK.match(line)):
                 hunks.append(self._hunk(match, header, len(hunks) + 1))
-                is_behind_hunk = True
             else:
                 if header is not None and (not header.binary or stray or line == AS_LATIN_1):
                     stray.append(line)
+                place = self._place(line, place)
                 self._at += 1
-                if header is not None and is_behind_hunk and line.strip():
-                    is_behind_hunk = False
-                    if line.startswith(_SIGNS) and not self._is_signature(self._at - 1):
-                        header.fault = header.fault or (
-                            f"line {self._at} of the diff is one more than the @@ line of hunk {len(hunks)} says"
-                        )
+                faulty.passed_over = faulty.passed_over or self._passed_over(line, place, faulty)
         if header is not None:
             yield header, hunks, stray
+
+    def _place(self, line: str, before: str) -> str:
+        """Whether a line stands in the part of a `file`, in a `text` between files, or in the `message` of a commit."""
+        if line.startswith(_MAILS):
+            return "message"
+        if before == "message":
+            return "text" if line == "---" else before
+        return "text" if self._is_signature(self._at) or (line and _BETWEEN.match(line)) else before
+
+    def _passed_over(self, line: str, place: str, header: FilePatch) -> str | None:
+        """What is wrong with a line that is in no hunk, so that git passes it over; None if nothing is."""
+        if place != "message" and _LEFT_OUT.match(line):
+            return f"line {self._at} of the diff leaves a file out: {line[:_SHOWN_CHARACTERS]}"
+        if line.startswith("@@" if place != "file" else "@"):
+            return f"line {self._at} of the diff begins no hunk for git, which are headed @@ -LINE,COUNT +LINE,COUNT @@"
+        is_part = line.startswith(_PARTS_OF_HUNKS if place == "file" else "+++ ")
+        if is_part or (place == "file" and line.strip() and not header.binary):
+            return (
+                f"line {self._at} of the diff is in no hunk: it is one more than an @@ line says, or none is before it"
+            )
+        return None
 
     def _bytes(self, line: str) -> bytes:
         return line.encode(self._encoding, "surrogatepass")
 
-    def _starts_file(self, line: str) -> bool:
-        return line.startswith((_GIT, *_COMBINED)) or self._starts_plain_patch(self._at)
+    def _starts_file(self, line: str, place: str) -> bool:
+        is_combined = line.startswith(_COMBINED) and place != "message"
+        return is_combined or line.startswith(_GIT) or self._starts_plain_patch(self._at)
 
     def _starts_plain_patch(self, at: int) -> bool:
         """Whether a file begins here without a line of git's own: old name, new name, hunk."""
@@ -287,11 +319,14 @@ class _Reader:
         elif line.startswith(_COMBINED):
             name = self._bytes(line[line.index(" ", 5) + 1 :])
             header.names |= {b"rename from ": name, b"rename to ": name}
+            header.passed_over = "this is the combined diff of a merge: send `git diff BASE COMMIT`"
             self._at += 1
         while self._at < len(self._lines):
             line = self._lines[self._at].rstrip("\r")
             if line.startswith(("Binary files ", "GIT binary patch")):
                 header.binary, header.cut = True, header.cut or line.startswith("B")
+                if not header.cut and not "".join(self._lines[self._at + 1 : self._at + 2]).startswith(_CONTENTS):
+                    header.passed_over = f"the binary patch at line {self._at + 1} of the diff has no content"
             elif not take_header(header, self._bytes(line)):
                 break
             self._at += 1
@@ -327,7 +362,7 @@ class _Reader:
                 f" {found[0]} and {found[1]} follow"
             )
         if not context:
-            header.without_context = header.without_context or number
+            header.without_context.add(number)
             is_inside = not deleted and int(old_start) > 0
             header.unplaced = header.unplaced or number * is_inside
         body = tuple(lines[first : self._at])

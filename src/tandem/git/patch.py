@@ -44,10 +44,11 @@ class FilePatch:
         hunks: How many hunks it has.
         binary: Whether its content is not lines.
         cut: Whether it only says that binary files differ.
-        without_context: The first hunk that has no unchanged line, from 1; 0 if each has one.
+        without_context: The hunks that have no unchanged line, from 1.
         unplaced: The first hunk that only adds lines somewhere in a file, without any around them; 0 if there is none.
         converted: Whether its first header ends with CR, which git does not write.
         fault: What is wrong with its hunks, in words; None if nothing is.
+        passed_over: What git would pass over in its part, or before the first one, in words; None if nothing.
     """
 
     git: bytes | None = None
@@ -66,10 +67,11 @@ class FilePatch:
     hunks: int = 0
     binary: bool = False
     cut: bool = False
-    without_context: int = 0
+    without_context: set[int] = field(default_factory=set[int])
     unplaced: int = 0
     converted: bool = False
     fault: str | None = None
+    passed_over: str | None = None
 
     @property
     def path(self) -> bytes:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tandem.errors import InvalidDiff, InvalidInput, Unavailable
 from tandem.git.changes import AffectedFile, Change, Entry, FileOperation, ValidatedContent, changes_between, parse_raw
-from tandem.git.diff_faults import SHOWN_CHARACTERS, ensure_meant, refusal
+from tandem.git.diff_faults import SHOWN_CHARACTERS, ensure_meant, misplaced, refusal
 from tandem.git.drawing import draw, moved_from
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import parse, read_patches
@@ -89,7 +89,7 @@ def apply_diff(handle: Handle, scratch: Scratch, diff: bytes, base: Base) -> App
         if _is_certain(output, candidates):
             _ensure_taken(handle, scratch, output, base, patches)
             changes = _differences(before.entries, scratch.read_index(), handle)
-            return Applied(changes, patches, _notes(output))
+            return Applied(changes, patches, _notes(output, patches))
     return _apply_to_whole_tree(handle, scratch, base, patches)
 
 
@@ -132,8 +132,12 @@ def _ensure_taken(handle: Handle, scratch: Scratch, output: Output, base: Base, 
         raise refusal(output.words, base, patches, hint)
 
 
-def _notes(output: Output) -> tuple[str, ...]:
-    """The hunks that git found at another place than their headers name."""
+def _notes(output: Output, patches: Sequence[FilePatch]) -> tuple[str, ...]:
+    """The hunks that git found at another place than their headers name.
+
+    Raises:
+        InvalidDiff: One has no context, and so may be meant for either place.
+    """
     found: list[str] = []
     path = b""
     for name, number, line, offset in _MOVED.findall(output.stderr):
@@ -141,6 +145,8 @@ def _notes(output: Output) -> tuple[str, ...]:
         if number:
             hunk, at, stated = int(number), int(line), int(line) - int(offset)
             file = decode_path(header_name(path) or b"")
+            if any(hunk in patch.without_context for patch in patches if decode_path(patch.path) == file):
+                raise misplaced(file, hunk)
             found.append(f"{file}: hunk {hunk} is at line {at}, where its lines are, not at line {stated}.")
     if len(found) > _MOST_NOTES:
         found[_MOST_NOTES:] = [f"{len(found) - _MOST_NOTES} more hunks are at other lines than their headers say."]
@@ -160,7 +166,7 @@ def _apply_to_whole_tree(handle: Handle, scratch: Scratch, base: Base, patches: 
         output = _apply(scratch, base, patches)
         _ensure_taken(handle, scratch, output, base, patches)
         raw = scratch.run(["diff-index", "--cached", *RAW_OPTIONS, base.tree])
-        return Applied(parse_raw(raw.stdout), patches, _notes(output))
+        return Applied(parse_raw(raw.stdout), patches, _notes(output, patches))
     except InvalidInput as exc:
         raise InvalidDiff(exc.message, **exc.details) from exc
 
