@@ -206,7 +206,17 @@ def test_hostile_texts_never_come_out_as_markup(
 
 def test_hidden_characters_are_named_and_emoji_stay() -> None:
     assert [mark.attributes["title"] for mark in read(shown("a\u202eb")).find("span")] == ["RIGHT-TO-LEFT OVERRIDE"]
-    for text in ("tag\U000e0041", "soft\u00adhyphen", "a\u00a0b", "a\u200db", "a\ufe0fb", "\ufeffbom", "x\u3164y"):
+    for text in (
+        "tag\U000e0041",
+        "soft\u00adhyphen",
+        "a\u00a0b",
+        "a\u200db",
+        "a\ufe0fb",
+        "0\ufe00",
+        "1\ufe0f",
+        "é\ufe0f",
+        "x\u3164y",
+    ):
         assert "hidden-char" in shown(text), text
     for text in ("👩\u200d💻 ❤\ufe0f 1\ufe0f\u20e3", "ffi — ünïcödé 語", "tab\there", "\u0645\u06cc\u200c\u062e\u0648"):
         assert shown(text) == text

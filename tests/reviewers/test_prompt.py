@@ -304,6 +304,8 @@ def test_what_cannot_be_seen_is_named() -> None:
     shown = prompt({"diff": "+if admin\u202e\u2066:\n+x = '\x1b'\r\n"})
     mark = Frames(shown).mark
     assert f"+if admin[{mark} base64 4oCu4oGm = U+202E U+2066]:\n+x = '[{mark} base64 Gw== = U+001B]'\r\n\n===" in shown
+    assert "= U+FE00]" in prompt({"diff": "+A0\ufe00"})
+    assert "= U+FE0F]" in prompt({"diff": "+é\ufe0f"})
     many = prompt({"diff": "\0" * 20})
     assert "= U+0000 U+0000 U+0000 U+0000 U+0000 U+0000 U+0000 U+0000 and 12 more]" in many
 

@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 _NARROW, _WIDE = 0xFF, 0xFFFF
 HIDDEN = (
     "\\x00-\\x08\\x0b-\\x1f\\x7f-\\xa0\\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u2000-\u200b\u200e\u200f\u2028-\u202f\u205f-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffc"
-    "\ud800-\udfff\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\u2000-\u200b\u200e\u200f\u2028-\u202f\u205f-\u206f\u2800\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffc"
+    "\ud800-\udfff\U00013430-\U0001343f\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 """Characters that are hidden wherever they stand, as they stand between the brackets of a regular expression."""
-# A joiner between two characters that are not ASCII, or a selector after one, belongs to emoji and to scripts; several
-# in a row belong to none, and could spell a text.
-LONE = (
-    "|(?<![^\\x00-\\x7f\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\\x00-\\x7f\u200c\u200d])"
-    "|(?<![0-9#*\x80-\ufdff\ufe10-\U0010ffff])[\ufe00-\ufe0f]"
+LONE_SELECTOR = (
+    "(?<![\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935"
+    "\u2b05-\u2b55\u3030\u303d\u3297\u3299\U0001f004-\U0001faff])(?<![0-9#*](?=\ufe0f\u20e3))[\ufe0e\ufe0f]"
 )
+"""A selector of the look that is behind no emoji, as a branch of a regular expression: it changes nothing there."""
+# A joiner between two characters that are not ASCII belongs to emoji and to scripts; several in a row belong to none,
+# and could spell a text.
+LONE = "|(?<![^\\x00-\\x7f\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\\x00-\\x7f\u200c\u200d])|" + LONE_SELECTOR
 """Those that are hidden where they join or change nothing, as further branches of a regular expression."""
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, Final, cast
 
+from tandem.core.visible import LONE_SELECTOR
 from tandem.errors import ConfigInvalid
 from tandem.pool.reviewers.verdicts import EXAMPLE, SCHEMA, TEXT_LIMIT_BYTES, Part
 
@@ -457,11 +458,11 @@ _INVISIBLE = re.compile(
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
     # Without width or form: soft hyphen, fillers, joiners, directions (which reorder what is read), tags.
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
-    "\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\ufff0-\ufffb\U00013430-\U0001343f\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
     # Halves of characters, which UTF-8 does not have.
     "\ud800-\udfff"
-    # One variation selector chooses the look of an emoji; several spell hidden text.
-    "]|\r(?!\n)|[\ufe00-\ufe0f]{2,})+"
+    # One variation selector chooses the look of an emoji; others hide text.
+    f"\ufe00-\ufe0d]|\r(?!\n)|{LONE_SELECTOR})+"
 )
 
 
