@@ -286,6 +286,13 @@ def test_p10_a_merge_that_drops_what_main_has_is_named(tmp_path: Path) -> None:
         assert project.statuses(created["review_id"]) == {"tests": "passed"}
         project.approve(created["review_id"])
         assert f"{base[:12]} (test.py)" in judged(project, created["digest"])[2]
+        # Nor is it hidden by a third parent.
+        empty = project.repo.git("commit-tree", f"{approved_before}^{{tree}}", "-p", "side~1", "-m", "Empty").strip()
+        sides = (part for one in (empty, approved_before, tip) for part in ("-p", one))
+        base = project.repo.git("commit-tree", f"{approved_before}^{{tree}}", *sides, "-m", "Octopus").strip()
+        octopus = project.put_up_whole(diff=edited(), base=base)
+        named = project.do("get_proposal", review_id=octopus["review_id"])["ground"]["unapproved"]
+        assert [(one["commit"], one["paths"]) for one in named] == [(base, ["test.py"])]
         # One that git makes by itself adds nothing.
         project.repo.git("switch", "--quiet", "--force-create", "side", approved_before)
         project.repo.git("merge", "--quiet", "--no-edit", tip)

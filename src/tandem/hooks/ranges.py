@@ -310,19 +310,23 @@ class RangeChecker:
 
     def _dropped(self, commit: Commit) -> str:
         """What a merge leaves out of what its sides have changed since they parted; empty if git merges like that."""
-        if len(commit.parents) != _TWO or self._is_clean(commit):
+        if len(commit.parents) < _TWO or self._is_clean(commit):
             return ""
+        sides = commit.parents
+        if len(sides) > _TWO:
+            # A side that another one has within it says nothing by itself.
+            apart = git.run(self._place, ["merge-base", "--independent", *sides]).text.split()
+            sides = tuple(side for side in sides if side in apart)
         # Without a commit in common all that a side has is its own; of several, each says what matters.
-        base = git.run(self._place, ["merge-base", *commit.parents], accept=(0, 1)).text or None
+        base = git.run(self._place, ["merge-base", "--octopus", *commit.parents], accept=(0, 1)).text or None
+        differs = {side: {change["path"] for change in self._checks.changes(side, commit.oid)} for side in sides}
+        back = {change["path"] for change in self._checks.changes(base, commit.oid)}
         said: list[str] = []
-        for side, other in (commit.parents, commit.parents[::-1]):
-            differs, kept, back = (
-                {change["path"] for change in self._checks.changes(before, commit.oid)}
-                for before in (side, other, base)
-            )
-            # What is like neither side nor what was before was merged by hand.
+        for side in sides:
+            kept = set[str].intersection(back, *(differs[other] for other in sides if other != side))
+            # What is like no side and not what was before was merged by hand.
             own = (change["path"] for change in self._checks.changes(base, side))
-            paths = [path for path in own if path in differs and not (path in kept and path in back)]
+            paths = [path for path in own if path in differs[side] and path not in kept]
             if paths:
                 more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
                 said.append(f"leaves out what {side[:_SHORT]} has in {', '.join(paths[:_NAMED])}{more}")

@@ -70,6 +70,10 @@ def test_a_merge_that_leaves_out_a_side_has_no_review_and_says_what_it_leaves_ou
     assert merged(main, main, side) == (kept.format(main[:10]) + a, ["approved", "approved", "merge"])
     assert merged(side, main, side) == (kept.format(side[:10]) + b, ["approved", "approved", "merge"])
     assert merged(work.start, main, side)[0].endswith(f"; {b}; {a}")
+    # Neither does a merge of three lead back unseen.
+    empty = work.git("commit-tree", f"{work.start}^{{tree}}", "-p", work.start, "-m", "Empty")
+    assert merged(work.start, empty, main, side)[0].endswith(f"; {b}; {a}")
+    assert merged(work.start, work.start, empty, main)[0].endswith(f"; {b}")
     # What is left out was never approved, and is not said to be so.
     reason, verdicts = merged(main, main, bad)
     assert reason == kept.format(main[:10]) + lost.format(bad[:10], "a.txt, c.txt")
