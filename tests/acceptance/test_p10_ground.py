@@ -345,6 +345,26 @@ def test_p10_no_review_with_another_history_stands_for_the_same_tree(tmp_path: P
         assert real in project.ended(again)["log"]["reason"]
 
 
+def test_p10_another_base_branch_is_no_ground_that_is_held(tmp_path: Path) -> None:
+    with checked(tmp_path) as project:
+        project.have(TESTS)
+        project.repo.git("branch", "release")
+        project.repo.git("switch", "--quiet", "release")
+        project.repo.write("test.py", PASSES)
+        weak = project.repo.commit("Test nothing")
+        project.repo.git("switch", "--quiet", "main")
+        # Which accepts what both have by now.
+        project.do("set_gate", enabled=True, branches=["main", "release"], accepted=[weak])
+        created = project.put_up_whole(diff=edited(), base=weak)
+        review = created["review_id"]
+        project.ended(review)
+        project.approve(review)
+        assert judged(project, created["digest"], "release")[0]
+        project.do("run_checks", review_id=review, branch="main")
+        project.ended(review)
+        assert f"{weak[:12]} (test.py)" in judged(project, created["digest"], "main")[2]
+
+
 def test_p10_conventions_are_those_of_the_tip(tmp_path: Path) -> None:
     with checked(tmp_path) as project:
         project.repo.write("AGENTS.md", "Use tabs.\n")

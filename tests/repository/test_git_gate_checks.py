@@ -207,6 +207,10 @@ def test_p10_a_commit_and_a_push_whose_checks_ran_elsewhere(project: Checked, tm
     assert "run it with --branch main" in refused
     assert "kept back by a required check" in gated.refused("update-ref", "refs/heads/main", moved)
     gated.git("switch", "--quiet", "main")
+    merging = gated.refused("merge", "--no-ff", "--no-edit", "release")
+    assert "its required check 'unit tests' ran on release at" in merging
+    assert f"Run again: tandem checks run {review} --branch main" in merging
+    gated.git("reset", "--quiet", "--merge")
     gated.stage(DIGITS)
     said = gated.refused("commit", "-m", "Count in digits")
     assert "(CHECK_PENDING)" in said
@@ -214,7 +218,8 @@ def test_p10_a_commit_and_a_push_whose_checks_ran_elsewhere(project: Checked, tm
     assert gated.tandem("checks", "run", review, "--branch", "main").status == 0
     project.ended(review)
     gated.git("commit", "-m", "Count in digits")
+    gated.git("merge", "--no-ff", "--no-edit", "release")
     gated.git("push", "--quiet", str(server), "main")
-    assert gated.tandem("audit", "main~1..main").status == 0
+    assert gated.tandem("audit", "main~2..main").status == 0
     audited = gated.tandem("audit", "release~1..release")
     assert (audited.status, "run it with --branch release" in audited.stdout) == (1, True)

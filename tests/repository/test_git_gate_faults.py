@@ -133,6 +133,18 @@ def test_a_switch_that_is_gone_is_told_and_the_hooks_are_taken_away_all_the_same
     gated.git("commit", "-m", "x")
 
 
+def test_a_gate_of_which_nothing_is_left_here_is_found_by_its_broker(gated: Gated):
+    for folder in ("tandem", "hooks"):
+        shutil.rmtree(gated.root / ".git" / folder)
+    status = gated.tandem("gate", "status")
+    assert (status.status, f"The broker has the gate of {gated.project} on here" in status.stdout) == (1, True)
+    assert "nothing is held back" in gated.tandem("doctor").stdout
+    mended = gated.person("gate", "on")
+    assert mended.ok, mended.stdout
+    gated.stage(DIGITS)
+    assert "no approved round" in gated.refused("commit", "-m", "x")
+
+
 def test_the_status_asks_the_gates_broker_and_no_other(gated: Gated, tmp_path: Path):
     rewrite(gated, broker=None, data_dir=str(tmp_path / "nobody"), usual_url=None)
     status = gated.tandem("gate", "status", "--json", TANDEM_BROKER="")

@@ -6,7 +6,7 @@ holds is listed commit by commit, for the gate and for reviewers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,11 +79,14 @@ class Ground:
     commit: str | None = None
 
 
-def find(handle: Handle, base: str, branches: Sequence[str], accepted: Iterable[str]) -> Ground:
+def find(handle: Handle, base: str, branches: Sequence[str], accepted: Iterable[str], on: str | None) -> Ground:
     """The ground of a change, as it is now; see `Repository.ground`."""
-    tips = {name: tip for name in branches if (tip := handle.tip(name)) is not None}
+    every = {name: tip for name in branches if (tip := handle.tip(name)) is not None}
+    tips = every if on is None else {name: tip for name, tip in every.items() if name == on}
     if branches and not tips:
-        none = f"The repository has no branch {' or '.join(branches)}, on which changes stand: make it, or fetch it."
+        none = (
+            f"The repository has no branch {on or ' or '.join(branches)}, on which changes stand: make it, or fetch it."
+        )
         return Ground(base, problem=none)
     first = next(iter(tips), None)
     try:
@@ -98,29 +101,41 @@ def find(handle: Handle, base: str, branches: Sequence[str], accepted: Iterable[
         problem = f"The change was made against a tree: make it against a commit of {first}."
         return Ground(base, first, tips[first], problem=problem)
     with handle.scratch() as scratch:
-        return _beside(handle, scratch, found, tips, accepted)
+        between = {name: _between(scratch, found.oid, [tip]) for name, tip in tips.items()}
+        name = min(between, key=lambda name: len(between[name]))
+        if not between[name]:
+            return Ground(found.oid, name, tips[name])
+        # What a person accepted, but not as a part of another base branch: an update of this one brings none of that.
+        others = {tip for other, tip in every.items() if other != name}
+        known = [oid for oid in handle.objects.sizes(accepted) if not _is_in(scratch, oid, others)]
+        return _beside(handle, scratch, found, (name, tips[name]), known)
 
 
-def _beside(handle: Handle, scratch: Scratch, base: Base, tips: Mapping[str, str], accepted: Iterable[str]) -> Ground:
-    """The ground on the branch that has all of the base, or lacks the fewest commits of it; of several, the first."""
-    between = {name: _between(scratch, base.oid, [tip]) for name, tip in tips.items()}
-    name = min(between, key=lambda name: len(between[name]))
-    held = [*tips.values(), *handle.objects.sizes(accepted)]
-    left = _between(scratch, base.oid, held) if between[name] else []
+def _is_in(scratch: Scratch, oid: str, tips: Iterable[str]) -> bool:
+    return any(relation(scratch, oid, tip) == oid for tip in tips)
+
+
+def _beside(handle: Handle, scratch: Scratch, base: Base, branch: tuple[str, str], accepted: Sequence[str]) -> Ground:
+    """The ground of a base on a branch that lacks commits of it."""
+    name, tip = branch
+    held = [tip, *accepted]
+    left = _between(scratch, base.oid, held)
     commits = _described(scratch, left[:LOOKED_AT])
     more = len(left[LOOKED_AT:])
     net = _net(handle, scratch, base, held) if commits else ()
-    beside = _without(handle, net, tips[name]) if len(net) <= _ENTRIES else None
-    return Ground(base.oid, name, tips[name], commits, more, beside, digest_of(net))
+    beside = _without(handle, net, tip) if len(net) <= _ENTRIES else None
+    return Ground(base.oid, name, tip, commits, more, beside, digest_of(net))
 
 
-def is_held(handle: Handle, ground: Ground, branches: Iterable[str]) -> bool:
-    """Whether the base branches hold by now what a ground had beside them; see `Repository.holds`."""
-    tips = [tip for name in branches if (tip := handle.tip(name)) is not None]
-    if ground.net is not None and any(not _without(handle, ground.net, tip) for tip in tips):
+def is_held(handle: Handle, ground: Ground) -> bool:
+    """Whether its base branch holds by now what a ground had beside it; see `Repository.holds`."""
+    tip = None if ground.branch is None else handle.tip(ground.branch)
+    if tip is None:
+        return False
+    if ground.net is not None and not _without(handle, ground.net, tip):
         return True
     with handle.scratch() as scratch:
-        return bool(tips) and not _between(scratch, ground.base, tips, most=1)
+        return not _between(scratch, ground.base, [tip], most=1)
 
 
 def relation(scratch: Scratch, one: str, other: str) -> str | None:

@@ -284,19 +284,26 @@ class Repository:
         return {name: tip for name in branches if (tip := handle.tip(name)) is not None}
 
     def ground(
-        self, content: RoundContent, changes: Sequence[Change], branches: Sequence[str], accepted: Iterable[str]
+        self,
+        content: RoundContent,
+        changes: Sequence[Change],
+        branches: Sequence[str],
+        accepted: Iterable[str],
+        on: str | None = None,
     ) -> Ground:
-        """What a change stands on now: the base branch that its base is nearest to, and what lies between.
+        """What a change stands on now: a base branch, and what lies between that and its base.
 
         Args:
             content: The round.
             changes: What it was validated to change.
             branches: The base branches, or `HEAD` for what a mirror follows; none for a project without.
-            accepted: Commits that count as held, with their ancestors; those that are not here are passed over.
+            accepted: Commits that count as held, with their ancestors, unless another base branch has them; those that
+                are not here are passed over.
+            on: The base branch; by default the one that its base is nearest to.
         """
         handle = self._open()
         try:
-            found = ground.find(handle, content.base, branches, accepted)
+            found = ground.find(handle, content.base, branches, accepted, on)
         except (TimedOut, TooLarge) as error:
             return Ground(content.base, problem=f"What it has beside its base branch is too much. {error.message}")
         if found.tip is None or found.problem is not None or found.tip == found.base:
@@ -313,9 +320,9 @@ class Repository:
                 return replace(found, conflict=error.paths, problem=f"{said}, and submit a new round.")
         return found
 
-    def holds(self, found: Ground, branches: Iterable[str]) -> bool:
-        """Whether base branches hold by now what a ground had beside them: its commits, or what these come to."""
-        return ground.is_held(self._open(), found, branches)
+    def holds(self, found: Ground) -> bool:
+        """Whether its base branch holds by now what a ground had beside it: its commits, or what these come to."""
+        return ground.is_held(self._open(), found)
 
     def lay_out(
         self, content: RoundContent, folder: Path, title: str, index: Path | None = None, *, tip: str | None = None

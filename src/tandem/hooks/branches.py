@@ -15,13 +15,12 @@ from tandem.errors import TandemError
 from tandem.hooks import enforcement, git
 from tandem.hooks.ask import GateClient, Refused, Unreachable
 from tandem.hooks.git import HEADS, Bases
-from tandem.hooks.ranges import RangeChecker
+from tandem.hooks.ranges import Judgement, RangeChecker
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tandem.hooks.ranges import Judgement
     from tandem.hooks.state import GateFile
 
     Net = tuple[str | None, str]
@@ -104,7 +103,17 @@ def _move(gate: GateFile, asker: GateClient, judge: RangeChecker, bases: Bases, 
     tips = tuple(bases.tips.values())
     _ask_about(gate, asker, judge, ref, (old, new))
     judgement = judge.judge(new, old=old, without=bases.never_judged, tips=tips, earlier=bases.earlier)
+    if judgement.passes and len(tips) > 1:
+        judgement = _checked(judge, judgement, new, old, bases)
     return _ended(gate, judgement, f"{name} stays where it is", (old, new), name)
+
+
+def _checked(judge: RangeChecker, judgement: Judgement, new: str, old: str | None, bases: Bases) -> Judgement:
+    """What another base branch holds is approved, but the checks of this one may not have run on it, or failed."""
+    known = [one for one in (old, *bases.never_judged) if one is not None]
+    strict = judge.judge(new, old=old, without=known, tips=() if old is None else (old,))
+    held = [commit for commit in strict.commits if commit.code is not None and not commit.passes]
+    return judgement if strict.passes or not held else Judgement(held, passes=False)
 
 
 def _ask_about(gate: GateFile, asker: GateClient, judge: RangeChecker, ref: str, net: Net) -> None:
@@ -233,8 +242,10 @@ def _ended(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch:
     change = f"{old[:_SHORT]}..{new[:_SHORT]}" if old is not None else new[:_SHORT]
     lines.append(f"Look at all of it with: tandem audit {change}")
     if held:
+        on = f" --branch {branch}" if branch in gate.branches else ""
         reviews = dict.fromkeys(review_id for commit in wrong for review_id in commit.review_ids)
         lines += [f"Its checks: tandem checks list {review_id}" for review_id in [*reviews][:_SHOWN_COMMITS]]
+        lines += [f"Run again: tandem checks run {review_id}{on}" for review_id in [*reviews][:_SHOWN_COMMITS]]
         lines.append("When they have passed, run the same git command again; or mend what they found.")
     elif old is not None:
         lines.append(f"Submit it as one change: tandem submit --range {change} --wait -m 'what it is for'")

@@ -127,12 +127,12 @@ async def look(services: Services, found: queries.RoundContent, branch: str | No
     if repository is None or current.base_commit is None:
         return None
     known = await services.store.read(lambda unit: base_branches(unit, services, project))
-    names = (branch,) if branch in known.names else known.names
+    on = branch if branch in known.names else None
     content = RoundContent(current.base_commit, current.digest, found.diff, current.path, found.text)
     try:
         async with services.validations:
             changes = [Change(**one) for one in orjson.loads(current.changes)]
-            ground = await asyncio.to_thread(repository.ground, content, changes, names, known.accepted)
+            ground = await asyncio.to_thread(repository.ground, content, changes, *known, on)
     except TandemError as error:
         ground = Ground(content.base, problem=f"{error.code}: {error.message}")
     return Look(repository, known.names, ground)
@@ -191,13 +191,12 @@ async def held_by_now(services: Services, project: str, grounds: Iterable[Ground
     repository = await services.projects.repository(project)
     if repository is None:
         return frozenset()
-    names = (await services.store.read(lambda unit: base_branches(unit, services, project))).names
     wanted = [*grounds]
 
     def work() -> frozenset[str]:
         # A repository that cannot be read holds nothing.
         with suppress(TandemError):
-            return frozenset(ground.base for ground in wanted if repository.holds(ground, names))
+            return frozenset(ground.base for ground in wanted if repository.holds(ground))
         return frozenset()
 
     async with services.validations:

@@ -91,6 +91,8 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
                 f"{place.gate_file} is missing, though the gate's hooks are installed: they refuse everything."
                 " Say which: tandem gate on, or tandem gate off"
             )
+        else:
+            await _look_for_lost(call, place, status)
         return status
     status.enabled, status.project = gate.enabled, gate.project
     status.branches, status.sign = gate.branches, gate.sign
@@ -121,6 +123,22 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
     if gate.enabled:
         status.replaced = git.replaced(place, [*git.Bases(gate, ()).tips.values()])
     return status
+
+
+async def _look_for_lost(call: Call, place: HookRepository, status: GateStatus) -> None:
+    """Note whether the broker has a gate on in a folder that has nothing of one."""
+    try:
+        name = await registered_as(call, Path(status.root))
+        known = await call("get_gate", {"project": name}) if name else None
+    except TandemError as error:
+        status.broker_problem = error.message
+        return
+    if known is not None and known["enabled"] and place.common_dir in known["folders"]:
+        status.project, status.broker_enabled = name, True
+        status.problems.append(
+            f"The broker has the gate of {name} on here, and its hooks and {place.gate_file} are gone: nothing is held"
+            " back. If nobody meant that, a person runs: tandem gate on"
+        )
 
 
 async def differences(call: Call, gate: GateFile) -> list[str]:
