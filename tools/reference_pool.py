@@ -355,7 +355,7 @@ def _answer() -> Iterator[str]:
         "that are null or empty may be left out. The nonce is drawn for each run and stands in its prompt, outside of "
         "the frames; it is not written to the log. Behind each file of the diff stands a nonce of its own: an approval "
         "that does not name each, with a few words on what was looked at, is `unreadable`. Only a file that is binary, "
-        "or of a kind that programs make (lock files, source maps, minified scripts), may have `unread` instead, with "
+        "or that `.gitattributes` of the base branch says is generated, may have `unread` instead, with "
         "the reason, which becomes part of the verdict's."
     )
     yield table(("field", "form", "meaning"), ((f"`{name}`", _form(one), _about(name)) for name, one in fields.items()))

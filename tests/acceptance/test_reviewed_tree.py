@@ -113,7 +113,7 @@ def test_p10_the_reviewer_reads_the_change_on_the_tip_and_is_told_what_it_stands
         assert found["files"] == {"a.txt": "proposed\n", "b.txt": "newer\n", "beside.txt": "beside\n"}
         assert {tip, base} <= {*found["log"].split()}
         [prompt] = [json.loads(file.read_text("utf-8"))["prompt"] for file in broker.notes.glob(f"run-{review}-*")]
-        assert "neither approved nor on a base branch" in prompt
+        assert "neither approved nor on that base branch" in prompt
         assert base in prompt
         # What does not merge is read on its base, which is said.
         repository.write("a.txt", "otherwise\n")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem.setup import trust
-from tests.commandline import NOBODY, Ended
+from tests.commandline import NOBODY, Ended, Inside
 from tests.repository.gating import Gated
 
 DEAD = "#!/bin/sh\nexit 0\n"
@@ -196,6 +196,13 @@ def log_out(desk: Desk) -> None:
     desk.set(PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
+def unregister(desk: Desk) -> None:
+    """While it is somewhere else: a project whose gate is on there stays registered."""
+    away = desk.root.rename(desk.root.with_name("away"))
+    Inside(desk.gated.broker.url, desk.root.parent).run("project", "remove", desk.gated.project, stdin=b"")
+    away.rename(desk.root)
+
+
 def misspell(old: str, new: str) -> Plant:
     return lambda desk: desk.edit(desk.root / ".mcp.json", old, new)
 
@@ -244,7 +251,7 @@ FAULTS = (
         "project",
         "not registered",
         "tandem project add",
-        lambda desk: desk.run("project", "remove", desk.gated.project),
+        unregister,
     ),
     Fault(
         "a dead hook of commits",

@@ -101,6 +101,11 @@ def test_a_copy_is_not_taken_for_the_moved_one_and_the_original_keeps_its_hooks(
         here.stage(CHANGED)
         here.refused("commit", "-m", "x")
         assert here.tandem("gate", "status").status == 0
+    # Its checks are those of the original, as long as that is there with its gate.
+    for way in (("move", gated.project), ("remove", gated.project)):
+        assert "tandem gate off" in copy.tandem("project", *way).stderr
+    assert folders(gated) == {gated.project: str(gated.root)}
+    assert gated.person("gate", "off").ok
     assert copy.tandem("project", "move", gated.project).status == 0
     assert folders(gated) == {gated.project: str(copy.root)}
 

@@ -119,7 +119,7 @@ def test_p10_a_reviewer_is_told_what_the_change_stands_on() -> None:
     text = prompt(PROPOSAL | {"ground": ground})
     assert Frames(text).json("facts (JSON)")["ground"] == ground
     told = Frames(text).outside
-    assert "neither approved nor on a base branch" in told
+    assert "neither approved nor on that base branch" in told
     assert "does not merge with the tip" in told
     assert "tests/test_app.py" not in told
     taken = prompt(PROPOSAL | {"ground": {"branch": None, "tip": None}})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 
 from tandem.contract.answer import time_or_none
 from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
-from tandem.errors import InvalidInput, NotFound
+from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.git.mirror import checked_url, name_in
 from tandem.git.repository import Repository
 from tandem.projects import queries as projects
@@ -34,6 +35,7 @@ async def register_project(services: Services, caller: Caller, request: Register
         InvalidInput: The folder is not in a git repository, or is another project's that it cannot be moved over, or
             the name is another folder's, or the URL is none that may be fetched.
         NotFound: The broker does not know the project that is to be moved.
+        Forbidden: Its gate is on where it is now.
     """
     top = "" if request.root is None else await asyncio.to_thread(_top, services, Path(request.root))
     mirror = None if request.mirror is None else checked_url(request.mirror)
@@ -43,10 +45,14 @@ async def register_project(services: Services, caller: Caller, request: Register
     if request.root is not None and mirror is not None:
         raise InvalidInput("A project has a folder at the broker, or a mirror; name one of them.", field="mirror")
 
+    is_there = await _is_there(services, name)
+
     def work(unit: Unit) -> ProjectRecord:
         existing = projects.find(unit, name)
         if existing and (existing.root, existing.mirror) == (top, mirror):
             return existing
+        if is_there:
+            _ensure_not_gated(unit, services, name)
         if request.move:
             _require_movable(unit, services, name, existing, top)
         elif existing and existing.root:
@@ -71,13 +77,17 @@ async def remove_project(services: Services, caller: Caller, request: RemoveProj
 
     Raises:
         NotFound: No such project is registered.
+        Forbidden: Its gate is on.
     """
     name = request.name
+    is_there = await _is_there(services, name)
 
     def work(unit: Unit) -> None:
         existing = projects.find(unit, name)
         if existing is None or existing.root is None:
             raise _unknown(services, name)
+        if is_there:
+            _ensure_not_gated(unit, services, name)
         _put(unit, caller, ProjectRecord(name, None, services.clock.now_us()))
 
     await services.store.write(work)
@@ -97,6 +107,29 @@ def _top(services: Services, root: Path) -> str:
     git = services.projects.git
     with Repository.discover(root, git=git.executable, timeout_seconds=git.timeout_seconds) as repository:
         return str(repository.root)
+
+
+async def _is_there(services: Services, name: str) -> bool:
+    """Whether a project has a repository, and that was not moved away."""
+    root = services.projects.root(name)
+    return services.projects.mirror(name) is not None or (
+        root is not None and await asyncio.to_thread(os.path.lexists, root)
+    )
+
+
+def _ensure_not_gated(unit: Unit, services: Services, name: str) -> None:
+    """Refuse to take a project from the repository that its gate goes by, in which the checks are named, too.
+
+    Raises:
+        Forbidden: Its gate is on.
+    """
+    if any(one.protected_branches(unit, name) for one in services.participants):
+        raise Forbidden(
+            f"The gate of '{name}' is on in the repository that the project has now. A person switches it off there"
+            " first: tandem gate off. Then do this, and have it on again: tandem gate on.",
+            needed="person",
+            actual=services.projects.root(name),
+        )
 
 
 def _require_movable(unit: Unit, services: Services, name: str, existing: ProjectRecord | None, top: str) -> None:

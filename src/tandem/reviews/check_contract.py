@@ -177,7 +177,7 @@ class GroundView:
         tuple[UnapprovedCommit, ...],
         Field(
             description=(
-                "The commits between that are neither approved nor on a base branch: they are in the tree that is "
+                "The commits between that are neither approved nor on that base branch: they are in the tree that is "
                 "reviewed, and no check's result opens the gate until they are."
             )
         ),

@@ -183,7 +183,7 @@ class Doubts:
         commits, more = _unapproved(self._unit, self._services, self._project, ground)
         if not commits and not more:
             return None
-        return Doubt(f"ran on {_listed(commits, more)}; it counts once they are approved, or on a base branch", ground)
+        return Doubt(f"ran on {_listed(commits, more)}; it counts once they are approved, or on that base branch", ground)
 
 
 async def held_by_now(services: Services, project: str, grounds: Iterable[Ground]) -> frozenset[str]:
@@ -277,8 +277,8 @@ def _view(ground: Ground, commits: tuple[UnapprovedCommit, ...], more: int, move
     notes = [] if ground.problem is None else [ground.problem]
     if commits or more:
         notes.append(
-            f"It stands on {_listed(commits, more)}. No check's result opens the gate until they are approved, or on a"
-            " base branch."
+            f"It stands on {_listed(commits, more)}. No check's result opens the gate until they are approved, or on"
+            " that base branch."
         )
     since = f", which is at {moved_to[:_SHORT]} by now" if moved_to else ""
     return GroundView(

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 from collections.abc import Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -136,9 +136,17 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
             "reason": wish.reason,
         }
         gate.switched_at = await _told(call, before, gate, request, accepted, agreed)
-        githooks.remove(place, (_installed(before) if before else None) or githooks.found(place))
-        gate.hooks = githooks.install(place, gate.branches).facts()
-        write(gate)
+        try:
+            githooks.remove(place, (_installed(before) if before else None) or githooks.found(place))
+            gate.hooks = githooks.install(place, gate.branches).facts()
+            write(gate)
+        except (TandemError, OSError):
+            if not known["enabled"]:
+                # As it was a moment ago, which no person has to decide.
+                off = {"since": gate.switched_at, "enabled": False, "reason": "The hooks cannot be installed."}
+                with suppress(TandemError):
+                    await call("set_gate", proof.proved(gate, gate.project, **off))
+            raise
         return gate
 
 

@@ -306,7 +306,7 @@ def _ground_words(proposal: Mapping[str, Any]) -> str:
     words = ""
     if ground.get("unapproved"):
         words += (
-            " It stands on commits that are neither approved nor on a base branch: `unapproved` of `ground` names them "
+            " It stands on commits that are neither approved nor on that base branch: `unapproved` of `ground` names them "
             "and their files. They are in your working folder, and a check may have passed because of them. You do not "
             "decide on them, and nothing that they change is a reason to approve."
         )
