@@ -122,8 +122,14 @@ def test_other_files_new_ones_and_deletion(page: Page, shop: Desk) -> None:
 def test_bytes_that_a_field_would_change_stay(page: Page, shop: Desk, repo: Sandbox) -> None:
     repo.write("win.txt", "one\r\ntwo\r\nthree\r\n")
     repo.write("bare.txt", "\nleading\nno end")
+    repo.write("mixed.txt", "one\r\ntwo\n")
+    repo.write("bytes.dat", b"\xff\x00")
     repo.commit("more")
     review = opened(page, shop)
+    for path, why in (("mixed.txt", "Its lines end in different ways"), ("bytes.dat", "It is not a text.")):
+        page.get_by_label("Another file, or a new one").fill(path)
+        page.get_by_role("button", name="Open it").click()
+        expect(page.get_by_text(why)).to_be_visible()
     for path in ("win.txt", "bare.txt"):
         page.get_by_label("Another file, or a new one").fill(path)
         page.get_by_role("button", name="Open it").click()

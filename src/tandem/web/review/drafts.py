@@ -52,7 +52,9 @@ class Editable:
     @property
     def changed(self) -> bool:
         """Whether anything is to become of it."""
-        return (self.delete and self.exists) or (not self.delete and digest(self.content) != self.original)
+        if self.delete or self.refused:
+            return self.delete and self.exists
+        return digest(self.content) != self.original
 
     def edit(self) -> dict[str, str | None]:
         """The edit as the operation takes it."""
@@ -131,6 +133,7 @@ def from_form(form: Mapping[str, str]) -> list[Editable]:
                 ends=form.get(f"ends:{place}", "lf"),
                 exists=form.get(f"exists:{place}") == "yes",
                 delete=form.get(f"delete:{place}") == "yes",
+                refused=form.get(f"refused:{place}", ""),
             )
         )
     return made
@@ -272,7 +275,7 @@ async def _result(request: PageRequest, view: ReviewView, draft: Draft) -> Draft
     if draft.mode == "text":
         found = await request.call("draft_counter_patch", review_id=view.review_id, text=draft.text, round=number)
     else:
-        edits = [file.edit() for file in draft.files if file.changed and not file.refused]
+        edits = [file.edit() for file in draft.files if file.changed]
         if not edits:
             return DraftResult(problem="Nothing is changed yet.")
         found = await request.call("draft_counter_patch", review_id=view.review_id, edits=edits, round=number)
