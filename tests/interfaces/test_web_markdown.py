@@ -219,7 +219,8 @@ def test_what_would_take_long_is_shown_as_it_was_written_and_says_so(text: str) 
 @pytest.mark.parametrize(
     "piece",
     ["<", "[", "![", "> ", "- ", "*a_ ", "**a ", "[a](", "[]()", "&", "~~a", "|a", "[a]: x\n", "<a ", "<!--", "a\n\n",
-     "# a\n", "\\", "&#x", "```\n", "a\n=\n", "\t", "`" , "\n> - ", "<http:", '[a](b "'],
+     "# a\n", "\\", "&#x", "```\n", "a\n=\n", "\t", "`" , "\n> - ", "<http:", '[a](b "',
+     "[](http://a.bc)", "1. a\n7. b\n"],
 )  # fmt: skip
 def test_the_price_is_bounded_whatever_the_text_is(piece: str) -> None:
     started = time.thread_time()
