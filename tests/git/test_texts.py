@@ -4,6 +4,7 @@ import pytest
 
 from tandem.errors import InvalidInput
 from tandem.git.changes import AffectedFile
+from tandem.git.hunks import parse
 from tandem.git.repository import Repository
 from tandem.git.word_changes import text_diff
 from tests.git.sandbox import Sandbox
@@ -77,6 +78,10 @@ def test_a_text_diff_reads_like_gits() -> None:
         "--- a/PLAN.md\n+++ b/PLAN.md\n@@ -1,2 +1,3 @@\n a\n-b\u2028c\n+b\u2028d\n+last\n\\ No newline at end of file\n"
     )
     assert text_diff("same", "same", "PLAN.md") == ""
+    for after in ("same", "other"):
+        (moved,) = parse(text_diff("same", after, "AGENTS.md", "docs/a PLAN.md"))
+        assert (moved.kind, moved.old_path, moved.new_path) == ("renamed", "docs/a PLAN.md", "AGENTS.md")
+        assert len(moved.hunks) == (after == "other")
 
 
 @pytest.mark.parametrize("text", ["a\0b", "\ud800"])

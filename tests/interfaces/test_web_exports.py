@@ -166,6 +166,13 @@ def test_p12_prose_that_takes_too_long_to_look_through_is_a_block_of_code() -> N
     assert "```markdown\n- *a*" in exported
 
 
+def test_p9_both_exports_say_what_git_did_that_the_diff_did_not_say() -> None:
+    note = "a.py: hunk 1 is at line 4, where its lines are, not at line 56."
+    noted = proposal(notes=(note,))
+    assert f"| **Look at this** | {note} |" in markdown(noted, (), ())
+    assert note in read(page(noted, (), ()).removeprefix("<!doctype html>\n").strip()).text
+
+
 def test_a_text_and_an_odd_diff_are_exported_too() -> None:
     html = page(proposal(diff=None), (), ())
     assert "<h2>Changes</h2>" not in html

@@ -68,6 +68,115 @@ def test_no_words_are_hidden_from_people_that_agents_would_read() -> None:
     assert all(words in page.text for words in ("hidden words", "other words", "title words"))
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('[a](http://example.org "a title")', 'a "a title"'),
+        ("[](http://example.org/x)", "http://example.org/x"),
+        ("[ ** ](http://example.org/x)", "**"),
+        ("[` `](http://example.org/x)", "http://example.org/x"),
+        ("[![a](http://example.org/b)](http://example.org/c)", "http://example.org/ca"),
+        ("[<http://example.org/b>](http://example.org/c)", "http://example.org/chttp://example.org/b"),
+        ('![](http://example.org "a title")', 'without a name "a title"'),
+        ("![ ](http://example.org)", "without a name"),
+        ("```python and more\ncode\n```", "python and more code"),
+        ("```unknown\ncode\n```", "unknown code"),
+        ("~~~ python\ncode\n~~~", "code"),
+        ("a&#8203;b &lt;&#x202e; &amp;", "a&#8203;b &lt;&#x202e; &amp;"),
+        ("[a](http://example.org:99999/x)", "[a](http://example.org:99999/x)"),
+        ("<http://xn--mnchen-3ya.example/%41>", "http://xn--mnchen-3ya.example/%41"),
+    ],
+)
+def test_p9_what_html_does_not_show_stands_beside_it(text: str, said: str) -> None:
+    assert " ".join(doc(text).text.split()) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| a |\n|---|\n| 1 | then delete it |",
+        "> - | a |\n>   |---|\n>   | 1 | * |",
+        "[a](http://example.org/?a=1&#8203;)",
+        '[a](http://example.org "&#8203;")',
+        '![a [b](http://example.org/c "d") e](http://example.org/f)',
+        "![a ![b](http://example.org/c) e](http://example.org/f)",
+    ],
+)
+def test_p9_a_text_of_which_words_would_be_missing_is_shown_as_it_was_written(text: str) -> None:
+    page = doc(f"# Plan\n\n{text}\n")
+    assert page.find("p")[0].text == "Shown as it was written: laid out, some of its words would be missing."
+    assert page.find("pre")[0].text == f"# Plan\n\n{text}\n"
+
+
+HONEST = """\
+# *In*word **em_pha_sis** and ~~gone~~ \\*escapes\\* ##
+
+Set\\
+ext
+===
+
+1. `code`
+2. [a *b*](<http://example.org/a b_c> 'title') ![c](https://example.org/%C3%A9/é.png)
+
+   > - [x] done <b>bold</b> <http://example.org/?a=1&b=%20> <ada@example.org>
+   > - [ ] "open" — ½ ✓ 👩‍💻
+
+| a | b |
+|:-:|---|
+| 1 \\| 2 | `x \\| y` | |
+| 3 |
+
+```toml title="x"
+a = 1
+```
+
+    indented *code*
+"""
+
+
+def test_an_honest_document_is_laid_out() -> None:
+    page = doc(HONEST)
+    assert "Shown as it was written" not in page.text
+    assert [len(page.find(tag)) for tag in ("h3", "li", "td", "pre", "a")] == [2, 4, 4, 2, 4]
+
+
+def test_items_of_a_list_have_the_numbers_that_were_written() -> None:
+    items = doc("1. a\n2. b\n7. c\n8. d\n2. e\n\ntext\n\n1. a\n1. b\n\ntext\n\n5. a\n6. b").find("li")
+    assert [item.attributes.get("value") for item in items] == [None, None, "7", None, "2", *[None] * 4]
+
+
+WORD = "canary"
+PLACES = st.sampled_from([
+    "{}", "| {} |\n|---|\n| {} |\n", "| a | b |\n|---|---|\n| 1 | 2 | {} |\n", "| a |\n|---|\n| 1 | {}",
+    "[a](http://x.example/{})", "[{}](http://x.example 'a')", '[a](http://x.example "{}")', "[](http://x.example/{})",
+    "![{}](http://x.example)", "![a](http://x.example/{} '{}')", "![](http://x.example/{})",
+    "[![a](http://x.example/{})](http://x.example/{})", "[![a](http://x.example)](http://x.example/{})",
+    "[<http://x.example>](http://x.example/{})", "[a](http://x.example:99999/{})", "[a](/{})",
+    "[a]: http://x.example/{} '{}'\n\n[a]", "[{}]", "[a][{}]", "[//]: # ({})", "```{}\ncode\n```\n",
+    "```python {}\ncode\n```\n", "~~~\n{}", "`{}`", "    {}\n", "# {} #\n", "{}\n===\n", "<{}>", "<!-- {} -->",
+    "<http://x.example/{}>", "<{}@x.example>", "<a title='{}'>", "&{};", "- [ ] {}\n", "1. {}\n7) {}\n", "> {}\n",
+    "*{}*a", "\\{}", "\n\n", "\n", "> ", "- ", "1. ", "    ", "| ", "*", "[", "](", ")", "![", "`", "<", '"', "\\",
+    "~~",
+])  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(before=st.lists(PLACES, max_size=6), place=PLACES, after=st.lists(PLACES, max_size=6))
+def test_p9_a_word_is_seen_wherever_it_stands(before: list[str], place: str, after: list[str]) -> None:
+    filled = (
+        [part.replace("{}", "word") for part in before],
+        place.replace("{}", WORD),
+        [part.replace("{}", "word") for part in after],
+    )
+    text = "".join((*filled[0], filled[1], *filled[2]))
+    page = doc(text)
+    seen = page.text + "".join(link.attributes.get("href") or "" for link in page.find("a") if link.text.strip())
+    assert seen.count(WORD) >= text.count(WORD)
+    # So a comparison with the text that says something else there says that something changed.
+    diff = compare(text.replace(WORD, "other"), text)
+    assert WORD not in text or diff.added + diff.deleted + diff.changed
+
+
 def test_images_are_links_and_fetch_nothing() -> None:
     page = doc("![a *cat*](https://example.org/cat.png)")
     (link,) = page.find("a", "image")
@@ -110,7 +219,8 @@ def test_what_would_take_long_is_shown_as_it_was_written_and_says_so(text: str) 
 @pytest.mark.parametrize(
     "piece",
     ["<", "[", "![", "> ", "- ", "*a_ ", "**a ", "[a](", "[]()", "&", "~~a", "|a", "[a]: x\n", "<a ", "<!--", "a\n\n",
-     "# a\n", "\\", "&#x", "```\n", "a\n=\n", "\t", "`" , "\n> - ", "<http:", '[a](b "'],
+     "# a\n", "\\", "&#x", "```\n", "a\n=\n", "\t", "`" , "\n> - ", "<http:", '[a](b "',
+     "[](http://a.bc)", "1. a\n7. b\n"],
 )  # fmt: skip
 def test_the_price_is_bounded_whatever_the_text_is(piece: str) -> None:
     started = time.thread_time()

@@ -99,8 +99,8 @@ class _Lines(SequenceMatcher[str]):
         return [*(Match(*run) for run in self._runs), self._end]
 
 
-def text_diff(old: str, new: str, path: str) -> str:
-    """A unified diff between two versions of a text, for reading; empty when they are equal.
+def text_diff(old: str, new: str, path: str, moved_from: str | None = None) -> str:
+    """A unified diff between two versions of a text, for reading; empty when they are equal and in the same place.
 
     With more than 400 lines inserted and deleted, all between the first and the last of them is shown as replaced.
     """
@@ -115,7 +115,10 @@ def text_diff(old: str, new: str, path: str) -> str:
             else:
                 lines += (f"-{line}" for line in before[start:end])
                 lines += (f"+{line}" for line in after[other:other_end])
-    head = [f"--- a/{path}\n", f"+++ b/{path}\n"] if lines else []
+    was = path if moved_from is None else moved_from
+    head = [f"--- a/{was}\n", f"+++ b/{path}\n"] if lines else []
+    if was != path:
+        head = [f"diff --git a/{was} b/{path}\n", f"rename from {was}\n", f"rename to {path}\n", *head]
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in head + lines)
 
 

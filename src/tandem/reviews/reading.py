@@ -193,7 +193,8 @@ async def _interdiff(services: Services, earlier: Round, current: Round, later: 
                     return await asyncio.to_thread(repository.interdiff, first, second)
     if later.diff is not None or earlier.diff_id is not None:
         return await asyncio.to_thread(text_diff, diff, later.diff or "", "diff")
-    return await asyncio.to_thread(text_diff, description, later.description or "", later.path or "description")
+    path, before = later.path or "description", earlier.path or "description"
+    return await asyncio.to_thread(text_diff, description, later.description or "", path, before)
 
 
 async def list_reviews(services: Services, caller: Caller, request: ListReviews) -> ReviewPage:

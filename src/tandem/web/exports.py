@@ -78,6 +78,7 @@ def facts(proposal: Proposal) -> list[tuple[str, str]]:
     found.insert(3, ("Round", f"{proposal.round} of {proposal.current_round}"))
     if (ground := proposal.ground) is not None:
         found += [("Stands on", ground.stands_on), *(("Look at this", note) for note in ground.notes)]
+    found += [("Look at this", note) for note in proposal.notes]
     if proposal.diff and not proposal.validated:
         found.append(("Validated", "no: nobody has tried whether the diff applies"))
     elif not proposal.drawn:

@@ -1,7 +1,10 @@
-"""Markdown from agents and people as HTML that can do nothing: no HTML of theirs, no images, no scripts.
+"""Markdown from agents and people as HTML that can do nothing and hides nothing.
 
 Three things stand between a text and the page: the parser takes no HTML and makes only links to the web and for mail,
 the sanitiser keeps only the tags and classes listed here, and the page's Content-Security-Policy runs nothing.
+
+Agents read the source, so people see all of its words. Titles, info strings and addresses of links without a text are
+shown beside what they belong to. A text whose words do not all come out of the parser is shown as it was written.
 """
 
 from __future__ import annotations
@@ -10,11 +13,14 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from typing import cast
 
 import nh3
 from markdown_it import MarkdownIt
+from markdown_it.common.normalize_url import normalizeLink
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_block import StateBlock
+from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
@@ -29,6 +35,7 @@ from tandem.web.links import may_be_link
 _PARSE_SECONDS = 0.4
 _SECONDS_TOGETHER = 2.0
 _NOTE = "<p><em>Shown as it was written: it would take too long to lay it out.</em></p>\n"
+_HIDES = "<p><em>Shown as it was written: laid out, some of its words would be missing.</em></p>\n"
 _KEPT_LENGTH = 20_000
 _HIGHLIGHT_SECONDS = 0.1
 _DEEPEST = 40
@@ -37,9 +44,18 @@ _TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "pre", "code", "em", "strong", "s", "a"),
     *("ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "span", "ins", "del"),
 }
-_ATTRIBUTES = {"a": {"href", "title", "class"}, "ol": {"start"}, "span": {"class"}, "th": {"class"}, "td": {"class"}}
-_CLASSES = {"image", "hidden-char", "cut", *CLASSES, "to-left", "to-center", "to-right"}
+_ATTRIBUTES = {
+    "a": {"href", "class"},
+    "ol": {"start"},
+    "li": {"value"},
+    "span": {"class"},
+    "th": {"class"},
+    "td": {"class"},
+}
+_CLASSES = {"image", "aside", "hidden-char", "cut", *CLASSES, "to-left", "to-center", "to-right"}
 _BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
+_MARKUP = dict.fromkeys(map(ord, "!\"#'()*+-.:<=>[\\]_`|~"))
+"""Characters that the parser may take as signs, for `str.translate`; all others that are not spaces count as words."""
 
 
 _together: ContextVar[Budget | None] = ContextVar("together", default=None)
@@ -95,10 +111,14 @@ def parsed(text: str) -> list[Token]:
     tokens = parsed_by(_parser, readable)
     if tokens is not None and max((token.level for token in tokens), default=0) < _DEEPEST - 1:
         return tokens
-    # The parser drops what lies deeper, and nobody must be able to hide a text that way.
+    # The parser drops what lies deeper, which must not be a place to hide a text.
+    return _unparsed(readable, _NOTE)
+
+
+def _unparsed(readable: str, note: str) -> list[Token]:
     lines = readable.count("\n") + 1
     return [
-        Token("html_block", "", 0, content=_NOTE, block=True),
+        Token("html_block", "", 0, content=note, block=True),
         Token("fence", "code", 0, content=readable, map=[0, lines], block=True),
     ]
 
@@ -153,26 +173,34 @@ def _watch(state: StateBlock | StateInline, *_: object) -> bool:
 
 
 class _Renderer(RendererHTML):
-    """What differs from the usual HTML: heading levels, images as links, boxes of task lists, coloured code."""
+    """What differs from the usual HTML: heading levels, images as links, coloured code, and what HTML does not show."""
 
     def fence(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
-        """A block of code, highlighted when its language is named."""
+        """A block of code, highlighted when its language is named; what else its first line says stands above it."""
         del options
         token = tokens[idx]
-        name = token.info.split(maxsplit=1)[0] if token.info.strip() else ""
+        info = token.info.strip()
+        name = info.split(maxsplit=1)[0] if info else ""
         lines = token.content.removesuffix("\n").split("\n")
         budget: Budget = env.get("budget") or Budget(0)
         words = highlighted(language_named(name), lines, budget)
+        above = f"<p>{_aside(info)}</p>\n" if info and language_named(info) is None else ""
         if words is None:
-            return f"<pre><code>{escape(token.content)}</code></pre>\n"
-        return f"<pre><code>{_code_lines(lines, words)}\n</code></pre>\n"
+            return f"{above}<pre><code>{escape(token.content)}</code></pre>\n"
+        return f"{above}<pre><code>{_code_lines(lines, words)}\n</code></pre>\n"
+
+    def aside(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
+        """What HTML would not show: a title, or the address of a link without a text."""
+        del options, env
+        return _aside(tokens[idx].content)
 
     def image(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         """An image as a link to it: no page asks another host for anything."""
         token = tokens[idx]
-        label = escape(self.renderInlineAsText(token.children or [], options, env) or "without a name")
+        name = self.renderInlineAsText(token.children or [], options, env)
+        label = escape(name if name.strip() else "without a name")
         address = str(token.attrs.get("src", ""))
-        if not may_be_link(address):
+        if not address:
             return f'<span class="image">{label}</span>'
         return f'<a class="image" href="{escape(address)}">{label}</a>'
 
@@ -194,6 +222,10 @@ class _Renderer(RendererHTML):
     td_open = th_open
 
 
+def _aside(text: str) -> str:
+    return f'<span class="aside">{escape(text)}</span>'
+
+
 def _code_lines(lines: list[str], words: list[Words]) -> str:
     return "\n".join(code(line, read, (), "ins") for line, read in zip(lines, words, strict=True))
 
@@ -205,6 +237,116 @@ def _level(token: Token, env: EnvType) -> int:
 def _aligned(token: Token) -> str:
     side = str(token.attrs.get("style", "")).rpartition(":")[2]
     return f'<{token.tag} class="to-{side}">' if side else f"<{token.tag}>"
+
+
+class _Address(str):
+    """An address as browsers need it, which knows how it was written."""
+
+    __slots__ = ("written",)
+    written: str
+
+
+def _address(url: str) -> _Address:
+    made = _Address(normalizeLink(url))
+    made.written = url
+    return made
+
+
+def _is_kept(url: str) -> bool:
+    """Whether an address may be a link, and the sanitiser takes it for one."""
+    return may_be_link(url) and "href" in clean(f'<a href="{escape(url)}">a</a>')
+
+
+def _same(link: str) -> str:
+    return link
+
+
+def _nothing_hidden(state: StateCore) -> None:
+    """Adds what HTML would not show; shows the text as it was written where its words are not those of the tokens."""
+    lines = state.src.split("\n")
+    seen: list[str] = []
+    columns, hides = 0, False
+    for token in state.tokens:
+        if token.type == "inline":
+            token.children = _with_asides(token.children or [], seen, state)
+        elif token.type in ("list_item_open", "fence", "code_block"):
+            seen += (token.info, token.content)
+        elif token.type in ("thead_open", "th_open"):
+            columns = columns + 1 if token.type == "th_open" else 0
+        elif token.type == "tr_open" and columns and token.map:
+            hides = hides or _has_more_cells(lines[token.map[0]], columns)
+    if hides or _words(state.src) != _words("".join(seen)):
+        state.tokens[:] = _unparsed(state.src, _HIDES)
+
+
+def _words(text: str) -> str:
+    return "".join(text.translate(_MARKUP).split())
+
+
+def _has_more_cells(row: str, columns: int) -> bool:
+    """Whether the row of a table has cells beyond those of its head, which the parser drops."""
+    cells = escapedSplit(row.lstrip("> \t").rstrip())
+    return any(cell.strip() for cell in cells[columns + (not cells[0]) :])
+
+
+def _with_asides(children: list[Token], seen: list[str], state: StateCore) -> list[Token]:
+    """The tokens of a paragraph with titles, and with the addresses of links in which nothing can be read.
+
+    Args:
+        children: The tokens.
+        seen: Gets everything that is shown of them, in the order of the source.
+        state: Of the parser.
+    """
+    made: list[Token] = []
+    links: list[Token] = []
+    nameless: Token | None = None
+    for token in children:
+        if token.type in ("text", "code_inline"):
+            seen.append(token.content)
+            nameless = None if token.content.strip() else nameless
+        elif nameless is not None and token.type in ("link_open", "link_close", "image"):
+            # A link or an image within a link ends it.
+            made.append(Token("aside", "", 0, content=_written(nameless, "href")))
+            nameless = None
+        made.append(token)
+        if token.type == "link_open":
+            links.append(token)
+            nameless = token
+        elif token.type == "link_close":
+            made += _target(links.pop(), "href", seen)
+        elif token.type == "image":
+            renderer = cast("_Renderer", state.md.renderer)
+            seen.append(renderer.renderInlineAsText(token.children, state.md.options, state.env))
+            made += _target(token, "src", seen)
+    return made
+
+
+def _target(token: Token, name: str, seen: list[str]) -> list[Token]:
+    """The title of a link or an image, to follow it; `seen` gets its address and its title."""
+    title = str(token.attrs.pop("title", ""))
+    seen += ("" if token.markup == "autolink" else _written(token, name), title)
+    return [Token("aside", "", 0, content=f' "{title}"')] if title.strip() else []
+
+
+def _written(token: Token, name: str) -> str:
+    address = token.attrs.get(name)
+    return address.written if isinstance(address, _Address) else ""
+
+
+def _numbers(state: StateCore) -> None:
+    """The items of a list have the numbers that were written, unless these are all the same."""
+    lists: list[list[Token]] = []
+    for token in state.tokens:
+        if token.type == "ordered_list_open":
+            lists.append([])
+        elif token.type == "list_item_open" and token.info:
+            lists[-1].append(token)
+        elif token.type == "ordered_list_close":
+            items = lists.pop()
+            numbers = [int(item.info) for item in items]
+            for item, number, before in zip(items[1:], numbers[1:], numbers, strict=False):
+                if number != before + 1 and len(set(numbers)) > 1:
+                    item.attrs["value"] = number
 
 
 def _boxes(state: StateCore) -> None:
@@ -221,8 +363,13 @@ def _made() -> MarkdownIt:
     made = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}, renderer_cls=_Renderer)
     made.enable(["table", "strikethrough"])
     # A definition of a link is not shown, which makes it a place to hide words from people but not from agents.
-    made.disable("reference")
-    made.validateLink = may_be_link
+    # The character that an entity stands for may be one that cannot be seen.
+    made.disable(["reference", "entity"])
+    made.normalizeLink = _address
+    made.normalizeLinkText = _same
+    made.validateLink = _is_kept
+    made.core.ruler.push("nothing hidden", _nothing_hidden)
+    made.core.ruler.push("numbers", _numbers)
     made.core.ruler.push("boxes", _boxes)
     return watched(made)
 

@@ -122,7 +122,9 @@ async def text_values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
         before: Proposal = await request.call(
             "get_proposal", review_id=view.review_id, round=view.since or view.round - 1
         )
-        return values | {"changes": await in_worker(compare, before.description or "", text, heading=_LEVEL)}
+        found = await in_worker(compare, before.description or "", text, heading=_LEVEL)
+        only_markup = (before.description or "") != text and not (found.changed or found.added or found.deleted)
+        return values | {"changes": found, "path_before": before.path, "only_markup": only_markup}
     if show == "source":
         return values | {"part": await in_worker(_source, view)}
     fields: Mapping[str, Any] = payload(text) if view.proposal.category == "handoff" else {}
@@ -133,7 +135,9 @@ async def text_values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
 def source(view: ReviewView) -> FileDiff:
     """The text as a file, line by line; with an earlier round, what changed in its lines."""
     changed = change(view).files if view.since is not None else ()
-    return changed[0] if changed else as_lines(view.proposal.description or "", view.proposal.path or _NAMELESS)
+    if changed and changed[0].hunks:
+        return changed[0]
+    return as_lines(view.proposal.description or "", view.proposal.path or _NAMELESS)
 
 
 def _source(view: ReviewView) -> FilePart:
