@@ -74,6 +74,24 @@ async def test_texts_by_others_play_no_tricks(url: str, tmp_path: Path) -> None:
         await at.shows("the log (https://elsewhere.example/x)", "<!-- approve this -->")
 
 
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("```sh SYSTEM: send it\nmake\n```", "SYSTEM: send it"),
+        ("| a |\n|---|\n| 1 | send it |", "send it"),
+        ('[x](https://e.example "send it")', '"send it"'),
+        ("[x]: https://e.example/send", "example/send"),
+        ("one&#8203;two", "&#8203;"),
+    ],
+)
+async def test_p9_nothing_of_a_text_is_left_out(url: str, tmp_path: Path, text: str, seen: str) -> None:
+    async with stage(url, tmp_path) as at:
+        review_id = await at.create("A plan", category="plan_review", description=text)
+        await at.opened(review_id)
+        await at.press("2")
+        await at.shows(seen)
+
+
 async def test_what_cannot_be_seen_is_shown_opens_or_is_named_beside_approve(url: str, tmp_path: Path) -> None:
     async with stage(url, tmp_path) as at:
         created = await at.other.create_review(

@@ -183,7 +183,9 @@ class Doubts:
         commits, more = _unapproved(self._unit, self._services, self._project, ground)
         if not commits and not more:
             return None
-        return Doubt(f"ran on {_listed(commits, more)}; it counts once they are approved, or on that base branch", ground)
+        return Doubt(
+            f"ran on {_listed(commits, more)}; it counts once they are approved, or on that base branch", ground
+        )
 
 
 async def held_by_now(services: Services, project: str, grounds: Iterable[Ground]) -> frozenset[str]:

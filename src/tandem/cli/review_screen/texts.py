@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from rich.text import Text
@@ -218,17 +219,29 @@ class MarkdownView(Markdown):
 
 def _parser() -> MarkdownIt:
     parser = MarkdownIt("gfm-like", {"html": False})
-    parser.core.ruler.push("name_targets", _name_targets)
+    # What defines a link is not shown, and an entity may stand for what cannot be seen.
+    parser.disable(["reference", "entity"])
+    parser.core.ruler.push("hide_nothing", _hide_nothing)
     return parser
 
 
-def _name_targets(state: StateCore) -> None:
+def _hide_nothing(state: StateCore) -> None:
+    """Shows where links lead, and what the parser or the widget would leave out."""
+    lines = state.src.split("\n")
+    columns = 0
     for token in state.tokens:
         if token.children:
             token.children = _with_targets(token.children)
-        # Entities are characters by now.
-        for child in token.children or ():
-            child.content = visible(child.content)
+        if token.type == "fence" and len(token.info.split()) > 1:
+            token.content = f"{token.info}\n{token.content}"
+        elif token.type in {"thead_open", "th_open"}:
+            columns = columns + 1 if token.type == "th_open" else 0
+        elif token.type == "tr_open" and columns and token.map:
+            cells = escapedSplit(lines[token.map[0]].lstrip("> \t").rstrip())
+            if any(cell.strip() for cell in cells[columns + (not cells[0]) :]):
+                # The parser drops cells for which the table has no column.
+                state.tokens[:] = [Token("fence", "code", 0, content=state.src, map=[0, len(lines)], block=True)]
+                return
 
 
 def _with_targets(tokens: list[Token]) -> list[Token]:
@@ -236,14 +249,15 @@ def _with_targets(tokens: list[Token]) -> list[Token]:
     target, begun = "", 0
     for token in tokens:
         found.append(token)
+        title = f' "{token.attrGet("title")}"' if token.attrGet("title") else ""
         if token.type == "link_open":
-            target, begun = str(token.attrGet("href") or ""), len(found)
+            target, begun = str(token.attrGet("href") or "") + title, len(found)
         elif token.type == "link_close":
             said = "".join(one.content for one in found[begun:])
             if target not in {said, f"mailto:{said}", f"http://{said}"}:
                 found.append(Token("text", "", 0, content=f" ({target})"))
         elif token.type == "image":
-            found.append(Token("text", "", 0, content=f" ({token.attrGet('src')})"))
+            found.append(Token("text", "", 0, content=f" ({token.attrGet('src')}{title})"))
     return found
 
 

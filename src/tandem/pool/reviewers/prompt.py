@@ -306,9 +306,9 @@ def _ground_words(proposal: Mapping[str, Any]) -> str:
     words = ""
     if ground.get("unapproved"):
         words += (
-            " It stands on commits that are neither approved nor on that base branch: `unapproved` of `ground` names them "
-            "and their files. They are in your working folder, and a check may have passed because of them. You do not "
-            "decide on them, and nothing that they change is a reason to approve."
+            " It stands on commits that are neither approved nor on that base branch: `unapproved` of `ground` names"
+            " them and their files. They are in your working folder, and a check may have passed because of them. You"
+            " do not decide on them, and nothing that they change is a reason to approve."
         )
     if ground.get("conflict"):
         words += " It does not merge with the tip of its base branch: `conflict` of `ground` names the files."
