@@ -50,7 +50,7 @@ def committed(sandbox: Sandbox, *trees: Tree) -> None:
 
 def applied(file: FileDiff, before: bytes, encoding: str = "utf-8") -> bytes:
     """What the hunks make of a file: the smallest patch program that there is."""
-    old = before.decode(encoding).split("\n")
+    old = before.decode(encoding, "surrogateescape").split("\n")
     ends_bare = old[-1] != ""
     if not ends_bare:
         old.pop()
@@ -72,7 +72,7 @@ def applied(file: FileDiff, before: bytes, encoding: str = "utf-8") -> bytes:
             ends_bare = bool(last) and last[0].no_newline
     rest = old[at:]
     text = "\n".join(new + rest)
-    return (text if ends_bare or not (new or rest) else f"{text}\n").encode(encoding)
+    return (text if ends_bare or not (new or rest) else f"{text}\n").encode(encoding, "surrogateescape")
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

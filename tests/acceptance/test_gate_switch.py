@@ -104,8 +104,12 @@ def test_only_a_registered_project_has_a_gate(desk: Desk):
         assert "tandem project add" in envelope["error"]["message"]
 
 
-def test_a_gate_outlives_the_registration_of_its_folder(shop: Desk):
+def test_a_gate_outlives_the_registration_of_its_folder(shop: Desk, repo: Sandbox):
     shop.do("set_gate", enabled=True, branches=["main"])
+    # Which it keeps as long as that is there.
+    refused = shop.envelope_unscoped("remove_project", name=shop.project)["error"]
+    assert (refused["code"], "tandem gate off" in refused["message"]) == ("FORBIDDEN", True)
+    repo.root.rename(repo.root.with_name("away"))
     shop.do_unscoped("remove_project", name=shop.project)
     assert shop.do("get_gate")["enabled"]
     assert not shop.loosen(enabled=False)["enabled"]

@@ -55,6 +55,7 @@ class History:
         self.count = 0
         self.approved: set[str] = set()
         self.beside: list[str] = []
+        self.drops: list[str] = []
         for path in FILES:
             self.repo.write(path, "".join(f"{path} {number}\n" for number in range(LINES)))
         project.have(SHOWS)
@@ -84,6 +85,8 @@ class History:
         elif kind == "drop":
             # A merge that leaves out all that main has.
             self.repo.git("merge", "--quiet", "--no-edit", "--strategy=ours", "main")
+            if self.repo.run("rev-parse", "--verify", "--quiet", "HEAD^2", check=False).returncode == 0:
+                self.drops.append(self.repo.head())
         elif self.repo.run("merge", "--quiet", "--no-edit", "main", check=False).returncode:
             self.repo.git("merge", "--abort")
 
@@ -107,10 +110,17 @@ class History:
         found = Written()
         for commit in (*self.approved, *self.beside):
             if self.has(base, commit) and (commit in self.approved or self.has("main", commit)):
-                mine, parents = self.lines(commit), self.lines(f"{commit}~1")
-                found.added += mine - parents
-                found.removed += parents - mine
+                self.count_lines(found, f"{commit}~1", commit)
+        for merge in {*self.drops}:
+            if self.has(base, merge) and self.has("main", merge):
+                self.count_lines(found, f"{merge}^2", merge)
         return found
+
+    def count_lines(self, found: Written, before: str, after: str) -> None:
+        """Count what one commit has otherwise than another."""
+        old, new = self.lines(before), self.lines(after)
+        found.added += new - old
+        found.removed += old - new
 
 
 def play(project: Checked, history: tuple[Any, ...]) -> tuple[bool, bool]:

@@ -181,6 +181,7 @@ def test_what_is_no_message_is_answered_with_an_error_and_the_next_one_is_served
             (b'"\xff"', -32700),
             (b"[]", -32600),
             (b'{"jsonrpc":"2.0"}', -32600),
+            (b'{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}', -32600),
         ):
             client.send_line(line)
             answer = client.receive()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
@@ -41,10 +42,11 @@ async def hasty() -> AsyncGenerator[Address]:
 
 
 @asynccontextmanager
-async def serving(patience_seconds: float) -> AsyncGenerator[Address]:
+async def serving(patience_seconds: float, held: int = HELD) -> AsyncGenerator[Address]:
     health = Health(lambda: {"version": "1"}, BrokerPhase.READY)
     app = Application(dispatcher(Toys()), version="1", clock=SystemClock(), health=health)
-    limits = Connections(LIMIT, head_seconds=patience_seconds, body_seconds=patience_seconds, held_bytes=HELD)
+    patience = dict.fromkeys(("head_seconds", "body_seconds", "take_seconds"), patience_seconds)
+    limits = Connections(LIMIT, **patience, held_bytes=held)
     async with asyncio.timeout(60), running(app, limits) as found:
         yield found
 
@@ -53,6 +55,11 @@ async def sent(address: Address, data: bytes) -> Peer:
     reader, writer = await asyncio.open_connection(*address)
     writer.write(data)
     return reader, writer
+
+
+async def asked_for_ever(peer: socket.socket, request: bytes) -> None:
+    while True:
+        await asyncio.get_running_loop().sock_sendall(peer, request)
 
 
 async def answered(peer: Peer) -> tuple[int, str]:
@@ -138,6 +145,20 @@ async def test_half_sent_bodies_are_held_up_to_a_limit_in_all(address: Address):
     second[1].write(b"x" * 30_000)
     assert await answered(second) == (400, "INVALID_INPUT")
     first[1].close()
+
+
+@pytest.mark.parametrize(("seconds", "held"), [(0.5, 10**9), (60, HELD)])
+async def test_p12_a_client_that_does_not_read_its_answers_is_let_go(seconds: float, held: int):
+    body = json.dumps({"text": "x" * 60_000}).encode()
+    async with serving(seconds, held) as address:
+        loop, peer = asyncio.get_running_loop(), socket.socket()
+        with peer:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            peer.setblocking(False)
+            await loop.sock_connect(peer, address)
+            with pytest.raises(ConnectionError):
+                await asked_for_ever(peer, HALF + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        assert await echoes(address)
 
 
 async def test_a_refused_upgrade_or_garbage_writes_nothing_to_the_log(

@@ -196,6 +196,16 @@ async def test_a_repeated_routing_header_is_a_contradiction(pair: tuple[Served, 
 
 
 @pytest.mark.parametrize("revision", BOTH)
+@pytest.mark.parametrize("stated", [1.5, None, True, {}, []])
+async def test_p12_a_request_with_an_id_that_is_none_is_answered(
+    pair: tuple[Served, Served], revision: str, stated: Any
+):
+    body = orjson.dumps(mcp_message(revision, "tools/call", ECHO) | {"id": stated})
+    response = await _same(pair, body, mcp_headers(revision, "tools/call", "echo"))
+    assert (response.status_code, response.json()["error"]["code"]) == (400, -32600)
+
+
+@pytest.mark.parametrize("revision", BOTH)
 @pytest.mark.parametrize(
     "body",
     [b"", b"{", b"\xff\xfe", b'{"a":"\xc3\x28"}', b'{"x":NaN}', b"[" * 5000 + b"]" * 5000, b'"\\ud800"'],

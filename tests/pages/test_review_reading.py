@@ -141,10 +141,10 @@ def test_a_project_without_a_repository(page: Page, desk: Desk, repo: Sandbox) -
 
 
 def test_what_stands_outside_of_a_diff_is_not_hidden(page: Page, shop: Desk) -> None:
-    odd = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\nwhat <b>is</b> this\n"
+    odd = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n-- \nwhat <b>is</b> this\n"
     review = shop.put_up(diff=odd, skip_diff_validation=True)
     page.goto(f"/reviews/{review}")
-    expect(page.locator("tr.stray")).to_contain_text("what <b>is</b> this")
+    expect(page.locator("tr.stray").last).to_contain_text("what <b>is</b> this")
     expect(page.get_by_text("not validated")).to_be_visible()
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tandem.errors import Unavailable
 from tandem.store.engine import make_store
+from tandem.store.jobs import lane
 from tests.store.notes import SCHEMA, WAIT_SECONDS, Heard, Hold, add, ids, present
 
 if TYPE_CHECKING:
@@ -262,3 +263,23 @@ async def test_a_lock_for_a_chore_is_granted_to_one_node(engine: Store, name: st
         assert granted
     async with engine.advisory_lock(name) as granted:
         assert granted
+
+
+async def test_p12_the_many_reads_of_one_project_delay_anothers_by_one(engine: Store) -> None:
+    hold, order = Hold(), list[str]()
+
+    async def asked(project: str) -> None:
+        lane.set(project)
+        await engine.read(lambda _: order.append(project))
+
+    holding = asyncio.create_task(engine.read(hold))
+    await asyncio.to_thread(hold.wait_until_begun)
+    crowd = [asyncio.create_task(asked("crowd")) for _ in range(50)]
+    await asyncio.sleep(0)
+    other = asyncio.create_task(asked("shop"))
+    await asyncio.sleep(0)
+    hold.release()
+    await asyncio.gather(*crowd, other)
+    await holding
+    assert "shop" in order[:2]
+    assert sorted(order) == [*["crowd"] * 50, "shop"]

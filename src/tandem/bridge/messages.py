@@ -25,6 +25,7 @@ _WRAPPED = re.compile(r"=\?base64\?.*\?=")
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
 INTERNAL_ERROR = -32603
+ODD_ID = "The id of a request is a string or an integer; a notification has none"
 
 
 class Message:
@@ -101,7 +102,15 @@ def parse(line: bytes) -> Message:
     found = as_object(body)
     if not (isinstance(found.get("method"), str) or "id" in found):
         raise Malformed(INVALID_REQUEST, "A message must be a single JSON-RPC object")
+    if has_odd_id(found):
+        raise Malformed(INVALID_REQUEST, ODD_ID)
     return Message(line.strip(), found)
+
+
+def has_odd_id(message: dict[str, Any]) -> bool:
+    """Whether it is a request whose id is none: nobody could tell which one an answer is for."""
+    stated = message.get("id", "")
+    return "method" in message and (isinstance(stated, bool) or not isinstance(stated, (str, int)))
 
 
 def as_object(value: Any) -> dict[str, Any]:

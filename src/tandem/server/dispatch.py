@@ -33,6 +33,7 @@ from tandem.server.authorisation import Authorisation
 from tandem.server.tally import CallTally
 from tandem.store import idempotency
 from tandem.store.context import Replayed, Services, envelope, find_answer, keep_refusal
+from tandem.store.jobs import lane
 
 TRACEPARENT: ContextVar[str | None] = ContextVar("traceparent", default=None)
 """The caller's own span, as W3C Trace Context writes it, which the spans of a request go on from."""
@@ -204,6 +205,7 @@ class Dispatcher:
     async def _run(
         self, operation: Operation, request: Request, sent: dict[str, Any], caller: Caller, services: Services
     ) -> CallResult:
+        lane.set(getattr(request, "project", None) or caller.project or "")
         # A call about a review is of its project, whichever is named or known.
         if isinstance(request, ProjectRequest) and getattr(request, "review_id", None) is None:
             await self._services.projects.learn(request.project, caller.project)
@@ -230,25 +232,32 @@ class Dispatcher:
                 raise Unavailable(turn.trouble)
             turn.trouble = ""
             try:
-                earlier = await find_answer(self._services, key)
-                if earlier is not None:
-                    return _repeated(earlier, operation, self._services)
-                return CallResult(await self._handlers[operation.name](services, caller, request))
-            except Replayed as replayed:
-                return _repeated(replayed.envelope, operation, self._services)
-            except IdempotencyConflict:
-                raise
+                return await self._once(operation, request, caller, key, services)
             except Unavailable as error:
                 # Whatever became of it: with its key the same call has one effect.
-                error.retryable = True
+                if not error.retryable:
+                    error = Unavailable(f"{error.message.partition(',')[0]}. Send it again with its idempotency_key.")
                 turn.trouble = error.message
+                raise error from None
+
+    async def _once(
+        self, operation: Operation, request: Request, caller: Caller, key: Key, services: Services
+    ) -> CallResult:
+        try:
+            earlier = await find_answer(self._services, key)
+            if earlier is not None:
+                return _repeated(earlier, operation, self._services)
+            return CallResult(await self._handlers[operation.name](services, caller, request))
+        except Replayed as replayed:
+            return _repeated(replayed.envelope, operation, self._services)
+        except (IdempotencyConflict, Unavailable):
+            raise
+        except TandemError as error:
+            if error.retryable:
                 raise
-            except TandemError as error:
-                if error.retryable:
-                    raise
-                # On another node the same call may have been let through meanwhile: then that is the answer.
-                kept = await keep_refusal(self._services, key, CallResult(error=error).body())
-                return _repeated(kept, operation, self._services)
+            # On another node the same call may have been let through meanwhile: then that is the answer.
+            kept = await keep_refusal(self._services, key, CallResult(error=error).body())
+            return _repeated(kept, operation, self._services)
 
     def _key(self, operation: Operation, request: Request, sent: dict[str, Any], caller: Caller) -> Key | None:
         """The call's idempotency key, if it has one, in its scope: the caller, the project as sent, the operation.

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import deque
 from concurrent.futures import Future
+from contextvars import ContextVar
 from math import inf
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -19,6 +21,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _OF_ITS_TIME = 0.9
 """What comes to its turn later than that is not begun: it would be late, and undo what shares its transaction."""
+
+
+_JOB, _END = "job", "end"
+lane: ContextVar[str] = ContextVar("lane", default="")
+"""Whose work is done here: lanes take turns where work waits, so that the many jobs of one delay another's by one."""
 
 
 def outcome_unknown(reason: str) -> Unavailable:
@@ -37,6 +44,7 @@ class Job:
     Attributes:
         deadline: When its caller is answered at the latest, by `time.monotonic`.
         is_late: Its caller was answered at the deadline; nothing that is not committed by then may be.
+        lane: See there.
     """
 
     __slots__ = (
@@ -47,6 +55,7 @@ class Job:
         "error",
         "fn",
         "is_late",
+        "lane",
         "loop",
         "result",
         "works_on",
@@ -61,6 +70,7 @@ class Job:
         self.fn = fn
         self.works_on = works_on
         self.loop = loop
+        self.lane = lane.get()
         # An asyncio future in the caller's loop, or one of `concurrent.futures` for a blocking caller.
         self.answer: Any = loop.create_future() if loop else Future()
         self.result: Any = None
@@ -112,14 +122,16 @@ class Job:
 
 
 class WorkQueue:
-    """Jobs that wait for a thread, in order of arrival; only while it is open it lets any in.
+    """Jobs that wait for a thread, in order of arrival within a lane; only while it is open it lets any in.
 
     Attributes:
         limit: How many may wait.
     """
 
     def __init__(self, limit: int) -> None:
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        # One sign for each job, and one for each thread that is to end.
+        self._signs: SimpleQueue[str] = SimpleQueue()
+        self._lanes: dict[str, deque[Job]] = {}
         self.limit = limit
         self._open = False
         # Without it a job could slip in behind the last thread's end, and nobody would ever answer it.
@@ -134,9 +146,10 @@ class WorkQueue:
         with self._door:
             if not self._open:
                 raise Unavailable("the database is not open: the broker is starting or ending; try again later")
-            if self._queue.qsize() >= self.limit:
+            if self._signs.qsize() >= self.limit:
                 raise Unavailable(f"{self.limit} units of work are waiting already; try again later")
-            self._queue.put(job)
+            self._lanes.setdefault(job.lane, deque()).append(job)
+            self._signs.put(_JOB)
 
     def open(self) -> None:
         """Let jobs in."""
@@ -145,18 +158,29 @@ class WorkQueue:
 
     def get(self) -> Job | None:
         """The next job, however long it takes; None is this thread's sign to end."""
-        return self._queue.get()
+        return self._next() if self._signs.get() == _JOB else None
 
     def take(self) -> Job | None:
         """The next job if there is one right now."""
         try:
-            job = self._queue.get_nowait()
+            sign = self._signs.get_nowait()
         except Empty:
             return None
-        if job is None:
+        if sign == _END:
             # The sign to end: put it back for `get`, behind which nothing can come any more.
-            self._queue.put(None)
-        return job
+            self._signs.put(_END)
+            return None
+        return self._next()
+
+    def _next(self) -> Job:
+        with self._door:
+            name = next(iter(self._lanes))
+            jobs = self._lanes.pop(name)
+            job = jobs.popleft()
+            if jobs:
+                # At the end: it is the others' turn.
+                self._lanes[name] = jobs
+            return job
 
     def close(self, threads: int) -> None:
         """Let no more jobs in, and tell that many threads to end when they have done what waits."""
@@ -165,11 +189,11 @@ class WorkQueue:
                 return
             self._open = False
             for _ in range(threads):
-                self._queue.put(None)
+                self._signs.put(_END)
 
     def waiting(self) -> int:
         """How many jobs wait, about."""
-        return self._queue.qsize()
+        return self._signs.qsize()
 
 
 class Intake:

@@ -1,7 +1,7 @@
-"""The server's connections: how many there may be, and what a client may leave half-sent, and for how long.
+"""The server's connections: how many there may be, what a client may leave half-sent or unread, and for how long.
 
-uvicorn waits for a request as long as its client likes. Whoever opens enough connections and sends nothing, or half a
-request on each, would keep everybody else out.
+uvicorn waits for a request as long as its client likes, and keeps an answer until its client takes it. Enough
+connections on which a client sends nothing, half a request, or reads nothing would keep all others out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class _Corked(asyncio.Transport):
         self._held = b""
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._held:
+        if self._transport.is_closing():
+            self._held = b""
+        elif self._held:
             held, self._held = self._held, b""
             self._transport.write(held + data)
         elif isinstance(data, bytes) and data.startswith(_HEAD) and not data.startswith(_INTERIM):
@@ -64,6 +66,9 @@ class _Corked(asyncio.Transport):
     def can_write_eof(self) -> bool:
         return self._transport.can_write_eof()
 
+    def get_write_buffer_size(self) -> int:
+        return self._transport.get_write_buffer_size()
+
     def is_closing(self) -> bool:
         return self._transport.is_closing()
 
@@ -76,7 +81,8 @@ class _Corked(asyncio.Transport):
     def _flush(self) -> None:
         if self._held:
             held, self._held = self._held, b""
-            self._transport.write(held)
+            if not self._transport.is_closing():
+                self._transport.write(held)
 
 
 HEAD_BYTES = 32_768
@@ -87,7 +93,8 @@ _SWEEP_SECONDS = 1.0
 _GRACE_SECONDS = 1.0
 """A connection that is younger is closed for another one only if most connections are half-sent."""
 
-
+_TAKE_BYTES = 65_536
+"""How much of an answer that waits a client has to take in its time."""
 _ACCEPT_SECONDS = 1.0
 _log = logging.getLogger("tandem.server")
 
@@ -113,7 +120,13 @@ class Connections:
     """
 
     def __init__(
-        self, limit: int, *, head_seconds: float = 10, body_seconds: float = 120, held_bytes: int = 256_000_000
+        self,
+        limit: int,
+        *,
+        head_seconds: float = 10,
+        body_seconds: float = 120,
+        take_seconds: float = 30,
+        held_bytes: int = 256_000_000,
     ) -> None:
         """Make it.
 
@@ -121,16 +134,19 @@ class Connections:
             limit: How many there may be.
             head_seconds: How long a request's head may take, and a new connection's first request to begin.
             body_seconds: How long a request's body may take.
-            held_bytes: How much of requests that are not complete may be held in all.
+            take_seconds: How long a client may take nothing, or next to nothing, of an answer that waits for it.
+            held_bytes: How much of requests that are not complete may be held in all, and as much of answers.
         """
         self._limit = limit
         self._head_seconds = head_seconds
         self._body_seconds = body_seconds
+        self._take_seconds = take_seconds
         self._held_bytes = held_bytes
         self._held = 0
         self._half_sent: OrderedDict[BrokerProtocol, float] = OrderedDict()  # with when it began
         self._idle: OrderedDict[BrokerProtocol, None] = OrderedDict()
         self._served: OrderedDict[BrokerProtocol, None] = OrderedDict()
+        self._unread: OrderedDict[BrokerProtocol, tuple[float, int]] = OrderedDict()  # until when less has to wait
         self._sweep: asyncio.TimerHandle | None = None
 
     def counts(self) -> dict[str, int]:
@@ -144,8 +160,7 @@ class Connections:
         now = connection.loop.time()
         self._half_sent[connection] = now
         connection.deadline = now + self._head_seconds
-        if self._sweep is None:
-            self._sweep = connection.loop.call_later(_SWEEP_SECONDS, self._expire, connection.loop)
+        self._watch(connection.loop)
         while len(self._half_sent) + len(self._idle) + len(self._served) > self._limit:
             self._least_worth(now).drop()
 
@@ -164,6 +179,17 @@ class Connections:
         self._forget(connection)
         self._served[connection] = None
 
+    def stalls(self, connection: BrokerProtocol) -> None:
+        """Its client does not take its answer as fast as that comes."""
+        self._unread[connection] = connection.loop.time() + self._take_seconds, connection.unsent
+        self._watch(connection.loop)
+        while sum(one.unsent for one in self._unread) > self._held_bytes:
+            next(iter(self._unread)).drop()
+
+    def flows(self, connection: BrokerProtocol) -> None:
+        """Its client has taken what waited."""
+        self._unread.pop(connection, None)
+
     def rests(self, connection: BrokerProtocol) -> None:
         """Its request was answered, and no other has begun."""
         if connection in self._served:
@@ -175,6 +201,11 @@ class Connections:
         self._forget(connection)
         self._idle.pop(connection, None)
         self._served.pop(connection, None)
+        self._unread.pop(connection, None)
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._sweep is None:
+            self._sweep = loop.call_later(_SWEEP_SECONDS, self._expire, loop)
 
     def _forget(self, connection: BrokerProtocol) -> None:
         self._half_sent.pop(connection, None)
@@ -193,7 +224,14 @@ class Connections:
         now = loop.time()
         for connection in [one for one in self._half_sent if one.deadline <= now]:
             connection.expire()
-        self._sweep = loop.call_later(_SWEEP_SECONDS, self._expire, loop) if self._half_sent else None
+        for connection, (until, before) in [*self._unread.items()]:
+            if until <= now and connection.unsent > before - _TAKE_BYTES:
+                connection.drop()
+            elif until <= now:
+                self._unread[connection] = now + self._take_seconds, connection.unsent
+        self._sweep = None
+        if self._half_sent or self._unread:
+            self._watch(loop)
 
 
 class BrokerProtocol(HttpToolsProtocol):
@@ -245,6 +283,21 @@ class BrokerProtocol(HttpToolsProtocol):
         """Count it no more."""
         self._all.ends(self)
         super().connection_lost(exc)
+
+    @property
+    def unsent(self) -> int:
+        """How many bytes of answers its client has not taken."""
+        return self.transport.get_write_buffer_size()
+
+    def pause_writing(self) -> None:
+        """As much waits to be sent as may."""
+        super().pause_writing()
+        self._all.stalls(self)
+
+    def resume_writing(self) -> None:
+        """What waited was sent."""
+        super().resume_writing()
+        self._all.flows(self)
 
     def data_received(self, data: bytes) -> None:
         """Parse what came; refuse what is over a limit or no HTTP."""

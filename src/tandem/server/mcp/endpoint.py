@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 import orjson
 
+from tandem.bridge.messages import as_object, has_odd_id
 from tandem.contract.operation import MCP_ROLES
 from tandem.server.asgi.calls import AGENT_HEADER, identify, parse_json
 from tandem.server.asgi.exchange import Exchange, replaying, send_bytes
 from tandem.server.dispatch import TRACEPARENT, Dispatcher
 from tandem.server.mcp import fastpath
-from tandem.server.mcp.fastpath import PARSE_ERROR, server_stamp
+from tandem.server.mcp.fastpath import ODD_ID_ERROR, PARSE_ERROR, server_stamp
 from tandem.server.mcp.mount import SdkMount
 from tandem.server.mcp.recognition import ToolCall, recognise, traceparent
 from tandem.server.mcp.tools import Tools
@@ -92,6 +93,9 @@ class McpEndpoints:
             message = parse_json(body)
         except orjson.JSONDecodeError:
             await send_bytes(exchange.send, 400, PARSE_ERROR)
+            return
+        if has_odd_id(as_object(message)):
+            await send_bytes(exchange.send, 400, ODD_ID_ERROR)
             return
         if (parent := traceparent(message)) is not None:
             TRACEPARENT.set(parent)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import orjson
 from starlette.types import Send
 
+from tandem.bridge.messages import INVALID_REQUEST, ODD_ID
 from tandem.contract.caller import Caller
 from tandem.server.asgi.exchange import Exchange, send_bytes
 from tandem.server.asgi.watching import WATCH_AFTER_SECONDS, run_watched
@@ -20,6 +21,7 @@ from tandem.server.mcp.tools import Tools
 SERVER_NAME = "tandem"
 SERVER_TITLE = "Tandem"
 PARSE_ERROR = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}'
+ODD_ID_ERROR = b'{"jsonrpc":"2.0","id":null,"error":{"code":%d,"message":"%s"}}' % (INVALID_REQUEST, ODD_ID.encode())
 
 # Clients that split lines as Python does would end an event's data at these; inside a JSON string
 # (the only place they can be) the escape means the same.

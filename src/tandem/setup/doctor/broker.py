@@ -36,6 +36,7 @@ _LEAST_VALID = timedelta(days=14)
 """Who renews by a program does it a month before the end; less says that it does not work."""
 _START = "tandem up --background"
 _RESTART = "tandem down, then tandem up --background"
+_AWAY = "have PostgreSQL run and reachable, and the broker goes on by itself; else tandem logs"
 _RESTORE = (
     "put the same file back, or run 'tandem down', restore a copy, and run 'tandem up --background'; else tandem logs"
 )
@@ -115,7 +116,9 @@ async def _database(here: DoctorContext) -> Finding:
     except (Unauthenticated, Forbidden):
         return skipped("database", "The broker does not let this access token look.")
     except TandemError as error:
-        return problem("database", f"The broker cannot read its database: {error.message}", _RESTORE)
+        is_file = load_settings().settings.database.startswith("sqlite:")
+        fix = _RESTORE if is_file and "PostgreSQL" not in error.message else _AWAY
+        return problem("database", f"The broker cannot read its database: {error.message}", fix)
     return ok("database", "The broker reads its database.")
 
 
