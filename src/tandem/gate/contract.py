@@ -106,7 +106,8 @@ Signers = Annotated[
     Field(max_length=_MOST_SIGNERS, description="Whose brokers' signatures count, each as name=key."),
 ]
 
-Changes = Annotated[list[GateChange], Field(min_length=1, max_length=_MOST_CHANGES)]
+# Up to the first one that is wrong: to tell what is wrong with 100,000 would stop all other threads.
+Changes = Annotated[list[GateChange], Field(min_length=1, max_length=_MOST_CHANGES, fail_fast=True)]
 
 
 class GateHere(Request):
@@ -208,7 +209,11 @@ class RecordCommit(WriteRequest):
     )
     changes: Annotated[
         list[GateChange] | None,
-        Field(max_length=_MOST_CHANGES, description="Its difference to its parent, for its rollback; none of a merge."),
+        Field(
+            max_length=_MOST_CHANGES,
+            fail_fast=True,
+            description="Its difference to its parent, for its rollback; none of a merge.",
+        ),
     ] = None
 
 
@@ -297,7 +302,7 @@ class CheckGate(Request):
     project: Annotated[Name, Field(description="The project.")]
     changes: Annotated[
         list[GateChange] | None,
-        Field(max_length=100_000, description="The raw changes of the commit: every path once."),
+        Field(max_length=100_000, fail_fast=True, description="The raw changes of the commit: every path once."),
     ] = None
     digest: Annotated[Digest | None, Field(description="A round's digest instead of changes.")] = None
     head: Annotated[

@@ -43,6 +43,7 @@ OperationSpan = Callable[[str], AbstractContextManager[Callable[[str], None]]]
 
 _log = logging.getLogger("tandem.server")
 _MOST_PROBLEMS = 1000
+_MOST_FIELDS = 100
 _FIELD_LENGTH = 60
 _LONG = 1_000
 """Items of a list; a longer one is validated in a thread."""
@@ -302,10 +303,24 @@ class Dispatcher:
             )
         if not isinstance(arguments, dict):
             raise InvalidInput("The arguments must be a JSON object.", field="arguments")
+        if operation.request.has_long_list:
+            _ensure_small_items(operation, cast("dict[str, Any]", arguments))
         try:
             return operation.request.model_validate(arguments)
         except ValidationError as error:
             raise _invalid_input(operation, error) from None
+
+
+def _ensure_small_items(operation: Operation, arguments: dict[str, Any]) -> None:
+    """Refuse an item of a list with more fields than any has: each would be a complaint of its own."""
+    for name, given in arguments.items():
+        for at, item in enumerate(cast("list[Any]", given) if isinstance(given, list) else ()):
+            if isinstance(item, dict) and len(cast("dict[str, Any]", item)) > _MOST_FIELDS:
+                raise InvalidInput(
+                    f"{operation.name}: {_field((name, at))}: it has more than {_MOST_FIELDS} fields.",
+                    field=_field((name, at)),
+                    limit=_MOST_FIELDS,
+                )
 
 
 def _field(place: tuple[int | str, ...]) -> str:
