@@ -223,3 +223,30 @@ def test_p10_a_commit_and_a_push_whose_checks_ran_elsewhere(project: Checked, tm
     assert gated.tandem("audit", "main~2..main").status == 0
     audited = gated.tandem("audit", "release~1..release")
     assert (audited.status, "run it with --branch release" in audited.stdout) == (1, True)
+
+
+def test_p10_the_commands_of_a_refusal_lead_out_where_approvals_build_on_each_other(project: Checked) -> None:
+    project.repo.write(".tandem/config.toml", "checks_on_tip = true\n")
+    gated = guarded(project, "print('passed')")
+
+    def landed(files: dict[str, str]) -> None:
+        gated.stage(files)
+        review = gated.put_up()
+        project.ended(review)
+        gated.decide(review)
+        gated.git("commit", "-m", "Next")
+
+    gated.git("switch", "--quiet", "--create", "feature")
+    for number in range(3):
+        landed({"a.txt": f"line 1\n{number}\nline 3\n"})
+    gated.git("switch", "--quiet", "main")
+    landed({"c.txt": "meanwhile\n"})
+    named: list[str] = []
+    while not (said := gated.try_git("merge", "--no-ff", "--no-edit", "feature")).ok:
+        gated.git("reset", "--quiet", "--merge")
+        [command] = {line.split(": ")[-1] for line in said.stderr.splitlines() if "tandem checks run" in line}
+        assert gated.tandem(*command.split()[1:]).status == 0
+        named.append(command.split()[3])
+        project.ended(named[-1])
+        assert len({*named}) == len(named)
+    assert len(named) == 3
