@@ -26,7 +26,7 @@ _NO_FILES = (
     (rb"^\*{3} \d+(?:,\d+)? \*{4}$", f"This is a context diff, not a unified one; {_SEND}."),
     (rb"^[ \t]*> ?(?:diff --git |--- )", f"The diff is quoted with '>', as in a mail; {_SEND} as it is."),
     (rb"^[ \t]+(?:diff --git |--- )", f"The lines of the diff are indented; {_SEND} as it is."),
-    (rb"^Submodule ", f"The diff only names a submodule; {_SEND} --submodule=short."),
+    (rb"^Submodule ", "The diff only names a submodule; send the output of `git diff --submodule=short`."),
     (rb"", f"The text is not a diff; {_SEND}."),
 )
 
