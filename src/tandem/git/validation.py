@@ -138,6 +138,7 @@ def _notes(output: Output, patches: Sequence[FilePatch]) -> tuple[str, ...]:
     Raises:
         InvalidDiff: One has no context, and so may be meant for either place.
     """
+    unplaced = {(decode_path(patch.path), number) for patch in patches for number in patch.without_context}
     found: list[str] = []
     path = b""
     for name, number, line, offset in _MOVED.findall(output.stderr):
@@ -145,7 +146,7 @@ def _notes(output: Output, patches: Sequence[FilePatch]) -> tuple[str, ...]:
         if number:
             hunk, at, stated = int(number), int(line), int(line) - int(offset)
             file = decode_path(header_name(path) or b"")
-            if any(hunk in patch.without_context for patch in patches if decode_path(patch.path) == file):
+            if (file, hunk) in unplaced:
                 raise misplaced(file, hunk)
             found.append(f"{file}: hunk {hunk} is at line {at}, where its lines are, not at line {stated}.")
     if len(found) > _MOST_NOTES:

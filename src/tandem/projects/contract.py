@@ -16,6 +16,7 @@ from tandem.contract.request import (
     Request,
 )
 from tandem.errors import (
+    Forbidden,
     NotFound,
     TimedOut,
 )
@@ -24,7 +25,7 @@ from tandem.errors import (
 class RegisterProject(Request):
     """Register a folder as a project, or move one to it; or the URL of a repository; or a name alone."""
 
-    refusals: ClassVar[Refusals] = (NotFound, TimedOut)
+    refusals: ClassVar[Refusals] = (Forbidden, NotFound, TimedOut)
 
     root: Annotated[
         FilePath | None, Field(description="The folder: absolute, in a git repository; none if it is elsewhere.")
@@ -53,7 +54,7 @@ class ListProjects(Request):
 class RemoveProject(Request):
     """Forget a project's folder; its reviews stay."""
 
-    refusals: ClassVar[Refusals] = (NotFound,)
+    refusals: ClassVar[Refusals] = (Forbidden, NotFound)
 
     name: Annotated[Name, Field(description="The project's name.")]
 
