@@ -242,6 +242,13 @@ def test_p9_only_the_base_branch_says_which_files_nobody_has_to_read(shop: Desk,
     assert unread(own, "* linguist-generated -diff\n") == {"deps.lock", "vendor/lib.c"}
 
 
+@pytest.mark.parametrize("line", ["File x" + " is a" * 700_000, "Submodule x" + " aaaa.." * 500_000])
+def test_p12_a_long_line_that_nearly_names_a_file_is_read_once(shop: Desk, line: str) -> None:
+    """In the square of its length it would take hours, in which no other thread runs."""
+    error = shop.call("create_review", intent="x", agent_type="x", diff=f"{edited()}{line}\n")["error"]
+    assert (error["code"], "is in no hunk" in error["message"]) == ("INVALID_DIFF", True)
+
+
 def test_p12_a_file_with_too_many_hunks_is_refused_before_git_is_asked(shop: Desk) -> None:
     hunks = "".join(f"@@ -{at},3 +{at},3 @@\n line\n-line\n+row\n line\n" for at in range(1, 40_004, 4))
     diff = f"diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n{hunks}"

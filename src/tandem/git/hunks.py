@@ -32,7 +32,7 @@ _MAILS = ("From ", "commit ", "# HG changeset patch")
 _BETWEEN = re.compile(r"Index: |diff |={3,}|```|[0-9a-f]{7,64} |$")
 """What else stands between files, behind which a text may follow."""
 _LEFT_OUT = re.compile(
-    r"(?:Binary )?[Ff]iles? .* (?:differ|has changed)$|Symbolic links .* differ$|File .+ is an? .+ while file .+ "
+    r"(?:Binary )?[Ff]iles? .* (?:differ|has changed)$|Symbolic links .* differ$|File (?=.* is an? ).+ while file ."
     r"|Only in .+: .|Submodule .+ [0-9a-f]{4,}\.{2,3}[0-9a-f]{4,}|\* Unmerged path |Cannot display: |=== renamed "
     r"|Property changes on: |\*{3} (?:Begin Patch|(?:Add|Update|Delete) File:|\d+(?:,\d+)? \*{4}$)|<{5,9} "
 )
