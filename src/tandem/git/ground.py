@@ -220,12 +220,14 @@ def _differences(scratch: Scratch, commits: Sequence[str]) -> list[Sequence[Chan
 def _of_merge(scratch: Scratch, commit: str, parents: Sequence[str]) -> Sequence[Change]:
     """What a merge has otherwise than git alone would have merged it; where git cannot, otherwise than any parent."""
     before, *others = parents
-    for other in others:
+    for place, other in enumerate(others, 1):
         tree, _ = merged(scratch, before, other)
         if tree is None:
             found = {change.path: change for parent in parents for change in _difference(scratch, parent, commit)}
             return tuple(found.values())
-        before = scratch.run([*_AS_US, "commit-tree", tree, "-p", before, "-p", other], stdin=b"").text
+        # Only a commit can be merged with the next one.
+        made = [*_AS_US, "commit-tree", tree, "-p", before, "-p", other]
+        before = tree if place == len(others) else scratch.run(made, stdin=b"").text
     return _difference(scratch, before, commit)
 
 
