@@ -6,6 +6,7 @@ Kept is what UTF-8 and both databases can hold, and what can be written again.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 JSON_LEVELS = 100
@@ -96,3 +97,26 @@ def _most_cells(text: str) -> int:
             columns = max(columns, line.count("|") + 1)
         cells += columns
     return cells
+
+
+_CELL_END = re.compile(r"(?<!\\)\|")
+
+
+def loses_cells(tokens: Iterable[Any], source: str) -> bool:
+    """Whether a table in Markdown has cells for which its head has no column: parsers drop them without a word.
+
+    Args:
+        tokens: All of the text, as markdown-it gives them.
+        source: The text.
+    """
+    lines = source.split("\n")
+    columns = 0
+    for token in tokens:
+        if token.type in ("thead_open", "th_open"):
+            columns = columns + 1 if token.type == "th_open" else 0
+        elif token.type == "tr_open" and columns and token.map:
+            row: str = lines[token.map[0]]
+            cells = _CELL_END.split(row.lstrip("> \t").rstrip())
+            if any(cell.strip() for cell in cells[columns + (not cells[0]) :]):
+                return True
+    return False

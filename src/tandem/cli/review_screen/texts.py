@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from rich.text import Text
@@ -20,6 +19,7 @@ from tandem.cli.render import checks
 from tandem.cli.render.parts import STATUS_STYLES, ago
 from tandem.cli.review_screen.desk import LoadedReview
 from tandem.client.session import Unreachable
+from tandem.core.texts import loses_cells
 from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
 from tandem.git.hunks import parse
@@ -227,21 +227,14 @@ def _parser() -> MarkdownIt:
 
 def _hide_nothing(state: StateCore) -> None:
     """Shows where links lead, and what the parser or the widget would leave out."""
-    lines = state.src.split("\n")
-    columns = 0
+    if loses_cells(state.tokens, state.src):
+        lines = state.src.count("\n") + 1
+        state.tokens[:] = [Token("fence", "code", 0, content=state.src, map=[0, lines], block=True)]
     for token in state.tokens:
         if token.children:
             token.children = _with_targets(token.children)
         if token.type == "fence" and len(token.info.split()) > 1:
             token.content = f"{token.info}\n{token.content}"
-        elif token.type in {"thead_open", "th_open"}:
-            columns = columns + 1 if token.type == "th_open" else 0
-        elif token.type == "tr_open" and columns and token.map:
-            cells = escapedSplit(lines[token.map[0]].lstrip("> \t").rstrip())
-            if any(cell.strip() for cell in cells[columns + (not cells[0]) :]):
-                # The parser drops cells for which the table has no column.
-                state.tokens[:] = [Token("fence", "code", 0, content=state.src, map=[0, len(lines)], block=True)]
-                return
 
 
 def _with_targets(tokens: list[Token]) -> list[Token]:

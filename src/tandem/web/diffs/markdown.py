@@ -20,14 +20,13 @@ from markdown_it import MarkdownIt
 from markdown_it.common.normalize_url import normalizeLink
 from markdown_it.renderer import RendererHTML
 from markdown_it.rules_block import StateBlock
-from markdown_it.rules_block.table import escapedSplit
 from markdown_it.rules_core import StateCore
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markdown_it.utils import EnvType, OptionsDict
 from markupsafe import Markup
 
-from tandem.core.texts import is_too_much_markdown
+from tandem.core.texts import is_too_much_markdown, loses_cells
 from tandem.web.diffs.code import code, escape, spelled
 from tandem.web.diffs.syntax import CLASSES, Budget, Words, highlighted, language_named
 from tandem.web.links import may_be_link
@@ -263,30 +262,18 @@ def _same(link: str) -> str:
 
 def _nothing_hidden(state: StateCore) -> None:
     """Adds what HTML would not show; shows the text as it was written where its words are not those of the tokens."""
-    lines = state.src.split("\n")
     seen: list[str] = []
-    columns, hides = 0, False
     for token in state.tokens:
         if token.type == "inline":
             token.children = _with_asides(token.children or [], seen, state)
         elif token.type in ("list_item_open", "fence", "code_block"):
             seen += (token.info, token.content)
-        elif token.type in ("thead_open", "th_open"):
-            columns = columns + 1 if token.type == "th_open" else 0
-        elif token.type == "tr_open" and columns and token.map:
-            hides = hides or _has_more_cells(lines[token.map[0]], columns)
-    if hides or _words(state.src) != _words("".join(seen)):
+    if loses_cells(state.tokens, state.src) or _words(state.src) != _words("".join(seen)):
         state.tokens[:] = _unparsed(state.src, _HIDES)
 
 
 def _words(text: str) -> str:
     return "".join(text.translate(_MARKUP).split())
-
-
-def _has_more_cells(row: str, columns: int) -> bool:
-    """Whether the row of a table has cells beyond those of its head, which the parser drops."""
-    cells = escapedSplit(row.lstrip("> \t").rstrip())
-    return any(cell.strip() for cell in cells[columns + (not cells[0]) :])
 
 
 def _with_asides(children: list[Token], seen: list[str], state: StateCore) -> list[Token]:
