@@ -18,6 +18,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.git.sandbox import GITCONFIG
 from tests.postgres import PostgresServer, running_postgres
 
 if TYPE_CHECKING:
@@ -32,19 +33,6 @@ _END_SECONDS = 20
 _ANSWER_SECONDS = 60
 _DAY_SECONDS = 86_400
 _OF_A_DAY_SECONDS = 30
-_GITCONFIG = """\
-[user]
-    name = Test Person
-    email = person@example.invalid
-[init]
-    defaultBranch = main
-[commit]
-    gpgSign = false
-[gc]
-    auto = 0
-[maintenance]
-    auto = false
-"""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -86,7 +74,7 @@ def heeding_interrupts() -> None:
 def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A home folder of the tests' own, no foreign settings, `tandem` on PATH; gives the home folder."""
     home = tmp_path_factory.mktemp("home")
-    (home / ".gitconfig").write_text(_GITCONFIG, "utf-8")
+    (home / ".gitconfig").write_text(GITCONFIG, "utf-8")
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(_FOREIGN)]:
             patch.delenv(name)

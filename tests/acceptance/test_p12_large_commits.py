@@ -9,7 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psutil
@@ -95,8 +95,20 @@ def test_p12_others_are_answered_while_a_large_commit_is_judged(own: tuple[Broke
     assert longest < took / 2
 
 
-def _many_approvals(broker: BrokerProcess, project: str, paths: int) -> list[Change]:
-    """As `_nearly_approved`, written into the database of a broker that does not run."""
+@contextmanager
+def _many_approvals(start_broker: StartBroker, paths: int) -> Generator[tuple[BrokerProcess, Desk, list[Change]]]:
+    """As `_nearly_approved`, written into the database while its broker does not run."""
+    broker, project = start_broker(), fresh_project()
+    with Desk(broker.url, project) as desk:
+        desk.put_up()
+    broker.stop()
+    changes = _written_approvals(broker, project, paths)
+    broker.start()
+    with Desk(broker.url, project) as desk:
+        yield broker, desk, changes
+
+
+def _written_approvals(broker: BrokerProcess, project: str, paths: int) -> list[Change]:
     blobs = {f"{number // 100}/{number:05}.py": f"{number:040x}" for number in range(paths)}
     absent = (ABSENT["mode_before"], ABSENT["blob_before"])
     with closing(sqlite3.connect(broker.data_dir / "tandem.db")) as connection:
@@ -124,14 +136,7 @@ def _sent(broker: BrokerProcess, project: str, changes: list[Change]) -> socket.
 @pytest.mark.timeout(300)
 def test_p12_a_judgement_ends_when_its_client_has_gone(start_broker: StartBroker):
     """Clients that hang up leave nothing behind that the next one has to wait for."""
-    broker = start_broker()
-    project = fresh_project()
-    with Desk(broker.url, project) as desk:
-        desk.put_up()
-    broker.stop()
-    changes = _many_approvals(broker, project, 40_000)
-    broker.start()
-    with Desk(broker.url, project) as desk:
+    with _many_approvals(start_broker, 40_000) as (broker, desk, changes):
 
         def judged() -> None:
             assert not desk.do("check_gate", changes=changes)["allowed"]
@@ -141,7 +146,7 @@ def test_p12_a_judgement_ends_when_its_client_has_gone(start_broker: StartBroker
         before = _cpu_seconds(broker)
         for _ in range(3):
             begun, deadline = _cpu_seconds(broker), time.monotonic() + 60
-            with _sent(broker, project, changes):
+            with _sent(broker, desk.project, changes):
                 while _cpu_seconds(broker) < begun + whole / 4:
                     assert time.monotonic() < deadline
                     time.sleep(0.01)
@@ -152,13 +157,6 @@ def test_p12_a_judgement_ends_when_its_client_has_gone(start_broker: StartBroker
 
 @pytest.mark.timeout(300)
 def test_p12_a_commit_of_too_large_approvals_is_refused_in_words(start_broker: StartBroker):
-    broker = start_broker()
-    project = fresh_project()
-    with Desk(broker.url, project) as desk:
-        desk.put_up()
-    broker.stop()
-    changes = _many_approvals(broker, project, 126_000)
-    broker.start()
-    with Desk(broker.url, project) as desk:
+    with _many_approvals(start_broker, 126_000) as (_, desk, changes):
         details = desk.refused("TOO_LARGE", "check_gate", changes=changes[:1])
         assert details["limit"] == "approved_paths"

@@ -17,6 +17,21 @@ RAW = (
     "--ita-invisible-in-index",
 )
 
+GITCONFIG = """\
+[user]
+    name = Test Person
+    email = person@example.invalid
+[init]
+    defaultBranch = main
+[commit]
+    gpgSign = false
+[gc]
+    auto = 0
+[maintenance]
+    auto = false
+"""
+"""The settings of the person whom tests run git as."""
+
 
 class Sandbox:
     """A repository, made unless it is there, with shorthands for what tests do to it."""

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess
+from tests.git.sandbox import GITCONFIG
 from tests.replaying import kinds
 from tests.replaying.clone import Clone, Commit, Repository, history
 from tests.replaying.dialects import DIALECTS, EVERY, Dialect
@@ -28,19 +29,7 @@ from tests.replaying.replay import Replay
 from tests.repository.gating import gate_on
 
 _FOREIGN = ("GIT_", "TANDEM_", "XDG_")
-_GITCONFIG = """\
-[user]
-    name = Test Person
-    email = person@example.invalid
-[commit]
-    gpgSign = false
-[gc]
-    auto = 0
-[maintenance]
-    auto = false
-[safe]
-    directory = *
-"""
+_SAFE = "[safe]\n    directory = *\n"
 
 
 def main() -> int:
@@ -92,7 +81,7 @@ def _clean_environment(folder: Path) -> None:
         del os.environ[name]
     home = folder / "home"
     home.mkdir()
-    (home / ".gitconfig").write_text(_GITCONFIG, "utf-8")
+    (home / ".gitconfig").write_text(GITCONFIG + _SAFE, "utf-8")
     os.environ.update(HOME=str(home), USERPROFILE=str(home), GIT_CONFIG_NOSYSTEM="1", GIT_EDITOR="true")
     os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 
