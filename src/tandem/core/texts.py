@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 JSON_LEVELS = 100
 """How deeply a value may be nested."""
@@ -112,11 +112,11 @@ def loses_cells(tokens: Iterable[Any], source: str) -> bool:
     lines = source.split("\n")
     columns = 0
     for token in tokens:
-        if token.type in ("thead_open", "th_open"):
-            columns = columns + 1 if token.type == "th_open" else 0
-        elif token.type == "tr_open" and columns and token.map:
-            row: str = lines[token.map[0]]
-            cells = _CELL_END.split(row.lstrip("> \t").rstrip())
+        kind, place = str(token.type), cast("list[int] | None", token.map)
+        if kind in ("thead_open", "th_open"):
+            columns = columns + 1 if kind == "th_open" else 0
+        elif kind == "tr_open" and columns and place:
+            cells = _CELL_END.split(lines[place[0]].lstrip("> \t").rstrip())
             if any(cell.strip() for cell in cells[columns + (not cells[0]) :]):
                 return True
     return False
