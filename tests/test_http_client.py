@@ -9,7 +9,7 @@ from typing import Self
 import pytest
 
 from tandem.bridge import http
-from tandem.bridge.http import HttpClient, NotSent, ResponseLost, Target, targets
+from tandem.bridge.http import HttpClient, HttpResponse, NotSent, ResponseLost, Target, targets
 from tests.commandline import NOBODY
 
 
@@ -95,6 +95,23 @@ def status_of(client: HttpClient) -> int:
     answer = client.request("POST", "/x", b"", {})
     answer.read()
     return answer.status
+
+
+def test_a_connection_in_use_ends_with_its_client():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = HttpClient(Target(f"http://127.0.0.1:{server.getsockname()[1]}"))
+        asking = threading.Thread(target=lambda: answers.append(client.request("POST", "/x", b"", {})))
+        answers: list[HttpResponse] = []
+        asking.start()
+        connected, _ = server.accept()
+        with connected:
+            connected.settimeout(60)
+            connected.recv(65_536)
+            connected.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            asking.join()
+            client.close()
+            assert answers[0].read() == b"{}"
+            assert connected.recv(1) == b""
 
 
 def test_what_was_not_sent_goes_to_the_next_broker_and_the_next_requests_too():

@@ -199,14 +199,19 @@ class _Incoming(io.RawIOBase):
 
 
 class _Connection:
-    """A connected socket and its reading side."""
+    """A connected socket and its reading side.
 
-    __slots__ = ("reader", "socket", "target")
+    Attributes:
+        closings: How often its client had been closed when it was taken.
+    """
+
+    __slots__ = ("closings", "reader", "socket", "target")
 
     def __init__(self, target: Target, connect_seconds: float, left: Callable[[], float]) -> None:
         self.target = target
         self.socket = _connected(target, connect_seconds)
         self.reader = io.BufferedReader(_Incoming(self.socket, left))
+        self.closings = 0
 
     def is_quiet(self) -> bool:
         """Whether an idle connection says nothing, as it must: what it says can only be its end."""
@@ -342,6 +347,7 @@ class HttpClient:
         self._credentials = credentials
         self._lock = _thread.allocate_lock()
         self._idle: list[_Connection] = []
+        self._closings = 0
         self.deadline: float | None = None
 
     @property
@@ -429,23 +435,30 @@ class HttpClient:
         raise AssertionError("a client has a target")
 
     def put_back(self, connection: _Connection) -> None:
-        """Keep a connection whose answer was read whole."""
+        """Keep a connection whose answer was read whole, unless the client was closed meanwhile."""
         with self._lock:
-            self._idle.append(connection)
+            is_kept = connection.closings == self._closings
+            if is_kept:
+                self._idle.append(connection)
+        if not is_kept:
+            connection.close()
 
     def close(self) -> None:
-        """Close the idle connections."""
+        """Close the idle connections, and those in use once they have served; the next request opens another."""
         with self._lock:
             idle, self._idle = self._idle, []
+            self._closings += 1
         for connection in idle:
             connection.close()
 
     def _send(self, target: Target, request: bytes, exchange: Exchange) -> _Connection:
         connection: _Connection | None = None
+        closings = self._closings
         try:
             connection = self._take_idle(target)
             is_new = connection is None
             connection = connection or _Connection(target, self._left(CONNECT_SECONDS), self._left)
+            connection.closings = closings
             connection.socket.settimeout(self._left())
             exchange.hold(connection.socket)
             # Of several, those on other machines have TLS and the token to say who is who.
