@@ -117,6 +117,7 @@ class Team(Desk):
         self.cycle_id = ""
         self.feature = ""
         self._since: str | None = None
+        self._seen = 0
 
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
         """One call; its envelope, with the HTTP status checked against it."""
@@ -136,7 +137,10 @@ class Team(Desk):
 
     def from_now_on(self) -> None:
         """Let `log` begin here."""
-        self._since = self.do("get_audit_log", project=None)["cursor"]
+        if self._since is None:
+            self._since = self.do("get_audit_log", project=None)["cursor"]
+        found, self._since = self._read_on()
+        self._seen = max((event["seq"] for event in found), default=self._seen)
 
     def open_session(self, role: str) -> str:
         """Another session of a role; its token."""
@@ -217,13 +221,28 @@ class Team(Desk):
 
     def log(self) -> list[dict[str, Any]]:
         """Every event of the project since the team enrolled, or since it said `from_now_on`; oldest first."""
+        return self._read_on()[0]
+
+    def _read_on(self) -> tuple[list[dict[str, Any]], str]:
+        """What came since `_since`, to the newest event of any cycle; and the cursor behind it.
+
+        A project's log goes as far as it is settled, and on PostgreSQL a transaction of another database holds that up.
+        A cycle's own events are there at once: what it has is waited for.
+        """
         found: list[dict[str, Any]] = []
         cursor, more = self._since, True
-        while more:
-            page = self.do("get_audit_log", cursor=cursor, limit=200)
+        while more or self._newest() > max((event["seq"] for event in found), default=self._seen):
+            page = self.do("get_audit_log", cursor=cursor, limit=200, wait=not more)
             found += page["events"]
             cursor, more = page["cursor"], page["more"]
-        return found
+        assert cursor
+        return found, cursor
+
+    def _newest(self) -> int:
+        """The number of the newest event of the newest cycle."""
+        listed = self.do("list_cycles", limit=1)["cycles"]
+        own = [self.do("get_audit_log", review_id=f"cycle:{one['cycle_id']}", limit=1)["events"] for one in listed]
+        return max((event["seq"] for events in own for event in events), default=0)
 
     @contextmanager
     def unmoved(self) -> Generator[None]:
