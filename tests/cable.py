@@ -82,6 +82,8 @@ class _End(asyncio.Protocol):
         self._relay = relay
         self._other: _End | None = None
         self._transport: asyncio.Transport | None = None
+        # Before Python 3.12 a transport begins to read after `connection_made`, whatever that says.
+        self._early = bytearray()
 
     @property
     def is_gone(self) -> bool:
@@ -90,7 +92,6 @@ class _End(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        transport.pause_reading()
         self._relay.ends.add(self)
 
     def join(self, other: _End) -> None:
@@ -103,11 +104,15 @@ class _End(asyncio.Protocol):
         if held:
             self._transport.pause_reading()
         else:
+            self._other.write(bytes(self._early))
+            self._early.clear()
             self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        assert self._other is not None
-        self._other.write(data)
+        if self._other is None:
+            self._early += data
+        else:
+            self._other.write(data)
 
     def write(self, data: bytes) -> None:
         if self._transport is not None:

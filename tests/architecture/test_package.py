@@ -49,7 +49,9 @@ def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def unpacked(sdist: Path) -> Path:
     with tarfile.open(sdist) as archive:
-        archive.extractall(sdist.parent, filter="data")
+        # By name: `extractall(filter=…)` came with Python 3.11.4.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(sdist.parent)
     return next(path for path in sdist.parent.iterdir() if path.is_dir())
 
 

@@ -35,7 +35,8 @@ PROSE_FOLDERS = ("docs", "src", ".ci", ".github")
 
 def prose() -> list[Path]:
     """Everything of ours that is text and not Python."""
-    files = [path for path in ROOT.iterdir() if path.is_file()]
+    # In a linked working tree `.git` is a file.
+    files = [path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"]
     for folder in PROSE_FOLDERS:
         files += (ROOT / folder).rglob("*")
     return [path for path in sorted(files) if path.is_file() and path.suffix in TEXT and path.name != ".coverage"]

@@ -81,7 +81,9 @@ def _fetch(version: str, folder: Path) -> None:
     content = (folder / f"{PACKAGE}-{version}.tgz").read_bytes()
     assert hashlib.sha256(content).hexdigest() == DIGESTS[version]
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        archive.extractall(folder, filter="data")
+        # By name: `extractall(filter=…)` came with Python 3.11.4.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)
 
 
 def install(version: str, client: str, scope: str, home: Path) -> str:
