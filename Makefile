@@ -57,9 +57,10 @@ format: setup ## Rewrite the source as the formatter and the linter's safe fixes
 bench: setup ## The benchmark: a real server over a real socket, against the floor
 	@$(python) -m bench $(ARGS)
 
-docs: setup ## Write what is generated again: the reference pages, and the operations of the Python client
-	@$(python) tools/reference.py $(ARGS)
+# The reference shows the commands, which come from the client's table: it is written second.
+docs: setup ## Write what is generated again: the operations of the Python client, and the reference pages
 	@$(python) tools/python_client.py $(ARGS)
+	@$(python) tools/reference.py $(ARGS)
 
 picture: setup ## Record the README's picture again: a real session at two terminals
 	@$(python) tools/picture.py

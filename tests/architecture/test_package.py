@@ -24,7 +24,7 @@ from tests.architecture.source import ROOT
 
 GIT_VERSION = ".".join(map(str, OLDEST_GIT))
 PROGRAM = re.compile(r"```python\n(.*?)```", re.DOTALL)
-WITHOUT_EXTRAS = "import sys\nsys.modules.update({'psycopg': None, 'textual': None, 'opentelemetry.sdk': None})\n"
+WITHOUT_EXTRAS = "import sys; sys.modules.update({'psycopg': None, 'textual': None, 'opentelemetry.sdk': None})"
 
 
 def run(folder: Path, *command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -76,8 +76,8 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(packages)
     ours = Path(pytest.__file__).parents[1]
-    (packages / "ours.pth").write_text(f"{ours}\n", "utf-8")
-    (packages / "sitecustomize.py").write_text(WITHOUT_EXTRAS, "utf-8")
+    # No `sitecustomize`: Debian's Python has one of its own, which comes first.
+    (packages / "ours.pth").write_text(f"{WITHOUT_EXTRAS}\n{ours}\n", "utf-8")
     return folder
 
 

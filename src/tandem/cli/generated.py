@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import types
 from collections.abc import Callable, Container, Iterator
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from functools import partial
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 from annotated_types import MaxLen
-from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from rich.markup import escape
 from typer.main import get_group
@@ -204,11 +204,10 @@ def fields_of(operation: Described) -> list[Field]:
 
 def _field(name: str, info: FieldInfo, *, named: bool) -> Field:
     hint, is_long = _plain_type(info.annotation, list(info.metadata))
-    origin = get_origin(hint)
-    kinds: list[type[Any]] = [one for one in (hint, *get_args(hint)) if isinstance(one, type)]
-    is_of_objects = any(issubclass(one, BaseModel) or is_dataclass(one) for one in kinds)
+    one = get_args(hint)[0] if get_origin(hint) is list else hint
+    is_word = get_origin(one) is Literal or (isinstance(one, type) and issubclass(one, str | int | float | Enum))
     positional = not named and (name in _ALWAYS_POSITIONAL or (info.is_required() and name in _POSITIONAL))
-    if hint is Any or dict in {origin, hint} or is_of_objects:
+    if not is_word:
         return Field(name, str, "json", info, positional=False)
     if hint is str and is_long:
         return Field(name, str, "text", info, positional)

@@ -30,8 +30,8 @@ _NEXT_ACTIONS = {
 
 @singledispatch
 def render(answer: Any) -> RenderableType:
-    """An answer for a console."""
-    raise TypeError(f"no rendering for {type(answer).__name__}")
+    """An answer for a console; one that has no rendering of its own, field by field."""
+    return parts.fields(answer)
 
 
 @render.register

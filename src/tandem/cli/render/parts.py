@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from typing import Any, cast
 
+from pydantic_core import to_jsonable_python
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -101,6 +104,42 @@ def facts(rows: Iterable[tuple[str, object]]) -> Table:
         if value is not None and str(value) != "":
             table.add_row(name, value if isinstance(value, Text) else plain(value))
     return table
+
+
+def fields(answer: Any) -> RenderableType:
+    """Any record: its values, and below them a table for each of its lists of records."""
+    rows = list(_flat("", to_jsonable_python(answer)))
+    shown: list[RenderableType] = [facts((name, _worded(value)) for name, value in rows if not _is_table(value))]
+    for name, records in rows:
+        if _is_table(records):
+            columns = list(dict.fromkeys(column for record in records for column in record))
+            cells = ([_worded(record.get(column)) for column in columns] for record in records)
+            shown += [Text(f"\n{name}"), listing(", ".join(column.replace("_", " ") for column in columns), cells)]
+    return Group(*shown)
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """The values in a record and in the records within it, each with the way there for its name."""
+    if not isinstance(value, dict):
+        yield name, value
+        return
+    for key, inner in cast("dict[str, Any]", value).items():
+        yield from _flat(f"{name} {key}".strip().replace("_", " "), inner)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and any(isinstance(one, dict) for one in cast("list[Any]", value))
+
+
+def _worded(value: Any) -> Text | None:
+    """A value in words; None for one that says nothing."""
+    if value is None or value in ("", []):
+        return None
+    if isinstance(value, bool):
+        return Text("yes" if value else "no")
+    if isinstance(value, list) and not _is_table(value):
+        return block(", ".join(map(str, cast("list[Any]", value))))
+    return block(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def copied(rows: Iterable[tuple[str, str | None]], *remarks: str) -> NoWrap:
