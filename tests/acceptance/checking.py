@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pytest
 
-from tandem.hooks.trust import CHECKS_FILE, UNCONFINED
+from tandem.hooks.trust import CHECKS_FILE
 from tandem.pool import sandbox
 from tandem.setup import trust
 from tandem.setup.trust import Project
@@ -88,11 +88,7 @@ class Checked(Desk):
         """Trust the file as it is, here or in another repository."""
         here = root or self.repo.root
         project = Project.at(str(here), self.config_dir)
-        with pytest.MonkeyPatch.context() as patch:
-            # What it takes depends on the bubblewrap of the broker, not on one that the system of the tests has.
-            patch.setenv("PATH", self.broker.environment["PATH"])
-            found = project.candidates([here / CHECKS_FILE])
-        trust.add(self.config_dir, [one for one in found if unconfined or one.file != UNCONFINED])
+        trust.add(self.config_dir, project.candidates([here / CHECKS_FILE], confined=not unconfined))
 
     @contextmanager
     def another(self, folder: str) -> Generator[Desk]:
@@ -132,7 +128,7 @@ class Checked(Desk):
         return {name: one["status"] for name, one in self.ended(review_id).items()}
 
 
-def _broken(folder: Path) -> Path:
+def broken(folder: Path) -> Path:
     """A folder with a bubblewrap that fails, as it does where nobody may make namespaces; the system may have one."""
     program = folder / "broken" / "bwrap"
     program.parent.mkdir(exist_ok=True)
@@ -149,7 +145,7 @@ def checked(
     config_dir = folder / "config"
     config_dir.mkdir(exist_ok=True)
     stated = {"config_dir": config_dir, "checks_readable": f"{sys.prefix},{sys.base_prefix}", **settings}
-    environment = f"{bubblewrap() if confined else _broken(folder)}{os.pathsep}{os.environ['PATH']}"
+    environment = f"{bubblewrap() if confined else broken(folder)}{os.pathsep}{os.environ['PATH']}"
     if confined and sandbox.bubblewrap({"PATH": environment}) is None:
         pytest.skip("platform: nobody may make namespaces here")
     with (

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.checking import Checked, check, checked
+from tests.acceptance.checking import Checked, broken, bubblewrap, check, checked
+from tests.acceptance.reviewing import edited
 from tests.repository.agents import Agent
 from tests.repository.gating import Gated
 from tests.repository.stepping import PHASE, Steps, head
+from tests.repository.terminal import at_a_terminal
 
 DIGITS = {"a.txt": "line 1\n2\nline 3\n"}
 
@@ -45,6 +48,20 @@ def failing(mended: Path) -> str:
 
 def waiting(mended: Path) -> str:
     return f"import os, time\nwhile not os.path.exists({str(mended)!r}): time.sleep(0.02)"
+
+
+@pytest.mark.parametrize("works_for", ["the person", "the broker"])
+def test_trust_asks_for_what_the_checks_take_where_the_broker_runs_them(tmp_path: Path, works_for: str) -> None:
+    by_broker = works_for == "the broker"
+    with checked(tmp_path, confined=by_broker) as project:
+        project.have(check("unit tests", ""), trusted=False)
+        # For the one who trusts it is the other way round.
+        path = f"{broken(tmp_path) if by_broker else bubblewrap()}{os.pathsep}{os.environ['PATH']}"
+        mine = {"PATH": path, "TANDEM_BROKER": project.broker.url, "TANDEM_CONFIG_DIR": str(project.config_dir)}
+        status, shown = at_a_terminal(("trust",), project.repo.root, typed="yes\n", after="Type yes: ", **mine)
+        assert status == 0, shown
+        assert ("does not work for the broker" in " ".join(shown.split())) is not by_broker
+        assert project.statuses(project.put_up(diff=edited())) == {"unit tests": "passed"}
 
 
 def test_a_commit_that_a_failed_check_keeps_back(project: Checked, mended: Path) -> None:

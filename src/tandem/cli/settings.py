@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,10 +14,12 @@ from rich.cells import chop_cells
 from rich.table import Table
 from rich.text import Text
 
+from tandem.bridge.location import is_local, locate
 from tandem.bridge.project import top_level
 from tandem.cli.commands import CommandGroup, EnvelopeOption, add, command
 from tandem.cli.persons import YesOption
 from tandem.cli.terminal import say, show, show_data
+from tandem.client import TandemClient
 from tandem.core.visible import visible, visible_line
 from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
 from tandem.hooks import person
@@ -25,6 +29,8 @@ from tandem.settings.view import described, of_planning
 from tandem.settings.workflows import BUILT_IN, load
 from tandem.setup import trust
 from tandem.setup.trust import Project, TrustCandidate
+
+_BROKER_SECONDS = 5.0
 
 
 def register(app: typer.Typer) -> None:
@@ -137,7 +143,7 @@ def trust_files(
 
 
 def _trust(project: Project, files: Sequence[Path], *, as_json: bool) -> None:
-    found = project.candidates(files)
+    found = project.candidates(files, confined=asyncio.run(_broker_confines(project)))
     if not found:
         raise NotFound(
             f"{project.top} has no .tandem/config.toml and no .tandem/checks.toml, and its .planning/config.json sets"
@@ -155,6 +161,17 @@ def _trust(project: Project, files: Sequence[Path], *, as_json: bool) -> None:
         return
     for one in found:
         say(f"trusted{'' if one in fresh else ' already'}: {one.file} in {project.root} (sha256 {one.sha256})")
+
+
+async def _broker_confines(project: Project) -> bool | None:
+    """Whether bubblewrap works for the broker here, which runs the checks; None if it does not say, or is elsewhere."""
+    broker = locate(None, project.top)
+    if broker.url is None or not is_local(broker.url):
+        return None
+    with suppress(TandemError):
+        async with TandemClient(broker, answer_s=_BROKER_SECONDS) as client:
+            return await trust.confines_checks(client.data, project.root)
+    return None
 
 
 def ask_for(candidates: Sequence[TrustCandidate]) -> None:

@@ -477,6 +477,7 @@ class ProjectSettings:
     root: Annotated[str, Field(description="The top level of its git repository.")]
     settings: Annotated[tuple[SettingView, ...], Field(description="The settings, by name.")]
     gate: Annotated[GateState | None, Field(description="The project's gate.")]
+    confines_checks: Annotated[bool, Field(description="Whether bubblewrap works for the broker that answers.")] = True
 
 
 @dataclass(frozen=True, slots=True)

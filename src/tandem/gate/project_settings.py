@@ -14,6 +14,7 @@ from tandem.errors import ConfigInvalid, NotFound
 from tandem.gate import switch as gate_switch
 from tandem.gate.contract import GetProjectSettings, ProjectSettings, SettingView
 from tandem.hooks import planning
+from tandem.pool import sandbox
 from tandem.settings import pool as pool_settings
 from tandem.settings import view as settings_view
 from tandem.settings.config import PROJECT_FILE, LoadedSettings, load_settings
@@ -47,7 +48,8 @@ async def get_project_settings(services: Services, _caller: Caller, request: Get
         )
     gate = await gate_switch.state_of(services, project)
     views = await asyncio.to_thread(_views, Path(root), services.options)
-    return ProjectSettings(project, root, views, gate)
+    confines = await asyncio.to_thread(sandbox.bubblewrap) is not None
+    return ProjectSettings(project, root, views, gate, confines)
 
 
 def _views(root: Path, options: Mapping[str, Any]) -> tuple[SettingView, ...]:

@@ -391,6 +391,8 @@ def masked(key: str, value: Any) -> Any:
         return _PASSWORD_IN_QUERY.sub(r"\1***", _PASSWORD_BEFORE_HOST.sub(r"\1:***@", value))
     if isinstance(value, PoolSettings):
         return value.model_dump(mode="json", exclude_defaults=True)
+    if isinstance(value, tuple):
+        return [masked(key, one) for one in cast("tuple[Any, ...]", value)]
     return str(value) if isinstance(value, Path) else value
 
 

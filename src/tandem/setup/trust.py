@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from tandem.bridge.project import top_level
+from tandem.bridge.project import owner, top_level
 from tandem.core import platforms
 from tandem.core.atomic_dirs import turn
 from tandem.core.files import write_atomically
@@ -29,6 +29,7 @@ from tandem.hooks.state import GateFile
 from tandem.hooks.trust import Trusted
 from tandem.pool import sandbox
 from tandem.settings import checks
+from tandem.setup.registration import Call
 
 _LOCK = "trusted.lock"
 _PATIENCE_SECONDS = 10.0
@@ -78,8 +79,12 @@ class Project:
         """The project that a folder belongs to."""
         return cls(planning.project_root(folder), top_level(folder) or os.path.realpath(folder), config_dir)
 
-    def candidates(self, paths: Iterable[Path] = ()) -> list[TrustCandidate]:
+    def candidates(self, paths: Iterable[Path] = (), *, confined: bool | None = None) -> list[TrustCandidate]:
         """What could be trusted: the files that are named, or all there are.
+
+        Args:
+            paths: Those files.
+            confined: Whether bubblewrap works for the broker; by default as it does here.
 
         Raises:
             InvalidInput: A file is none of those that Tandem reads its settings from.
@@ -90,8 +95,13 @@ class Project:
         found = [self._candidate(file, known[file]) for file in dict.fromkeys(wanted)]
         there = [one for one in found if one is not None]
         # By itself, and by name: it is more than to trust the commands.
-        unconfined = [_unconfined(one, self.config_dir) for one in there if one.file == trust.CHECKS_FILE]
-        return there + ([] if sandbox.bubblewrap() else unconfined)
+        commands = [one for one in there if one.file == trust.CHECKS_FILE]
+        if not commands or confined:
+            return there
+        is_here = sandbox.bubblewrap() is not None
+        if is_here and confined is None:
+            return there
+        return there + [_unconfined(one, self.config_dir, is_here=is_here) for one in commands]
 
     def candidate(self, file: str) -> TrustCandidate | None:
         """One of the project's files as it is now; null if it is not there, or says nothing of ours."""
@@ -188,14 +198,30 @@ def _stated(options: dict[str, Any]) -> str:
     return f"  ({said})" if said else ""
 
 
-def _unconfined(one: TrustCandidate, config_dir: Path) -> TrustCandidate:
-    """What it takes besides where bubblewrap does not work."""
+def _unconfined(one: TrustCandidate, config_dir: Path, *, is_here: bool) -> TrustCandidate:
+    """What it takes besides where bubblewrap does not work; it may work here, and not for the broker."""
+    place, way = (
+        ("for the broker, but it does here", "Run tandem down and tandem up here")
+        if is_here
+        else ("on this machine", "Install bubblewrap")
+    )
     text = (
-        "bubblewrap (bwrap) does not work on this machine. The commands would run with your rights:\n"
-        "they could use the network, and read and change your files. Install bubblewrap, and they cannot."
+        f"bubblewrap (bwrap) does not work {place}. The commands would run with your rights:\n"
+        f"they could use the network, and read and change your files. {way}, and they cannot."
     )
     is_trusted = trust.is_trusted(str(config_dir), one.root, trust.UNCONFINED, one.sha256)
     return replace(one, file=trust.UNCONFINED, text=text, is_trusted=is_trusted)
+
+
+async def confines_checks(call: Call, root: str) -> bool | None:
+    """Whether bubblewrap works for the broker that is asked; None if it has no such project, or is an older one.
+
+    Raises:
+        TandemError: It does not answer, or refuses.
+    """
+    found = {one["project"]: one["root"] for one in (await call("list_projects", {}))["projects"]}
+    name = owner(root, found)
+    return (await call("get_project_settings", {"project": name})).get("confines_checks") if name else None
 
 
 def add(config_dir: Path, candidates: Iterable[TrustCandidate]) -> list[Trusted]:

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from tandem.bridge.location import is_local
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import TandemError, Unavailable
 from tandem.git.runner import Git, Output, clean_environment
@@ -214,15 +216,21 @@ async def check_planning(here: DoctorContext) -> list[Finding]:
 
 async def check_checks(here: DoctorContext) -> list[Finding]:
     """Whether the project's checks can run: the file, the trust in it, bubblewrap."""
-    return [] if here.root is None else await asyncio.to_thread(_checks, here.root)
+    if here.root is None:
+        return []
+    confined = None
+    if here.call is not None and here.url is not None and is_local(here.url):
+        with suppress(TandemError):
+            confined = await trust.confines_checks(here.call, str(here.root))
+    return await asyncio.to_thread(_checks, here.root, confined=confined)
 
 
-def _checks(root: Path) -> list[Finding]:
+def _checks(root: Path, *, confined: bool | None) -> list[Finding]:
     file = root / checks.FILE
     if not file.exists():
         return []
     try:
-        asked = trust.Project.at(str(root), user_file().parent).candidates([file])
+        asked = trust.Project.at(str(root), user_file().parent).candidates([file], confined=confined)
     except TandemError as error:
         return [problem("checks", f"No check runs: {error.message}", f"correct {checks.FILE}")]
     missing = [one.file for one in asked if not one.is_trusted]
