@@ -29,6 +29,7 @@ from typing import IO, TYPE_CHECKING, TypedDict
 
 import psycopg
 
+from tests.downloads import needing
 from tests.far_machine import FarMachine
 from tests.ports import HeldPort
 
@@ -173,7 +174,8 @@ class PostgresServer:
             self._folder = Path()
 
     def _initialise(self) -> None:
-        found = find_binaries()
+        with needing("PostgreSQL", PostgresError):
+            found = find_binaries()
         self._account = _unprivileged_account()
         self._folder = _temporary_folder(self._account)
         self._bin = found if self._account is None else _reachable_binaries(found, self._folder, self._account)

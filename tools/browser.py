@@ -38,10 +38,14 @@ LISTS = Path("/var/lib/apt/lists")
 PROBE_SECONDS = 60
 INSTALL_SECONDS = 900
 LOCK_SECONDS = 300
+# Where nothing answers apt and Playwright go on for minutes.
+IMPATIENT = [f"--option=Acquire::{name}" for name in ("Retries=1", "http::Timeout=20", "https::Timeout=20")]
+PLAYWRIGHT = {"PLAYWRIGHT_DOWNLOAD_CONNECTION_TIMEOUT": "10000"}
 ADVICE = (
     "There is no Chromium that the tests of the pages can drive. Install Chromium, Google Chrome or Microsoft Edge "
     "(Debian: apt install chromium-headless-shell fonts-dejavu-core; macOS: brew install --cask chromium), or name "
-    "the program with TANDEM_BROWSER."
+    "the program with TANDEM_BROWSER. If it could not be fetched: behind a proxy set HTTPS_PROXY, and where that has a "
+    "certificate of its own, add its CA's to the system's store."
 )
 
 
@@ -150,7 +154,7 @@ def _install_by_apt() -> None:
         return
     _say(f"installing {' and '.join(PACKAGES)} with apt-get (a minute or two, the first time)")
     command = [*before, "env", "DEBIAN_FRONTEND=noninteractive", apt, "--quiet", "--quiet"]
-    command += ["--option", f"DPkg::Lock::Timeout={LOCK_SECONDS}"]
+    command += ["--option", f"DPkg::Lock::Timeout={LOCK_SECONDS}", *IMPATIENT]
     install = [*command, "install", "--yes", "--no-install-recommends", *PACKAGES]
     # A fresh machine has no lists, and old ones name packages that are gone.
     if any(LISTS.glob("*_Packages*")) and _do(install):
@@ -184,7 +188,12 @@ def _do(command: list[str]) -> bool:
     _runs.cache_clear()
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False, timeout=INSTALL_SECONDS
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            env={**PLAYWRIGHT, **os.environ},
+            check=False,
+            timeout=INSTALL_SECONDS,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         _say(str(error))

@@ -45,7 +45,8 @@ class Check:
 
     Attributes:
         only_if: A file or folder without which it has no meaning yet.
-        tells: Whether its errors are shown as they come, because it may take long and says what it does.
+        tells: Whether its errors are shown as they come, because it may take long and says what it does. Where it
+            fails, the first of the tests that need it fails.
     """
 
     name: str
@@ -152,7 +153,10 @@ def _run_check(check: Check) -> Outcome:
     )
     output = done.stdout.decode("utf-8", "replace")
     failed = int(done.returncode != 0)
-    return Outcome(check.name, 1 - failed, failed, time.monotonic() - started, output)
+    seconds = time.monotonic() - started
+    if failed and check.tells:
+        return Outcome(check.name, 0, 0, seconds, remark="missing; a test that needs it will fail")
+    return Outcome(check.name, 1 - failed, failed, seconds, output)
 
 
 def _environment() -> dict[str, str]:

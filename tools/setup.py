@@ -31,7 +31,14 @@ EVERYTHING, RUNNING = ".[dev]", "."
 GIT_RUNNER = ROOT / "src/tandem/git/runner.py"
 _WINDOWS = os.name == "nt"
 # How pip tells that no index answered, whatever it then fails with.
-_UNREACHABLE = re.compile(r"(\w+ConnectionError|ConnectTimeoutError|ReadTimeoutError|NameResolutionError|ProxyError)")
+_UNREACHABLE = re.compile(
+    r"(\w+ConnectionError|ConnectTimeoutError|ReadTimeoutError|NameResolutionError|ProxyError|SSL\w*Error)"
+)
+_IMPATIENT = {"PIP_RETRIES": "2", "PIP_TIMEOUT": "10"}
+_NETWORK_HELP = {
+    "SSL": "Name the certificate of your CA or proxy with PIP_CERT",
+    "Pro": "Correct HTTPS_PROXY",
+}
 
 
 def main() -> int:
@@ -163,7 +170,8 @@ def _why(error: subprocess.CalledProcessError) -> str:
     """One line if no package index can be reached; else what the command said."""
     said = error.stderr or ""
     if unreachable := _UNREACHABLE.search(said):
-        return f"offline: pip reaches no package index ({unreachable[1]}). Connect, or mend pip's index, and try again."
+        how = _NETWORK_HELP.get(unreachable[1][:3], "Connect, set HTTPS_PROXY, or correct pip's index")
+        return f"offline: pip reaches no package index ({unreachable[1]}). {how}, and try again."
     print(said, file=sys.stderr)
     return f"{' '.join(map(str, error.cmd))} failed with exit status {error.returncode}; see above."
 
@@ -188,6 +196,7 @@ def _install(wanted: str) -> None:
 def _run(*command: str) -> None:
     # An environment that happens to be active must not decide where packages go.
     environment = {key: value for key, value in os.environ.items() if key not in {"PYTHONHOME", "PYTHONPATH"}}
+    environment = {**_IMPATIENT, **environment}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, stderr=subprocess.PIPE, text=True)
 
 

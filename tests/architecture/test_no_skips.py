@@ -11,6 +11,7 @@ import pytest
 
 from tests.architecture.source import ROOT
 
+PLUGINS = [word for name in ("tests.no_skips", "no:cacheprovider") for word in ("-p", name)]
 EXAMPLES = """
 import pytest
 
@@ -32,11 +33,32 @@ def test_known_to_fail():
 """
 
 
-def outcome(folder: Path, source: str, *, ci: str) -> str:
+MISSING = """
+import pytest
+from tests.downloads import needing
+
+@pytest.mark.parametrize("number", range(4))
+def test_that_needs_one(number):
+    with needing("a thing", OSError):
+        raise OSError("no network")
+
+@pytest.fixture(scope="session")
+def another():
+    with needing("another thing", OSError):
+        raise OSError("no certificate")
+
+@pytest.mark.parametrize("number", range(4))
+def test_that_needs_another(another, number): ...
+
+def test_that_needs_none(): ...
+"""
+
+
+def outcome(folder: Path, source: str, *arguments: str, ci: str) -> str:
     (folder / "test_examples.py").write_text(source, "utf-8")
     environment = {**os.environ, "CI": ci, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "pytest", "-p", "tests.no_skips", "-p", "no:cacheprovider", "-c", os.devnull]
-    command += [f"--rootdir={folder}", str(folder)]
+    command = [sys.executable, "-m", "pytest", *PLUGINS, "-c", os.devnull]
+    command += [f"--rootdir={folder}", str(folder), *arguments]
     return subprocess.run(
         command, cwd=folder, env=environment, check=False, capture_output=True, text=True
     ).stdout.splitlines()[-1]
@@ -61,3 +83,9 @@ def test_a_whole_module_too(tmp_path: Path, *, reason: str, fails: bool) -> None
     last = outcome(tmp_path, source, ci="true")
     assert ("error" in last) is fails
     assert ("1 skipped" in last) is not fails
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_what_cannot_be_fetched_fails_one_test_and_says_why(tmp_path: Path, workers: str) -> None:
+    last = outcome(tmp_path, MISSING, "--numprocesses", workers, ci="true")
+    assert "1 failed, 1 passed, 6 skipped, 1 error" in last

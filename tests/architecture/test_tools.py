@@ -254,3 +254,22 @@ def test_no_test_draws_by_itself() -> None:
         if DRAWS.search(line)
     ]
     assert drawn == []
+
+
+def test_ci_takes_the_oldest_python_that_is_there_and_says_which(tmp_path: Path) -> None:
+    make = tmp_path / "make"
+    make.write_text('#!/bin/sh\nfor word; do echo "$word"; done\n', "utf-8")
+    make.chmod(0o755)
+    path = os.pathsep.join([str(tmp_path), str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "DESKTOP": "no"}
+    environment.pop("PYTHON", None)
+    done = subprocess.run([ROOT / ".ci/run", "last"], env=environment, check=True, capture_output=True, text=True)
+    said, python, *_, last = done.stdout.splitlines()
+    found = re.fullmatch(r"ci: Python (\d+)\.(\d+)\.\S+, (.+)", said)
+    assert found is not None, said
+    assert (3, 11) <= (int(found[1]), int(found[2])) <= sys.version_info[:2]
+    assert (Path(python.removeprefix("PYTHON=")).name, last) == (Path(found[3]).name, "last")
+    named = subprocess.run(
+        [ROOT / ".ci/run"], env={**environment, "PYTHON": sys.executable}, check=True, capture_output=True, text=True
+    )
+    assert f"PYTHON={sys.executable}" in named.stdout

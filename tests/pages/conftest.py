@@ -14,10 +14,11 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.acceptance.conftest import desk, repo, repo_template, shop
 from tests.broker import BrokerProcess, start_broker
+from tests.downloads import needing
 from tests.pages.accessibility import assert_accessible
 from tests.pages.guarded import Guarded
 from tests.pages.windows import Kept, Windows
-from tools.browser import find
+from tools.browser import BrowserError, find
 
 __all__ = ["desk", "repo", "repo_template", "shop", "start_broker"]
 
@@ -56,7 +57,8 @@ def driven() -> Iterator[Driven]:
     with pytest.MonkeyPatch.context() as patch:
         if _NAMED:
             patch.setenv("TANDEM_BROWSER", _NAMED)
-        program = find()
+        with needing("Chromium", BrowserError):
+            program = find()
     with sync_playwright() as playwright:
         # Playwright leaves its sandbox off, which root could not use; nothing but our own pages is shown.
         started = playwright.chromium.launch(executable_path=program, args=FLAGS)

