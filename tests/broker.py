@@ -30,7 +30,7 @@ from tandem.store.event import Seal
 from tests.commandline import Ended, Inside
 from tests.forked import Forked, run_tandem, start_tandem
 from tests.ports import HeldPort
-from tests.postgres import PostgresServer
+from tests.postgres import PostgresServer, settle
 
 STOP_SECONDS = 60
 CALL_SECONDS = 60
@@ -83,6 +83,9 @@ BROKERS = int(os.environ.get("TESTED_BROKERS", "1"))
 
 DATA_DIRS: dict[str, Path] = {}
 """The data folders of the brokers that these tests have started, by URL."""
+
+DATABASES: dict[str, str] = {}
+"""The URLs of the databases of those that have one on a server."""
 
 ABSENT = {"mode_before": "000000", "blob_before": "0" * 40, "mode_after": "000000", "blob_after": "0" * 40}
 
@@ -166,9 +169,16 @@ class BrokerProcess:
             self._process = self._started(subprocess.PIPE, stderr.fileno(), "up", "--json", "--port", port)
         assert self._process.stdout is not None
         ready = self._process.stdout.readline()
-        # One that cannot start says so there, too.
-        assert ready.startswith(b'{"ok":true'), f"the broker did not start:\n{ready!r}\n{errors.read_text('utf-8')}"
+        if not ready.startswith(b'{"ok":true'):
+            self._end("kill")
+            # One that cannot start says so there, too.
+            pytest.fail(f"the broker did not start:\n{ready!r}\n{errors.read_text('utf-8')}")
+        self._known()
+
+    def _known(self) -> None:
+        """Have its clients find what belongs to its address."""
         DATA_DIRS[self.url] = self.data_dir
+        DATABASES[self.url] = self._settings.get("TANDEM_DATABASE_URL", "")
 
     def _started(self, stdout: int, stderr: int, *arguments: str) -> Forked | subprocess.Popen[bytes]:
         where = ("--data-dir", str(self.data_dir))
@@ -318,7 +328,9 @@ class Caller:
         return envelope
 
     def do(self, operation: str, **arguments: Any) -> Any:
-        """A call that must succeed; its data."""
+        """A call that must succeed; its data. A log is read once it tells all."""
+        if operation in {"get_audit_log", "get_activity_feed"} and not arguments.get("wait"):
+            settle(DATABASES.get(self.url, ""))
         envelope = self.call(operation, **arguments)
         assert envelope["ok"], f"{operation}: {envelope['error']}"
         return envelope["data"]

@@ -22,10 +22,12 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypedDict
+from urllib.parse import urlsplit
 
 import psycopg
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 OLDEST_VERSION = 13
+_LOOK_SECONDS = 0.005
 _GUARD = Path(__file__).with_name("postgres_guard.py")
 _EXE = ".exe" if os.name == "nt" else ""
 _SYSTEM_PATTERNS = (
@@ -61,6 +64,12 @@ _SETTINGS = (
     "logging_collector=off",
     "lc_messages=C",
 )
+
+
+# Who has changed something elsewhere and not ended yet: as long as that goes on, no log ends behind it.
+_ELSEWHERE = "SELECT pid, backend_xid::text FROM pg_stat_activity WHERE datname <> %s AND backend_xid IS NOT NULL"
+_RUNNING: dict[int, PostgresServer] = {}
+"""By port."""
 
 
 class PostgresError(RuntimeError):
@@ -128,6 +137,7 @@ class PostgresServer:
             self._initialise()
         self._port.hold()
         self._launch()
+        _RUNNING[self.port] = self
 
     def create_database(self) -> str:
         """A fresh, empty database; answers its URL."""
@@ -168,6 +178,7 @@ class PostgresServer:
         guard, self._guard = self._guard, None
         if guard is not None:
             guard.communicate(timeout=60)
+        _RUNNING.pop(self.port, None)
         self._port.release()
         if self._folder != Path():
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -236,9 +247,25 @@ class PostgresServer:
         _pipe(self._guard.stdin).flush()
         assert _pipe(self._guard.stdout).readline() == f"{word}\n"
 
+    def settle(self, url: str) -> None:
+        """Wait until no transaction that runs now in another of the databases keeps back the log of this one."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            database = [url.rpartition("/")[2]]
+            left = set(connection.execute(_ELSEWHERE, database).fetchall())
+            while left:
+                time.sleep(_LOOK_SECONDS)
+                left &= set(connection.execute(_ELSEWHERE, database).fetchall())
+
     def _administer(self, statement: str) -> None:
         with psycopg.connect(self.url(), autocommit=True) as connection:
             connection.execute(statement.encode())
+
+
+def settle(url: str) -> None:
+    """Wait until a log that is in this database says all that was done; nothing to wait for on SQLite."""
+    server = _RUNNING.get(urlsplit(url).port or 0)
+    if server is not None and server.running:
+        server.settle(url)
 
 
 def _pipe(stream: IO[str] | None) -> IO[str]:

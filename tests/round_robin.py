@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 import httpx
 
-from tests.broker import CALL_SECONDS, DATA_DIRS, NO_TLS, BrokerProcess
+from tests.broker import CALL_SECONDS, NO_TLS, BrokerProcess
 
 Answer = TypeVar("Answer")
 _CHUNK = 65_536
@@ -45,7 +45,7 @@ class BrokersAtOneAddress(BrokerProcess):
         ports = itertools.cycle([self.port, *(other.port for other in self._others)])
         self._thread.start()
         self._address = self._run(self._serve(ports))
-        DATA_DIRS[self.url] = self.data_dir
+        self._known()
         return self
 
     def __exit__(self, *_: object) -> None:
