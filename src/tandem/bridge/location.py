@@ -28,6 +28,9 @@ PORT = "the configured port"
 
 _HERE = "127.0.0.1"
 _USUAL_PORT = "8321"
+_LOCK_FILE = "broker.lock"
+"""What a running broker has open; as `settings.instance` has it."""
+
 DEFAULT_URL = f"http://{_HERE}:{_USUAL_PORT}"
 
 
@@ -67,8 +70,33 @@ class BrokerLocation:
         must_prove = not is_trusted and url is not None and (is_own or is_local(url))
         self.owner_dirs = self.data_dirs if must_prove else ()
 
+    def blocker(self, failure: Exception | None = None) -> tuple[str, str] | None:
+        """The broker of the data folder that runs and does not answer: a sentence, and the command that ends it.
+
+        Args:
+            failure: How the broker was missed; one that was silent hangs.
+
+        Returns:
+            None if there is none, or it may be just starting.
+        """
+        from tandem.core import platforms
+
+        is_silent = failure is not None and isinstance(failure.__cause__, TimeoutError)
+        for one in platforms.holders(os.path.join(self.data_dir, _LOCK_FILE)):
+            if one.is_deleted or one.is_suspended or is_silent:
+                why = "its data folder is gone" if one.is_deleted else "it hangs"
+                origin = f", started from {one.folder}," if one.folder else ""
+                port = f"holds port {one.ports[0]} and " if one.ports else ""
+                # One that hangs hears no other signal.
+                how = "kill" if one.is_deleted and not one.is_suspended else "kill -9"
+                return f"Process {one.pid}{origin} {port}does not answer ({why})", f"{how} {one.pid}"
+        return None
+
     def advice(self, failure: Exception | None = None) -> str:
         """What to do when it cannot be reached, a sentence without its full stop."""
+        blocker = self.blocker(failure) if self.is_own else None
+        if blocker is not None:
+            return f"{blocker[0]}. End it: {blocker[1]}"
         if isinstance(failure, Stranger) and not self.is_own:
             return (
                 f"{self._listener()}, and its data should be in {self.data_dir}. If it is yours, and has other data by"
