@@ -99,7 +99,7 @@ class BrokerLocation:
             return f"{blocker[0]}. End it: {blocker[1]}"
         if isinstance(failure, Stranger) and not self.is_own:
             return (
-                f"{self._listener()}, and its data should be in {self.data_dir}. If it is yours, and has other data by"
+                f"{self.listener()}, and its data should be in {self.data_dir}. If it is yours, and has other data by"
                 f" now, have it put on record again: tandem gate on --broker {self.url}. If it is somebody else's and"
                 " you mean it, put the access token that they gave you into TANDEM_TOKEN"
             )
@@ -113,7 +113,7 @@ class BrokerLocation:
         folder = "" if not self.is_own or self.data_dir == find_data_dir() else f" --data-dir {self.data_dir}"
         if isinstance(failure, Stranger):
             return (
-                f"{self._listener()}. If that is your own broker, of an older version, end it: tandem down. Start yours"
+                f"{self.listener()}. If that is your own broker, of an older version, end it: tandem down. Start yours"
                 f" with: tandem up --background --port 0{folder}"
             )
         return f"Start it with: {self._settings()}tandem up --background{folder}"
@@ -127,11 +127,11 @@ class BrokerLocation:
 
         return f"TANDEM_CONFIG_DIR={quote(self.config_dir)} "
 
-    def _listener(self) -> str:
-        """Who has the port, as far as the system says."""
+    def listener(self, port: int | None = None) -> str:
+        """Who has a port of this machine, by default that of the address, as far as the system says."""
         from tandem.core import platforms
 
-        name = platforms.listener(targets(self.url or "")[0].port)
+        name = platforms.listener(port or targets(self.url or "")[0].port)
         return "Another user may listen there" if name is None else f"The user {name} listens there"
 
 
