@@ -16,7 +16,7 @@ from typing import Any
 import tandem
 from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE, published
 from tandem.bridge.http import HttpFailure, targets
-from tandem.bridge.location import VARIABLE, BrokerLocation, locate
+from tandem.bridge.location import VARIABLE, BrokerLocation, find_data_dir, locate
 from tandem.bridge.messages import as_object
 from tandem.bridge.tls import ends
 from tandem.client import TandemClient
@@ -92,8 +92,12 @@ async def _silence(here: DoctorContext, meant: BrokerLocation, failure: HttpFail
         return problem("broker", said, f"unset {VARIABLE}" if is_variable else "name another with --broker")
     folder = meant.data_dir
     blocker = await asyncio.to_thread(meant.blocker, failure)
+    # The broker that is meant may be that of a gate's record, on another folder than the user's own.
+    where = "" if folder == find_data_dir() else f" --data-dir {shlex.quote(folder)}"
     if blocker is not None:
-        return problem("broker", f"{blocker[0]}.", f"{blocker[1]} && {_START}")
+        # Which works also where it has ended itself by then.
+        said = f"{blocker[0]}. End it: {blocker[1]}"
+        return problem("broker", said, f"tandem down{where} && {_START}{where}")
     if here.start_trouble:
         return skipped("broker", f"No broker runs on {folder}, and none can with this {here.start_trouble}.")
 
@@ -104,8 +108,8 @@ async def _silence(here: DoctorContext, meant: BrokerLocation, failure: HttpFail
     port = loaded.settings.port
     if loaded.origins["port"] != "default" and port and await asyncio.to_thread(_is_taken, port):
         said = f"No broker runs on {folder}, and the port {port} of the settings is taken. {meant.listener(port)}."
-        return problem("broker", said, f"{_START} --port 0", start)
-    return problem("broker", f"No broker runs on {folder}.", _START, start)
+        return problem("broker", said, f"{_START} --port 0{where}", start)
+    return problem("broker", f"No broker runs on {folder}.", f"{_START}{where}", start)
 
 
 async def _database(here: DoctorContext) -> Finding:
