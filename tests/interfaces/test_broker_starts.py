@@ -190,6 +190,17 @@ def test_down_ends_a_broker_that_hangs_and_whose_data_folder_is_gone(
     assert not brokers(user)
 
 
+@pytest.mark.parametrize("content", [b"garbage", None], ids=["damaged", "removed"])
+def test_a_broker_that_runs_is_found_again_after_its_broker_json_was_lost(user: User, content: bytes | None) -> None:
+    url = user.up("--port", str(user.port))["url"]
+    file = user.data_dir / "broker.json"
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    wait_for(lambda: published_url(str(user.data_dir)) == url, SOON_SECONDS)
+    assert user.up()["url"] == url
+
+
 def silent(stack: ExitStack) -> int:
     """A program that takes connections and never answers."""
     server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))

@@ -396,7 +396,11 @@ OF_BROKERS = (
             write_into_broker_json(text),
             desk="own",
         )
-        for text in ("garbage", '{"url": "garbage"}', '{"url": "http://127.0.0.1:9", "pid": -1, "started_us": 0}')
+        for text in (
+            "garbage",
+            '{"url": "garbage"}',
+            '{"url": "http://127.0.0.1:9", "pid": -1, "started_us": 0, "version": "1", "instance_id": "x"}',
+        )
     ),
     Fault(
         "a token that the broker does not take",

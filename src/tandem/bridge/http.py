@@ -329,8 +329,7 @@ class HttpClient:
         silence_seconds: How long it may be silent.
         credentials: The token that goes with each; null for requests that need none.
         owner_dirs: The data folders with one of whose secrets the other side has to prove first that it is this user's
-            broker; none for one that need not.
-        proof_seconds: How long that may take.
+            broker, within `proof_seconds`; none for one that need not.
 
     Attributes:
         deadline: When every wait ends, by the monotonic clock, whatever arrives; null for never.
@@ -344,14 +343,11 @@ class HttpClient:
         owner_dirs: Sequence[str] = (),
         proof_seconds: float = SILENCE_SECONDS,
     ) -> None:
-        self.targets = targets
-        self._at = 0
+        self.targets, self._at = targets, 0
         self._owner_dirs, self._proof_seconds = owner_dirs, proof_seconds
-        self._silence_seconds = silence_seconds
-        self._credentials = credentials
-        self._lock = _thread.allocate_lock()
+        self._silence_seconds, self._credentials = silence_seconds, credentials
+        self._lock, self._closings = _thread.allocate_lock(), 0
         self._idle: list[_Connection] = []
-        self._closings = 0
         self.deadline: float | None = None
 
     @property

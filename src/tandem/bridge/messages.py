@@ -179,7 +179,7 @@ def welcome(message: Message, trouble: str) -> bytes:
                 "protocolVersion": message.params.get("protocolVersion"),
                 "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
                 "serverInfo": {"name": "tandem", "title": "Tandem", "version": "unknown"},
-                "instructions": trouble,
+                "instructions": f"Tandem's tools work once its broker answers. {trouble}",
             },
         }
     )

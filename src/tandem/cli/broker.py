@@ -301,8 +301,8 @@ async def _run(start: _Start, instance: Instance, *, as_json: bool) -> None:
 
 async def _watch_folder(instance: Instance, stop: asyncio.Event) -> None:
     """Stop the broker when its folder says so, or is gone: what it wrote from then on would be lost."""
-    # No system tells reliably of both by an event.
-    while not (platforms.STOPS_BY_FILE and instance.is_asked_to_stop()) and instance.has_folder():  # noqa: ASYNC110 - files
+    while not (platforms.STOPS_BY_FILE and instance.is_asked_to_stop()) and instance.has_folder():
+        instance.keep_published()
         await asyncio.sleep(_FOLDER_SECONDS)
     stop.set()
     if not instance.has_folder():

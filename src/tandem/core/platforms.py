@@ -311,16 +311,24 @@ def holders(path: str) -> list[Holder]:
     if sys.platform != "linux":
         return _holders_elsewhere(path)
     found: list[Holder] = []
+    ours = os.readlink("/proc/self/ns/mnt")
     for name in filter(str.isdecimal, os.listdir("/proc")):
-        # Processes of others, and those that end meanwhile.
+        # Processes of others, and those that end meanwhile; in a container the same path is another file.
         with suppress(OSError):
-            links = [os.readlink(f"/proc/{name}/fd/{number}") for number in os.listdir(f"/proc/{name}/fd")]
+            links = [*_links(f"/proc/{name}/fd")] if os.readlink(f"/proc/{name}/ns/mnt") == ours else []
             if path in links or path + _DELETED in links:
                 with open(f"/proc/{name}/stat", "rb") as stream:
                     is_suspended = stream.read().rpartition(b")")[2].split()[0] == b"T"
                 folder = os.readlink(f"/proc/{name}/cwd").removesuffix(_DELETED)
                 found.append(Holder(int(name), path not in links, is_suspended, folder, _listens_at(links)))
     return found
+
+
+def _links(folder: str) -> Iterator[str]:
+    """What a folder's links lead to, those left out that are removed meanwhile."""
+    for name in os.listdir(folder):
+        with suppress(OSError):
+            yield os.readlink(f"{folder}/{name}")
 
 
 def _holders_elsewhere(path: str) -> list[Holder]:

@@ -81,7 +81,7 @@ def find_running(data_dir: Path) -> Running | None:
     try:
         running = Running(**stated)
         return running if platforms.is_alive(running.process) else None
-    except TypeError:
+    except (TypeError, ValueError):
         # Of another version, or edited: then it describes nothing.
         return None
 
@@ -143,6 +143,9 @@ class Instance:
         self.tls_url: str | None = None
         self.data_dir = settings.data_dir
         self._lock = _take_lock(settings.data_dir)
+        # Some network file systems do not say of two views of a file that they are the same.
+        self._is_told = self._is_lock_in_place()
+        self._published = b""
         # Who comes from elsewhere comes by TLS; and for this machine's own clients nothing is another than without.
         host = settings.host if self.tls is None or _is_loopback(settings.host) else "127.0.0.1"
         try:
@@ -182,7 +185,15 @@ class Instance:
         content = json.dumps(stated).encode() + b"\n"
         # A new file: what is left of an earlier one, or put there by somebody, may be open to others.
         files.write_atomically(self.data_dir / RUNTIME_FILE, content, durable=False)
+        self._published = content
         return running
+
+    def keep_published(self) -> None:
+        """Publish again what somebody removed or damaged: without it no command finds the broker."""
+        file = self.data_dir / RUNTIME_FILE
+        with contextlib.suppress(OSError):
+            if self._published and not (file.exists() and file.read_bytes() == self._published):
+                files.write_atomically(file, self._published, durable=False)
 
     def release(self) -> None:
         """Withdraw what was published, close the port, give up the lock; twice is safe."""
@@ -204,6 +215,9 @@ class Instance:
 
     def has_folder(self) -> bool:
         """Whether the data folder is still the one that this broker took; false once it was deleted or replaced."""
+        return self._is_lock_in_place() or not self._is_told
+
+    def _is_lock_in_place(self) -> bool:
         try:
             return os.path.samestat(os.fstat(self._lock), (self.data_dir / LOCK_FILE).stat())
         except (FileNotFoundError, NotADirectoryError):

@@ -99,7 +99,9 @@ async def _silence(here: DoctorContext, meant: BrokerLocation, failure: HttpFail
         said = f"{blocker[0]}. End it: {blocker[1]}"
         return problem("broker", said, f"tandem down{where} && {_START}{where}")
     if here.start_trouble:
-        return skipped("broker", f"No broker runs on {folder}, and none can with this {here.start_trouble}.")
+        return skipped(
+            "broker", f"No broker runs on {folder}, and none can before this is fixed: {here.start_trouble}."
+        )
 
     async def start() -> None:
         await reach_broker(None, str(here.folder))

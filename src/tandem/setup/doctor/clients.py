@@ -85,7 +85,7 @@ async def check_clients(here: DoctorContext) -> list[Finding]:
         return []
     before = load_record(Path(here.place.git_dir, "tandem"))
     if before is None:
-        return [note("clients", "No client was set up here.", _INIT)]
+        return [note("clients", "No client was set up here.", "tandem init")]
     if not here.has_program:
         return [skipped("clients", _NO_PROGRAM)]
     try:
@@ -161,7 +161,7 @@ async def check_agent_hooks(here: DoctorContext) -> list[Finding]:
     if here.place is None or gate is None or not gate.enabled:
         return []
     if before is None or not before.gate:
-        return [note("agent hooks", "The agents have no hooks, so they hear only from git.", _INIT_GATE)]
+        return [note("agent hooks", "The agents have no hooks, so they hear only from git.", "tandem init --gate")]
     if here.call is None:
         return [skipped("agent hooks", here.silence)]
     if not here.has_program:
