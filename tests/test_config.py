@@ -122,11 +122,19 @@ def test_a_wrong_variable_is_named_with_what_is_allowed(
     assert refused.value.details["allowed"]
 
 
-def test_a_misspelt_variable_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TANDEM_CLAIM_TIMEOUT_SECOND", "60")
+@pytest.mark.parametrize(
+    ("stated", "meant"),
+    [
+        ("TANDEM_CLAIM_TIMEOUT_SECOND", "TANDEM_CLAIM_TIMEOUT_SECONDS"),
+        ("TANDEM_PROT", "TANDEM_PORT"),
+        ("TANDEM_TOKN", "TANDEM_TOKEN"),
+    ],
+)
+def test_a_misspelt_variable_is_reported(monkeypatch: pytest.MonkeyPatch, stated: str, meant: str) -> None:
+    monkeypatch.setenv(stated, "60")
     monkeypatch.setenv("TANDEM_AGENT", "rita")
     [ignored] = load_settings().ignored
-    assert (ignored.origin, "'claim_timeout_seconds'" in ignored.reason) == ("TANDEM_CLAIM_TIMEOUT_SECOND", True)
+    assert (ignored.origin, f"Did you mean {meant}?" in ignored.reason) == (stated, True)
 
 
 def test_the_names_of_advanced_and_former_settings_are_true() -> None:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tandem.setup import trust
-from tests.commandline import NOBODY, Ended, Inside
+from tests.commandline import NOBODY, Ended
 from tests.repository.gating import Gated
 
 DEAD = "#!/bin/sh\nexit 0\n"
-FIX = ("doctor", "--fix")
-
+IDENTITY = "[user]\n\tname = A\n\temail = a@example.invalid\n"
+RUN_SECONDS = 120
+_DROP_BOUND = 24
+_PAST_PERMISSIONS = (1, 2)
+"""`prctl`'s number for it, and the two rights by which root needs no permission."""
 
 Plant = Callable[["Desk"], Any]
-Remedy = tuple[str, ...] | Plant
 
 
 @dataclass
@@ -31,7 +36,9 @@ class Desk:
     Attributes:
         variables: What a fault or its remedy puts into the person's environment.
         there: Where the person is, if not in the repository.
+        is_common: Whether the person is none whom files let do everything.
         port: What listens in the broker's place.
+        found: What doctor said last.
     """
 
     gated: Gated
@@ -39,7 +46,9 @@ class Desk:
     config: Path
     variables: dict[str, str]
     there: Path | None = None
+    is_common: bool = False
     port: socket.socket | None = None
+    found: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def root(self) -> Path:
@@ -49,28 +58,71 @@ class Desk:
     def git_dir(self) -> Path:
         return self.root / ".git"
 
+    @property
+    def problems(self) -> list[dict[str, Any]]:
+        """The problems that doctor found last."""
+        return [one for one in self.found["findings"] if one["state"] == "problem"]
+
     def run(self, *arguments: str) -> Ended:
         return replace(self.gated, environment=self.gated.environment | self.variables).tandem(
             *arguments, cwd=self.there
         )
 
-    def doctor(self, *options: str) -> dict[str, Any]:
+    def doctor(self) -> dict[str, Any]:
         """What it finds; its exit status says whether there is a problem."""
-        ended = self.run("doctor", "--json", *options)
-        assert ended.status == int(not ended.data["healthy"]), ended.stdout
-        return ended.data
-
-    def apply(self, remedy: Remedy) -> None:
-        """Do what a finding says."""
-        if callable(remedy):
-            remedy(self)
-        elif remedy[:2] == ("gate", "on"):
-            # At a terminal, where a person is asked about what loosens.
-            said = replace(self.gated, environment=self.gated.environment | self.variables).person(*remedy)
-            assert said.ok, said.stdout
+        if self.is_common and os.geteuid() == 0:
+            done = self.shell(f"{sys.executable} -P -m tandem doctor --json", before=give_up_rights)
+            ended = Ended(done.returncode, done.stdout, done.stderr)
         else:
-            ended = self.run(*remedy)
-            assert ended.status == 0, ended.stderr
+            ended = self.run("doctor", "--json")
+        self.found = ended.data
+        assert ended.status == int(not self.found["healthy"]), ended.stdout
+        return self.found
+
+    def obey(self, fix: str) -> None:
+        """Type a fix into a shell, which keeps what it does to the environment."""
+        if fix == "tandem gate on":
+            # At a terminal, where a person is asked about what loosens.
+            said = replace(self.gated, environment=self.gated.environment | self.variables).person("gate", "on")
+            assert said.ok, said.stdout
+            return
+        after = self.home / "environment"
+        done = self.shell(f"{fix}\nstatus=$?; env -0 > '{after}'; exit $status")
+        assert done.returncode == 0, (fix, done.stdout, done.stderr)
+        left = dict(line.split("=", 1) for line in after.read_text("utf-8").split("\0") if line)
+        self.variables = {name: left[name] for name in self.variables if name in left}
+
+    def shell(self, script: str, before: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a script as the person does, without a terminal."""
+        data_dir = {"TANDEM_DATA_DIR": str(self.gated.broker.data_dir)}
+        return subprocess.run(
+            ["sh", "-c", script],
+            cwd=self.there or self.root,
+            env={**os.environ, **data_dir, **self.gated.environment, **self.variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=RUN_SECONDS,
+            preexec_fn=before,
+        )
+
+    @contextmanager
+    def undisturbed(self) -> Generator[None]:
+        """Whatever happens meanwhile, the person is then as they are now."""
+        modes = [(path, path.stat().st_mode) for path in self.folders() if path.exists()]
+        try:
+            yield
+        finally:
+            self.variables.clear()
+            self.there, self.is_common = None, False
+            for path, mode in modes:
+                if path.exists():
+                    path.chmod(mode)
+
+    def folders(self) -> list[Path]:
+        data_dir = self.gated.broker.data_dir
+        return [data_dir, data_dir / "secret.key"]
 
     def set(self, **variables: str) -> None:
         self.variables.update(variables)
@@ -85,6 +137,13 @@ class Desk:
         file.write_text(text.replace(old, new), "utf-8")
 
 
+def give_up_rights() -> None:
+    """Have the next program of root's need permissions as everybody does."""
+    system = ctypes.CDLL(None)
+    for right in _PAST_PERMISSIONS:
+        system.prctl(_DROP_BOUND, right, 0, 0, 0)
+
+
 @dataclass(frozen=True)
 class Fault:
     """A fault.
@@ -93,11 +152,10 @@ class Fault:
         name: What is wrong.
         check: The check that finds it.
         words: What the finding says.
-        fix: What the remedy is called.
+        fix: What the fix says.
         plant: Brings it about.
-        remedy: A command of Tandem's, or what a person does whom the finding told to.
-        clients: Whether it is planted where clients were set up.
-        state: How bad it is.
+        remedy: What a person does who reads the fix; None where that is a command.
+        desk: Where it is planted: a repository with a gate, one with clients too, or one with a broker of its own.
     """
 
     name: str
@@ -105,9 +163,8 @@ class Fault:
     words: str
     fix: str
     plant: Plant
-    remedy: Remedy = FIX
-    clients: bool = False
-    state: str = "problem"
+    remedy: Plant | None = None
+    desk: Literal["plain", "full", "own"] = "plain"
 
 
 # The machine and its settings.
@@ -118,6 +175,28 @@ def without_git(desk: Desk) -> None:
     folder.mkdir()
     (folder / "tandem").symlink_to(Path(sys.executable).parent / "tandem")
     desk.set(PATH=str(folder))
+
+
+def without_program(desk: Desk) -> None:
+    """A path that has everything but the folder of `tandem`."""
+    ours = Path(sys.executable).parent
+    desk.set(PATH=os.pathsep.join(one for one in os.environ["PATH"].split(os.pathsep) if Path(one) != ours))
+
+
+def with_old_git(desk: Desk) -> None:
+    """A git that is as old as it says, by its own word."""
+    folder, real = desk.home / "bin", shutil.which("git")
+    folder.mkdir()
+    program = folder / "git"
+    program.write_text(f'#!/bin/sh\n[ "$1" = version ] && echo git version 2.30.2 || exec {real} "$@"\n', "utf-8")
+    program.chmod(0o755)
+    desk.set(PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+
+def write_unreadable_settings(desk: Desk) -> None:
+    write_settings("port = 0\n")(desk)
+    (desk.config / "config.toml").chmod(0)
+    desk.is_common = True
 
 
 def write_settings(text: str) -> Plant:
@@ -196,13 +275,6 @@ def log_out(desk: Desk) -> None:
     desk.set(PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
-def unregister(desk: Desk) -> None:
-    """While it is somewhere else: a project whose gate is on there stays registered."""
-    away = desk.root.rename(desk.root.with_name("away"))
-    Inside(desk.gated.broker.url, desk.root.parent).run("project", "remove", desk.gated.project, stdin=b"")
-    away.rename(desk.root)
-
-
 def misspell(old: str, new: str) -> Plant:
     return lambda desk: desk.edit(desk.root / ".mcp.json", old, new)
 
@@ -225,8 +297,55 @@ def delete_and_init(desk: Desk) -> None:
     assert desk.run("init", "--yes").status == 0
 
 
+def without_python(desk: Desk) -> None:
+    """The environment that the hooks' Python was in was removed."""
+    for hook in (desk.git_dir / "hooks").iterdir():
+        hook.write_text(hook.read_text("utf-8").replace(sys.executable, "/gone/bin/python"), "utf-8")
+
+
 FAULTS = (
-    Fault("no git", "git", "git", "install", without_git, lambda desk: desk.unset("PATH")),
+    Fault(
+        "old git", "git", "too old (git version 2.30.2)", "Install git", with_old_git, lambda desk: desk.unset("PATH")
+    ),
+    Fault(
+        "settings that cannot be read",
+        "settings",
+        "config.toml cannot be read: Permission denied",
+        "chmod 600",
+        write_unreadable_settings,
+    ),
+    Fault(
+        "a mistake in the syntax of the settings",
+        "settings",
+        "is not valid TOML",
+        "correct",
+        write_settings("port = \n"),
+        remove_settings,
+    ),
+    Fault(
+        "a misspelt variable",
+        "settings",
+        "TANDEM_PROT: there is no such variable. Did you mean TANDEM_PORT?",
+        "unset TANDEM_PROT",
+        lambda desk: desk.set(TANDEM_PROT="1"),
+    ),
+    Fault("a hook whose Python is gone", "hooks", "/gone/bin/python", "tandem gate on", without_python),
+    Fault(
+        "no identity for commits",
+        "git",
+        "user.email",
+        "git config --global user.name",
+        lambda desk: (desk.home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n", "utf-8"),
+    ),
+    Fault(
+        "a path without tandem",
+        "program",
+        "tandem is not on PATH: neither agents nor you find it",
+        "export PATH=",
+        without_program,
+        desk="full",
+    ),
+    Fault("no git", "git", "git", "Install git", without_git, lambda desk: desk.unset("PATH")),
     Fault(
         "a setting of the wrong kind",
         "settings",
@@ -242,32 +361,25 @@ FAULTS = (
         "a variable that names no broker",
         "broker",
         "No broker answers at http",
-        "--broker",
+        "unset TANDEM_BROKER",
         name_nobody,
-        lambda desk: desk.unset("TANDEM_BROKER"),
-    ),
-    Fault(
-        "a project that is not registered",
-        "project",
-        "not registered",
-        "tandem project add",
-        unregister,
     ),
     Fault(
         "a dead hook of commits",
-        "hooks",
-        "prepare-commit-msg lets through",
+        "gate",
+        "Git does not start these hooks of the gate: prepare-commit-msg",
         "tandem gate on",
         kill_hook("prepare-commit-msg"),
     ),
-    Fault("a dead hook of pushes", "hooks", "pre-push lets through", "tandem gate on", kill_hook("pre-push")),
+    Fault(
+        "a dead hook of pushes", "gate", "these hooks of the gate: pre-push", "tandem gate on", kill_hook("pre-push")
+    ),
     Fault(
         "no hook of branches",
         "gate",
         "reference-transaction",
         "tandem gate on",
         remove(".git/hooks/reference-transaction"),
-        ("gate", "on"),
     ),
     Fault(
         "another folder of hooks",
@@ -282,7 +394,6 @@ FAULTS = (
         "is missing",
         "tandem gate on",
         remove(".git/tandem/gate.json"),
-        ("gate", "on"),
     ),
     Fault(
         "a damaged switch of the gate",
@@ -290,7 +401,6 @@ FAULTS = (
         "is not what 'tandem gate on' writes",
         "tandem gate on",
         write(".git/tandem/gate.json", "{"),
-        ("gate", "on"),
     ),
     Fault(
         "a gate that is off here alone",
@@ -298,7 +408,6 @@ FAULTS = (
         "The broker has the gate on",
         "tandem gate on",
         change_gate(enabled=False),
-        ("gate", "on"),
     ),
     Fault(
         "a gate that is off at the broker alone",
@@ -313,7 +422,6 @@ FAULTS = (
         "branches",
         "tandem gate on",
         change_gate(branches=["elsewhere"]),
-        ("gate", "on"),
     ),
     Fault(
         "a record that the broker has refused",
@@ -354,7 +462,7 @@ FAULTS = (
         "delete it there, and run: tandem init",
         misspell('"command": "tandem"', '"command": "tandme"'),
         delete_and_init,
-        clients=True,
+        desk="full",
     ),
     Fault(
         "a misspelt argument in a client's file",
@@ -363,9 +471,9 @@ FAULTS = (
         "delete it there, and run: tandem init",
         misspell('"mcp"', '"mpc"'),
         delete_and_init,
-        clients=True,
+        desk="full",
     ),
-    Fault("no server in a client's file", "servers", "has no tools", "tandem init", delete_server, clients=True),
+    Fault("no server in a client's file", "servers", "has no tools", "tandem init", delete_server, desk="full"),
     Fault(
         "a client's file that cannot be read",
         "clients",
@@ -373,7 +481,7 @@ FAULTS = (
         "tandem init",
         write(".mcp.json", "{"),
         delete_file_and_init,
-        clients=True,
+        desk="full",
     ),
     Fault(
         "a client that is not logged in",
@@ -382,9 +490,9 @@ FAULTS = (
         "claude auth login",
         log_out,
         lambda desk: (desk.home / "bin" / "login").touch(),
-        clients=True,
+        desk="full",
     ),
-    Fault("no instructions", "clients", "CLAUDE.md", "tandem init", remove("CLAUDE.md"), clients=True),
+    Fault("no instructions", "clients", "CLAUDE.md", "tandem init", remove("CLAUDE.md"), desk="full"),
     Fault(
         "a hook of an agent that does nothing",
         "agent hooks",
@@ -392,7 +500,7 @@ FAULTS = (
         "tandem init --gate",
         lambda desk: desk.edit(desk.home / ".codex/hooks.json", "tandem hook agent", "true tandem hook agent"),
         lambda desk: desk.edit(desk.home / ".codex/hooks.json", "true tandem hook agent", "tandem hook agent"),
-        clients=True,
+        desk="full",
     ),
     Fault(
         "no hook of an agent",
@@ -400,6 +508,6 @@ FAULTS = (
         "has no hook of Tandem's for claude",
         "tandem init --gate",
         write(".claude/settings.json", "{}"),
-        clients=True,
+        desk="full",
     ),
 )

@@ -6,12 +6,15 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import sqlite3
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.commandline import NOBODY
 from tests.repository.faults import Desk, Fault, Plant, write_settings
@@ -54,10 +57,70 @@ def take_the_port(desk: Desk) -> None:
     desk.set(TANDEM_PORT=str(desk.gated.broker.port))
 
 
-def give_the_port_back(desk: Desk) -> None:
-    assert desk.port is not None
-    desk.port.close()
+def delete_its_folder(desk: Desk) -> None:
+    """While it is suspended: else it ends before anybody looks."""
+    suspend(desk)
+    shutil.rmtree(desk.gated.broker.data_dir)
+
+
+def suspend(desk: Desk) -> None:
+    os.kill(desk.gated.broker.pid, signal.SIGSTOP)
+
+
+def run_another_version(desk: Desk) -> None:
+    """One whose package says another version than ours."""
+    desk.gated.broker.stop()
+    facts = desk.home / "newer" / "tandem_broker-99.0.dist-info"
+    facts.mkdir(parents=True)
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: tandem-broker\nVersion: 99.0\n", "utf-8")
+    desk.obey(f"PYTHONPATH='{facts.parent}' {sys.executable} -m tandem up --background")
+
+
+def delete_the_key(desk: Desk) -> None:
+    desk.gated.broker.secret_key.rename(desk.home / "secret.key")
+
+
+def start_with_another_key(desk: Desk) -> None:
+    """A copy of the database was put in place, and its key was not."""
+    desk.gated.broker.stop()
+    delete_the_key(desk)
+    assert desk.run("up", "--background").status != 0
+
+
+def put_the_key_back(desk: Desk) -> None:
+    shutil.copy(desk.home / "secret.key", desk.gated.broker.secret_key)
+
+
+def write_into_broker_json(text: str) -> Plant:
+    def plant(desk: Desk) -> None:
+        desk.gated.broker.kill()
+        (desk.gated.broker.data_dir / "broker.json").write_text(text, "utf-8")
+
+    return plant
+
+
+def ask_for_tokens(desk: Desk) -> None:
+    """Where a gate is on, too, which needs the broker."""
+    assert desk.run("gate", "on").status == 0
+    desk.gated.broker.stop()
+    (desk.config / "config.toml").write_text("auth = 'token'\n", "utf-8")
     desk.gated.broker.start()
+    desk.set(TANDEM_TOKEN="tdm_0000000000000000_wrong")
+
+
+def close_the_folder(desk: Desk) -> None:
+    desk.gated.broker.data_dir.chmod(0o500)
+    desk.is_common = True
+
+
+def give_away(desk: Desk) -> None:
+    """To a user whom this machine need not have."""
+    if os.geteuid() != 0:
+        pytest.skip("platform: only root can give files away")
+    desk.there = shutil.copytree(desk.root, desk.home / "theirs")
+    assert desk.run("project", "add").status == 0
+    for path in (desk.there, *desk.there.rglob("*")):
+        os.chown(path, 12_345, 12_345, follow_symlinks=False)
 
 
 def execute(*statements: str) -> Callable[[Path], Any]:
@@ -81,7 +144,7 @@ def restore_the_copy(desk: Desk) -> None:
     for name in ("tandem.db-wal", "tandem.db-shm"):
         database(desk).with_name(name).unlink(missing_ok=True)
     shutil.copy(desk.home / "backup.db", database(desk))
-    desk.gated.broker.start()
+    assert desk.run("up", "--background").status == 0
 
 
 def start_again(desk: Desk) -> None:
@@ -139,12 +202,20 @@ def only_on_our_path(desk: Desk) -> None:
 
 OF_BROKERS = (
     Fault(
+        "a project that is not registered",
+        "project",
+        "not registered",
+        "tandem project add",
+        lambda desk: desk.run("project", "remove", "own"),
+        desk="own",
+    ),
+    Fault(
         "no broker",
         "broker",
         "No broker runs on",
         "tandem up --background",
         lambda desk: desk.gated.broker.stop(),
-        lambda desk: desk.gated.broker.start(),
+        desk="own",
     ),
     Fault(
         "a repository that was moved",
@@ -152,16 +223,16 @@ OF_BROKERS = (
         "was moved here from",
         "tandem project move",
         move_a_repository,
-        ("project", "move"),
+        desk="own",
     ),
-    Fault("a copy of a repository", "project", "is a copy of", "tandem project add", copy_it, ("project", "add")),
+    Fault("a copy of a repository", "project", "is a copy of", "tandem project add", copy_it, desk="own"),
     Fault(
         "a port that somebody else has",
         "broker",
-        "somebody else has its port",
+        "is taken",
         "tandem up --background --port 0",
         take_the_port,
-        give_the_port_back,
+        desk="own",
     ),
     Fault(
         "valid access tokens, and a broker that asks for none",
@@ -170,6 +241,7 @@ OF_BROKERS = (
         "tandem token revoke",
         lambda desk: desk.run("token", "create", "someone", "--role", "operator"),
         revoke_the_token,
+        desk="own",
     ),
     Fault(
         "a webhook to where nobody listens",
@@ -178,6 +250,7 @@ OF_BROKERS = (
         "tandem webhook remove",
         post_to_nobody,
         remove_the_webhook,
+        desk="own",
     ),
     Fault(
         "a tampered database",
@@ -186,6 +259,7 @@ OF_BROKERS = (
         "put a copy that verifies in its place",
         in_place_of_it(execute("UPDATE events SET actor = 'somebody else' WHERE seq = 2")),
         restore_the_copy,
+        desk="own",
     ),
     Fault(
         "a damaged database",
@@ -194,6 +268,7 @@ OF_BROKERS = (
         "put a copy that verifies in its place",
         in_place_of_it(damage),
         restore_the_copy,
+        desk="own",
     ),
     Fault(
         "a database of a newer Tandem",
@@ -202,6 +277,7 @@ OF_BROKERS = (
         "upgrade Tandem",
         in_place_of_it(execute("UPDATE alembic_version SET version_num = '9999_later'")),
         restore_the_copy,
+        desk="own",
     ),
     Fault(
         "no database",
@@ -210,26 +286,27 @@ OF_BROKERS = (
         "put a copy that verifies in its place",
         in_place_of_it(Path.unlink),
         restore_the_copy,
+        desk="own",
     ),
     Fault(
         "a setting that was changed since the start",
         "settings",
         "claim_timeout_seconds",
-        "tandem down, then tandem up",
+        "tandem down && tandem up --background",
         write_settings("claim_timeout_seconds = 77\n"),
-        start_again,
+        desk="own",
     ),
     Fault(
         "a pool that was changed since the start",
         "settings",
         "reviewer_pool.max_pool_size",
-        "tandem down, then tandem up",
+        "tandem down && tandem up --background",
         all_of(
             pool(enabled=True, provider="custom", command=REVIEWER),
             start_again,
             pool(enabled=True, provider="custom", command=REVIEWER, max_pool_size=2),
         ),
-        start_again,
+        desk="own",
     ),
     Fault(
         "a pool's program that is on our PATH and not on the broker's",
@@ -238,6 +315,7 @@ OF_BROKERS = (
         "with its whole path",
         only_on_our_path,
         put_the_program_there,
+        desk="own",
     ),
     Fault(
         "a paused pool",
@@ -249,6 +327,104 @@ OF_BROKERS = (
             start_again,
             lambda desk: desk.run("reviewers", "pause"),
         ),
-        ("reviewers", "resume"),
+        desk="own",
+    ),
+    Fault(
+        "a broker that was killed",
+        "broker",
+        "No broker runs on",
+        "tandem up --background",
+        lambda desk: desk.gated.broker.kill(),
+        desk="own",
+    ),
+    Fault(
+        "a broker of another version",
+        "version",
+        "The broker is version 99.0",
+        "tandem down && tandem up --background",
+        run_another_version,
+        desk="own",
+    ),
+    Fault(
+        "a data folder that was deleted under a running broker",
+        "broker",
+        "does not answer (its data folder is gone)",
+        "tandem down && tandem up --background",
+        delete_its_folder,
+        desk="own",
+    ),
+    Fault(
+        "a broker that hangs",
+        "broker",
+        "does not answer (it hangs)",
+        "tandem down && tandem up --background",
+        suspend,
+        desk="own",
+    ),
+    Fault(
+        "a data folder that cannot be written",
+        "data",
+        "cannot be written",
+        "chmod 700",
+        close_the_folder,
+        desk="own",
+    ),
+    Fault(
+        "no secret key",
+        "secret",
+        "secret.key is gone",
+        "put its copy back",
+        delete_the_key,
+        put_the_key_back,
+        desk="own",
+    ),
+    Fault(
+        "a database without its key",
+        "secret",
+        "another secret key",
+        "put the key of that database",
+        start_with_another_key,
+        put_the_key_back,
+        desk="own",
+    ),
+    *(
+        Fault(
+            f"a broker.json with {text}",
+            "broker",
+            "No broker runs on",
+            "tandem up --background",
+            write_into_broker_json(text),
+            desk="own",
+        )
+        for text in (
+            "garbage",
+            '{"url": "garbage"}',
+            '{"url": "http://127.0.0.1:9", "pid": -1, "started_us": 0, "version": "1", "instance_id": "x"}',
+        )
+    ),
+    Fault(
+        "a token that the broker does not take",
+        "access",
+        "takes none from here",
+        "unset TANDEM_TOKEN",
+        ask_for_tokens,
+        desk="own",
+    ),
+    Fault(
+        "a repository of another user",
+        "git",
+        "belongs to another user",
+        "git config --global --add safe.directory",
+        give_away,
+        desk="own",
+    ),
+    Fault(
+        "a pool whose program is missing",
+        "reviewers",
+        "does not find the reviewers' program 'not-there'",
+        "install it",
+        all_of(pool(enabled=True, provider="custom", command=["not-there"]), start_again),
+        all_of(pool(enabled=True, provider="custom", command=REVIEWER), start_again),
+        desk="own",
     ),
 )

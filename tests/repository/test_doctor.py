@@ -191,7 +191,7 @@ def test_people_read_a_line_for_each_finding_with_its_fix_and_a_summary(here: Ga
     assert ended.status == 1
     lines = ended.stdout.splitlines()
     assert any(line.startswith("ok       git ") for line in lines)
-    assert any(line.startswith("PROBLEM  hooks") and "pre-push" in line for line in lines)
+    assert any(line.startswith("PROBLEM  gate") and "pre-push" in line for line in lines)
     assert any(line.strip() == "fix: tandem gate on" for line in lines)
     assert lines[-1].endswith("tandem doctor --fix mends what can be mended safely.")
 

@@ -49,12 +49,14 @@ class AuditReport:
         subjects: How many subjects they are about.
         problems: What is wrong, in words, at most `PROBLEM_LIMIT`; empty when all is well.
         notes: What was not checked, and what the log itself says of its past.
+        is_of_another_key: Whether no hash of the log is made with the secret at hand.
     """
 
     events: int
     subjects: int
     problems: tuple[str, ...]
     notes: tuple[str, ...]
+    is_of_another_key: bool = False
 
     @property
     def intact(self) -> bool:
@@ -81,6 +83,7 @@ class _Audit:
     problems: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     deadline: float | None = None
+    is_of_another_key: bool = False
 
     def add(self, *problems: str) -> None:
         self.problems.extend(problems[: PROBLEM_LIMIT - len(self.problems)])
@@ -99,7 +102,8 @@ class _Audit:
         return self.another_key or event.is_intact(unkeyed)
 
     def report(self) -> AuditReport:
-        return AuditReport(self.events, self.subjects, tuple(self.problems), tuple(self.notes))
+        found = tuple(self.problems), tuple(self.notes)
+        return AuditReport(self.events, self.subjects, *found, self.is_of_another_key)
 
 
 async def verify(
@@ -183,7 +187,7 @@ def _check_head(unit: Unit, audit: _Audit) -> None:
             " database, name its key with TANDEM_SECRET_KEY_FILE"
         )
         if not any(event.is_intact(audit.seal) for event in (*first, *events.list_newest(unit, 1))):
-            audit.seal = None
+            audit.seal, audit.is_of_another_key = None, True
     if head.keyed_from > 1:
         _check_boundary(audit, first)
     known = audit.find_known(head.log_id)

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tandem.bridge.credentials import Credentials, stated_token
-from tandem.bridge.http import HttpClient, Stranger, targets
+from tandem.bridge.http import HttpClient, targets
 from tandem.bridge.keys import without_secrets
 from tandem.bridge.location import locate
 from tandem.core import platforms
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 
 _LONGEST_PAUSE_SECONDS = 8.0
+_PROOF_SECONDS = 2.0
+"""A client waits for the first answer of `tandem mcp`; who proves nothing in time is asked again."""
+
 _START_LOG = os.path.join("logs", "start.log")
 _LOG_LIMIT_BYTES = 1_000_000
 _LAST_WORDS_LINES = 20
@@ -65,7 +68,13 @@ def start_log(data_dir: str) -> str:
     return path
 
 
-def start_broker(data_dir: str, options: Sequence[str] = (), environment: dict[str, str] | None = None) -> Launch:
+AUTOMATIC = ("--any-port",)
+"""The options of a start that no person asked for: clients find the broker by its data folder, whatever its port."""
+
+
+def start_broker(
+    data_dir: str, options: Sequence[str] = AUTOMATIC, environment: dict[str, str] | None = None
+) -> Launch:
     """Start `tandem up` so that it outlives this process; does not wait for it.
 
     Two at once do no harm: the instance lock lets one of them through, and the others end once it is ready.
@@ -118,13 +127,8 @@ class BrokerLocator:
         """Requests to where the broker is, as far as is known; null if none is known."""
         return self._client
 
-    def revive(self, failed: HttpClient | None, failure: HttpFailure | None = None) -> None:
-        """Look again where the broker is after `failed` did not reach it, and start one if it may be started.
-
-        Args:
-            failed: What did not reach it.
-            failure: Why; a stranger at its port leaves that port alone.
-        """
+    def revive(self, failed: HttpClient | None) -> None:
+        """Look again where the broker is after `failed` did not reach it, and start one if it may be started."""
         with self._lock:
             if failed is not self._client:
                 return
@@ -132,7 +136,7 @@ class BrokerLocator:
             if found is not None and (failed is None or found.url != failed.url):
                 self._client = found
             elif self._location.is_own:
-                self._start_if_due(("--port", "0") if isinstance(failure, Stranger) else ())
+                self._start_if_due()
 
     def answered(self) -> None:
         """The broker is there: the next outage is a new one."""
@@ -158,9 +162,15 @@ class BrokerLocator:
         found = self._location = locate(self._stated_url, self._folder)
         if found.url is None:
             return None
-        return HttpClient(*targets(found.url), credentials=Credentials(found), owner_dirs=found.owner_dirs)
+        credentials = Credentials(found)
+        return HttpClient(
+            *targets(found.url),
+            credentials=credentials,
+            owner_dirs=found.owner_dirs,
+            proof_seconds=_PROOF_SECONDS,
+        )
 
-    def _start_if_due(self, options: Sequence[str]) -> None:
+    def _start_if_due(self) -> None:
         if self._starting is not None:
             if not self._starting.has_ended():
                 return
@@ -171,6 +181,6 @@ class BrokerLocator:
         self._next_start = time.monotonic() + self._pause_seconds
         self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
         try:
-            self._starting = start_broker(self._location.data_dir, options)
+            self._starting = start_broker(self._location.data_dir)
         except OSError as error:
             self._trouble = str(error)

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 OUTAGE_SECONDS = 30.0
 """How long a request outlasts a broker that is away; with the longest wait still under a client's minute."""
 
+WELCOME_SECONDS = 4.0
+"""How long `initialize` waits for the broker, before the bridge answers it: clients give up a server soon."""
+
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
 _EARLY_SECONDS = 1.0
@@ -39,13 +42,16 @@ class PendingRequest:
         message: The request.
         exchange: Its connection.
         was_heard: Whether the broker took the last attempt up, so that what follows is a new outage.
+        failure: How the last attempt failed; None if none has.
     """
 
     def __init__(self, message: Message) -> None:
         self.message = message
         self.exchange = Exchange()
         self.was_heard = False
+        self.failure: HttpFailure | None = None
         self._cancelled = threading.Event()
+        self._is_settled = threading.Lock()
 
     @property
     def is_cancelled(self) -> bool:
@@ -56,6 +62,10 @@ class PendingRequest:
         """Close the request's connection, so that the broker ends its wait."""
         self._cancelled.set()
         self.exchange.abort()
+
+    def settle(self) -> bool:
+        """Take the right to give its one answer; false if it is taken already."""
+        return self._is_settled.acquire(blocking=False)
 
     def pause(self, seconds: float) -> None:
         """Wait, but no longer than until the cancellation."""
@@ -100,6 +110,26 @@ class Forwarder:
 
     def answer(self, request: PendingRequest) -> None:
         """Get a request answered, whatever happens to the broker; nothing is written once it is cancelled."""
+        if request.message.method != "initialize":
+            self._answer(request)
+            return
+        timer = threading.Timer(WELCOME_SECONDS, self._welcome, (request,))
+        timer.daemon = True
+        timer.start()
+        try:
+            self._answer(request)
+        finally:
+            timer.cancel()
+
+    def _welcome(self, request: PendingRequest) -> None:
+        if not request.is_cancelled and request.settle():
+            missed = request.failure or NotSent(f"it has not answered for {WELCOME_SECONDS:g} s")
+            reply = messages.welcome(request.message, self._broker.refusal(missed)["message"])
+            self._negotiated = protocol_version(reply)
+            self._write(reply)
+            request.cancel()
+
+    def _answer(self, request: PendingRequest) -> None:
         try:
             call = Call(request.message, {**keys.opening(request.message), **self._base(request.message)})
         except keys.NoKey as trouble:
@@ -114,10 +144,10 @@ class Forwarder:
             except Aborted:
                 return
             except HttpFailure as failure:
+                request.failure = failure
                 if outage_since is None or request.was_heard:
                     outage_since = time.monotonic()
                 refused = self._give_up(call, failure, outage_since)
-                reason = failure
             else:
                 self._broker.answered()
                 return
@@ -125,7 +155,7 @@ class Forwarder:
                 self._say(request, messages.refusal(request.message, refused))
                 return
             request.was_heard = False
-            self._broker.revive(client, reason)
+            self._broker.revive(client)
             request.pause(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
@@ -197,6 +227,8 @@ class Forwarder:
         return route.finder.find(client, exchange)
 
     def _say(self, request: PendingRequest, *replies: bytes) -> None:
+        if request.message.method == "initialize" and not request.settle():
+            return
         for reply in replies:
             if not request.is_cancelled:
                 self._write(reply)

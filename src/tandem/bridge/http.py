@@ -203,14 +203,16 @@ class _Connection:
 
     Attributes:
         closings: How often its client had been closed when it was taken.
+        seconds: How long the other side may be silent; None for as long as its client allows.
     """
 
-    __slots__ = ("closings", "reader", "socket", "target")
+    __slots__ = ("closings", "reader", "seconds", "socket", "target")
 
-    def __init__(self, target: Target, connect_seconds: float, left: Callable[[], float]) -> None:
+    def __init__(self, target: Target, connect_seconds: float, left: Callable[[float | None], float]) -> None:
         self.target = target
         self.socket = _connected(target, connect_seconds)
-        self.reader = io.BufferedReader(_Incoming(self.socket, left))
+        self.seconds: float | None = None
+        self.reader = io.BufferedReader(_Incoming(self.socket, lambda: left(self.seconds)))
         self.closings = 0
 
     def is_quiet(self) -> bool:
@@ -327,7 +329,7 @@ class HttpClient:
         silence_seconds: How long it may be silent.
         credentials: The token that goes with each; null for requests that need none.
         owner_dirs: The data folders with one of whose secrets the other side has to prove first that it is this user's
-            broker; none for one that need not.
+            broker, within `proof_seconds`; none for one that need not.
 
     Attributes:
         deadline: When every wait ends, by the monotonic clock, whatever arrives; null for never.
@@ -339,15 +341,13 @@ class HttpClient:
         silence_seconds: float = SILENCE_SECONDS,
         credentials: Credentials | None = None,
         owner_dirs: Sequence[str] = (),
+        proof_seconds: float = SILENCE_SECONDS,
     ) -> None:
-        self.targets = targets
-        self._at = 0
-        self._owner_dirs = owner_dirs
-        self._silence_seconds = silence_seconds
-        self._credentials = credentials
-        self._lock = _thread.allocate_lock()
+        self.targets, self._at = targets, 0
+        self._owner_dirs, self._proof_seconds = owner_dirs, proof_seconds
+        self._silence_seconds, self._credentials = silence_seconds, credentials
+        self._lock, self._closings = _thread.allocate_lock(), 0
         self._idle: list[_Connection] = []
-        self._closings = 0
         self.deadline: float | None = None
 
     @property
@@ -463,7 +463,9 @@ class HttpClient:
             exchange.hold(connection.socket)
             # Of several, those on other machines have TLS and the token to say who is who.
             if is_new and self._owner_dirs and (target.is_local or len(self.targets) == 1):
+                connection.seconds = min(self._proof_seconds, self._silence_seconds)
                 self._need_proof(connection, self._owner_dirs)
+                connection.seconds = None
             connection.socket.sendall(request)
         except (OSError, Aborted, NotSent) as error:
             exchange.hold(None)

@@ -28,6 +28,9 @@ PORT = "the configured port"
 
 _HERE = "127.0.0.1"
 _USUAL_PORT = "8321"
+_LOCK_FILE = "broker.lock"
+"""What a running broker has open; as `settings.instance` has it."""
+
 DEFAULT_URL = f"http://{_HERE}:{_USUAL_PORT}"
 
 
@@ -67,11 +70,36 @@ class BrokerLocation:
         must_prove = not is_trusted and url is not None and (is_own or is_local(url))
         self.owner_dirs = self.data_dirs if must_prove else ()
 
+    def blocker(self, failure: Exception | None = None) -> tuple[str, str] | None:
+        """The broker of the data folder that runs and does not answer: a sentence, and the command that ends it.
+
+        Args:
+            failure: How the broker was missed; one that was silent hangs.
+
+        Returns:
+            None if there is none, or it may be just starting.
+        """
+        from tandem.core import platforms
+
+        is_silent = failure is not None and isinstance(failure.__cause__, TimeoutError)
+        for one in platforms.holders(os.path.join(self.data_dir, _LOCK_FILE)):
+            if one.is_deleted or one.is_suspended or is_silent:
+                why = "its data folder is gone" if one.is_deleted else "it hangs"
+                origin = f", started from {one.folder}," if one.folder else ""
+                port = f"holds port {one.ports[0]} and " if one.ports else ""
+                # One that hangs hears no other signal.
+                how = "kill" if one.is_deleted and not one.is_suspended else "kill -9"
+                return f"Process {one.pid}{origin} {port}does not answer ({why})", f"{how} {one.pid}"
+        return None
+
     def advice(self, failure: Exception | None = None) -> str:
         """What to do when it cannot be reached, a sentence without its full stop."""
+        blocker = self.blocker(failure) if self.is_own else None
+        if blocker is not None:
+            return f"{blocker[0]}. End it: {blocker[1]}"
         if isinstance(failure, Stranger) and not self.is_own:
             return (
-                f"{self._listener()}, and its data should be in {self.data_dir}. If it is yours, and has other data by"
+                f"{self.listener()}, and its data should be in {self.data_dir}. If it is yours, and has other data by"
                 f" now, have it put on record again: tandem gate on --broker {self.url}. If it is somebody else's and"
                 " you mean it, put the access token that they gave you into TANDEM_TOKEN"
             )
@@ -85,7 +113,7 @@ class BrokerLocation:
         folder = "" if not self.is_own or self.data_dir == find_data_dir() else f" --data-dir {self.data_dir}"
         if isinstance(failure, Stranger):
             return (
-                f"{self._listener()}. If that is your own broker, of an older version, end it: tandem down. Start yours"
+                f"{self.listener()}. If that is your own broker, of an older version, end it: tandem down. Start yours"
                 f" with: tandem up --background --port 0{folder}"
             )
         return f"Start it with: {self._settings()}tandem up --background{folder}"
@@ -99,11 +127,11 @@ class BrokerLocation:
 
         return f"TANDEM_CONFIG_DIR={quote(self.config_dir)} "
 
-    def _listener(self) -> str:
-        """Who has the port, as far as the system says."""
+    def listener(self, port: int | None = None) -> str:
+        """Who has a port of this machine, by default that of the address, as far as the system says."""
         from tandem.core import platforms
 
-        name = platforms.listener(targets(self.url or "")[0].port)
+        name = platforms.listener(port or targets(self.url or "")[0].port)
         return "Another user may listen there" if name is None else f"The user {name} listens there"
 
 

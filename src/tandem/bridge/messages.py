@@ -169,6 +169,22 @@ def refusal(message: Message, refused: dict[str, Any]) -> bytes:
     return encode({"jsonrpc": "2.0", "id": message.id, "result": result})
 
 
+def welcome(message: Message, trouble: str) -> bytes:
+    """The bridge's own answer to `initialize` while no broker gives one: the tools come with the broker."""
+    return encode(
+        {
+            "jsonrpc": "2.0",
+            "id": message.id,
+            "result": {
+                "protocolVersion": message.params.get("protocolVersion"),
+                "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
+                "serverInfo": {"name": "tandem", "title": "Tandem", "version": "unknown"},
+                "instructions": f"Tandem's tools work once its broker answers. {trouble}",
+            },
+        }
+    )
+
+
 _WHERE_TOKENS_GO = f"{TOKEN_VARIABLE} belongs in the environment in which the agent's client starts 'tandem mcp'."
 _OK = 200
 _UNAVAILABLE = 503

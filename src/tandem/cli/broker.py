@@ -8,9 +8,9 @@ import json
 import logging
 import os
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import typer
 
@@ -19,10 +19,21 @@ from tandem.bridge.messages import as_object
 from tandem.cli.commands import Answer, EnvelopeOption, command
 from tandem.cli.terminal import Exit, indented, say, show_data, show_log
 from tandem.core import platforms
+from tandem.core.platforms import ProcessIdentity
 from tandem.core.visible import visible
 from tandem.errors import ConfigInvalid, TandemError, Unavailable
 from tandem.settings.config import Settings, load_settings
-from tandem.settings.instance import STOP_FILE, FolderTaken, Instance, Running, find_running, refuse_foreign_host
+from tandem.settings.instance import (
+    LOCK_FILE,
+    OPTIONS,
+    STOP_FILE,
+    FolderTaken,
+    Instance,
+    LastRun,
+    Running,
+    find_running,
+    refuse_foreign_host,
+)
 from tandem.setup.background import START_SECONDS, is_full, is_ready, look, run_in_background
 
 _log = logging.getLogger("tandem.process")
@@ -31,7 +42,7 @@ STOP_SECONDS = 20.0
 """How long `down` waits for an orderly stop: twice what the broker gives to calls under way."""
 
 _KILL_SECONDS = 5.0
-_STOP_FILE_SECONDS = 0.5
+_FOLDER_SECONDS = 0.5
 _FULL_SECONDS = 1.0
 _TAKEN_SECONDS = 0.1
 _LOG_BYTES = 10_000_000
@@ -40,6 +51,36 @@ _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 DataDirOption = Annotated[
     Path | None, typer.Option("--data-dir", metavar="DIR", help="The broker's data folder; default: the user's own.")
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """How a broker is to be started.
+
+    Attributes:
+        settings: With what its options and those of the last run say.
+        options: What of `OPTIONS` the command line states, or has stated in an earlier run.
+        given: What this command line states.
+        any_port: Whether a free port is taken where that of the settings is taken.
+    """
+
+    settings: Settings
+    options: dict[str, Any]
+    given: dict[str, Any]
+    any_port: bool
+
+    @classmethod
+    def planned(cls, given: dict[str, Any], data_dir: Path | None) -> Self:
+        flags = {**given, "data_dir": data_dir}
+        loaded = load_settings(flags)
+        last = LastRun.of(loaded.settings.data_dir)
+        is_free = {name: loaded.origins[name] == "default" for name in OPTIONS}
+        again = {name: value for name, value in last.options.items() if is_free[name]}
+        settings = load_settings({**flags, **again}).settings if again else loaded.settings
+        # Who states a port wants that one; who asks for any, or for none, gets the last one if it is free.
+        if "port" not in given and (not settings.port or (is_free["port"] and not again.get("port"))):
+            settings = settings.model_copy(update={"port": last.port or settings.port})
+        return cls(settings, {**last.options, **given}, given, is_free["port"])
 
 
 def register(app: typer.Typer) -> None:
@@ -66,19 +107,27 @@ def up(
     unless_running: Annotated[
         bool, typer.Option("--unless-running", help="End without an error if another one has the data, and is ready.")
     ] = False,
+    any_port: Annotated[
+        bool, typer.Option("--any-port", help="Take a free port if that of the settings is taken.")
+    ] = False,
     as_json: EnvelopeOption = False,
 ) -> Answer | None:
     """Start the broker; in the foreground until Ctrl-C, or in the background.
+
+    What neither an option nor a setting states of port, host and database is as in the last run on the data folder.
 
     Examples: tandem up; tandem up --background; tandem up --port 0 --data-dir ./scratch
     """
     if database is not None:
         # Also for the process in the background: on a command line everybody could read its password.
         os.environ["TANDEM_DATABASE_URL"] = database
-    settings = load_settings({"port": port, "host": host, "data_dir": data_dir}).settings
+    stated = {"port": port, "host": host, "database_url": database}
+    start = _Start.planned({name: value for name, value in stated.items() if value is not None}, data_dir)
+    if any_port and port is None:
+        start = replace(start, any_port=True)
     if background:
-        return _start_in_background(settings, port, host, as_json=as_json)
-    return _serve_unless_running(settings) if unless_running else _serve(settings, as_json=as_json)
+        return _start_in_background(start, as_json=as_json)
+    return _serve_unless_running(start) if unless_running else _serve(start, as_json=as_json)
 
 
 @command()
@@ -128,14 +177,21 @@ def down(
     settings = load_settings({"data_dir": data_dir}).settings
     running = find_running(settings.data_dir)
     patience = stop_seconds(settings) if timeout is None else timeout
-    ended = "not_running" if running is None else _stop(running, settings.data_dir, patience)
+    # Also those that no file tells of any more: their folder was deleted, and perhaps made again.
+    found = {running.pid: running.process} if running is not None else {}
+    for holder in platforms.holders(str(settings.data_dir / LOCK_FILE)):
+        process = platforms.identify(holder.pid) if holder.pid not in found else None
+        found |= {process.pid: process} if process is not None else {}
+    ended = {pid: _stop(process, settings.data_dir, patience) for pid, process in found.items()}
     if as_json:
-        show_data({"ended": ended, "pid": running.pid if running else None})
-    elif running is None:
+        pid, how = next(iter(ended.items()), (None, "not_running"))
+        return show_data({"ended": how, "pid": pid})
+    if not ended:
         say(f"No broker runs on the data in {settings.data_dir}.")
-    else:
-        how = "has stopped" if ended == "stopped" else "was killed"
-        say(f"The broker at {running.url} (process {running.pid}) {how}.")
+    for pid, how in ended.items():
+        where = f"at {running.url}" if running is not None and pid == running.pid else f"on {settings.data_dir}"
+        say(f"The broker {where} (process {pid}) {'has stopped' if how == 'stopped' else 'was killed'}.")
+    return None
 
 
 @command()
@@ -160,14 +216,14 @@ def forward(context: typer.Context) -> None:
     run(context.args)
 
 
-def _serve_unless_running(settings: Settings) -> None:
+def _serve_unless_running(start: _Start) -> None:
     """Be the broker; where another one has the data, end once it is ready, or take its place if it ends."""
     deadline = time.monotonic() + START_SECONDS
     while True:
         try:
-            return _serve(settings, as_json=False)
+            return _serve(start, as_json=False)
         except FolderTaken as error:
-            running = find_running(settings.data_dir)
+            running = find_running(start.settings.data_dir)
             if running is not None and is_ready(running.url):
                 return say(f"A broker runs already (process {running.pid}).")
             if time.monotonic() > deadline:
@@ -175,17 +231,17 @@ def _serve_unless_running(settings: Settings) -> None:
         time.sleep(_TAKEN_SECONDS)
 
 
-def _serve(settings: Settings, *, as_json: bool) -> None:
+def _serve(start: _Start, *, as_json: bool) -> None:
     """Be the broker until asked to stop; where the disk is full, once there is room."""
-    is_told = False
+    is_told, data_dir = False, start.settings.data_dir
     while True:
         try:
-            return _serve_now(settings, as_json=as_json)
+            return _serve_now(start, as_json=as_json)
         except (TandemError, OSError) as error:
-            if not _lacks_room(error, settings.data_dir):
+            if not _lacks_room(error, data_dir):
                 raise
         if not is_told:
-            say(f"The disk of {settings.data_dir} is full. Make room: the broker then starts by itself.")
+            say(f"The disk of {data_dir} is full. Make room: the broker then starts by itself.")
             is_told = True
         time.sleep(_FULL_SECONDS)
 
@@ -202,14 +258,14 @@ def _lacks_room(error: BaseException | None, folder: Path) -> bool:
     return False
 
 
-def _serve_now(settings: Settings, *, as_json: bool) -> None:
+def _serve_now(start: _Start, *, as_json: bool) -> None:
     from tandem import logs
 
-    with Instance(settings) as instance:
-        begin_log(settings, settings.log_file)
+    with Instance(start.settings, any_port=start.any_port) as instance:
+        begin_log(start.settings, start.settings.log_file)
         try:
             with asyncio.Runner(loop_factory=platforms.new_event_loop) as runner:
-                runner.run(_run(settings, instance, as_json=as_json))
+                runner.run(_run(start, instance, as_json=as_json))
         except TandemError as error:
             _log.error("not started: %s: %s", error.code, error.message)
             raise
@@ -222,29 +278,37 @@ def _serve_now(settings: Settings, *, as_json: bool) -> None:
             logs.end()
 
 
-async def _run(settings: Settings, instance: Instance, *, as_json: bool) -> None:
-    stop = asyncio.Event()
+async def _run(start: _Start, instance: Instance, *, as_json: bool) -> None:
+    stop, settings = asyncio.Event(), start.settings
     platforms.on_stop_signals(asyncio.get_running_loop(), stop.set)
     # After the signals: a broker that is still importing can be stopped too.
     from tandem import app
 
     def ready(broker: app.Broker) -> None:
         running = instance.publish(app.VERSION, broker.instance_id, broker.owner_token)
+        LastRun(instance.port, start.options).remember(instance.data_dir)
         _log.info("ready", extra={name: value for name, value in asdict(running).items() if name != "token"})
+        if settings.port not in {0, instance.port}:
+            say(f"Port {settings.port} is taken: the broker listens on {instance.port}.")
         _announce(running, settings, as_json=as_json)
 
-    watching = asyncio.create_task(_watch_stop_file(instance, stop)) if platforms.STOPS_BY_FILE else None
+    watching = asyncio.create_task(_watch_folder(instance, stop))
     try:
         await app.run_broker(settings, instance, stop, on_ready=ready)
     finally:
-        if watching is not None:
-            watching.cancel()
+        watching.cancel()
 
 
-async def _watch_stop_file(instance: Instance, stop: asyncio.Event) -> None:
-    while not instance.is_asked_to_stop():  # noqa: ASYNC110 - a file sets no event
-        await asyncio.sleep(_STOP_FILE_SECONDS)
+async def _watch_folder(instance: Instance, stop: asyncio.Event) -> None:
+    """Stop the broker when its folder says so, or is gone: what it wrote from then on would be lost."""
+    while not (platforms.STOPS_BY_FILE and instance.is_asked_to_stop()) and instance.has_folder():
+        instance.keep_published()
+        await asyncio.sleep(_FOLDER_SECONDS)
     stop.set()
+    if not instance.has_folder():
+        said = f"The data folder {instance.data_dir} was deleted or replaced: the broker ends."
+        _log.error(said)
+        say(said)
 
 
 def begin_log(settings: Settings, file: Path) -> None:
@@ -261,17 +325,21 @@ def begin_log(settings: Settings, file: Path) -> None:
         raise ConfigInvalid(f"The log {file} cannot be written: {error.strerror}.", setting="data_dir") from error
 
 
-async def _start_in_background(settings: Settings, port: int | None, host: str | None, *, as_json: bool) -> None:
+async def _start_in_background(start: _Start, *, as_json: bool) -> None:
+    settings = start.settings
     running = find_running(settings.data_dir)
     if running is not None and is_ready(running.url):
         say(f"A broker runs already (process {running.pid}).")
     else:
         refuse_foreign_host(settings)
-        stated = {"--port": port, "--host": host}
-        options = [word for name, value in stated.items() if value is not None for word in (name, str(value))]
+        words = [(f"--{name}", str(start.given[name])) for name in ("port", "host") if name in start.given]
+        options = [word for pair in words for word in pair] + ["--any-port"] * start.any_port
         running = await run_in_background(
             settings.data_dir, options, waiting=lambda seconds: say(f"Waiting for the broker ({round(seconds)} s) …")
         )
+        if "database_url" in start.given:
+            # Which the process itself has from its environment.
+            LastRun(LastRun.of(settings.data_dir).port, start.options).remember(settings.data_dir)
     _announce(running, settings, as_json=as_json)
 
 
@@ -281,21 +349,21 @@ def stop_seconds(settings: Settings) -> float:
     return STOP_SECONDS + (pool.drain_seconds + pool.grace_seconds + STOP_SECONDS if pool.enabled else 0)
 
 
-def _stop(running: Running, data_dir: Path, timeout_seconds: float) -> str:
+def _stop(process: ProcessIdentity, data_dir: Path, timeout_seconds: float) -> str:
     """End a broker: `stopped` in order, else `killed`."""
     try:
         if platforms.STOPS_BY_FILE:
             (data_dir / STOP_FILE).touch()
         else:
-            platforms.ask_to_stop(running.process)
-        if platforms.wait_until_gone(running.process, timeout_seconds):
+            platforms.ask_to_stop(process)
+        if platforms.wait_until_gone(process, timeout_seconds):
             return "stopped"
         say(f"The broker has not stopped within {timeout_seconds:g} s: it is killed.")
-        platforms.kill(running.process)
+        platforms.kill(process)
     except PermissionError as error:
-        raise Unavailable(f"The broker cannot be stopped: {error}.", pid=running.pid) from error
-    if not platforms.wait_until_gone(running.process, _KILL_SECONDS):
-        raise Unavailable(f"Process {running.pid} cannot be ended.", pid=running.pid)
+        raise Unavailable(f"The broker cannot be stopped: {error}.", pid=process.pid) from error
+    if not platforms.wait_until_gone(process, _KILL_SECONDS):
+        raise Unavailable(f"Process {process.pid} cannot be ended.", pid=process.pid)
     return "killed"
 
 

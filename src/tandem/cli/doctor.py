@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -22,11 +24,12 @@ from tandem.settings.config import Settings, load_settings, masked
 from tandem.setup.doctor import DoctorContext, Finding, Level, examine
 from tandem.setup.doctor.finding import note, ok, problem, skipped
 
-_AUDIT_SECONDS: Final = 5.0
+_AUDIT_SECONDS: Final = 3.0
 _RESTORE: Final = (
     "tandem down; keep the file, and put a copy that verifies in its place (docs/guide/operating.md#back-up); then:"
     " tandem up --background"
 )
+_LOST_KEY: Final = "if there is none: docs/guide/operating.md#when-the-secret-is-lost"
 _UPGRADE: Final = (
     "upgrade Tandem (docs/guide/install.md#upgrade), or put a copy from before in its place; do not delete it"
 )
@@ -77,13 +80,19 @@ async def _look(broker: str | None, *, deep: bool, tell: bool) -> list[Finding]:
     place = state.find_repository(str(Path.cwd()))
     repository = place if place is not None and place.top is not None else None
     found: list[Finding] = []
-    async with progress("looking") as doing:
+    # A spinner is for people; who reads JSON waits ten seconds at most.
+    async with progress("looking") if tell or deep else _silent() as doing:
         here = DoctorContext(Path.cwd(), Path.home(), os.environ, broker, repository, deep=deep, tell=doing)
         async for one in examine(here, (check_database,), CHECKS):
             found.append(one)
             if tell:
                 show(_told(one))
     return found
+
+
+@asynccontextmanager
+async def _silent() -> AsyncGenerator[Callable[[str], None]]:
+    yield lambda _doing: None
 
 
 async def check_database(here: DoctorContext) -> list[Finding]:
@@ -106,7 +115,13 @@ async def check_database(here: DoctorContext) -> list[Finding]:
         if not error.details.get("newer"):
             return [note("database", f"{_sentence(error.message)}.", "tandem up --background")]
         found = [problem("database", f"{_sentence(error.message)}.", _UPGRADE)]
-    here.database_trouble = any(one.state is Level.PROBLEM for one in found)
+    key = settings.secret_key
+    if _was_there(settings) and not key.exists():
+        said = f"{key} is gone: the next start makes another key, by which the database cannot be used."
+        found.append(problem("secret", said, f"put its copy back as {key}; {_LOST_KEY}"))
+    for one in found:
+        if one.state is Level.PROBLEM:
+            here.start_trouble = "secret key" if one.check == "secret" else one.check
     return found
 
 
@@ -116,6 +131,9 @@ async def _audited(here: DoctorContext, settings: Settings) -> list[Finding]:
 
     limit_seconds = None if here.deep else _AUDIT_SECONDS
     report = await verified(settings, is_copy=False, progress=looked, seconds=limit_seconds)
+    if report.is_of_another_key:
+        said = f"The database was written with another secret key than {settings.secret_key} has."
+        return [problem("secret", said, f"put the key of that database in its place; {_LOST_KEY}")]
     if not report.intact:
         first, *rest = report.problems
         more = f", and {len(rest)} problems more" if rest else ""

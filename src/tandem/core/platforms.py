@@ -22,7 +22,7 @@ else:
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     import psutil
 
@@ -102,15 +102,9 @@ def accounts() -> list[str]:
 
 def listener(port: int) -> str | None:
     """The name of the user who listens at a port of this machine; null where the system does not tell (only Linux)."""
-    for table in ("tcp", "tcp6"):
-        try:
-            with open(f"/proc/net/{table}", encoding="ascii") as sockets:
-                rows = [row.split() for row in sockets][1:]
-        except OSError:
-            continue
-        for row in rows:
-            if row[3] == _LISTENS and int(row[1].rpartition(":")[2], 16) == port:
-                return _account(int(row[7]))
+    for row in _listening_rows():
+        if int(row[1].rpartition(":")[2], 16) == port:
+            return _account(int(row[7]))
     return None
 
 
@@ -290,6 +284,89 @@ def _started_us() -> int:
     return round(psutil.Process().create_time() * 1_000_000)
 
 
+class Holder(NamedTuple):
+    """A process of this user's that has a file open.
+
+    Attributes:
+        pid: Its number.
+        is_deleted: Whether the file was deleted or replaced since it was opened.
+        is_suspended: Whether the process was stopped by a signal, such as that of Ctrl-Z.
+        folder: Where it was started; None where the system does not tell.
+        ports: Where it listens; empty where the system does not tell.
+    """
+
+    pid: int
+    is_deleted: bool = False
+    is_suspended: bool = False
+    folder: str | None = None
+    ports: Sequence[int] = ()
+
+
+_DELETED = " (deleted)"
+
+
+def holders(path: str) -> list[Holder]:
+    """This user's processes that have a file of that path open, also one that was deleted since (Linux and macOS)."""
+    path = os.path.realpath(path)
+    if sys.platform != "linux":
+        return _holders_elsewhere(path)
+    found: list[Holder] = []
+    ours = os.readlink("/proc/self/ns/mnt")
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        # Processes of others, and those that end meanwhile; in a container the same path is another file.
+        with suppress(OSError):
+            links = [*_links(f"/proc/{name}/fd")] if os.readlink(f"/proc/{name}/ns/mnt") == ours else []
+            if path in links or path + _DELETED in links:
+                with open(f"/proc/{name}/stat", "rb") as stream:
+                    is_suspended = stream.read().rpartition(b")")[2].split()[0] == b"T"
+                folder = os.readlink(f"/proc/{name}/cwd").removesuffix(_DELETED)
+                found.append(Holder(int(name), path not in links, is_suspended, folder, _listens_at(links)))
+    return found
+
+
+def _links(folder: str) -> Iterator[str]:
+    """What a folder's links lead to, those left out that are removed meanwhile."""
+    for name in os.listdir(folder):
+        with suppress(OSError):
+            yield os.readlink(f"{folder}/{name}")
+
+
+def _holders_elsewhere(path: str) -> list[Holder]:
+    try:
+        import psutil
+    except ImportError:  # hooks have it not
+        return []
+    found: list[Holder] = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if any(file.path == path for file in process.open_files()):
+                is_suspended = process.status() == psutil.STATUS_STOPPED
+                found.append(Holder(process.pid, not os.path.exists(path), is_suspended, process.cwd()))
+    return found
+
+
+def _listens_at(links: Sequence[str]) -> list[int]:
+    """The ports of those sockets, by their names in `/proc`, that listen."""
+    return [int(row[1].rpartition(":")[2], 16) for row in _listening_rows() if f"socket:[{row[9]}]" in links]
+
+
+def _listening_rows() -> Iterator[list[str]]:
+    """The rows of Linux's tables of sockets that listen; none elsewhere."""
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError), open(f"/proc/net/{table}", encoding="ascii") as sockets:
+            yield from (row for row in map(str.split, sockets) if row[3] == _LISTENS)
+
+
+def identify(pid: int) -> ProcessIdentity | None:
+    """The identity of a running process; None if there is none of that number."""
+    import psutil
+
+    try:
+        return ProcessIdentity(pid, round(psutil.Process(pid).create_time() * 1_000_000))
+    except psutil.Error:
+        return None
+
+
 def is_alive(process: ProcessIdentity) -> bool:
     """Whether exactly that process runs; an unreaped dead one does not."""
     return _find(process) is not None
@@ -308,6 +385,7 @@ def ask_to_stop(process: ProcessIdentity) -> bool:
         return False
     try:
         found.terminate()
+        found.resume()  # one that was suspended hears nothing before
     except psutil.NoSuchProcess:
         return False
     except psutil.AccessDenied as error:

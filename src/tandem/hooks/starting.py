@@ -6,7 +6,6 @@ import os
 import time
 
 from tandem.bridge.broker import start_broker, start_log
-from tandem.bridge.http import Stranger
 from tandem.bridge.keys import without_secrets
 from tandem.core import platforms
 from tandem.core.visible import say
@@ -50,7 +49,6 @@ def answered(missed: Unreachable, config_dir: str, ends: float, ask: Callable[[]
     environment = {name: value for name, value in without_secrets().items() if not name.startswith("GIT_")}
     # Whoever commits sets the others: they must not say what the gate exempts.
     environment.pop("TANDEM_GATE_EXEMPT", None)
-    port = ("--port", "0") if isinstance(missed.reason, Stranger) else ()
     began = told = time.monotonic()
     launched = None
     say("The broker does not run: it is being started.")
@@ -69,7 +67,7 @@ def answered(missed: Unreachable, config_dir: str, ends: float, ask: Callable[[]
                             error.location, error.reason, _trouble(launched, now - began, has_ended)
                         ) from error
                 if is_first:
-                    launched = start_broker(folder, port, environment)
+                    launched = start_broker(folder, environment=environment)
                 if now - told > _TELL_SECONDS:
                     told = now
                     say(f"Waiting for the broker ({now - began:.0f} s) …")

@@ -38,7 +38,7 @@ USER_FILE = "config.toml"
 PROJECT_FILE = Path(".tandem", "config.toml")
 DEFAULT_PORT = 8321
 
-_NEAR = 0.8
+_NEAR = 0.75
 """How much of a variable's name has to be right to be taken for a setting."""
 _OWN = "use your own configuration, or have a person run 'tandem trust'"
 
@@ -72,6 +72,11 @@ class Ignored:
     key: str
     origin: str
     reason: str
+
+    @property
+    def is_variable(self) -> bool:
+        """Whether it is one of the environment, which `unset` removes."""
+        return self.origin.startswith(PREFIX)
 
 
 def _default_data_dir() -> Path:
@@ -412,12 +417,16 @@ def _environment_layer() -> _Layer:
 
 
 def _unknown_variables() -> Iterator[Ignored]:
-    """Variables that are about called as a setting; other programs of ours have variables of their own."""
+    """Variables that are called nearly as one that there is."""
+    known = {*Settings.model_fields, *names.VARIABLES}
     for variable in sorted(name for name in os.environ if name.startswith(PREFIX)):
         key = variable.removeprefix(PREFIX).lower()
-        is_near = difflib.get_close_matches(key, Settings.model_fields, 1, _NEAR)
-        if key not in Settings.model_fields and (is_near or key in names.REMOVED):
-            yield Ignored(key, variable, names.unknown(key, Settings.model_fields))
+        near = difflib.get_close_matches(key, known, 1, _NEAR)
+        if key in names.REMOVED:
+            yield Ignored(key, variable, names.unknown(key, known))
+        elif key not in known and near:
+            reason = f"there is no such variable. Did you mean {PREFIX}{near[0].upper()}?"
+            yield Ignored(key, variable, reason)
 
 
 def _flags_layer(flags: Mapping[str, Any]) -> _Layer:

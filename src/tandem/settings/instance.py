@@ -21,6 +21,7 @@ from tandem.errors import ConfigInvalid, Unavailable
 from tandem.settings.certificates import CERTIFICATE, KEY, Certificate, CertificateFiles
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import TracebackType
 
     from tandem.settings.config import Settings
@@ -30,6 +31,10 @@ RUNTIME_FILE = "broker.json"
 
 LOCK_FILE = "broker.lock"
 STOP_FILE = "broker.stop"
+LAST_RUN_FILE = "last_run.json"
+OPTIONS = ("port", "host", "database_url")
+"""The settings that a start without options takes from the last run, where no other place states them."""
+
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not listened on
 """Where this machine reaches a broker that listens on all of its addresses."""
 _BACKLOG = 2048
@@ -76,9 +81,35 @@ def find_running(data_dir: Path) -> Running | None:
     try:
         running = Running(**stated)
         return running if platforms.is_alive(running.process) else None
-    except TypeError:
+    except (TypeError, ValueError):
         # Of another version, or edited: then it describes nothing.
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """How a broker was last started on a data folder.
+
+    Attributes:
+        port: Where it listened; 0 if no run is on record.
+        options: What its command line stated of `OPTIONS`.
+    """
+
+    port: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @classmethod
+    def of(cls, data_dir: Path) -> Self:
+        """The last run on a folder; an empty one where none is on record, or the record was damaged."""
+        stated = _read(data_dir / LAST_RUN_FILE) or {}
+        port, options = stated.get("port"), stated.get("options")
+        known = cast("dict[str, Any]", options) if isinstance(options, dict) else {}
+        return cls(port if isinstance(port, int) else 0, {key: known[key] for key in OPTIONS if key in known})
+
+    def remember(self, data_dir: Path) -> None:
+        """Put it on record, for this user alone: a database's URL may hold a password."""
+        content = json.dumps({"port": self.port, "options": dict(self.options)}).encode() + b"\n"
+        files.write_atomically(data_dir / LAST_RUN_FILE, content, durable=False)
 
 
 class Instance:
@@ -86,6 +117,7 @@ class Instance:
 
     Attributes:
         data_dir: The folder.
+        port: Where it listens.
         listener: Bound and listening, so that requests wait rather than fail until they are served.
         beside: The same port at the loopback address of the other family, where people log in; null if there is none.
         url: Where this machine's own clients reach it.
@@ -94,8 +126,12 @@ class Instance:
         tls_url: Where clients of other machines reach it, by a name that the certificate has; null as that.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, any_port: bool = False) -> None:
         """Take the lock and the port; gives both back if one cannot be had.
+
+        Args:
+            settings: The broker's settings.
+            any_port: Whether a free port is taken where that of the settings is not to be had.
 
         Raises:
             FolderTaken: Another broker has the folder.
@@ -107,15 +143,18 @@ class Instance:
         self.tls_url: str | None = None
         self.data_dir = settings.data_dir
         self._lock = _take_lock(settings.data_dir)
+        # Some network file systems do not say of two views of a file that they are the same.
+        self._is_told = self._is_lock_in_place()
+        self._published = b""
         # Who comes from elsewhere comes by TLS; and for this machine's own clients nothing is another than without.
         host = settings.host if self.tls is None or _is_loopback(settings.host) else "127.0.0.1"
         try:
             self._forget()
-            self.listener, self.beside = _listen_all(settings, host)
+            self.listener, self.beside = _listen_somewhere(settings, host, any_port=any_port)
         except BaseException:
             os.close(self._lock)
             raise
-        port = self.listener.getsockname()[1]
+        self.port = port = self.listener.getsockname()[1]
         self.url = f"http://{_bracketed(_REACHED_AT.get(host, host))}:{port}"
         try:
             if self.tls is not None:
@@ -146,13 +185,22 @@ class Instance:
         content = json.dumps(stated).encode() + b"\n"
         # A new file: what is left of an earlier one, or put there by somebody, may be open to others.
         files.write_atomically(self.data_dir / RUNTIME_FILE, content, durable=False)
+        self._published = content
         return running
+
+    def keep_published(self) -> None:
+        """Publish again what somebody removed or damaged: without it no command finds the broker."""
+        file = self.data_dir / RUNTIME_FILE
+        with contextlib.suppress(OSError):
+            if self._published and not (file.exists() and file.read_bytes() == self._published):
+                files.write_atomically(file, self._published, durable=False)
 
     def release(self) -> None:
         """Withdraw what was published, close the port, give up the lock; twice is safe."""
         if self._lock < 0:
             return
-        self._forget()
+        if self.has_folder():
+            self._forget()
         for listener in (self.listener, self.beside, self.tls_listener):
             if listener is not None:
                 listener.close()
@@ -164,6 +212,18 @@ class Instance:
     def is_asked_to_stop(self) -> bool:
         """Whether somebody left the file that stands for a signal where there are none."""
         return (self.data_dir / STOP_FILE).exists()
+
+    def has_folder(self) -> bool:
+        """Whether the data folder is still the one that this broker took; false once it was deleted or replaced."""
+        return self._is_lock_in_place() or not self._is_told
+
+    def _is_lock_in_place(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._lock), (self.data_dir / LOCK_FILE).stat())
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True  # the file system has trouble, which says nothing about the folder
 
     def _forget(self) -> None:
         for name in (RUNTIME_FILE, STOP_FILE):
@@ -278,6 +338,15 @@ def _listen_all(settings: Settings, host: str) -> tuple[socket.socket, socket.so
             if settings.port:
                 raise
     raise ConfigInvalid("No port is free at 127.0.0.1 and ::1; choose one with --port.", setting="port")
+
+
+def _listen_somewhere(settings: Settings, host: str, *, any_port: bool) -> tuple[socket.socket, socket.socket | None]:
+    try:
+        return _listen_all(settings, host)
+    except ConfigInvalid as error:
+        if not any_port or error.details.get("setting") != "port":
+            raise
+        return _listen_all(settings.model_copy(update={"port": 0}), host)
 
 
 def _listen_beside(listener: socket.socket) -> socket.socket | None:

@@ -53,6 +53,35 @@ ADVANCED_OF_POOLS: Final = frozenset(
 )
 """The same of `[reviewer_pool]`."""
 
+VARIABLES: Final = frozenset(
+    {
+        "agent",
+        "broker",
+        "browser",  # of the tests
+        "checks",
+        "config_dir",
+        "lock_token",
+        "override",
+        "phase",
+        "plan",
+        "psk",
+        "psk_file",
+        "review_effort",
+        "review_mcp_url",
+        "review_model",
+        "review_schema",
+        "reviewer",
+        "role",
+        "run",
+        "session_token",
+        "setup",
+        "supervisor",
+        "task",
+        "token",
+    }
+)
+"""Variables, in lower case and without their prefix, that are no settings."""
+
 REMOVED: Final = frozenset({"log_max_bytes", "validation_concurrency", "wait_seconds"})
 """Settings of the broker that earlier versions had."""
 

@@ -11,8 +11,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from tandem.bridge.broker import start_broker
-from tandem.bridge.http import HttpClient, HttpFailure, NotSent, Stranger, targets
+from tandem.bridge.broker import AUTOMATIC, start_broker
+from tandem.bridge.http import HttpClient, HttpFailure, NotSent, targets
 from tandem.bridge.location import BrokerLocation, find_data_dir, locate, of_record
 from tandem.bridge.messages import as_object
 from tandem.bridge.ownership import new_nonce
@@ -59,8 +59,7 @@ async def reach_broker(stated: str | None, folder: str | None = None) -> tuple[B
         from tandem.client.session import unreachable
 
         raise unreachable(meant, failure)
-    port = ("--port", "0") if isinstance(failure, Stranger) else ()
-    await run_in_background(Path(meant.data_dir), port)
+    await run_in_background(Path(meant.data_dir))
     return locate(None, None, meant.data_dir), True
 
 
@@ -80,7 +79,7 @@ def look(broker: BrokerLocation) -> tuple[dict[str, Any], HttpFailure | None]:
 
 
 async def run_in_background(
-    data_dir: Path, options: Sequence[str] = (), *, waiting: Callable[[float], None] = lambda _: None
+    data_dir: Path, options: Sequence[str] = AUTOMATIC, *, waiting: Callable[[float], None] = lambda _: None
 ) -> Running:
     """Start a broker in the background, and wait until it is ready.
 

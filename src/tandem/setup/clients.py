@@ -452,7 +452,7 @@ def _is_ours(found: str) -> bool:
         return False
 
 
-def version_of(program: str) -> str:
+def version_of(program: str, seconds: float = _ANSWER_SECONDS) -> str:
     """What a program says of its version.
 
     Raises:
@@ -460,5 +460,5 @@ def version_of(program: str) -> str:
         SubprocessError: It does not end.
     """
     asked = [program, "--version"]
-    done = subprocess.run(asked, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=_ANSWER_SECONDS)
+    done = subprocess.run(asked, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=seconds)
     return done.stdout.decode("utf-8", "replace")

@@ -6,7 +6,9 @@ others are still made.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from tandem.errors import TandemError
@@ -21,19 +23,17 @@ from tandem.setup.doctor.broker import (
 )
 from tandem.setup.doctor.clients import check_agent_hooks, check_clients, check_servers
 from tandem.setup.doctor.deep import check_review
-from tandem.setup.doctor.finding import DoctorContext, Finding, Level, problem
+from tandem.setup.doctor.finding import DoctorContext, Finding, Level, problem, skipped
 from tandem.setup.doctor.gate import check_checks, check_gate, check_hooks, check_planning, check_project
 from tandem.setup.doctor.machine import check_data, check_programs, check_service, check_settings
 
-__all__ = ["CHECKS", "Check", "DoctorContext", "Finding", "Level", "examine"]
+__all__ = ["Check", "DoctorContext", "Finding", "Level", "examine"]
 
 Check = Callable[[DoctorContext], Awaitable[list[Finding]]]
 
 OF_MACHINE: Final[tuple[Check, ...]] = (check_programs, check_settings, check_data, check_service)
 
-CHECKS: Final[tuple[Check, ...]] = (
-    # What the broker's check learns, the ones behind it need.
-    check_broker,
+OF_BROKER: Final[tuple[Check, ...]] = (
     check_certificate,
     check_users,
     check_access,
@@ -41,8 +41,9 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_webhooks,
     check_mirrors,
     check_review,
-    check_project,
-    check_gate,
+)
+
+OF_REPOSITORY: Final[tuple[Check, ...]] = (
     check_hooks,
     check_clients,
     check_servers,
@@ -51,26 +52,52 @@ CHECKS: Final[tuple[Check, ...]] = (
     check_checks,
 )
 
+_PROBES: Final = 32
+"""Programs that are asked at once: they wait for each other's answers, not for a processor."""
+
 
 async def examine(
     here: DoctorContext, before: Iterable[Check] = (), more: Iterable[Check] = ()
 ) -> AsyncIterator[Finding]:
-    """All findings, as they come.
+    """All findings, group by group: what one learns, those behind it need.
 
     Args:
         here: What is looked at.
         before: Checks of other packages of what the broker stands on.
         more: Checks of other packages, made last.
     """
-    for check in (*OF_MACHINE, *before, *CHECKS, *more):
-        try:
-            found = await check(here)
-        except TandemError as error:
-            found = [problem(_name(check), error.message, None)]
-        except Exception as error:  # noqa: BLE001 - the edge: what one check stumbles over must not hide what others find
-            found = [problem(_name(check), f"This could not be checked: {type(error).__name__}: {error}", None)]
-        for one in found:
-            yield one
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_PROBES))
+    told: set[str] = set()
+    running: list[str] = []
+    of_machine = OF_MACHINE, (*before,), (check_broker,), OF_BROKER
+    for group in (*of_machine, (check_project,), (check_gate,), (*OF_REPOSITORY, *more)):
+        if check_project in group and not here.has_git and here.place is not None:
+            yield skipped("repository", "Nothing of this repository was looked at: git cannot be used here.")
+            break
+        for found in await asyncio.gather(*(_made(here, check, running) for check in group)):
+            for one in found:
+                # What several checks stumble over is one problem.
+                if one.state is not Level.PROBLEM or one.message not in told:
+                    yield one
+                if one.state is Level.PROBLEM:
+                    told.add(one.message)
+
+
+async def _made(here: DoctorContext, check: Check, running: list[str]) -> list[Finding]:
+    """What one check finds; told of while it runs."""
+    name = _name(check)
+    running.append(name)
+    here.tell(f"checking: {', '.join(running)}")
+    try:
+        return await check(here)
+    except TandemError as error:
+        return [problem(name, error.message, None)]
+    except Exception as error:  # noqa: BLE001 - the edge: what one check stumbles over must not hide what others find
+        return [problem(name, f"This could not be checked: {type(error).__name__}: {error}", None)]
+    finally:
+        running.remove(name)
+        if running:
+            here.tell(f"checking: {', '.join(running)}")
 
 
 def _name(check: Check) -> str:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import tandem
-from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE
-from tandem.bridge.http import HttpFailure, Stranger, targets
-from tandem.bridge.location import BrokerLocation, locate
+from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE, published
+from tandem.bridge.http import HttpFailure, targets
+from tandem.bridge.location import VARIABLE, BrokerLocation, find_data_dir, locate
 from tandem.bridge.messages import as_object
 from tandem.bridge.tls import ends
 from tandem.client import TandemClient
@@ -35,7 +35,7 @@ _CLOCK_SECONDS = 1.0
 _LEAST_VALID = timedelta(days=14)
 """Who renews by a program does it a month before the end; less says that it does not work."""
 _START = "tandem up --background"
-_RESTART = "tandem down, then tandem up --background"
+_RESTART = "tandem down && tandem up --background"
 _AWAY = "have PostgreSQL run and reachable, and the broker goes on by itself; else tandem logs"
 _RESTORE = (
     "put the same file back, or run 'tandem down', restore a copy, and run 'tandem up --background'; else tandem logs"
@@ -87,30 +87,37 @@ def _changed_since(uptime_seconds: float) -> str | None:
 async def _silence(here: DoctorContext, meant: BrokerLocation, failure: HttpFailure) -> Finding:
     """Why nothing answers."""
     if not meant.is_own:
-        said = f"No broker answers at {meant.url}, from {meant.origin}: {failure}."
-        return problem("broker", said, f"{meant.advice(failure)}; or name another with --broker")
+        said = f"No broker answers at {meant.url}, from {meant.origin}: {failure}. {meant.advice(failure)}."
+        is_variable = meant.origin == VARIABLE
+        return problem("broker", said, f"unset {VARIABLE}" if is_variable else "name another with --broker")
     folder = meant.data_dir
-    if here.database_trouble:
-        return problem(
-            "broker",
-            f"No broker runs on {folder}, and none can with this database.",
-            f"mend the database first, then: {_START}",
+    blocker = await asyncio.to_thread(meant.blocker, failure)
+    # The broker that is meant may be that of a gate's record, on another folder than the user's own.
+    where = "" if folder == find_data_dir() else f" --data-dir {shlex.quote(folder)}"
+    if blocker is not None:
+        # Which works also where it has ended itself by then.
+        said = f"{blocker[0]}. End it: {blocker[1]}"
+        return problem("broker", said, f"tandem down{where} && {_START}{where}")
+    if here.start_trouble:
+        return skipped(
+            "broker", f"No broker runs on {folder}, and none can before this is fixed: {here.start_trouble}."
         )
 
     async def start() -> None:
         await reach_broker(None, str(here.folder))
 
-    port = load_settings().settings.port
-    if isinstance(failure, Stranger) or (port and await asyncio.to_thread(_is_taken, port)):
-        taken = f"No broker runs on {folder}, and somebody else has its port {port}."
-        return problem("broker", taken, "tandem up --background --port 0, or end what listens there")
-    return problem("broker", f"No broker runs on {folder}.", _START, start)
+    loaded = load_settings()
+    port = loaded.settings.port
+    if loaded.origins["port"] != "default" and port and await asyncio.to_thread(_is_taken, port):
+        said = f"No broker runs on {folder}, and the port {port} of the settings is taken. {meant.listener(port)}."
+        return problem("broker", said, f"{_START} --port 0{where}", start)
+    return problem("broker", f"No broker runs on {folder}.", f"{_START}{where}", start)
 
 
 async def _database(here: DoctorContext) -> Finding:
     """A read of the database, through the broker."""
     if here.call is None:
-        return skipped("database", "The broker does not answer.")
+        return skipped("database", here.silence)
     try:
         await here.call("get_review_stats", {})
     except (Unauthenticated, Forbidden):
@@ -187,14 +194,15 @@ async def check_users(here: DoctorContext) -> list[Finding]:
 async def check_access(here: DoctorContext) -> list[Finding]:
     """Whether this user's token is taken, where the broker asks for one."""
     if here.call is None:
-        return [skipped("access", "The broker does not answer.")]
+        return [skipped("access", here.silence)]
     if not await asyncio.to_thread(_asks_for_tokens, here):
         return [_idle(await here.call("list_tokens", {}))]
     whose = f"the one in {TOKEN_VARIABLE}" if os.environ.get(TOKEN_VARIABLE, "").strip() else "its owner's"
     try:
         await here.call("list_projects", {})
     except Unauthenticated as error:
-        return [problem("access", f"The broker asks for access tokens, and takes none from here: {error}", _fix())]
+        here.call, here.silence = None, "The broker takes no access token from here."
+        return [problem("access", f"The broker asks for access tokens, and takes none from here: {error}", _fix(here))]
     except Forbidden:
         return [ok("access", f"The broker asks for access tokens, and takes {whose}; it is not for everything.")]
     return [ok("access", f"The broker asks for access tokens, and takes {whose}.")]
@@ -214,10 +222,13 @@ def _idle(listed: dict[str, Any]) -> Finding:
     )
 
 
-def _fix() -> str:
-    if os.environ.get(TOKEN_VARIABLE, "").strip():
-        return f"put a token that counts into {TOKEN_VARIABLE}; if the broker is your own, leave it out"
-    return f"ask whoever runs the broker for a token (tandem token create), and put it into {TOKEN_VARIABLE}"
+def _fix(here: DoctorContext) -> str:
+    """How to get a token that counts: the owner needs none."""
+    if not os.environ.get(TOKEN_VARIABLE, "").strip():
+        return f"ask whoever runs the broker for a token (tandem token create), and put it into {TOKEN_VARIABLE}"
+    left = published(locate(here.broker, str(here.folder)).data_dir)
+    is_owner = left is not None and left.url == here.url
+    return f"unset {TOKEN_VARIABLE}" if is_owner else f"put a token that counts into {TOKEN_VARIABLE}"
 
 
 def _asks_for_tokens(here: DoctorContext) -> bool:
@@ -231,7 +242,7 @@ def _asks_for_tokens(here: DoctorContext) -> bool:
 async def check_reviewers(here: DoctorContext) -> list[Finding]:
     """Whether whoever puts something up will find a reviewer."""
     if here.call is None:
-        return [skipped("reviewers", "The broker does not answer.")]
+        return [skipped("reviewers", here.silence)]
     if here.facts.get("reviewer_pool", "off") == "off":
         return [
             note(
@@ -243,8 +254,10 @@ async def check_reviewers(here: DoctorContext) -> list[Finding]:
         said = (
             f"The broker does not find the reviewers' program '{program}' on its own PATH: each reviewer ends at once."
         )
-        path = "install it, or name it with its whole path (command in [reviewer_pool]), then: "
-        return [problem("reviewers", said, f"{path}{_RESTART}, in a shell that finds it")]
+        path = (
+            "install it, or name it with its whole path (command in [reviewer_pool]); then, in a shell that finds it: "
+        )
+        return [problem("reviewers", said, f"{path}{_RESTART}")]
     try:
         pools = (await here.call("list_reviewers", {})).get("pools", [])
     except (Unauthenticated, Forbidden):
@@ -258,7 +271,7 @@ async def check_reviewers(here: DoctorContext) -> list[Finding]:
 async def check_webhooks(here: DoctorContext) -> list[Finding]:
     """Whether events arrive where a person wants them posted to."""
     if here.call is None:
-        return [skipped("webhooks", "The broker does not answer.")]
+        return [skipped("webhooks", here.silence)]
     try:
         webhooks = (await here.call("list_webhooks", {}))["webhooks"]
     except TandemError as error:
@@ -270,7 +283,7 @@ async def check_webhooks(here: DoctorContext) -> list[Finding]:
 async def check_mirrors(here: DoctorContext) -> list[Finding]:
     """Whether the broker can fetch the repositories that it keeps mirrors of."""
     if here.call is None:
-        return [skipped("mirrors", "The broker does not answer.")]
+        return [skipped("mirrors", here.silence)]
     try:
         projects = (await here.call("list_projects", {}))["projects"]
     except TandemError as error:
@@ -305,7 +318,8 @@ def _stopped(pool: Mapping[str, Any]) -> Finding:
     said = f"The pool {pool['supervisor_id']} is {pool['state']}: {pool['why']}."
     if pool["state"] == "lost":
         return problem("reviewers", said, "start its supervisor again: tandem reviewers --broker URL")
-    return problem("reviewers", said, "remove the cause, then: tandem reviewers resume")
+    again = "tandem reviewers resume"
+    return problem("reviewers", said, again if pool["state"] == "paused" else f"remove the cause, then: {again}")
 
 
 def _caller(broker: BrokerLocation) -> Call:

@@ -40,7 +40,9 @@ from tandem.setup.edits.text_edits import TomlTable
 from tandem.setup.init import InitOptions, SetupPlan, load_record, plan_init
 from tandem.setup.teaching import ClientName
 
-_SECONDS: Final = 60.0
+PROBE_SECONDS = 7.0
+"""How long a client's program may take: all are asked at once, and doctor takes ten seconds at most."""
+
 _LISTED: Final = 2
 """The number of the request for a list: of a server's tools, or of Codex's hooks."""
 
@@ -71,8 +73,9 @@ _LOGINS: Final[Mapping[str, tuple[tuple[str, ...], str, str]]] = {
 
 _KEYS: Final = ("ANTHROPIC_API_KEY", "CODEX_API_KEY", "OPENAI_API_KEY")
 _REFUSED: Final = 2
-_INIT = "tandem init"
-_INIT_GATE = "tandem init --gate"
+_NO_PROGRAM: Final = "The agents do not find tandem."
+_INIT = "tandem init --yes"
+_INIT_GATE = "tandem init --gate --yes"
 _MARK = b"tandem: refused"
 
 
@@ -82,7 +85,9 @@ async def check_clients(here: DoctorContext) -> list[Finding]:
         return []
     before = load_record(Path(here.place.git_dir, "tandem"))
     if before is None:
-        return [note("clients", "No client was set up here.", _INIT)]
+        return [note("clients", "No client was set up here.", "tandem init")]
+    if not here.has_program:
+        return [skipped("clients", _NO_PROGRAM)]
     try:
         plan = await asyncio.to_thread(plan_init, here.folder, here.home, here.environment, InitOptions(before.clients))
     except ConfigInvalid as error:
@@ -106,9 +111,9 @@ def _differences(plan: SetupPlan) -> list[Finding]:
 
 async def _versions(plan: SetupPlan) -> list[Finding]:
     """Each client's version, as its program says it."""
-    versions = await asyncio.gather(*(asyncio.to_thread(_version, found) for found in plan.clients))
-    logins = await asyncio.gather(*(asyncio.to_thread(_login, found, plan.root) for found in plan.clients))
-    return [*versions, *(one for one in logins if one is not None)]
+    versions = asyncio.gather(*(asyncio.to_thread(_version, found) for found in plan.clients))
+    logins = asyncio.gather(*(asyncio.to_thread(_login, found, plan.root) for found in plan.clients))
+    return [*await versions, *(one for one in await logins if one is not None)]
 
 
 def _login(found: FoundClient, folder: Path) -> Finding | None:
@@ -126,7 +131,7 @@ def _login(found: FoundClient, folder: Path) -> Finding | None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
-            timeout=_SECONDS,
+            timeout=PROBE_SECONDS,
         )
     except (OSError, subprocess.SubprocessError):
         return None
@@ -141,7 +146,9 @@ def _version(found: FoundClient) -> Finding:
     if found.program is None:
         return note("clients", f"{title} is set up, but its program is not on PATH.")
     try:
-        said = version_of(found.program)
+        said = version_of(found.program, PROBE_SECONDS)
+    except subprocess.TimeoutExpired:
+        return note("clients", f"{title} at {found.program} has not said its version within {PROBE_SECONDS:g} s.")
     except (OSError, subprocess.SubprocessError) as error:
         return problem("clients", f"{title} at {found.program} cannot be run: {error}", f"install {title} again")
     return ok("clients", f"{title} {said.split(chr(10))[0].strip() or '(says no version)'}")
@@ -154,18 +161,19 @@ async def check_agent_hooks(here: DoctorContext) -> list[Finding]:
     if here.place is None or gate is None or not gate.enabled:
         return []
     if before is None or not before.gate:
-        return [note("agent hooks", "The agents have no hooks, so they hear only from git.", _INIT_GATE)]
+        return [note("agent hooks", "The agents have no hooks, so they hear only from git.", "tandem init --gate")]
     if here.call is None:
-        return [skipped("agent hooks", "The broker does not answer.")]
+        return [skipped("agent hooks", here.silence)]
+    if not here.has_program:
+        return [skipped("agent hooks", _NO_PROGRAM)]
     program = await asyncio.to_thread(find_program, here.environment)
     site = Site(Path(here.place.top or gate.root), here.home, program, here.environment)
     names: list[ClientName] = [one for one in teaching.CLIENTS if one in before.clients]
-    found = await asyncio.gather(*(asyncio.to_thread(_fire, site, name) for name in names))
-    told = [one for one in found if one is not None]
+    asked = [asyncio.to_thread(_fire, site, name) for name in names]
     codex = shutil.which("codex", path=site.environment.get("PATH")) if "codex" in names else None
     if codex is not None:
-        told.append(await asyncio.to_thread(_codex_trust, codex, site.root, site.environment))
-    return told
+        asked.append(asyncio.to_thread(_codex_trust, codex, site.root, site.environment))
+    return [one for one in await asyncio.gather(*asked) if one is not None]
 
 
 def _fire(site: Site, client: ClientName) -> Finding | None:
@@ -186,7 +194,7 @@ def _fire(site: Site, client: ClientName) -> Finding | None:
             input=json.dumps(_forbidden(site.root, client)).encode(),
             capture_output=True,
             check=False,
-            timeout=_SECONDS,
+            timeout=PROBE_SECONDS,
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         return problem("agent hooks", f"The hook of {client} cannot be run: {error}", _INIT_GATE)
@@ -255,7 +263,9 @@ async def check_servers(here: DoctorContext) -> list[Finding]:
     if here.place is None or before is None:
         return []
     if here.call is None:
-        return [skipped("servers", "The broker does not answer.")]
+        return [skipped("servers", here.silence)]
+    if not here.has_program:
+        return [skipped("servers", _NO_PROGRAM)]
     site = Site(Path(here.place.top or here.place.git_dir), here.home, Program(("tandem",)), here.environment)
     clients = [one for one in CLIENTS if one.name in before.clients]
     return await asyncio.gather(*(asyncio.to_thread(_try_server, site, one) for one in clients))
@@ -270,6 +280,8 @@ def _try_server(site: Site, client: AgentClient) -> Finding:
     else:
         return skipped("servers", f"{title} has no server of Tandem's.")
     stated = as_object(says(edit.path, *keys))
+    if not stated and edit.path.exists() and says(edit.path) is None:
+        return skipped("servers", f"{edit.path} cannot be read.")
     if not stated:
         return problem("servers", f"{edit.path} does not name Tandem's server, so {title} has no tools.", _INIT)
     command = [str(word) for word in (*_words(stated.get("command")), *_items(stated.get("args")))]
@@ -319,7 +331,8 @@ def _listed(
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as process:
-        timer = threading.Timer(_SECONDS, process.kill)
+        is_late = threading.Event()
+        timer = threading.Timer(PROBE_SECONDS, lambda: (is_late.set(), process.kill()))
         timer.start()
         try:
             if process.stdin is None or process.stdout is None:
@@ -335,4 +348,4 @@ def _listed(
         finally:
             timer.cancel()
             process.kill()
-    raise ValueError("it ended without an answer")
+    raise ValueError(f"no answer within {PROBE_SECONDS:g} s" if is_late.is_set() else "it ended without an answer")

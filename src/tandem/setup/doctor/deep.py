@@ -36,7 +36,7 @@ async def check_review(here: DoctorContext) -> list[Finding]:
     if not here.deep:
         return []
     if here.call is None:
-        return [skipped("review", "The broker does not answer.")]
+        return [skipped("review", here.silence)]
     if here.facts.get("reviewer_pool", "off") == "off":
         return [skipped("review", "There is no pool whose program could be tried.")]
     here.tell("waiting for a review by the pool")

@@ -28,12 +28,17 @@ class DoctorContext:
         place: The repository; null outside of one.
         deep: Whether to try what takes long, or costs something, too.
         tell: Is told what is being done.
-        database_trouble: Whether no broker can work with the database. Set by the check of it.
+        has_git: Whether git can be used here. Set by the check of programs.
+        has_program: Whether `tandem` is found on PATH. Set by the check of programs.
+        start_trouble: What keeps a broker from starting, e.g. `database`; empty if nothing does. Set by the checks of
+            settings and database.
         url: Where the broker answers; null if it does not. Set by the broker's check, which comes first.
-        call: Calls an operation of it; null if it does not answer.
+        call: Calls an operation of it; null if it does not answer, or lets this user do nothing.
+        silence: Why there is no such call.
         facts: What the broker says of itself; empty if it says nothing. Set by the broker's check.
         moved_from: The folder that the project is still registered for, though the repository was moved here; null if
             it was not. Set by the project's check.
+        gate_trouble: Whether the gate is not as its broker has it. Set by the gate's check.
     """
 
     folder: Path
@@ -43,11 +48,15 @@ class DoctorContext:
     place: HookRepository | None
     deep: bool = False
     tell: Callable[[str], None] = lambda _doing: None
-    database_trouble: bool = False
+    has_git: bool = True
+    has_program: bool = True
+    start_trouble: str = ""
     url: str | None = None
     call: Call | None = None
+    silence: str = "The broker does not answer."
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     moved_from: str | None = None
+    gate_trouble: bool = False
 
     @property
     def gate(self) -> GateFile | None:

@@ -17,7 +17,7 @@ from tandem.bridge.location import is_local
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import TandemError, Unavailable
 from tandem.git.runner import Git, Output, clean_environment
-from tandem.hooks import enforcement, git, planning
+from tandem.hooks import enforcement, git, liveness, planning
 from tandem.hooks.state import GateFile
 from tandem.settings import checks
 from tandem.settings.config import user_file
@@ -34,6 +34,12 @@ _MARK: Final = "tandem: refused"
 _REASON: Final = "not approved"
 """What each says of a change that nobody can have approved; whoever refuses for another reason refuses all."""
 
+_OTHER_RECORD: Final = "differs from the record"
+"""What the gate's status says of a switch that is not as its broker has it."""
+
+_NAMES: Final = {"git commit": "prepare-commit-msg"}
+"""By what was done, the hook that has to refuse it."""
+
 _NOBODY: Final = {
     "GIT_AUTHOR_NAME": "Tandem's doctor",
     "GIT_AUTHOR_EMAIL": "doctor@localhost",
@@ -47,7 +53,7 @@ async def check_project(here: DoctorContext) -> list[Finding]:
     if here.place is None or here.root is None:
         return [note("project", f"{here.folder} is in no git repository, so nothing of a project was looked at.")]
     if here.call is None:
-        return [skipped("project", "The broker does not answer.")]
+        return [skipped("project", here.silence)]
     call, place, root = here.call, here.place, here.root
     origin = await registration.find_origin(call, place)
     if origin is not None and origin.is_gone:
@@ -64,13 +70,14 @@ async def check_project(here: DoctorContext) -> list[Finding]:
         return [ok("project", f"This repository is the project {project}.")]
     if origin is not None:
         said = f"This repository is not registered: it is a copy of the project {origin.project} at {origin.root}."
-        return [problem("project", said, f"tandem project add, or in its place: tandem project move {origin.project}")]
+        instead = f" If it takes that one's place: tandem project move {origin.project}"
+        return [problem("project", said + instead, "tandem project add")]
 
     async def register() -> None:
         await registration.register(call, root)
 
-    fix = "tandem init, or only: tandem project add. If it takes a project's place: tandem project move NAME"
-    return [problem("project", "This repository is not registered.", fix, register)]
+    said = "This repository is not registered. If it takes a project's place: tandem project move NAME"
+    return [problem("project", said, "tandem project add", register)]
 
 
 async def check_gate(here: DoctorContext) -> list[Finding]:
@@ -84,15 +91,21 @@ async def check_gate(here: DoctorContext) -> list[Finding]:
     if found.enabled is False and found.broker_enabled is not True and not found.problems:
         off = "The gate is off here: what is committed need not be approved."
         return [note("gate", off, "tandem gate on, if it should be")]
+    # Those are a finding of their own.
+    of_settings = planning.read(found.root).problems
     repair = _reinstalling(here) if found.enabled and here.call is not None else None
     problems = [
-        problem("gate", one, _AGAIN, repair) for one in found.problems if here.call or "cannot be asked" not in one
+        problem("gate", one, _AGAIN, repair)
+        for one in found.problems
+        if one not in of_settings and (here.call or "cannot be asked" not in one)
     ]
     if found.pending and here.call is not None:
         problems.append(note("gate", f"{found.pending} records wait for the broker.", "tandem gate status"))
     look = "look at them: what they let through is not on record. Then delete them"
     problems += [problem("gate", f"The broker has refused a record: {one}", look) for one in found.refused]
     problems += [problem("gate", what, fix) for what, fix in found.replaced.items()]
+    is_other = found.broker_enabled is not found.enabled or any(_OTHER_RECORD in one for one in found.problems)
+    here.gate_trouble = bool(problems) and is_other
     holds = f"{', '.join(found.branches)} ({found.granularity}, {found.mode})"
     return problems or [ok("gate", f"The gate is on for {holds}; git starts its hooks.")]
 
@@ -103,23 +116,36 @@ async def check_hooks(here: DoctorContext) -> list[Finding]:
     if gate is None or not gate.enabled or here.moved_from is not None:
         return []
     if here.call is None:
-        return [skipped("hooks", "Without the broker a hook refuses everything, which says little about it.")]
+        return [skipped("hooks", here.silence)]
+    if here.gate_trouble:
+        return [skipped("hooks", "Here the gate is not as its broker has it.")]
     try:
-        fired = await asyncio.to_thread(_fire, gate, with_commit=here.deep)
+        # Those that git does not start are the gate's finding.
+        started = await asyncio.to_thread(_started, gate)
+        fired = await asyncio.to_thread(_fire, gate, with_commit=here.deep) if started else {}
     except (TandemError, OSError) as error:
-        said = f"every hook lets through what is not approved: they cannot be fired ({error})"
-        return [problem("hooks", said, _AGAIN, _reinstalling(here))]
-    return [_judged(hook, done, _reinstalling(here)) for hook, done in fired.items()]
+        return [problem("hooks", f"The hooks cannot be fired: {error}", _AGAIN, _reinstalling(here))]
+    found: dict[str, list[str]] = {}
+    for hook, done in fired.items():
+        if _NAMES.get(hook, hook) in started:
+            found.setdefault(_judged(done), []).append(hook)
+    sound = [ok("hooks", f"{hook} refuses what is not approved.") for hook in found.pop("", [])]
+    repair = _reinstalling(here)
+    return sound + [problem("hooks", f"{', '.join(hooks)}: {what}", _AGAIN, repair) for what, hooks in found.items()]
 
 
-def _judged(hook: str, done: Output, repair: Repair) -> Finding:
-    """Whether a hook refused, in the gate's own words."""
+def _started(gate: GateFile) -> list[str]:
+    """The hooks that git starts."""
+    directory = gate.hooks.get("directory")
+    return [name for name, lives in liveness.alive(gate.place, directory).items() if lives] if directory else []
+
+
+def _judged(done: Output) -> str:
+    """What is wrong with a hook, by its own words; nothing if it refused for the right reason."""
     lines = [line.strip() for line in done.words.splitlines() if line.strip()] or ["it said nothing"]
     if done.status_code == 0 or _MARK not in done.words:
-        return problem("hooks", f"{hook} lets through what is not approved: {lines[-1]}", _AGAIN, repair)
-    if _REASON not in done.words:
-        return problem("hooks", f"{hook} refuses everything: {lines[0]}", _AGAIN, repair)
-    return ok("hooks", f"{hook} refuses what is not approved.")
+        return f"lets through what is not approved: {lines[-1]}"
+    return f"refuses everything: {lines[0]}" if _REASON not in done.words else ""
 
 
 def _fire(gate: GateFile, *, with_commit: bool) -> dict[str, Output]:

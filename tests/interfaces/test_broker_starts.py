@@ -1,0 +1,252 @@
+"""How a broker starts that no person started, and how one ends whose data folder is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+import pytest
+
+from tandem.bridge.broker import start_broker
+from tandem.bridge.location import published_url
+from tests.commandline import Ended
+from tests.forked import Started, run_tandem, start_tandem
+from tests.interfaces.bridging import BridgeProcess, bridge
+from tests.ports import HeldPort
+from tests.stranger import listening
+
+PATIENCE_SECONDS = 60.0
+SOON_SECONDS = 5.0
+CLIENT = {"name": "test", "version": "1"}
+
+
+class User:
+    """Somebody with a data folder of their own, in which one broker after another runs."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder
+        self.data_dir = folder / "data"
+        self.port = port
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if name != "TANDEM_PORT"},
+            "TANDEM_DATA_DIR": str(self.data_dir),
+            "TANDEM_CONFIG_DIR": str(folder / "config"),
+        }
+
+    def run(self, *words: str) -> Ended:
+        ended = run_tandem(words, self.folder, self.environment, seconds=PATIENCE_SECONDS)
+        return Ended(ended.returncode, ended.stdout, ended.stderr)
+
+    def up(self, *options: str) -> dict[str, Any]:
+        """Start a broker in the background; what it says of itself."""
+        return self.run("up", "--background", "--json", *options).data
+
+    def status(self) -> dict[str, Any]:
+        return json.loads(self.run("status", "--json").stdout)["data"]
+
+    def crash(self) -> None:
+        """End the broker without any warning."""
+        pid = self.status()["pid"]
+        os.kill(pid, signal.SIGKILL)
+        wait_for(lambda: not psutil.pid_exists(pid))
+
+    @contextmanager
+    def in_front(self, output: IO[bytes]) -> Generator[Started]:
+        """A broker in the foreground, once it answers."""
+        words, errors = ["up", "--json", "--port", str(self.port)], output.fileno()
+        with start_tandem(words, self.folder, self.environment, stdout=subprocess.PIPE, stderr=errors) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            try:
+                yield process
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+
+
+def wait_for(come: Callable[[], bool], seconds: float = PATIENCE_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not come():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[User]:
+    held = HeldPort()
+    user = User(tmp_path, held.hold())
+    yield user
+    user.run("down")
+    # Who waited for the place of one that hung has it now.
+    wait_for(lambda: not brokers(user) or user.run("down").status != 0)
+    held.release()
+
+
+def brokers(user: User) -> list[int]:
+    return [one.pid for one in psutil.process_iter(["cmdline"]) if str(user.data_dir) in (one.info["cmdline"] or ())]
+
+
+@pytest.mark.parametrize("start", ["by itself", "for a client"])
+def test_a_start_without_options_has_those_of_the_last_run(user: User, start: str) -> None:
+    assert user.up("--port", str(user.port), "--host", "localhost")["url"] == f"http://localhost:{user.port}"
+    user.crash()
+    if start == "by itself":
+        user.up()
+    else:
+        start_broker(str(user.data_dir), environment=user.environment)
+        wait_for(lambda: user.status()["running"])
+    assert user.status()["url"] == f"http://localhost:{user.port}"
+    assert user.run("down").status == 0
+    # What the person writes down counts more than what they once said.
+    (user.folder / "config").mkdir()
+    (user.folder / "config" / "config.toml").write_text("host = '127.0.0.1'\n", "utf-8")
+    assert user.up()["url"] == f"http://127.0.0.1:{user.port}"
+
+
+def test_a_free_port_of_the_last_run_is_taken_again(user: User) -> None:
+    first = user.up("--port", "0")["url"]
+    assert user.run("down").status == 0
+    assert user.up()["url"] == first
+
+
+@pytest.mark.parametrize("start", ["by itself", "for a client"])
+def test_a_start_without_options_takes_a_free_port_where_the_last_one_is_taken_and_is_found_there(
+    user: User, start: str
+) -> None:
+    user.up("--port", str(user.port))
+    assert user.run("down").status == 0
+    with socket.create_server(("127.0.0.1", user.port)):
+        if start == "by itself":
+            user.up()
+        else:
+            with bridge(folder=user.folder, **user.environment) as client:
+                answer = client.tool("get_review_stats")
+                assert answer["ok"] is True, answer
+        found = user.status()
+        assert found["running"]
+        assert found["url"] != f"http://127.0.0.1:{user.port}"
+        refused = user.run("up", "--port", str(user.port), "--data-dir", str(user.folder / "other"))
+        assert f"Port {user.port} at 127.0.0.1 cannot be had" in refused.stderr
+
+
+def test_automatic_starts_at_once_start_one_broker(user: User) -> None:
+    user.up("--port", str(user.port))
+    user.crash()
+    with ExitStack() as stack:
+        bridges = [stack.enter_context(bridge(folder=user.folder, **user.environment)) for _ in range(3)]
+        numbers = [one.send("tools/call", {"name": "get_review_stats", "arguments": {}}) for one in bridges]
+        start_broker(str(user.data_dir), environment=user.environment)
+        user.up()
+        for one, number in zip(bridges, numbers, strict=True):
+            answer = one.receive()
+            assert (answer["id"], answer["result"]["structuredContent"]["ok"]) == (number, True)
+    pid = user.status()["pid"]
+    wait_for(lambda: brokers(user) == [pid])
+
+
+@pytest.mark.parametrize("is_made_again", [False, True], ids=["deleted", "made again"])
+def test_p3_a_broker_whose_data_folder_is_gone_says_so_and_ends(
+    user: User, tmp_path: Path, *, is_made_again: bool
+) -> None:
+    with (tmp_path / "stderr").open("wb") as output, user.in_front(output) as process:
+        shutil.rmtree(user.data_dir)
+        second = user.up("--port", "0") if is_made_again else None
+        assert process.wait(SOON_SECONDS + PATIENCE_SECONDS * bool(is_made_again)) == 0
+    said = (tmp_path / "stderr").read_text("utf-8")
+    assert f"The data folder {user.data_dir} was deleted or replaced: the broker ends." in said
+    if second is not None:
+        # The new one's files are left alone.
+        assert published_url(str(user.data_dir)) == second["url"]
+        assert user.status()["running"]
+
+
+@pytest.mark.parametrize("is_made_again", [False, True], ids=["deleted", "made again"])
+def test_down_ends_a_broker_that_hangs_and_whose_data_folder_is_gone(
+    user: User, tmp_path: Path, *, is_made_again: bool
+) -> None:
+    with (tmp_path / "stderr").open("wb") as output, user.in_front(output) as process:
+        os.kill(process.pid, signal.SIGSTOP)
+        shutil.rmtree(user.data_dir)
+        if is_made_again:
+            user.up("--port", "0")
+        said = user.run("status")
+        if not is_made_again:
+            assert f"Process {process.pid}, started from {user.folder}, holds port {user.port}" in said.stderr
+            assert f"does not answer (its data folder is gone). End it: kill -9 {process.pid}" in said.stderr
+        ended = user.run("down")
+        assert f"(process {process.pid}) has stopped" in ended.stderr
+        assert process.wait(SOON_SECONDS) == 0
+    assert not brokers(user)
+
+
+@pytest.mark.parametrize("content", [b"garbage", None], ids=["damaged", "removed"])
+def test_a_broker_that_runs_is_found_again_after_its_broker_json_was_lost(user: User, content: bytes | None) -> None:
+    url = user.up("--port", str(user.port))["url"]
+    file = user.data_dir / "broker.json"
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    wait_for(lambda: published_url(str(user.data_dir)) == url, SOON_SECONDS)
+    assert user.up()["url"] == url
+
+
+def silent(stack: ExitStack) -> int:
+    """A program that takes connections and never answers."""
+    server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+    return int(server.getsockname()[1])
+
+
+def no_broker(stack: ExitStack) -> int:
+    """A web server of somebody else."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi"
+    port, _ = stack.enter_context(listening(lambda _request: answer))
+    return port
+
+
+@pytest.mark.parametrize("stranger", [silent, no_broker])
+def test_p12_mcp_answers_soon_beside_a_stranger_at_the_usual_port(
+    user: User, stranger: Callable[[ExitStack], int]
+) -> None:
+    with ExitStack() as stack:
+        port = stranger(stack)
+        home = {"XDG_STATE_HOME": str(user.folder), "TANDEM_DATA_DIR": "", "TANDEM_PORT": str(port)}
+        user.environment |= home
+        user.data_dir = user.folder / "tandem"
+        client = stack.enter_context(bridge(folder=user.folder, **user.environment))
+        answered_soon(client)
+        assert client.tool("get_review_stats")["ok"] is True
+        assert user.status()["url"] != f"http://127.0.0.1:{port}"
+
+
+def test_p12_mcp_answers_soon_beside_a_broker_that_hangs_and_says_what_is_wrong(user: User) -> None:
+    pid = user.up("--port", str(user.port))["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    with bridge(folder=user.folder, **user.environment) as client:
+        says = f"holds port {user.port} and does not answer (it hangs). End it: kill -9 {pid}"
+        assert says in answered_soon(client)["instructions"]
+        refused = client.tool("get_review_stats")
+        assert refused["error"]["code"] == "UNAVAILABLE"
+        assert says in refused["error"]["message"]
+
+
+def answered_soon(client: BridgeProcess) -> dict[str, Any]:
+    # How long a process takes to start is not what is measured.
+    client.call("ping")
+    began = time.monotonic()
+    asked = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}
+    answer = client.call("initialize", asked)
+    assert time.monotonic() - began < SOON_SECONDS
+    client.notify("notifications/initialized", {})
+    assert answer["result"]["protocolVersion"] == "2025-06-18"
+    return answer["result"]

@@ -1,0 +1,229 @@
+"""`tandem doctor` names each fault that people have met, alone, and what it prints as the fix ends it.
+
+The fix is run as it stands, by a shell; where it is no command, the fault has what a person does who reads it. Faults
+of gates and clients share a broker and two repositories, whose files are put back after each. Those that have nothing
+to do with each other are planted together: looking at a repository takes longest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.hooks import state
+from tandem.setup.doctor import DoctorContext, clients, examine
+from tests.broker import BrokerProcess
+from tests.commandline import NOBODY
+from tests.repository.faults import FAULTS, IDENTITY, RUN_SECONDS, Desk, Fault
+from tests.repository.faults_of_brokers import OF_BROKERS
+from tests.repository.gating import Gated, gate_on, new_repository
+
+MOST_FIXES = 3
+CLIENTS = ("claude", "codex", "gemini", "opencode")
+
+TOGETHER = (
+    (
+        "an open data folder",
+        "a dead hook of commits",
+        "a record that the broker has refused",
+        "settings of GSD that cannot be read",
+        "checks that nobody trusts",
+    ),
+    ("an open secret", "a dead hook of pushes", "checks that cannot be read"),
+    (
+        "no server in a client's file",
+        "a client that is not logged in",
+        "no instructions",
+        "a hook of an agent that does nothing",
+    ),
+)
+
+
+def cases() -> list[Any]:
+    """All faults: the groups of `TOGETHER`, and each of the others alone."""
+    named = {fault.name: fault for fault in (*FAULTS, *OF_BROKERS)}
+    groups = [*TOGETHER, *((name,) for name in named if not any(name in group for group in TOGETHER))]
+    return [pytest.param([named[name] for name in group], id=", ".join(group)) for group in groups]
+
+
+@contextmanager
+def put_back(*folders: Path, keep: Path) -> Generator[None]:
+    """Whatever happens in these folders, they are afterwards as they are now."""
+    keep.mkdir()
+    for number, folder in enumerate(folders):
+        shutil.copytree(folder, keep / str(number), symlinks=True)
+    try:
+        yield
+    finally:
+        for number, folder in enumerate(folders):
+            shutil.rmtree(folder)
+            shutil.copytree(keep / str(number), folder, symlinks=True)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory, clean_environment: Path) -> Iterator[Path]:
+    """The folder of them all, with the user's configuration folder for everything that runs meanwhile."""
+    folder = tmp_path_factory.mktemp("doctor")
+    (folder / "config").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TANDEM_CONFIG_DIR", str(folder / "config"))
+        # A machine that is busy with other tests is not what is wrong.
+        patch.setattr(clients, "PROBE_SECONDS", 60.0)
+        yield folder
+
+
+def desk_in(place: Path, broker: BrokerProcess, name: str) -> Desk:
+    home = place / f"home-{name}"
+    for folder in (".claude", ".codex"):
+        (home / folder).mkdir(parents=True)
+    (home / ".gitconfig").write_text(IDENTITY, "utf-8")
+    gated = gate_on(broker, new_repository(place / name))
+    environment = {"HOME": str(home), "USERPROFILE": str(home), "TANDEM_DATA_DIR": str(broker.data_dir)}
+    return Desk(replace(gated, environment=environment), home, place / "config", {})
+
+
+@pytest.fixture(scope="module")
+def broker(place: Path) -> Iterator[BrokerProcess]:
+    (place / "broker").mkdir()
+    with BrokerProcess(place / "broker") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def plain_desk(place: Path, broker: BrokerProcess) -> Desk:
+    """A repository with nothing but the gate."""
+    return desk_in(place, broker, "plain")
+
+
+@pytest.fixture(scope="module")
+def full_desk(place: Path, broker: BrokerProcess) -> Desk:
+    """A repository in which clients were set up, too."""
+    desk = desk_in(place, broker, "full")
+    assert desk.run("init", "--gate", "--yes").status == 0
+    found = desk.doctor()
+    assert found["healthy"], found
+    return desk
+
+
+@pytest.fixture
+def own_desk(place: Path, tmp_path: Path) -> Iterator[Desk]:
+    """A registered repository and a broker that may be stopped, without a gate."""
+    with BrokerProcess(tmp_path) as started:
+        home, root = tmp_path / "home", new_repository(tmp_path / "own")
+        home.mkdir()
+        (home / ".gitconfig").write_text(IDENTITY, "utf-8")
+        variables = {"HOME": str(home), "TANDEM_DATA_DIR": str(started.data_dir), "TANDEM_BROKER": ""}
+        desk = Desk(Gated(started, root, "own", variables), home, place / "config", {})
+        assert desk.run("project", "add").status == 0
+        try:
+            yield desk
+        finally:
+            desk.variables.clear()
+            # Whoever started one, in whichever place.
+            desk.run("down")
+
+
+@pytest.mark.parametrize("faults", cases())
+def test_p2_a_fault_alone_is_found_with_the_fix_that_ends_it(
+    faults: list[Fault], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    desk: Desk = request.getfixturevalue(f"{faults[0].desk}_desk")
+    with put_back(desk.root, desk.home, desk.config, keep=tmp_path / "kept"), desk.undisturbed():
+        for fault in faults:
+            fault.plant(desk)
+        desk.doctor()
+        # Each is named once, and nothing else.
+        assert len(desk.problems) == len(faults), desk.problems
+        for fault in faults:
+            (one,) = [one for one in desk.problems if one["check"] == fault.check and fault.words in one["message"]]
+            assert fault.fix in one["fix"]
+        for fault in faults:
+            if fault.remedy is not None:
+                fault.remedy(desk)
+        # What the fix brings to light is fixed as it is told, too.
+        for _ in range(MOST_FIXES):
+            if desk.doctor()["healthy"]:
+                break
+            for one in desk.problems:
+                desk.obey(one["fix"])
+        assert desk.problems == []
+
+
+def test_proxies_of_the_environment_are_no_fault(plain_desk: Desk) -> None:
+    with plain_desk.undisturbed():
+        plain_desk.set(**dict.fromkeys(("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "ALL_PROXY"), NOBODY))
+        assert plain_desk.doctor()["healthy"], plain_desk.problems
+
+
+SMALL_DISK = """
+mount -t tmpfs -o size=150m,mode=700 tmpfs "$1" || exit 77
+tandem up --background --port 0 && { tandem doctor --json; mount -o remount,size=1g "$1"; tandem doctor --json; }
+tandem down
+"""
+"""With a disk of its own at a folder, which has little room, and then, as doctor says, has more."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="platform: only Linux lets a process have a disk of its own")
+def test_a_disk_that_is_nearly_full_is_found_and_that_there_is_room_again(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir(mode=0o700)
+    (tmp_path / ".gitconfig").write_text(IDENTITY, "utf-8")
+    environment = {**os.environ, "HOME": str(tmp_path), "TANDEM_DATA_DIR": str(disk)}
+    alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", SMALL_DISK, "sh", str(disk)]
+    done = subprocess.run(
+        alone, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=RUN_SECONDS
+    )
+    if not done.stdout:
+        pytest.skip("platform: this machine lets nobody mount anything")
+    full, roomy = (json.loads(line)["data"] for line in done.stdout.splitlines() if line.startswith("{"))
+    (one,) = [one for one in full["findings"] if one["state"] == "problem"]
+    assert one["message"].endswith(f"MB are free where {disk} is.")
+    assert one["fix"] == f"free some space on the disk of {disk}"
+    assert roomy["healthy"], roomy
+
+
+def test_clients_that_never_answer_keep_doctor_no_longer_than_ten_seconds(
+    full_desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "PROBE_SECONDS", 2.0)
+    with put_back(full_desk.root, full_desk.home, keep=tmp_path / "kept"), full_desk.undisturbed():
+        folder = full_desk.home / "bin"
+        folder.mkdir()
+        for name in CLIENTS:
+            (full_desk.home / f".{name}").mkdir(exist_ok=True)
+            (folder / name).write_text("#!/bin/sh\nexec sleep 60\n", "utf-8")
+            (folder / name).chmod(0o755)
+        full_desk.set(PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
+        assert full_desk.run("init", "--gate", "--yes", *[f"--client={name}" for name in CLIENTS]).status == 0
+        began = time.monotonic()
+        full_desk.doctor()
+        # One after the other they would take twice as long.
+        assert time.monotonic() - began < 10
+        silent = [one["message"] for one in full_desk.found["findings"] if "has not said its version" in one["message"]]
+        assert len(silent) == len(CLIENTS)
+
+
+def test_people_are_told_what_doctor_does_meanwhile(plain_desk: Desk) -> None:
+    words: list[str] = []
+
+    async def look() -> None:
+        place = state.find_repository(str(plain_desk.root))
+        here = DoctorContext(plain_desk.root, plain_desk.home, os.environ, None, place, tell=words.append)
+        async for _ in examine(here):
+            pass
+
+    asyncio.run(look())
+    assert words[0] == "checking: programs"
+    assert any("servers" in one for one in words)
