@@ -333,6 +333,10 @@ def whose_turn(review: Review) -> Side | None:
             return "proposer"
 
 
+_CHECKED: dict[str | None, NextAction] = {"pending": "wait", "failed": "revise"}
+"""What an approval waits for where a required check has not passed."""
+
+
 def next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a state reads best
     """What the proposer should do now."""
     undecided = review.counter_patch_status == "pending"
@@ -340,7 +344,7 @@ def next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a state
         case State.CLOSED:
             return "none"
         case State.APPROVED:
-            return "apply_and_close"
+            return _CHECKED.get(review.checks, "apply_and_close")
         case State.REJECTED:
             return "revert"
         case State.PENDING:
