@@ -46,6 +46,7 @@ class LiteralAgent:
         environment: What its client sets.
         attempt: How it commits.
         said: All that it did, and was answered.
+        prefers: A word of the other way that it takes; empty for the first one.
         stopped: What it told its person when it stopped; null while it has not.
         has_committed: Whether its change is committed.
     """
@@ -55,6 +56,7 @@ class LiteralAgent:
     environment: dict[str, str]
     attempt: str = "git commit -m 'what it is for'"
     said: list[str] = field(default_factory=list[str])
+    prefers: str = ""
     stopped: str | None = None
     has_committed: bool = False
 
@@ -94,6 +96,8 @@ class LiteralAgent:
                 found.append((one["words"], one["command"]))
             elif _COMMITS.search(line):
                 found.append((line, self.attempt))
+        if self.prefers and (others := [line for line in found if self.prefers in line[0]]):
+            return others
         return [line for line in found if not _PERSONS.search(line[0]) and not _alternative(line[0])]
 
     def change(self) -> None:

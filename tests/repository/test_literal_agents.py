@@ -141,6 +141,8 @@ class Scene:
         attempt: The command that it begins with.
         ends: How it ends.
         environment: What its client sets besides.
+        before_change: What it does before each change.
+        prefers: A word of the other way that it takes.
     """
 
     gated: Gated
@@ -150,6 +152,7 @@ class Scene:
     ends: Literal["committed", "stopped"] = "committed"
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     before_change: Callable[[], None] = lambda: None
+    prefers: str = ""
 
     def edits(self) -> Iterator[Callable[[], None]]:
         """What the agent does when it is told to change something."""
@@ -187,6 +190,10 @@ class Stage:
     @contextmanager
     def counter_patch(self) -> Generator[Scene]:
         yield Scene(self._gated(), knows_better)
+
+    @contextmanager
+    def declined_counter_patch(self) -> Generator[Scene]:
+        yield Scene(self._gated(), knows_better, (WORDS,), prefers="decline")
 
     @contextmanager
     def question(self) -> Generator[Scene]:
@@ -343,10 +350,10 @@ def plays(scene: Scene, agent: LiteralAgent) -> None:
 
 
 # Of a broker that is not known to be its own the hook only says how to start it.
-@pytest.mark.parametrize("situation", [*SITUATIONS, "recorded_broker_down"])
+@pytest.mark.parametrize("situation", [*SITUATIONS, "declined_counter_patch", "recorded_broker_down"])
 def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situation: str) -> None:
     with stage.scene(situation) as scene:
-        agent = LiteralAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment})
+        agent = LiteralAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment}, prefers=scene.prefers)
         with reviewed(scene):
             agent.begins(scene.attempt)
         plays(scene, agent)

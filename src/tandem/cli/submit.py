@@ -161,7 +161,7 @@ def _inherited(known: Proposal) -> dict[str, Any]:
 
 def _content(order: SubmitOptions, known: Proposal | None) -> dict[str, Any]:
     with sources.here() as repository:
-        if order.revise and known and known.path is not None and order.source in {Source(), Source(staged=True)}:
+        if known and known.path is not None and order.source in {Source(), Source(staged=True)}:
             return sources.text_content(repository, repository.root / known.path)
         return sources.content(repository, order.source, say)
 

@@ -174,7 +174,7 @@ async def _check_digest(
         found = reports.list_approvals(unit, project, digest, CANDIDATES)
         at = reports.list_approved_at(unit, [review_id for review_id, _ in found])
         kept: _Held = {}
-        reason, code = f"No approved round has this digest. {SUBMIT}", None
+        reason, code = f"No approved round has this digest. To have it reviewed: {SUBMIT}", None
         for one in sorted(found, key=lambda one: at.get(one[0], 0), reverse=True):
             chain = (known.whole(*one),)
             if (by := ended_by(known, [chain]).get(chain)) is not None:
@@ -245,7 +245,7 @@ def _answer(
         missing = [change.path for change in judged if change.path not in found.covered]
         reason = (
             f"{len(missing)} of {len(question.changes)} paths are not approved as they are, first {missing[0]}."
-            f" Commit exactly what was approved, or submit what you have. {SUBMIT}"
+            f" Commit exactly what was approved, or submit this: {SUBMIT}"
         )
         decision = _decided(question, found, reason)
     elif found.held:

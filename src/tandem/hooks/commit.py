@@ -265,7 +265,7 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, file: 
     concerned = next((found for one in ruling.decisions if (found := asker.concerned(one))), None)
     steps = [line for status in concerned or () for line in next_steps.commands(status)]
     again = f": git {action} --continue" if action else ", commit again, exactly what was approved."
-    return [*lines, *(steps or [next_steps.SUBMIT]), f"and when it is approved{again}"]
+    return [*lines, *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
 
 
 def _refuse(gate: GateFile, arguments: Sequence[str], reasons: list[str]) -> int:

@@ -206,7 +206,7 @@ def _plan_is_blocking(plan: str, against: list[str]) -> list[str]:
     if not against:
         return [
             f"The plan {plan} is in blocking mode since one of its changes was taken back: approval comes first.",
-            next_steps.SUBMIT,
+            next_steps.SUBMIT_IT,
         ]
     return [
         f"The plan {plan} is in blocking mode: decided against {', '.join(against)}.",

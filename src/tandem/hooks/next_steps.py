@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-SUBMIT = "Submit it:   tandem submit --staged --wait -m 'what it is for'"
+SUBMIT = "tandem submit --staged --wait -m 'what it is for'"
+SUBMIT_IT = f"Submit it:   {SUBMIT}"
 
 
 def wait(review_id: str) -> str:

@@ -90,7 +90,10 @@ async def get_review_status(services: Services, caller: Caller, request: GetRevi
         return replace(status, cursor=cursor if stays and cursor else status.cursor, changed=moved), moved
 
     found = await look_or_wait(services, request.review_id, look, request, *_OF_POOLS)
-    is_in_vain = request.wait and request.timeout_s != 0 and not found.changed and side != "reviewer"
+    if caller.role == "reviewer":
+        # What the proposer does is said to the proposer.
+        return replace(found, message="")
+    is_in_vain = request.wait and request.timeout_s != 0 and not found.changed
     return await _in_vain(services, found) if is_in_vain and next_steps.alone(asdict(found)) else found
 
 
