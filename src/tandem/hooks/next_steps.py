@@ -35,11 +35,14 @@ def commit(review_id: str) -> list[str]:
     return ["Commit exactly this: git commit -m 'what it is for'", f"Then: tandem review close {review_id}"]
 
 
+def follow(review_id: str) -> str:
+    """The command that submits what follows a review that is over."""
+    return f"tandem submit --parent {review_id} --staged --wait -m 'what it is for'"
+
+
 def differently(review_id: str) -> str:
     """How a rejected change is tried in another way."""
-    return (
-        f"Do it differently, git add it, then: tandem submit --parent {review_id} --staged --wait -m 'what it is for'"
-    )
+    return f"Do it differently, git add it, then: {follow(review_id)}"
 
 
 def alone(status: Mapping[str, Any]) -> bool:

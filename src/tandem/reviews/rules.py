@@ -298,10 +298,8 @@ def _hint(review: Review) -> str:
     match review.state:
         case State.PENDING:
             return " Claim it first with claim_review."
-        case State.REJECTED:
-            return " To try again, create a new review with parent_id."
-        case State.CLOSED:
-            return " Put up a new review with parent_id to go on."
+        case State.REJECTED | State.CLOSED:
+            return f" To go on, create a new review with parent_id={review.id}."
         case _:
             return ""
 
