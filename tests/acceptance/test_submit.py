@@ -187,13 +187,16 @@ def test_a_revision_keeps_what_it_is_not_told_otherwise(shell: Shell) -> None:
     assert kept == ("the intent", "03", "03-02", "2", "why")
 
 
-def test_a_revised_text_is_read_again_by_itself(shell: Shell) -> None:
+@pytest.mark.parametrize("which", ["--revise", "--parent"])
+@pytest.mark.parametrize("options", [(), ("--staged",)])
+def test_a_revised_text_is_read_again_by_itself(shell: Shell, which: str, options: tuple[str, ...]) -> None:
     plan = shell.cwd / "PLAN.md"
     plan.write_text("first")
     first = shell.run("submit", "-m", "plan", "--text", "PLAN.md", "--json").data
     plan.write_text("second")
-    shell.run("submit", "--revise", first["review_id"])
-    assert shell.ask(lambda client: client.get_proposal(first["review_id"])).description == "second"
+    again = shell.run("submit", which, first["review_id"], *options, "--json").data
+    proposal = shell.ask(lambda client: client.get_proposal(again["review_id"]))
+    assert (proposal.path, proposal.description, proposal.category) == ("PLAN.md", "second", "plan_review")
 
 
 def test_a_rejected_change_goes_on_as_a_new_review_with_its_parent(shell: Shell) -> None:

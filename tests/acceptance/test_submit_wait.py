@@ -83,6 +83,8 @@ def test_submit_ends_with_12_when_the_time_is_up(shell: Shell) -> None:
 
 def test_an_agents_wait_ends_before_its_client_ends_it_and_names_the_command_to_go_on_with(shell: Shell) -> None:
     client = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "3000"}
+    review_id = shell.run("submit", "-m", "m", "--json").data["review_id"]
+    shell.ask(lambda client: client.claim_review(reviewer_id="rita", review_id=review_id))
     ended = finish(shell.start("submit", "-m", "m", "--wait", "--json", **client))
     assert (ended.status, ended.data["status"]) == (12, "pending")
     assert "still waiting for the verdict: " in ended.stderr
@@ -102,8 +104,8 @@ def test_the_time_that_an_agent_states_comes_before_its_clients_limit(shell: She
     assert finish(waiting).status == 0
 
 
-def test_submit_goes_on_waiting_through_questions_and_says_how_to_answer(shell: Shell) -> None:
-    waiting = shell.start("submit", "-m", "m", "--wait", "--json")
+def test_submit_ends_with_12_when_the_reviewer_asks_and_says_what_and_how_to_answer_and_go_on(shell: Shell) -> None:
+    waiting = shell.start("submit", "-m", "m", "--wait")
 
     async def converse(client: TandemClient) -> str:
         review_id = (await arrival(client, shell.cwd.name)).review_id
@@ -112,15 +114,34 @@ def test_submit_goes_on_waiting_through_questions_and_says_how_to_answer(shell: 
         return review_id
 
     review_id = shell.ask(converse)
-    assert waiting.stderr is not None
-    said = ""
-    while "answer: tandem review message" not in said:
-        said += waiting.stderr.readline().decode()
-    assert f"tandem review discussion {review_id}" in said
-    answered = shell.run("review", "message", review_id, "--sender-role", "proposer", "--body", "because")
+    ended = finish(waiting)
+    assert (ended.status, "rita asks: why?" in ended.stderr) == (12, True)
+    assert f"tandem review discussion {review_id}\n" in re.sub(" +\n", "\n", ended.stdout)
+    [answer] = re.findall(r"Answer: tandem (.*'…')", ended.stdout)
+    answered = shell.run(*shlex.split(answer))
     assert answered.status == 0
+    [go_on] = re.findall(r"Wait for it: tandem (.*--wait)", answered.stdout)
     shell.ask(lambda client: client.submit_verdict(review_id, verdict="approved", reviewer_id="rita"))
-    assert finish(waiting).status == 0
+    assert shell.run(*shlex.split(go_on)).status == 0
+
+
+@pytest.mark.parametrize(
+    ("verdict", "action"), [(None, "wait"), ("approved", "apply_and_close"), ("changes_requested", "revise")]
+)
+def test_the_same_state_has_the_same_next_action_in_every_answer(
+    shell: Shell, verdict: Decision | None, action: str
+) -> None:
+    created = shell.run("submit", "-m", "m", "--json").data
+    if verdict is not None:
+        decide(shell, verdict)
+    review_id = created["review_id"]
+    again = shell.run("submit", "-m", "m", "--json").data
+    status = shell.run("review", "status", review_id, "--json").data
+    page = shell.run("review", "show", review_id, "--json").data["status"]
+    assert again["existed"]
+    said = {(one["next_action"], one["message"]) for one in (again, status, page)}
+    assert [one for one, _ in said] == [action]
+    assert "next_action" not in (status["no_reviewer"] or {})
 
 
 def test_a_verdict_that_came_first_answers_at_once(shell: Shell) -> None:

@@ -104,7 +104,7 @@ def test_a_program_that_is_not_logged_in_says_so_in_its_own_words(pool: Pool) ->
     none = status["no_reviewer"]
     assert "unexpected status 401 Unauthorized: Incorrect API key" in none["message"]
     assert "warning" not in none["message"]
-    assert "codex login" in none["next_action"]
+    assert "codex login" in none["remedy"]
     assert (status["next_action"], none["needs_person"]) == ("escalate", True)
     # Whoever proposes next hears it with the answer.
     created = pool.put_up_whole(intent="approve", description="x")
@@ -119,7 +119,7 @@ def test_a_program_that_is_missing(pool: Pool) -> None:
     finally:
         aside.rename(pool.program)
     assert str(pool.program) in none["message"]
-    assert "PATH of the broker" in none["next_action"]
+    assert "PATH of the broker" in none["remedy"]
 
 
 def test_a_pool_whose_circuit_is_open(pool: Pool) -> None:
@@ -127,7 +127,7 @@ def test_a_pool_whose_circuit_is_open(pool: Pool) -> None:
     pool.ask("approve")
     none = pool.why("circuit_open")["no_reviewer"]
     assert "the model does not exist" in none["message"]
-    assert "tandem reviewers resume" in none["next_action"]
+    assert "tandem reviewers resume" in none["remedy"]
 
 
 def test_a_program_that_hangs_is_ended_for_its_silence_and_the_proposer_told(pool: Pool) -> None:
@@ -142,7 +142,7 @@ def test_a_budget_that_is_used_up(pool: Pool) -> None:
     pool.becomes("costly")
     none = pool.why("budget")["no_reviewer"]
     assert "paused until midnight UTC" in none["message"]
-    assert "budget_per_day" in none["next_action"]
+    assert "budget_per_day" in none["remedy"]
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def test_a_pools_quiet_hours_are_waited_for(desk: Counter) -> None:
     status = desk.status(desk.ask("approve"))
     none = status["no_reviewer"]
     assert (none["reason"], none["needs_person"], status["next_action"]) == ("quiet_hours", False, "wait")
-    assert "Wait until they are over" in none["next_action"]
+    assert "Wait until they are over" in none["remedy"]
 
 
 def test_a_pool_whose_supervisor_was_not_heard_of_is_lost(desk: Counter, on_paper: StaffedBroker) -> None:
@@ -180,7 +180,7 @@ def test_a_pool_whose_supervisor_was_not_heard_of_is_lost(desk: Counter, on_pape
     none = status["no_reviewer"]
     assert (none["reason"], none["needs_person"], status["next_action"]) == ("pool_lost", True, "escalate")
     assert "a-host was not heard of since" in none["message"]
-    assert f"tandem open {review}" in none["next_action"]
+    assert f"tandem open {review}" in none["remedy"]
     steward.beat()
     assert desk.status(review)["no_reviewer"] is None
 

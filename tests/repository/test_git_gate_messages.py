@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 
@@ -84,3 +85,51 @@ def test_a_refused_commit_leaves_its_message_to_be_used_again(gated: Gated):
     gated.stage({"a.txt": "not approved\n"})
     gated.refused("commit", "-m", "A long message")
     assert (gated.root / ".git/COMMIT_EDITMSG").read_text("utf-8") == "A long message\n"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "said", "step"),
+    [
+        (None, "and no verdict yet", "Wait for it: tandem review status {} --wait"),
+        (
+            "changes_requested",
+            "wants exactly this changed: 'Because.'",
+            "Change it, git add, then: tandem submit --revise {} --staged --wait",
+        ),
+        (
+            "rejected",
+            "rejected exactly this: 'Because.'",
+            "Do it differently, git add it, then: tandem submit --parent {} --staged --wait -m 'what it is for'",
+        ),
+    ],
+)
+def test_a_refusal_names_the_command_for_the_review_of_these_bytes(
+    gated: Gated, verdict: str | None, said: str, step: str
+):
+    gated.stage(DIGITS)
+    review = gated.put_up()
+    if verdict is not None:
+        gated.decide(review, verdict)
+    words = gated.refused("commit", "-m", "Digits")
+    assert review in words
+    assert said in words
+    assert step.format(review) in words
+    assert "Submit it" not in words
+    if verdict == "rejected":
+        gated.call("close_review", review_id=review)
+        assert step.format(review) in gated.refused("commit", "-m", "Digits")
+
+
+def test_a_refusal_of_other_content_than_was_approved_says_which_and_how_to_commit_that(gated: Gated, review: str):
+    gated.stage({"a.txt": "one\n2 (formatted)\nthree\n"})
+    words = gated.refused("commit", "-m", "Digits")
+    [command] = re.findall(
+        rf"a\.txt: .*{review} approved other content for it.*: tandem (apply {review} --index)", words
+    )
+    refused = gated.tandem(*command.split())
+    [put_away] = re.findall(r"Put it away: git (.*)", refused.stderr)
+    gated.git(*shlex.split(put_away))
+    [again] = re.findall("Then again: tandem (.*)", refused.stderr)
+    assert gated.tandem(*again.split()).status == 0
+    gated.git("commit", "-m", "Digits")
+    assert gated.trailers() == [review]

@@ -95,6 +95,13 @@ def test_a_document_before_it_is_written(under_gate: Steps, step: str, name: str
     under_gate.gated.git("commit", "--quiet", "-m", "docs(03): as approved")
 
 
+def test_an_agent_stops_after_its_wait_where_nobody_reviews(under_gate: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDECODE", "1")
+    under_gate.write(PLAN_FILE, PLAN)
+    data = under_gate.ends(under_gate.run("plan", "--timeout", "1", "--json"), "ESCALATE", 14)
+    assert any(f"tandem open {data['review_id']}" in line for line in data["next"])
+
+
 def test_p2_one_changed_byte_of_an_approved_document_is_up_for_review_again(under_gate: Steps) -> None:
     under_gate.write(PLAN_FILE, PLAN)
     under_gate.reviewed("plan")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Annotated
@@ -21,6 +22,7 @@ from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.worktree import WorktreeUpdate
+from tandem.hooks import next_steps
 from tandem.reviews.answers import Proposal, ReviewStatus
 
 
@@ -46,7 +48,7 @@ async def apply(
             update = await asyncio.to_thread(_bring, proposal, index=index)
         except InvalidInput as refusal:
             earlier = [await client.get_proposal(review_id, round=number) for number in range(1, status.round)]
-            raise await asyncio.to_thread(_explained, refusal, earlier) from refusal
+            raise await asyncio.to_thread(_explained, refusal, review_id, earlier, index=index) from refusal
     data = {"review_id": review_id, "round": status.round, "changed": update.changed, **asdict(update)}
     return tell(data, _report(update, status), as_json=options.as_json)
 
@@ -70,26 +72,29 @@ def _bring(proposal: Proposal, *, index: bool) -> WorktreeUpdate:
         if proposal.path is None or proposal.description is None:
             raise InvalidInput(f"{proposal.review_id} has no content to apply: it is words only.", field="review_id")
         if index:
-            raise InvalidInput("A text is written to its file only; git add it yourself.", field="index")
+            raise InvalidInput(
+                f"A text is written to its file only, without --index: tandem apply {proposal.review_id}", field="index"
+            )
         return _bring_text(repository, proposal.path, proposal.description)
 
 
-def _explained(refusal: InvalidInput, earlier: list[Proposal]) -> InvalidInput:
-    """The refusal, with what to do where it is only an earlier round that is in the way."""
+def _explained(refusal: InvalidInput, review_id: str, earlier: list[Proposal], *, index: bool) -> InvalidInput:
+    """The refusal, with the commands that put away what is in the way, be it an earlier round or local work."""
     paths: list[str] = refusal.details.get("paths", [])
     if not paths:
         return refusal
     with sources.here() as repository:
         known = next((one for one in reversed(earlier) if _holds(repository, one, paths)), None)
-    if known is None:
-        return refusal
-    listed = " ".join(paths)
+    what, facts = refusal.message, {}
+    if known is not None:
+        what = f"The working tree has round {known.round} of {review_id} at {', '.join(paths)}; nothing was changed."
+        facts = {"round": known.round}
     return InvalidInput(
-        f"The working tree has round {known.round} of {known.review_id} at {', '.join(paths)}; nothing was changed. "
-        f"Put it away, then apply again: git stash push --include-untracked -- {listed}",
+        f"{what} Put it away: git stash push --include-untracked -- {shlex.join(f':/{path}' for path in paths)}\n"
+        f"Then again: tandem apply {review_id}{' --index' if index else ''}",
         field="worktree",
         paths=paths,
-        round=known.round,
+        **facts,
     )
 
 
@@ -165,4 +170,9 @@ def _report(update: WorktreeUpdate, status: ReviewStatus) -> Group:
         has = "has not ended yet" if status.checks == "pending" else "has not passed"
         remark = f"A required check {has}: the gate refuses to commit it. See: tandem checks list {status.review_id}"
         lines.append(Text(remark, style="yellow"))
-    return Group(*lines, Text(f"{known} working tree has round {status.round} of {status.review_id}."))
+    lines.append(Text(f"{known} working tree has round {status.round} of {status.review_id}."))
+    if status.next_action == "apply_and_close":
+        touched = shlex.join((*update.written, *update.deleted, *update.already))
+        steps = next_steps.commit(status.review_id)
+        lines += map(plain, steps if update.indexed else [f"Stage it: git add -- {touched}", *steps])
+    return Group(*lines)

@@ -17,6 +17,7 @@ from tandem.client import TandemClient
 from tandem.client.described import Described
 from tandem.client.session import Condition, has_changed, is_proposers_turn, lacks_reviewer, read_envelope
 from tandem.client.table import OPERATIONS
+from tandem.hooks import next_steps
 from tandem.hooks.person import agent_mark, wait_seconds
 from tandem.settings.workflows import COMPLETE
 
@@ -26,6 +27,8 @@ _VERDICTS = {
     "closed": Exit.CLOSED,
 }
 _CHECKED = {None: Exit.DONE, "passed": Exit.DONE, "failed": Exit.CHANGES_REQUESTED, "pending": Exit.WAITING}
+_ASKING = frozenset({"message", "verdict"})
+_MOST_ENTRIES = 200
 _UNDECIDED = frozenset({"pending", "claimed", "in_review"})
 
 
@@ -83,7 +86,7 @@ def goes_on(data: dict[str, Any]) -> bool:
 
 def verdict_status(data: dict[str, Any]) -> Exit:
     """The exit status of a wait for a verdict; an approval counts once the required checks have passed."""
-    if data.get("attention") is not None or lacks_reviewer(data):
+    if data["next_action"] == "escalate" and (agent_mark() is not None or not next_steps.alone(data)):
         return Exit.PERSON
     if _is_approved(data):
         return _CHECKED[data.get("checks")]
@@ -193,6 +196,8 @@ async def call(
         async with progress("still waiting" if wait else f"{operation.noun} {operation.verb}"):
             envelope = await _send(operation, given, client, wait, patience.timeout_s)
             besides = None if options.as_json else await _checks_besides(operation, envelope, client)
+            if operation.name == "get_review_status":
+                await say_question(client, orjson.loads(envelope).get("data"))
         if operation.name == "claim_review" and "review_id" not in given:
             await persons.give_back(client, envelope)
     # What is printed as it came needs no type.
@@ -211,6 +216,15 @@ async def _checks_besides(operation: Described, envelope: bytes, client: TandemC
     if not data or data.get("checks") is None:
         return None
     return await client.call("list_checks", {"review_id": data["review_id"]})
+
+
+async def say_question(client: TandemClient, data: dict[str, Any] | None) -> None:
+    """Say on standard error what the reviewer of a review asks, if it is the proposer's turn to answer."""
+    if data and data["next_action"] == "answer_message":
+        page = await client.get_discussion(data["review_id"], round=data["round"], limit=_MOST_ENTRIES)
+        asked = [entry for entry in page.entries if entry.sender_role == "reviewer" and entry.kind in _ASKING]
+        for entry in asked[-1:]:
+            say(f"{entry.author} asks: {entry.body}")
 
 
 def present(

@@ -147,7 +147,8 @@ def _lines(outcome: StepResult) -> Iterator[Text]:
     patch = outcome.counter_patch
     if patch is not None:
         yield plain(f"counter-patch {patch.id} by {patch.author}: {', '.join(patch.files)}")
-        content = patch.content if patch.content is not None else "(long; read it with: tandem review proposal)"
+        long = f"(long; read it with: tandem review proposal {outcome.review_id})"
+        content = patch.content if patch.content is not None else long
         yield from (block(f"  {line}") for line in content.splitlines())
     for step in outcome.next:
         yield plain(f"- {step}")

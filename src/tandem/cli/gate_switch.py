@@ -22,6 +22,7 @@ from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
 from tandem.errors import Forbidden, InvalidInput
 from tandem.gate.contract import SIGNER
 from tandem.hooks import ask, git, override, person, state
+from tandem.hooks.next_steps import SUBMIT
 from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks
 from tandem.setup.gate_status import GateStatus, gate_status
@@ -116,7 +117,7 @@ async def on(  # noqa: PLR0913 - its options
                 return gate, await gate_status(client.data, here)
 
         gate, found = await decided(attempt)
-    say("Agents can submit a change with: tandem submit --staged --wait -m 'what it is for'")
+    say(f"Agents can submit a change with: {SUBMIT}")
     return _present(
         found, as_json=options.as_json, told=f"The gate of {gate.project} is on for {', '.join(gate.branches)}."
     )

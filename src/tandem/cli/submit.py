@@ -13,7 +13,7 @@ import orjson
 import typer
 
 from tandem.cli import persons, sources
-from tandem.cli.calls import WaitPolicy, awaits_checks, given, goes_on, present, say_go_on, verdict_status
+from tandem.cli.calls import WaitPolicy, awaits_checks, given, goes_on, present, say_go_on, say_question, verdict_status
 from tandem.cli.commands import Answer, add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import (
@@ -24,9 +24,9 @@ from tandem.cli.connection_options import (
 from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress, say
 from tandem.client import TandemClient
-from tandem.client.session import has_changed, is_decided, lacks_reviewer
+from tandem.client.session import has_changed, is_decided, is_proposers_turn, lacks_reviewer
 from tandem.errors import TandemError
-from tandem.hooks import liveness
+from tandem.hooks import liveness, next_steps
 from tandem.hooks.person import agent_mark
 from tandem.hooks.state import GateUnreadable
 from tandem.hooks.trust import CHECKS_FILE
@@ -127,11 +127,13 @@ async def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: Wa
             is_up = "is there already" if data["data"]["existed"] else "is up"
             say(f"{data['data']['review_id']} {is_up}, round {data['data']['round']}")
         else:
-            present(envelope, ReviewCreated, as_json=False)
+            # What comes next is the wait, which goes on from here.
+            waiting = orjson.dumps({**data, "data": {**data["data"], "next_action": "none"}})
+            present(waiting, ReviewCreated, as_json=False)
         status = await _verdict(client, data["data"], patience.timeout_s)
     ended = present(status, ReviewStatus, as_json=options.as_json, status=verdict_status)
-    if ended is Exit.WAITING:
-        say_go_on(f"tandem review status {data['data']['review_id']} --wait")
+    if ended is Exit.WAITING and orjson.loads(status)["data"]["next_action"] == "wait":
+        say_go_on(next_steps.wait(data["data"]["review_id"]))
     return ended
 
 
@@ -159,7 +161,7 @@ def _inherited(known: Proposal) -> dict[str, Any]:
 
 def _content(order: SubmitOptions, known: Proposal | None) -> dict[str, Any]:
     with sources.here() as repository:
-        if order.revise and known and known.path is not None and order.source.is_default:
+        if known and known.path is not None and order.source in {Source(), Source(staged=True)}:
             return sources.text_content(repository, repository.root / known.path)
         return sources.content(repository, order.source, say)
 
@@ -188,12 +190,12 @@ async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: flo
                 await checks.follow()
             if awaits_checks(data):
                 doing("still waiting for the checks")
-            is_over = is_decided(data) or lacks_reviewer(data)
-            if (is_over and not goes_on(data)) or not has_changed(data):
+            if (is_proposers_turn(data) and not goes_on(data)) or not has_changed(data):
                 break
             arguments["cursor"] = data["cursor"]
     if data["status"] in {"approved", "changes_requested"} or not is_decided(data):
         await checks.conclude()
+    await say_question(client, data)
     return envelope
 
 
@@ -237,16 +239,13 @@ class _CheckRemarks:
                     last = found.log.rstrip("\n").split("\n")[-_LOG_LINES:]
                     say("\n".join(["the end of its log:", *(line[-_LOG_WIDTH:] for line in last)]))
                 say(f"all of it: {checks.log_command(check)}")
-        if failed:
-            again = f"tandem checks run {self._review_id}"
-            say(f"mend it and submit again: tandem submit --revise {self._review_id}, or run it again: {again}")
 
 
 class _Remarks:
     """Says on standard error what happens while a verdict is waited for."""
 
     def __init__(self) -> None:
-        self._said = ("", "")
+        self._said: tuple[str, str | None] = ("", None)
         self._why_none: dict[str, Any] | None = None
 
     def say_who_comes(self, data: dict[str, Any]) -> None:
@@ -254,32 +253,21 @@ class _Remarks:
         before, self._why_none = self._why_none, data["no_reviewer"]
         if self._why_none is None or self._why_none == before:
             return
+        if next_steps.alone(data) and agent_mark() is not None:
+            say(next_steps.without_reviewer(data["review_id"]))
+            return
         if data.get("attention") is None:
             say(f"No reviewer comes: {self._why_none['message']}")
-        say(self._why_none["next_action"])
+        say(self._why_none["remedy"])
         if self._why_none["needs_person"] and agent_mark() is not None:
             say(_STOP)
 
     def follow(self, data: dict[str, Any]) -> None:
-        """Say what is new: who reviews, and what the proposer has to do for the verdict to come."""
-        step = (data["status"], data["next_action"])
+        """Say what is new: who reviews, or why nobody does."""
+        step = (data["status"], data["reviewer_id"])
         if data["attention"] is not None:
             say(f"A person has to look: {data['attention']}")
         self.say_who_comes(data)
-        if step == self._said or is_decided(data):
-            return
+        if step != self._said and not is_proposers_turn(data):
+            say(f"{data['reviewer_id']} reviews it" if data["reviewer_id"] else "in the queue")
         self._said = step
-        review_id, reviewer = data["review_id"], data["reviewer_id"]
-        match data["next_action"]:
-            case "answer_message":
-                say(f"{reviewer} waits for your answer; read: tandem review discussion {review_id}")
-                say(f"answer: tandem review message {review_id} --sender-role proposer --body '…'")
-            case "decide_counter_patch":
-                patch = data["counter_patch_id"]
-                say(f"{reviewer or 'a reviewer'} sent a counter-patch; read: tandem review proposal {review_id}")
-                answers = (f"tandem review patch {word} {review_id} {patch}" for word in ("accept", "reject"))
-                say(f"decide: {', or: '.join(answers)}")
-            case _ if reviewer:
-                say(f"{reviewer} reviews it")
-            case _:
-                say("in the queue")

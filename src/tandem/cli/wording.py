@@ -11,16 +11,17 @@ from typing import Any, cast, get_args
 from typer.models import ArgumentInfo, OptionInfo
 
 from tandem.client.table import OPERATIONS
+from tandem.hooks import next_steps
 
 ARGUMENT_SUFFIX = "_argument"
 """Ends the name of a parameter that gives an option's value by its place."""
 _COMMANDS = {"create_review": "tandem submit"}
 """Where people use another command than the operation's own."""
-_ELSEWHERE = {
-    "Put up a new review with parent_id to go on": "Go on with a new one: tandem submit --parent REVIEW",
-    "From here it can become: nothing: it is over": "It is over",
-    "next_page": "the page",
-}
+_ELSEWHERE = (
+    (r"To go on, create a new review with parent_id=(\w+)\.", "To go on: " + next_steps.follow(r"\1")),
+    ("From here it can become: nothing: it is over", "It is over"),
+    ("next_page", "the page"),
+)
 _OPERATION = re.compile(
     rf"[`']?\b({'|'.join(sorted(OPERATIONS, key=len, reverse=True))})\b[`']?(?P<waits> with wait\b)?"
 )
@@ -78,10 +79,8 @@ def of_refusal(message: str, details: Mapping[str, Any], parameters: Iterable[Pa
     field = str(details.get("field", ""))
     if said.startswith(f"{field}: "):
         said = f"{_option(field, options)} {said.removeprefix(f'{field}: ')}"
-    for pattern, replacement in _LIBRARY:
+    for pattern, replacement in (*_LIBRARY, *_ELSEWHERE):
         said = re.sub(pattern, replacement, said)
-    for ours, theirs in _ELSEWHERE.items():
-        said = said.replace(ours, theirs)
     said = _OPERATION.sub(_command, said)
     said = _SETTING.sub(r"\1 must", said).replace(": must ", " must ")
     said = _FIELD.sub(lambda found: _named(found, options), said)

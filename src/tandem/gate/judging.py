@@ -23,6 +23,7 @@ from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecisi
 from tandem.gate.rules import CommitRow, names
 from tandem.git.changes import Change
 from tandem.git.raw import ABSENT_MODE, digest_of
+from tandem.hooks.next_steps import SUBMIT
 from tandem.reviews import checks, contents, grounds
 from tandem.reviews import report_queries as reports
 from tandem.reviews.approvals import Approval, Cover, inverse
@@ -61,7 +62,7 @@ class _Found:
         held: The required checks that have not passed, of the reviews that cover something.
         ended: Of approvals that a later one takes back, by review, which one does.
         instead: By path that is not covered, a review that approved something else to come of the same content.
-        undecided: By path that is not covered, the review and round that wait for a verdict on exactly this content.
+        concerned: By path that is not covered, the review that is about exactly this content and does not approve it.
         signature: For all of it: this broker's, if one was asked for and everything is approved, or a signer's.
         unsigned: Why no signature counts that the commit brings along; null if one does, or there is none.
         whole: Why all of it passes, as a kind and in words: a signer's broker approved it, or a person let it through.
@@ -75,7 +76,7 @@ class _Found:
     held: _Held
     ended: dict[str, str] = field(default_factory=dict[str, str])
     instead: dict[str, str] = field(default_factory=dict[str, str])
-    undecided: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    concerned: dict[str, reports.Concerned] = field(default_factory=dict[str, reports.Concerned])
     signature: str | None = None
     unsigned: str | None = None
     whole: tuple[Kind, str] | None = None
@@ -173,7 +174,7 @@ async def _check_digest(
         found = reports.list_approvals(unit, project, digest, CANDIDATES)
         at = reports.list_approved_at(unit, [review_id for review_id, _ in found])
         kept: _Held = {}
-        reason, code = "No approved round has this digest. Put the change up with create_review or tandem submit.", None
+        reason, code = f"No approved round has this digest. To have it reviewed: {SUBMIT}", None
         for one in sorted(found, key=lambda one: at.get(one[0], 0), reverse=True):
             chain = (known.whole(*one),)
             if (by := ended_by(known, [chain]).get(chain)) is not None:
@@ -244,7 +245,7 @@ def _answer(
         missing = [change.path for change in judged if change.path not in found.covered]
         reason = (
             f"{len(missing)} of {len(question.changes)} paths are not approved as they are, first {missing[0]}."
-            " Put the change up with tandem submit, or commit exactly what was approved."
+            f" Commit exactly what was approved, or submit this: {SUBMIT}"
         )
         decision = _decided(question, found, reason)
     elif found.held:
@@ -320,8 +321,8 @@ def _look(known: Approvals, unit: Unit, services: Services, question: _Question,
     if override is not None:
         return replace(found, whole=("overridden", f"let through by {override.overridden_by}: {override.reason}"))
     missing = [change for change in judged if change.path not in covered]
-    undecided = _undecided(unit, project, digest, missing)
-    found = replace(found, instead=_instead(unit, project, missing[:_HINTS]), undecided=undecided)
+    concerned = _concerned(unit, project, digest, missing)
+    found = replace(found, instead=_instead(unit, project, missing[:_HINTS]), concerned=concerned)
     if request.head is None:
         return found
     return replace(
@@ -358,13 +359,13 @@ async def _taken_back(
         return await asyncio.to_thread(look)
 
 
-def _undecided(unit: Unit, project: str, digest: str, missing: Sequence[Change]) -> dict[str, tuple[str, int]]:
+def _concerned(unit: Unit, project: str, digest: str, missing: Sequence[Change]) -> dict[str, reports.Concerned]:
     """The reviews of exactly this difference, or of the whole text that a path becomes."""
-    whole = reports.find_undecided(unit, project, digest)
+    whole = reports.find_concerned(unit, project, digest)
     if whole is not None:
         return {one.path: whole for one in missing}
     found = (
-        (one.path, reports.find_undecided(unit, project, f"{one.blob_after}:{one.path}")) for one in missing[:_HINTS]
+        (one.path, reports.find_concerned(unit, project, f"{one.blob_after}:{one.path}")) for one in missing[:_HINTS]
     )
     return {path: review for path, review in found if review is not None}
 
@@ -455,11 +456,12 @@ def _uncovered(change: Change, found: _Found) -> PathDecision:
     ending = [found.read[review_id, number] for review_id, number, mode in candidates if mode == change.mode_after]
     by = next(((one.review_id, found.ended[one.review_id]) for one in ending if one.review_id in found.ended), None)
     partly = next((one for one in ending if change in one.changes), None)
-    review_id, number = (by[1], None) if by is not None else found.undecided.get(change.path, (None, None))
+    concerned = found.concerned.get(change.path)
+    review_id, number = (by[1], None) if by is not None else (concerned or (None, None))[:2]
     if by is not None:
         reason = _taken_back_by(*by)
-    elif review_id is not None:
-        reason = f"{review_id}, round {number}, has exactly this content and no verdict yet"
+    elif concerned is not None:
+        reason = concerned.words
     elif partly is not None:
         reason = f"approved by {partly.review_id} only together with its other paths; commit them together"
     elif ending:
@@ -470,8 +472,8 @@ def _uncovered(change: Change, found: _Found) -> PathDecision:
         reason = "no approved round has this content at this path"
         if change.path in found.instead:
             reason += (
-                f"; {found.instead[change.path]} approved other content for it (did a formatter run since?):"
-                " submit this, or commit that"
+                f"; {found.instead[change.path]} approved other content for it (did a formatter run since?). To commit"
+                f" that: tandem apply {found.instead[change.path]} --index"
             )
     if found.unsigned is not None:
         reason = f"{reason}; {found.unsigned}"

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tandem.errors import TandemError
-from tandem.hooks import enforcement, git, state
-from tandem.hooks.ask import GateClient, Refused, Unreachable, undecided, wait_for
+from tandem.hooks import enforcement, git, next_steps, state
+from tandem.hooks.ask import GateClient, Refused, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -138,8 +138,9 @@ def _refused(asker: GateClient, decision: dict[str, Any], kind: DocumentKind, pa
         return checks.explained(asker, decision, f"What {path} would hold", "write exactly that text")
     reason = next((one["reason"] for one in decision["paths"] if not one["allowed"]), decision["reason"])
     refused = f"{path} may be written when exactly this content is approved; it is not: {reason}."
-    if found := undecided(decision):
-        return [refused, *wait_for(found), "When it is approved, write exactly that text."]
+    waiting = [next_steps.wait(one["review_id"]) for one in asker.concerned(decision) if one["next_action"] == "wait"]
+    if waiting:
+        return [refused, *(f"Wait for it: {one}" for one in waiting), "When it is approved, write exactly that text."]
     return [
         refused,
         "Write the text to a file outside of .planning, have it reviewed, and wait for the verdict:",

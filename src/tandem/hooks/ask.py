@@ -197,6 +197,19 @@ class GateClient:
         self._is_compared = True
         return answer
 
+    def concerned(self, decision: dict[str, Any]) -> list[dict[str, Any]]:
+        """The statuses of the reviews of exactly what an answer of `check_gate` refuses; empty unless all has one.
+
+        Raises:
+            Refused: The broker refuses.
+            Unreachable: No broker answers.
+        """
+        refused = [path for path in decision["paths"] if not path["allowed"]]
+        if decision.get("code") is not None or any(path["round"] is None for path in refused):
+            return []
+        reviews = sorted({path["review_id"] for path in refused})
+        return [self.call("get_review_status", review_id=review_id) for review_id in reviews]
+
     def get_gate(self) -> dict[str, Any]:
         """How the gate stands at the broker, if what stands here does not differ from that; the data of `get_gate`.
 
@@ -209,18 +222,6 @@ class GateClient:
         # An older broker has no such setting.
         self.on_tip = answer.get("checks_on_tip", False)
         return answer
-
-
-def undecided(decision: dict[str, Any]) -> list[str]:
-    """The reviews that have exactly what an answer of `check_gate` refuses, and no verdict yet; empty unless all do."""
-    refused = [path for path in decision["paths"] if not path["allowed"]]
-    is_waited_for = decision.get("code") is None and all(path["round"] is not None for path in refused)
-    return sorted({path["review_id"] for path in refused}) if is_waited_for else []
-
-
-def wait_for(reviews: Sequence[str]) -> list[str]:
-    """What to do about content that is under review already, a line each."""
-    return [f"Wait for it: tandem review status {review_id} --wait" for review_id in reviews]
 
 
 def location_of(gate: GateFile, *, is_server: bool = False) -> BrokerLocation:

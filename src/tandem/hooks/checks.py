@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from tandem.core.visible import visible_line
+from tandem.hooks import next_steps
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def explained(asker: GateClient, decision: dict[str, Any], what: str, again: str
         lines.append(f"Run them again: tandem checks run {review_id}{on}")
         return [*lines, f"When they count, {again}."]
     if ended:
-        lines.append(f"Mend that and submit it again; or run the checks again: tandem checks run {review_id}")
+        lines += next_steps.commands({"review_id": review_id, "next_action": "revise", "checks": "failed"})
     else:
         lines.append(f"Wait for it:    tandem checks list {review_id} --wait")
     return [*lines, f"When they have passed, {again}."]

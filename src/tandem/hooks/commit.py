@@ -6,8 +6,8 @@ import os
 
 from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
-from tandem.hooks import enforcement, git, message
-from tandem.hooks.ask import GateClient, Refused, Unreachable, undecided, wait_for
+from tandem.hooks import enforcement, git, message, next_steps
+from tandem.hooks.ask import GateClient, Refused, Unreachable
 from tandem.hooks.state import JUDGED
 
 TYPE_CHECKING = False  # as in `git`
@@ -36,7 +36,7 @@ class CommitDecision:
         changes: What it changes against the commit before.
         advice: What to do, if it is not to put the change up and wait.
         signed: The signatures of that which its trailers hold.
-        undecided: The reviews that have all of what is refused, and no verdict yet.
+        decisions: The broker's answers about what is refused: as a commit of its own, and as an amended one.
         held: The broker's answer, if everything is approved and only a check keeps it back; else null.
         former: What the trailers of the commit name that is amended; empty if none is.
         tree: The id of the tree that was judged.
@@ -45,6 +45,7 @@ class CommitDecision:
     __slots__ = (
         "advice",
         "changes",
+        "decisions",
         "former",
         "held",
         "passes",
@@ -52,7 +53,6 @@ class CommitDecision:
         "review_ids",
         "signed",
         "tree",
-        "undecided",
     )
 
     def __init__(
@@ -65,7 +65,7 @@ class CommitDecision:
         self.reasons: list[str] = []
         self.advice: list[str] = []
         self.former: list[str] = []
-        self.undecided: list[str] = []
+        self.decisions: list[dict[str, Any]] = []
         self.held: dict[str, Any] | None = None
         self.tree = ""
 
@@ -81,7 +81,7 @@ def main(gate: GateFile, arguments: Sequence[str]) -> int:
         try:
             return _judged(gate, asker, arguments)
         except Unreachable as error:
-            return _refuse(gate, arguments, [str(error)])
+            return _refuse(gate, arguments, [str(error), "When it answers, commit again."])
         except Refused as error:
             reasons = [f"The broker refuses: {error}"]
             if error.code == "NOT_FOUND":
@@ -151,7 +151,7 @@ def _ruling(gate: GateFile, asker: GateClient, head: str | None, tree: str, argu
     passes = decision["allowed"] is True
     ruling = CommitDecision(changes, passes=passes, review_ids=decision["review_ids"], signed=decision["signed"])
     ruling.reasons = [f"{path['path']}: {path['reason']}" for path in decision["paths"] if not path["allowed"]]
-    ruling.held, ruling.undecided = _held(decision), undecided(decision)
+    ruling.held, ruling.decisions = _held(decision), [decision]
     if head is None or (passes and changes and not gate.sign):
         return ruling
     if _is_amend(place, head, changes, arguments):
@@ -168,7 +168,7 @@ def _ruling(gate: GateFile, asker: GateClient, head: str | None, tree: str, argu
         return CommitDecision(changes, passes=True, review_ids=amended["review_ids"], signed=amended["signed"])
     if amended is not None and ruling.held is None:
         ruling.held = _held(amended)
-        ruling.undecided = ruling.undecided or undecided(amended)
+        ruling.decisions.append(amended)
     if passes and changes:
         # A signature is for all of a commit, and this one was for what is added.
         ruling.signed = []
@@ -262,8 +262,10 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, file: 
             f"Its message names {reviews}, which did not approve this content: a rebase or an edit changes it."
         )
     action = "merge" if is_merge else "rebase" if git.rebased(gate.place) is not None else None
+    concerned = next((found for one in ruling.decisions if (found := asker.concerned(one))), None)
+    steps = [line for status in concerned or () for line in next_steps.commands(status)]
     again = f": git {action} --continue" if action else ", commit again, exactly what was approved."
-    return [*lines, *(wait_for(ruling.undecided) or [enforcement.SUBMIT]), f"and when it is approved{again}"]
+    return [*lines, *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
 
 
 def _refuse(gate: GateFile, arguments: Sequence[str], reasons: list[str]) -> int:

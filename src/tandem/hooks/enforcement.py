@@ -10,7 +10,7 @@ import os
 
 from tandem.errors import InvalidInput
 from tandem.git.raw import FIELDS, digest_of
-from tandem.hooks import git, message
+from tandem.hooks import git, message, next_steps
 from tandem.hooks.state import FOLDER
 
 TYPE_CHECKING = False  # as in `git`
@@ -28,7 +28,6 @@ STRICT, PER_PLAN, OPTIMISTIC = "strict", "per_plan", "optimistic"
 ROLLBACK_NOTE = "rollback.json"
 """In Tandem's folder of the working tree's git folder: a rollback that has not come to its end."""
 
-SUBMIT = "Submit it:   tandem submit --staged --wait -m 'what it is for'"
 _DIFF = ("--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv", "--no-renames")
 _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "--submodule=short", "--ignore-submodules=none")
 _READABLE = ("-c", "core.quotePath=true", "-c")
@@ -207,7 +206,7 @@ def _plan_is_blocking(plan: str, against: list[str]) -> list[str]:
     if not against:
         return [
             f"The plan {plan} is in blocking mode since one of its changes was taken back: approval comes first.",
-            SUBMIT,
+            next_steps.SUBMIT_IT,
         ]
     return [
         f"The plan {plan} is in blocking mode: decided against {', '.join(against)}.",

@@ -145,8 +145,8 @@ def shared(own: Mapping[str, Any], proposal: Mapping[str, Any]) -> str | None:
 def not_to_review(review_id: str, by: str) -> str:
     """What an agent is told that wants to review what is its own."""
     return (
-        f"{review_id} was proposed by {by}, and an agent does not review its own work. Stop, and tell the person you"
-        " work for: they review it, or have another agent do it."
+        f"{review_id} was proposed by {by}, and an agent does not review its own work. Stop, and tell your person:"
+        f" tandem open {review_id}"
     )
 
 

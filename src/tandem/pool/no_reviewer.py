@@ -39,7 +39,7 @@ def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | Non
     if found and (first := found[0]) is not None and all(found):
         if review.attention is None:
             return first
-        return replace(first, next_action=f"{first.next_action}, and: tandem review retry {review.id}")
+        return replace(first, remedy=f"{first.remedy}, and: tandem review retry {review.id}")
     if found or review.attention is not None:
         return _of_last_try(unit, review)
     if not is_registered:
@@ -47,12 +47,12 @@ def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | Non
     return _lost(serving[-1], review) if serving else _no_pool(review, "no reviewer pool serves it")
 
 
-def _stuck(reason: str, message: str, next_action: str) -> NoReviewer:
-    return NoReviewer(reason, needs_person=True, message=message, next_action=next_action)
+def _stuck(reason: str, message: str, remedy: str) -> NoReviewer:
+    return NoReviewer(reason, needs_person=True, message=message, remedy=remedy)
 
 
-def _waits(reason: str, message: str, next_action: str) -> NoReviewer:
-    return NoReviewer(reason, needs_person=False, message=message, next_action=next_action)
+def _waits(reason: str, message: str, remedy: str) -> NoReviewer:
+    return NoReviewer(reason, needs_person=False, message=message, remedy=remedy)
 
 
 def _no_pool(review: Review, why: str) -> NoReviewer:

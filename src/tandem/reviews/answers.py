@@ -72,9 +72,19 @@ class NoReviewer:
         bool, Field(description="Whether none comes before a person has done something: then agents stop and say so.")
     ]
     message: Annotated[str, Field(description="The reason in words, with the program's own error where there is one.")]
-    next_action: Annotated[str, Field(description="What helps, and who does it.")]
+    remedy: Annotated[str, Field(description="What helps, and who does it.")]
 
 
+NextActionName = Annotated[
+    str,
+    Field(
+        description=(
+            "What the proposer does now: `wait`, `answer_message`, `decide_counter_patch`, `revise`, "
+            "`apply_and_close`, `revert`, `escalate` or `none`; `message` says how."
+        )
+    ),
+]
+NextMessage = Annotated[str, Field(description="`next_action` in words, with the operations that do it.")]
 NO_REVIEWER = Field(description="Why no reviewer takes it; null if one may come, or somebody has it.")
 
 
@@ -96,6 +106,8 @@ class ReviewCreated:
     existed: Annotated[bool, Field(description="Whether the review was there already: nothing was written.")] = False
     notes: Notes = ()
     no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
+    next_action: NextActionName = "wait"
+    message: NextMessage = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +133,7 @@ class ReviewStatus:
     ]
     turn: Turn | None
     attention: Attention | None
-    next_action: Annotated[
-        str,
-        Field(
-            description=(
-                "What the proposer does now: `wait`, `answer_message`, `decide_counter_patch`, `revise`, "
-                "`apply_and_close`, `revert`, `escalate` or `none`."
-            )
-        ),
-    ]
+    next_action: NextActionName
     changed: Changed
     cursor: Cursor
     checks: Annotated[
@@ -146,6 +150,7 @@ class ReviewStatus:
         str | None,
         Field(description="When its texts, diffs and messages were removed (setting `retention_days`); else null."),
     ] = None
+    message: NextMessage = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +331,9 @@ class CounterPatchDecided:
     round: RoundNumber
     digest: Digest | None
     cursor: Cursor
+    next_action: NextActionName = "wait"
+    message: NextMessage = ""
+    no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,6 +346,9 @@ class MessageSent:
     round: RoundNumber
     turn: Turn | None
     cursor: Cursor
+    next_action: NextActionName = "wait"
+    message: NextMessage = ""
+    no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
             rows=Rows(round=new_round, decision=CounterPatchEnd(patch.id, ACCEPTED, request.reason, now)),
         )
         written = checks.begin(unit, written, facts)
-        return views.answer(CounterPatchDecided, services.waits, unit, written, counter_patch_id=patch.id)
+        return _decided(unit, services, written, patch)
 
     return await transact(services, caller, work)
 
@@ -102,9 +102,14 @@ async def reject_counter_patch(services: Services, caller: Caller, request: Reje
             data={"counter_patch_id": patch.id, "reason": request.reason},
             rows=Rows(decision=CounterPatchEnd(patch.id, REJECTED, request.reason, now)),
         )
-        return views.answer(CounterPatchDecided, services.waits, unit, written, counter_patch_id=patch.id)
+        return _decided(unit, services, written, patch)
 
     return await transact(services, caller, work)
+
+
+def _decided(unit: Unit, services: Services, review: Review, patch: CounterPatch) -> CounterPatchDecided:
+    onward = views.onward(unit, services, review)
+    return views.answer(CounterPatchDecided, services.waits, unit, review, counter_patch_id=patch.id, **onward)
 
 
 def supersede(unit: Unit, review: Review, *, actor: str, now_us: int, reason: str) -> Review:

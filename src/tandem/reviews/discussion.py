@@ -80,7 +80,10 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
                 data={"message_id": request.resolves, "resolved_by": message_id},
                 rows=Rows(resolved=(request.resolves, message_id)),
             )
-        return views.answer(MessageSent, services.waits, unit, written, message_id=message_id)
+        onward = views.onward(unit, services, written)
+        if request.sender_role != "proposer":
+            onward["message"] = ""
+        return views.answer(MessageSent, services.waits, unit, written, message_id=message_id, **onward)
 
     return await transact(services, caller, work, works_on=(request.review_id,))
 

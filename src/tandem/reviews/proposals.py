@@ -14,7 +14,6 @@ from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import check_concerned, end_claim
 from tandem.reviews.discussion_rules import next_round, reset_turn
-from tandem.reviews.participants import why_none
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import PRIORITIES, Action, Review, infer_priority, step
@@ -284,5 +283,5 @@ def _created(
         affected_files=content.affected_files,
         notes=content.notes or (),
         existed=existed,
-        no_reviewer=why_none(unit, services, review),
+        **views.onward(unit, services, review),
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from tandem.contract import answer
 from tandem.contract.caller import Caller
+from tandem.core.clock import MICROSECONDS
 from tandem.errors import InvalidInput
 from tandem.git.hunks import only_files
 from tandem.git.word_changes import text_diff
+from tandem.hooks import next_steps
 from tandem.reviews import (
     attention,
     check_queries,
@@ -87,9 +89,31 @@ async def get_review_status(services: Services, caller: Caller, request: GetRevi
         moved = moved or (request.wait and gets_stuck)
         return replace(status, cursor=cursor if stays and cursor else status.cursor, changed=moved), moved
 
-    return await look_or_wait(services, request.review_id, look, request, *_OF_POOLS)
+    found = await look_or_wait(services, request.review_id, look, request, *_OF_POOLS)
+    if caller.role == "reviewer":
+        # What the proposer does is said to the proposer.
+        return replace(found, message="")
+    is_in_vain = request.wait and request.timeout_s != 0 and not found.changed
+    return await _in_vain(services, found) if is_in_vain and next_steps.alone(asdict(found)) else found
 
 
+async def _in_vain(services: Services, found: ReviewStatus) -> ReviewStatus:
+    """The answer to a wait in vain where no pool serves the project: it escalates, unless somebody reviews there.
+
+    Somebody does if one of the project's newest reviews was claimed within the hour.
+    """
+    since_us = services.clock.now_us() - _REVIEWS_SECONDS * MICROSECONDS
+    known = await services.store.read(
+        lambda unit: reports.list_latest(unit, limit=_NEWEST, before=None, project=found.project, state=None)
+    )
+    if any(max(one.claimed_at or 0, one.first_claimed_at or 0) > since_us for one in known):
+        return found
+    action = "escalate"
+    return replace(found, next_action=action, message=next_steps.operations({**asdict(found), "next_action": action}))
+
+
+_REVIEWS_SECONDS = 3600
+_NEWEST = 20
 _OF_POOLS = tuple(topic(state=state) for state in ("running", "paused", "terminated"))
 """Events of pools and their reviewers after which it may be that none comes."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
-from sqlalchemy import Integer, Text, and_, bindparam, column, func, select, tuple_, union_all, values
+from sqlalchemy import Integer, Text, and_, bindparam, column, func, or_, select, tuple_, union_all, values
 
 from tandem.reviews import tables
 from tandem.reviews.queries import REVIEW_COLUMNS
@@ -335,13 +335,12 @@ def _parts(
         yield rows
 
 
-_undecided = Statement(
-    # What is open is few; its content is a condition only, as no index has it.
-    select(_r.id, _r.round)
+_of_content = Statement(
+    select(_r.id, _r.round, _r.state, _r.outcome, _r.verdict_reason)
     .where(
         _r.project == bindparam("project"),
-        _r.state.in_([State.PENDING.value, State.CLAIMED.value, State.IN_REVIEW.value]),
         _r.digest == bindparam("digest"),
+        or_(_r.state.not_in([State.APPROVED.value, State.CLOSED.value]), _r.outcome == "rejected"),
     )
     .order_by(_r.id.desc())
     .limit(1)
@@ -377,10 +376,31 @@ def find_approved_from(unit: Unit, project: str, path: str, blob_before: str, li
     return max((row[0] for row in rows if row[1] == blob_before), default=None)
 
 
-def find_undecided(unit: Unit, project: str, digest: str) -> tuple[str, int] | None:
-    """The newest review, with its round, whose content is exactly this and that waits for a verdict on it."""
-    row = unit.one_or_none(_undecided, project=project, digest=digest)
-    return (row[0], row[1]) if row else None
+class Concerned(NamedTuple):
+    """A review whose content is exactly this, and that does not approve it."""
+
+    review_id: str
+    round: int
+    state: str
+    outcome: str | None
+    reason: str | None
+
+    @property
+    def words(self) -> str:
+        """What it says of the content."""
+        match self.outcome or self.state:
+            case State.REJECTED:
+                return f"{self.review_id} rejected exactly this: '{self.reason}'"
+            case State.CHANGES_REQUESTED:
+                return f"{self.review_id}, round {self.round}, wants exactly this changed: '{self.reason}'"
+            case _:
+                return f"{self.review_id}, round {self.round}, has exactly this content and no verdict yet"
+
+
+def find_concerned(unit: Unit, project: str, digest: str) -> Concerned | None:
+    """The newest review whose content is exactly this, open or rejected."""
+    row = unit.one_or_none(_of_content, project=project, digest=digest)
+    return Concerned(*row) if row else None
 
 
 def list_approved_paths(

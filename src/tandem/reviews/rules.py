@@ -298,10 +298,8 @@ def _hint(review: Review) -> str:
     match review.state:
         case State.PENDING:
             return " Claim it first with claim_review."
-        case State.REJECTED:
-            return " To try again, create a new review with parent_id."
-        case State.CLOSED:
-            return " Put up a new review with parent_id to go on."
+        case State.REJECTED | State.CLOSED:
+            return f" To go on, create a new review with parent_id={review.id}."
         case _:
             return ""
 
@@ -333,6 +331,10 @@ def whose_turn(review: Review) -> Side | None:
             return "proposer"
 
 
+_CHECKED: dict[str | None, NextAction] = {"pending": "wait", "failed": "revise"}
+"""What an approval waits for where a required check has not passed."""
+
+
 def next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a state reads best
     """What the proposer should do now."""
     undecided = review.counter_patch_status == "pending"
@@ -340,7 +342,7 @@ def next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a state
         case State.CLOSED:
             return "none"
         case State.APPROVED:
-            return "apply_and_close"
+            return _CHECKED.get(review.checks, "apply_and_close")
         case State.REJECTED:
             return "revert"
         case State.PENDING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -10,6 +11,7 @@ import orjson
 from tandem.contract.answer import shown
 from tandem.core.clock import isoformat
 from tandem.git.changes import AffectedFile
+from tandem.hooks import next_steps
 from tandem.reviews import checks, grounds
 from tandem.reviews import discussion_queries as discussion
 from tandem.reviews import queries as reviews
@@ -50,6 +52,27 @@ def files_from(text: str) -> tuple[AffectedFile, ...]:
     return tuple(AffectedFile(**item) for item in orjson.loads(text))
 
 
+def onward(unit: Unit, services: Services, review: Review) -> dict[str, Any]:
+    """What the proposer does next, as fields of an answer: the same of the same state in each."""
+    return _next(unit, services, _with_doubts(unit, services, review))
+
+
+def _next(unit: Unit, services: Services, review: Review) -> dict[str, Any]:
+    none = why_none(unit, services, review)
+    action = "escalate" if none and none.needs_person else next_action(review)
+    facts = {**review._asdict(), "review_id": review.id, "status": review.state, "next_action": action}
+    message = next_steps.operations({**facts, "no_reviewer": none and asdict(none)})
+    return {"next_action": action, "no_reviewer": none, "message": message}
+
+
+def _with_doubts(unit: Unit, services: Services, review: Review) -> Review:
+    """The review, its checks pending where what has passed stands on something that keeps the gate closed."""
+    if review.checks != PASSED:
+        return review
+    doubts = grounds.Doubts(unit, services, review.project)
+    return review._replace(checks=PENDING) if checks.held(unit, doubts, review.id, review.round) else review
+
+
 def answer(kind: type[T], hub: WaitHub, unit: Unit, review: Review, /, **stated: Any) -> T:
     """An answer about a review as a write left it, with the cursor for what comes next."""
     cursor = hub.cursor(review.event_seq, unit)
@@ -63,21 +86,16 @@ def replacement(unit: Unit, record: CounterPatch) -> dict[str, str | None]:
 
 def status(unit: Unit, services: Services, review: Review, cursor: str, *, changed: bool) -> ReviewStatus:
     """Where a review stands, and why nobody takes it."""
-    none = why_none(unit, services, review)
-    # What has passed may still stand on something that keeps the gate closed.
-    doubts = grounds.Doubts(unit, services, review.project)
-    is_held = review.checks == PASSED and bool(checks.held(unit, doubts, review.id, review.round))
+    review = _with_doubts(unit, services, review)
     return shown(
         ReviewStatus,
         review,
-        checks=PENDING if is_held else review.checks,
         review_id=review.id,
         status=review.state,
         reviewer_id=review.reviewer_id or review.verdict_by,
-        next_action="escalate" if none and none.needs_person else next_action(review),
         changed=changed,
         cursor=cursor,
-        no_reviewer=none,
+        **_next(unit, services, review),
     )
 
 

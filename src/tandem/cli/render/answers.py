@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import singledispatch
 from typing import Any
 
@@ -13,19 +14,10 @@ from rich.text import Text
 
 from tandem.cli.render import checks, parts
 from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, state
+from tandem.hooks import next_steps
 from tandem.inbox import contract as inbox_contract
 from tandem.reviews import answers, check_contract
 from tandem.reviews import page_answers as file_answers
-
-_NEXT_ACTIONS = {
-    "wait": "wait for the reviewer",
-    "answer_message": "answer the reviewer's message: tandem review message",
-    "decide_counter_patch": "decide the counter-patch: tandem review patch accept | reject",
-    "revise": "revise and submit again: tandem submit --revise",
-    "revert": "the change is not wanted: undo it",
-    "escalate": "stop and ask a person",
-    "none": None,
-}
 
 
 @singledispatch
@@ -40,7 +32,7 @@ def _(answer: answers.ReviewCreated) -> RenderableType:
     checked = f"digest {parts.digest(answer.digest)}" if answer.validated else "not validated: it opens no gate"
     about = [("project", answer.project), ("category", answer.category), ("content", checked)]
     about += [("note", note) for note in answer.notes]
-    known = facts([*about, *_nobody(answer.no_reviewer)])
+    known = facts([*about, *_nobody(answer.no_reviewer), *_next(answer)])
     head = Text.assemble(name, round_, state(answer.status), f"  {answer.priority}")
     if answer.existed:
         head.append("  is there already, with the same content: nothing new was submitted")
@@ -68,27 +60,22 @@ def _(answer: answers.ReviewStatus) -> RenderableType:
             ("attention", answer.attention),
             *_nobody(answer.no_reviewer),
             ("turn", answer.turn),
-            ("next", _next(answer)),
+            *_next(answer),
             ("cursor", Text(answer.cursor, style="dim")),
         ]
     )
 
 
 def _nobody(none: answers.NoReviewer | None) -> list[tuple[str, str | None]]:
-    return [("no reviewer", none and none.message), ("what helps", none and none.next_action)]
+    return [("no reviewer", none and none.message), ("what helps", none and none.remedy)]
 
 
-def _next(answer: answers.ReviewStatus) -> str | None:
-    if answer.next_action == "apply_and_close" and answer.checks == "failed":
-        return f"mend what a check found and submit again, or: tandem checks run {answer.review_id}"
-    if answer.next_action == "apply_and_close" and answer.checks == "pending":
-        return f"wait for the checks: tandem checks list {answer.review_id} --wait"
-    if answer.next_action == "apply_and_close":
-        close = f"then tandem review close {answer.review_id}"
-        return (
-            f"git commit, of exactly this, {close} (it is not in your index? tandem apply {answer.review_id} --index)"
-        )
-    return _NEXT_ACTIONS.get(answer.next_action, answer.next_action)
+def _next(
+    answer: answers.ReviewStatus | answers.ReviewCreated | answers.CounterPatchDecided | answers.MessageSent,
+) -> list[tuple[str, str]]:
+    """What the proposer does now, a row for each command."""
+    steps = next_steps.commands(asdict(answer))
+    return [("" if number else "next", step) for number, step in enumerate(steps)]
 
 
 @render.register
@@ -191,12 +178,14 @@ def _(answer: answers.VerdictGiven) -> RenderableType:
 @render.register
 def _(answer: answers.CounterPatchDecided) -> RenderableType:
     digest = f"{answer.round}, digest {parts.digest(answer.digest)}"
-    return facts([_stands(answer), ("counter-patch", answer.counter_patch_id), ("round", digest)])
+    return facts([_stands(answer), ("counter-patch", answer.counter_patch_id), ("round", digest), *_next(answer)])
 
 
 @render.register
 def _(answer: answers.MessageSent) -> RenderableType:
-    return facts([_stands(answer), ("message", f"{answer.message_id} in round {answer.round}"), ("turn", answer.turn)])
+    sent = f"{answer.message_id} in round {answer.round}"
+    onward = _next(answer) if answer.message else []
+    return facts([_stands(answer), ("message", sent), ("turn", answer.turn), *onward])
 
 
 def _stands(

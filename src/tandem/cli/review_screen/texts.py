@@ -51,7 +51,7 @@ _HELP = {
     "INVALID_TRANSITION": "What you typed is kept. The review has gone on: see what it is now.",
 }
 _NEXT = {
-    "wait": "waits for its reviewer",
+    "wait": "waits for its reviewer, or its checks",
     "answer_message": "its proposer has to answer",
     "decide_counter_patch": "its proposer has to decide the counter-patch (+ accepts, - declines)",
     "revise": "its proposer has to revise it",

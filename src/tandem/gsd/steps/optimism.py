@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from tandem.client import TandemClient
 from tandem.errors import NotFound
@@ -12,6 +12,7 @@ from tandem.gsd.steps.outcomes import StepResult, StepWord, of_review
 from tandem.gsd.steps.pointers import Pointers, StepPointer
 from tandem.gsd.steps.situation import Deadline, StepRequest
 from tandem.gsd.steps.verdicts import AGAINST, word_of
+from tandem.hooks import next_steps
 from tandem.reviews.answers import ReviewStatus
 
 BLOCKING = "blocking"
@@ -90,13 +91,13 @@ class Plans:
             return rollback(order, against, self.project) if status.review_id in against else None
         word = word_of(status, 0)
         advice = {
-            StepWord.WAITING: f"There is no verdict yet. Run the same command again: {order.command}",
-            StepWord.CHANGES: f"Decide the counter-patch: tandem review proposal {status.review_id}",
+            StepWord.WAITING: (f"There is no verdict yet. Run the same command again: {order.command}",),
+            StepWord.CHANGES: (*next_steps.commands(asdict(status)), f"Then run again: {order.command}"),
         }
-        wanted = advice.get(word, f"Stop, and ask the person: tandem review proposal {status.review_id}")
+        wanted = advice.get(word, (f"Stop, and ask the person: tandem review proposal {status.review_id}",))
         if status.next_action == "answer_message":
-            wanted = f"Answer first: tandem review discussion {status.review_id}. Then run again: {order.command}"
-        return StepResult(word, order.step, (wanted,), **of_review(status))
+            wanted = advice[StepWord.CHANGES]
+        return StepResult(word, order.step, wanted, **of_review(status))
 
     async def _verdict(self, review_id: str, left_seconds: float | None) -> ReviewStatus | None:
         try:

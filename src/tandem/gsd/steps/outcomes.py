@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from tandem.hooks.person import agent_mark
 from tandem.reviews.answers import ReviewStatus
 
 
@@ -130,8 +131,9 @@ def held_by_checks(status: ReviewStatus) -> str | None:
 
 
 def lacks_reviewer(status: ReviewStatus) -> bool:
-    """Whether no reviewer comes before a person has done something."""
-    return status.no_reviewer is not None and status.no_reviewer.needs_person
+    """Whether no reviewer comes before a person has done something, or an agent has waited for one in vain."""
+    none = status.no_reviewer
+    return none is not None and (none.needs_person or (status.next_action == "escalate" and agent_mark() is not None))
 
 
 def of_review(status: ReviewStatus) -> dict[str, Any]:

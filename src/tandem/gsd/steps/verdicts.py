@@ -9,6 +9,7 @@ from enum import Enum
 from tandem.gsd.steps.outcomes import Patch, StepWord, held_by_checks, lacks_reviewer
 from tandem.gsd.steps.pointers import StepPointer
 from tandem.gsd.steps.subjects import Subject
+from tandem.hooks import next_steps
 from tandem.reviews.answers import ReviewStatus
 from tandem.reviews.rules import ESCALATION_ROUND
 
@@ -149,7 +150,7 @@ def _waiting(subject: Subject, status: ReviewStatus) -> tuple[str, ...]:
     if awaits_checks(status):
         return (f"Wait for the checks: tandem checks list {review_id} --wait", again)
     if status.next_action == "answer_message":
-        return (f"Answer: tandem review message {review_id} --sender-role proposer --body '…'", again)
+        return (f"Answer: {next_steps.answer(review_id)}", again)
     return (f"There is no verdict yet. Run the same command again: {subject.command}",)
 
 
@@ -172,7 +173,8 @@ def _changes(subject: Subject, status: ReviewStatus, patch: Patch | None) -> tup
         return (again,)
     return (
         f"Take the counter-patch: {subject.order.accept_command}",
-        f"Or decline it: tandem review patch reject {review_id} {patch.id} --reason '…'. {again}",
+        f"Or decline it: {next_steps.decline(review_id, patch.id)}",
+        again,
     )
 
 
@@ -196,10 +198,10 @@ def _escalation(subject: Subject, status: ReviewStatus) -> tuple[str, ...]:
     if status.attention is not None:
         return (show, f"They can review it themselves, or have it tried again: tandem review retry {review_id}")
     if lacks_reviewer(status) and status.no_reviewer is not None:
-        return (show, status.no_reviewer.next_action)
+        return (show, status.no_reviewer.remedy)
     if status.status == "closed":
         return (show, f"The review was withdrawn; put it up again only if they say so: {subject.command}")
     if status.status == "rejected":
         return (show, f"If they want it done differently after all, close this one: tandem review close {review_id}")
-    source = f" --text {shlex.quote(subject.path)}" if subject.path is not None else ""
-    return (show, f"If they want another round of it: tandem submit --revise {review_id}{source} --wait")
+    source = f"--text {shlex.quote(subject.path)}" if subject.path is not None else "--staged"
+    return (show, f"If they want another round of it: tandem submit --revise {review_id} {source} --wait")

@@ -64,7 +64,7 @@ async def _reviewed(call: Call, project: str) -> Finding:
         return ok("review", f"The pool's program reviewed a try: {status['status']}.")
     why = status.get("no_reviewer")
     if why:
-        return problem("review", f"The pool's program gave no verdict: {why['message']}", why["next_action"])
+        return problem("review", f"The pool's program gave no verdict: {why['message']}", why["remedy"])
     return problem("review", f"The pool's program gave no verdict in {_SECONDS:g} s.", _LOOK)
 
 

@@ -1,0 +1,227 @@
+"""Agents that know nothing of Tandem: each does what the last message says, word by word, and nothing else.
+
+They find commands at the end of a line, behind a colon or in backquotes, and operations by the names of the tools that
+they were given. A line that begins with "or" is another way, which they take only where there is no first one; a line
+about a person is the person's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.forked import run_tandem
+
+MOST_STEPS = 12
+STOPPED = 14
+_SENTENCE = "It does what was asked for."
+_COMMAND = re.compile(r"(?P<words>[^\n]*?)(?:: +|`)(?P<command>(?:tandem|git) [^`\n]+?)\s*(?:`|$)", re.MULTILINE)
+_CHANGES = re.compile(r"\b(?:change|differently)\b", re.IGNORECASE)
+_COMMITS = re.compile(r"\bcommit (?:again|exactly)\b", re.IGNORECASE)
+_PERSONS = re.compile(r"\bperson\b", re.IGNORECASE)
+_USAGE = 2
+_SECONDS = 110
+
+
+@dataclass
+class LiteralAgent:
+    """An agent with a shell.
+
+    Attributes:
+        root: The working tree.
+        edit: What it changes when it is told to change something; each once.
+        environment: What its client sets.
+        attempt: How it commits.
+        said: All that it did, and was answered.
+        prefers: A word of the other way that it takes; empty for the first one.
+        stopped: What it told its person when it stopped; null while it has not.
+        has_committed: Whether its change is committed.
+    """
+
+    root: Path
+    edit: Iterator[Callable[[], None]]
+    environment: dict[str, str]
+    attempt: str = "git commit -m 'what it is for'"
+    said: list[str] = field(default_factory=list[str])
+    prefers: str = ""
+    stopped: str | None = None
+    has_committed: bool = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has come to an end."""
+        return self.has_committed or self.stopped is not None
+
+    def begins(self, command: str) -> LiteralAgent:
+        """Run a command, and then what each message says, until it has committed or stops."""
+        self.attempt, orders = command, [("", command)]
+        while not self.is_done:
+            assert orders, self.told("the message names no command")
+            words, now = orders.pop(0)
+            orders = self.step(words, now) or orders
+        return self
+
+    def step(self, words: str, command: str) -> list[tuple[str, str]]:
+        """Do as a line of a message says; the lines of the answer that name commands."""
+        assert len(self.said) < MOST_STEPS, self.told(f"not done after {MOST_STEPS} steps")
+        if _CHANGES.search(words):
+            self.change()
+        status, output = self.run(command.replace("'…'", f"'{_SENTENCE}'"))
+        self.said.append(f"$ {command}\n{output}[{status}]")
+        assert status != _USAGE, self.told("refused for its form")
+        if status == STOPPED:
+            [self.stopped] = re.findall(r"(?:Stop|Tell).*tandem open rv_\w+", output)[-1:] or [None]
+            assert self.stopped, self.told("it stops and tells the person nothing")
+        self.has_committed = status == 0 and bool(re.match(r"git (?:commit|merge --continue)\b", command))
+        return self.named(output)
+
+    def named(self, output: str) -> list[tuple[str, str]]:
+        """The lines that name a command, or say to commit again, but for a person's and other ways."""
+        found: list[tuple[str, str]] = []
+        for line in output.splitlines():
+            if (one := _COMMAND.search(line)) is not None:
+                found.append((one["words"], one["command"]))
+            elif _COMMITS.search(line):
+                found.append((line, self.attempt))
+        if self.prefers and (others := [line for line in found if self.prefers in line[0]]):
+            return others
+        return [line for line in found if not _PERSONS.search(line[0]) and not _alternative(line[0])]
+
+    def change(self) -> None:
+        """Make the next change, and stage it."""
+        make = next(self.edit, None)
+        assert make is not None, self.told("it is told to change more than was asked for")
+        make()
+        subprocess.run(["git", "add", "--all"], cwd=self.root, check=True)
+
+    def run(self, command: str) -> tuple[int, str]:
+        """Run a command in the working tree; its exit status, and all that it printed."""
+        words = shlex.split(command)
+        environment = {**os.environ, "GIT_EDITOR": "true", **self.environment}
+        if words[0] == "tandem":
+            ended = run_tandem(words[1:], self.root, environment, told=b"", seconds=_SECONDS)
+            return ended.returncode, ended.stdout + ended.stderr
+        done = subprocess.run(
+            words, cwd=self.root, env=environment, capture_output=True, text=True, check=False, timeout=_SECONDS
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def told(self, fault: str) -> str:
+        """What is wrong, below all that was done."""
+        return "\n".join([*self.said, fault])
+
+
+def _alternative(words: str) -> bool:
+    return re.match(r"(?:tandem: )?\s*(?:- )?or\b", words.strip(), re.IGNORECASE) is not None
+
+
+@dataclass
+class ToolAgent(LiteralAgent):
+    """An agent with the tools of `tandem mcp`, whose commits still go through git.
+
+    Attributes:
+        tools: The schemas of their arguments, by name.
+        last: The newest value of each field that an answer had: what "this cursor" means.
+    """
+
+    client: Client | None = None
+    tools: dict[str, Any] = field(default_factory=dict[str, Any])
+    last: dict[str, Any] = field(default_factory=lambda: {"agent_type": "literal", "intent": "Count in digits"})
+
+    async def begins_with(self, tool: str, **more: str) -> ToolAgent:
+        """Call a tool, and then do what each message says, until it has committed or stops."""
+        assert self.client is not None
+        self.tools = {one.name: one.input_schema for one in (await self.client.list_tools()).tools}
+        orders: list[tuple[str, dict[str, str]]] = [(tool, {"diff": "", **more})]
+        while not self.is_done:
+            assert orders, self.told("the message names no tool")
+            name, stated = orders.pop(0)
+            orders = await self.tool_step(name, stated) or orders
+        return self
+
+    async def tool_step(self, name: str, stated: dict[str, str]) -> list[tuple[str, dict[str, str]]]:
+        """Do one thing that a message says; what its answer says to do."""
+        assert len(self.said) < MOST_STEPS, self.told(f"not done after {MOST_STEPS} steps")
+        if name == "change":
+            await anyio.to_thread.run_sync(self.change)
+            return []
+        if name == "commit":
+            # What the hook says is followed in the shell that git runs in.
+            await anyio.to_thread.run_sync(self.begins, self.attempt)
+            return []
+        assert self.client is not None
+        given = self.arguments(name, stated)
+        envelope: dict[str, Any] = (await self.client.call_tool(name, given)).structured_content or {}
+        self.said.append(f"> {name} {json.dumps(given)}\n{json.dumps(envelope)[:1500]}")
+        if not envelope["ok"]:
+            message = envelope["error"]["message"]
+            assert envelope["error"]["code"] != "INVALID_INPUT", self.told("refused for its form")
+            found = self.named(message)
+            for words, command in found:
+                await anyio.to_thread.run_sync(self.step, words, command)
+            assert found, self.told("the refusal says nothing to do")
+            return [(name, stated)]
+        data = envelope["data"]
+        self.last |= {key: value for key, value in data.items() if isinstance(value, str)}
+        if data.get("next_action") == "escalate":
+            self.stopped = data["message"]
+            assert re.search(r"[Tt]ell your person: tandem open rv_", data["message"]), self.told("no sentence")
+        return self.orders(data.get("message") or "")
+
+    def orders(self, message: str) -> list[tuple[str, dict[str, str]]]:
+        """What a message says to do, in its order, each with the arguments that it states."""
+        first = re.split(r"[;.] or\b", message, flags=re.IGNORECASE)[0]
+        found = [*re.finditer(rf"\b(?:{'|'.join(self.tools)}|Change|differently|Commit)\b", first)]
+        ends = [*(one.start() for one in found), len(first)][1:]
+        made: list[tuple[str, dict[str, str]]] = []
+        for one, end in zip(found, ends, strict=True):
+            clause = first[one.end() : end]
+            stated = dict(re.findall(r"\b(\w+)=([\w-]+)", clause))
+            stated |= {name: "" for name in ("diff", "cursor") if re.search(rf"\b(?:the|this) {name}\b", clause)}
+            name = {"Change": "change", "differently": "change", "Commit": "commit"}.get(one[0], one[0])
+            made.append((name, stated))
+        return made
+
+    def arguments(self, name: str, stated: dict[str, str]) -> dict[str, Any]:
+        """The arguments of a call: those that are stated, and what its schema requires besides."""
+        schema = self.tools[name]
+        given: dict[str, Any] = {}
+        for one in {*schema.get("required", ()), *stated}:
+            value = stated.get(one) or self.last.get(one)
+            given[one] = (self.diff() if one == "diff" else value or _SENTENCE) if value != "true" else True
+        if given.get("wait"):
+            # How long its client lets a call take.
+            given["timeout_s"] = 2
+        return given
+
+    def diff(self) -> str:
+        """What is staged."""
+        command = ["git", "diff", "--cached", "--binary", "--full-index"]
+        return subprocess.run(command, cwd=self.root, capture_output=True, text=True, check=True).stdout
+
+
+@asynccontextmanager
+async def tools_of(root: Path, project: str, environment: dict[str, str]) -> AsyncGenerator[Client]:
+    """The official client, connected to a bridge that is started in the working tree."""
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "tandem", "mcp", "--role", "proposer", "--project", project],
+        env={**os.environ, **environment},
+        cwd=root,
+    )
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: ASYNC230, PTH123 - the client wants a file
+        async with Client(stdio_client(server, errlog=nowhere), mode="auto") as client:
+            yield client

@@ -1,0 +1,374 @@
+"""An agent that does only what the last message says reaches an approved commit, or stops and tells its person why.
+
+Fourteen situations, each played by an agent with a shell and by one with the tools of `tandem mcp`. Whoever changes a
+message and breaks the way on, breaks one of these.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+from typing import Any, Literal
+
+import anyio
+import pytest
+
+from tandem.settings.instance import find_running
+from tests.acceptance.checking import check, checked
+from tests.acceptance.pooling import Steward
+from tests.acceptance.reviewing import Desk
+from tests.broker import BrokerProcess, Caller
+from tests.repository.gating import Gated, gate_on, new_repository
+from tests.repository.literal_agents import LiteralAgent, ToolAgent, tools_of
+from tests.repository.test_hooks_start_broker import as_own, end
+
+DIGITS = "one\n2\nthree\n"
+WORDS = "one\ntwo, in words\nthree\n"
+ROMAN = "one\nII\nthree\n"
+AGENT = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "60000", "TANDEM_AGENT": "literal"}
+SHORT = {"BASH_DEFAULT_TIMEOUT_MS": "2000"}
+COUNTER_PATCH = """\
+diff --git a/a.txt b/a.txt
+--- a/a.txt
++++ b/a.txt
+@@ -1,3 +1,3 @@
+ one
+-two
++II
+ three
+"""
+
+
+class Reviewer:
+    """Reviews what comes, as a test has it."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self.review: dict[str, Any] = {}
+        self.is_over = Event()
+
+    def claims(self) -> Reviewer:
+        """Wait for a review, and claim it."""
+        self.review = self._caller.do("claim_review", review_id=self.waits(), reviewer_id="rita")
+        return self
+
+    def waits(self) -> str:
+        """Wait for a review; its id."""
+        listed = self._caller.do("list_reviews", status="pending")
+        while not listed["reviews"]:
+            at = {"cursor": listed["cursor"], "wait": True, "timeout_s": 2}
+            assert not self.is_over.is_set()
+            listed = self._caller.do("list_reviews", status="pending", **at)
+        return listed["reviews"][0]["review_id"]
+
+    def decides(self, verdict: str, **more: Any) -> Reviewer:
+        """Give a verdict on what is claimed."""
+        self._held("submit_verdict", verdict=verdict, **{"reason": "Write it in words.", **more})
+        return self
+
+    def asks(self, body: str) -> Reviewer:
+        """Ask something, and wait for the answer."""
+        self._held("add_message", sender_role="reviewer", body=body)
+        return self.hears()
+
+    def hears(self) -> Reviewer:
+        """Wait until the proposer has answered."""
+        status = self._caller.do("get_review_status", review_id=self.review["review_id"])
+        while status["turn"] != "reviewer":
+            at = {"cursor": status["cursor"], "wake_on": "any", "wait": True, "timeout_s": 2}
+            assert not self.is_over.is_set()
+            status = self._caller.do("get_review_status", review_id=self.review["review_id"], **at)
+        return self
+
+    def _held(self, operation: str, **more: Any) -> None:
+        held = {name: self.review[name] for name in ("review_id", "claim_generation")}
+        self._caller.do(operation, **held, **more)
+
+
+def approves(reviewer: Reviewer) -> None:
+    """Approve the next one."""
+    reviewer.claims().decides("approved")
+
+
+def wants_changes(reviewer: Reviewer) -> None:
+    """Ask for changes, and approve what comes then."""
+    reviewer.claims().decides("changes_requested").claims().decides("approved")
+
+
+def knows_better(reviewer: Reviewer) -> None:
+    """Send a counter-patch."""
+    reviewer.claims().decides("changes_requested", counter_patch=COUNTER_PATCH).claims().decides("approved")
+
+
+def asks(reviewer: Reviewer) -> None:
+    """Ask something first."""
+    reviewer.claims().asks("Why a digit?").decides("approved")
+
+
+def comments(reviewer: Reviewer) -> None:
+    """Say something first that decides nothing."""
+    reviewer.claims().decides("comment", reason="Why a digit?").hears().decides("approved")
+
+
+def rejects(reviewer: Reviewer) -> None:
+    """Reject it, and approve another attempt."""
+    reviewer.claims().decides("rejected").claims().decides("approved")
+
+
+def never_agrees(reviewer: Reviewer) -> None:
+    """Ask for changes in every round."""
+    for _ in range(3):
+        reviewer.claims().decides("changes_requested")
+
+
+def never_comes(_: Reviewer) -> None:
+    """Nobody reviews."""
+
+
+@dataclass
+class Scene:
+    """A repository with a gate, and what happens there.
+
+    Attributes:
+        gated: The repository; the agent's change is staged.
+        reviews: What the reviewer does.
+        changes: What the agent writes, each time that it is asked to change something.
+        attempt: The command that it begins with.
+        ends: How it ends.
+        environment: What its client sets besides.
+        before_change: What it does before each change.
+        prefers: A word of the other way that it takes.
+    """
+
+    gated: Gated
+    reviews: Callable[[Reviewer], None] = approves
+    changes: tuple[str, ...] = ()
+    attempt: str = "git commit -m 'Count in digits'"
+    ends: Literal["committed", "stopped"] = "committed"
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    before_change: Callable[[], None] = lambda: None
+    prefers: str = ""
+
+    def edits(self) -> Iterator[Callable[[], None]]:
+        """What the agent does when it is told to change something."""
+        for text in self.changes:
+            yield lambda text=text: self._edit(text)
+
+    def _edit(self, text: str) -> None:
+        self.before_change()
+        self.gated.write({"a.txt": text})
+
+
+class Stage:
+    """Sets the scene of each situation."""
+
+    def __init__(self, gated: Callable[[], Gated], folder: Path) -> None:
+        self._gated = gated
+        self._folder = folder
+
+    @contextmanager
+    def scene(self, situation: str) -> Generator[Scene]:
+        """The scene of a situation, ready for the agent."""
+        with getattr(self, situation)() as found:
+            if found.gated.try_git("diff", "--cached", "--quiet").ok:
+                found.gated.stage({"a.txt": DIGITS})
+            yield found
+
+    @contextmanager
+    def refused_commit(self) -> Generator[Scene]:
+        yield Scene(self._gated())
+
+    @contextmanager
+    def changes_requested(self) -> Generator[Scene]:
+        yield Scene(self._gated(), wants_changes, (WORDS,))
+
+    @contextmanager
+    def counter_patch(self) -> Generator[Scene]:
+        yield Scene(self._gated(), knows_better)
+
+    @contextmanager
+    def declined_counter_patch(self) -> Generator[Scene]:
+        yield Scene(self._gated(), knows_better, (WORDS,), prefers="decline")
+
+    @contextmanager
+    def question(self) -> Generator[Scene]:
+        yield Scene(self._gated(), asks)
+
+    @contextmanager
+    def comment(self) -> Generator[Scene]:
+        yield Scene(self._gated(), comments)
+
+    @contextmanager
+    def rejected(self) -> Generator[Scene]:
+        yield Scene(self._gated(), rejects, (WORDS,))
+
+    @contextmanager
+    def three_rounds(self) -> Generator[Scene]:
+        yield Scene(self._gated(), never_agrees, (WORDS, ROMAN), ends="stopped")
+
+    @contextmanager
+    def no_reviewer(self) -> Generator[Scene]:
+        yield Scene(self._gated(), never_comes, ends="stopped", environment=SHORT)
+
+    @contextmanager
+    def amended_commit(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.approved_commit({"a.txt": ROMAN})
+        yield Scene(gated, attempt="git commit --amend --no-edit")
+
+    @contextmanager
+    def quota(self) -> Generator[Scene]:
+        gated = self._gated()
+        with Desk(gated.broker.url, gated.project) as desk:
+            steward = Steward(desk)
+            steward.register()
+
+            def runs_out(reviewer: Reviewer) -> None:
+                reviewer.waits()
+                steward.fail(steward.one(), "crashed", reason="429: retry after 1 s")
+                approves(reviewer)
+
+            yield Scene(gated, runs_out)
+
+    @contextmanager
+    def broker_down(self) -> Generator[Scene]:
+        with self._down() as scene:
+            as_own(scene.gated)
+            yield scene
+
+    @contextmanager
+    def recorded_broker_down(self) -> Generator[Scene]:
+        with self._down() as scene:
+            yield scene
+
+    @contextmanager
+    def _down(self) -> Generator[Scene]:
+        (self._folder / "own").mkdir()
+        with BrokerProcess(self._folder / "own") as own:
+            gated = gate_on(own, new_repository(self._folder / "theirs"))
+            own.stop()
+
+            def comes_later(reviewer: Reviewer) -> None:
+                while find_running(own.data_dir) is None:
+                    assert not reviewer.is_over.wait(0.1)
+                approves(reviewer)
+
+            own_port = {"TANDEM_PORT": str(own.port), "TANDEM_DATA_DIR": str(own.data_dir)}
+            try:
+                yield Scene(gated, comes_later, environment=own_port)
+            finally:
+                end(own)
+
+    @contextmanager
+    def failed_check(self) -> Generator[Scene]:
+        with self._checked("exit('2' in open('a.txt').read())") as gated:
+            yield Scene(gated, wants_nothing_twice, (WORDS,))
+
+    @contextmanager
+    def pending_check(self) -> Generator[Scene]:
+        done = self._folder / "done"
+        with self._checked(f"import os, time\nwhile not os.path.exists({str(done)!r}): time.sleep(0.02)") as gated:
+
+            def approves_first(reviewer: Reviewer) -> None:
+                approves(reviewer)
+                done.touch()
+
+            yield Scene(gated, approves_first)
+
+    @contextmanager
+    def conflict_with_the_base(self) -> Generator[Scene]:
+        with self._checked("exit(0)", {"a.txt": ROMAN}) as gated:
+            gated.git("switch", "--quiet", "--create", "feature", "main^")
+
+            def rebases() -> None:
+                gated.git("reset", "--quiet", "--hard", "main")
+
+            yield Scene(gated, wants_nothing_twice, (WORDS,), before_change=rebases)
+
+    @contextmanager
+    def _checked(self, code: str, later: Mapping[str, str] | None = None) -> Generator[Gated]:
+        (self._folder / "checking").mkdir()
+        with checked(self._folder / "checking", confined=False, root=self._folder / "checked") as project:
+            project.repo.write("a.txt", "one\ntwo\nthree\n")
+            project.have(check("unit tests", code), unconfined=True)
+            gated = Gated(project.broker, project.repo.root, project.project)
+            if later:
+                gated.stage(later)
+                gated.git("commit", "--quiet", "-m", "Later")
+            assert gated.tandem("gate", "on").status == 0
+            yield gated
+
+
+def wants_nothing_twice(reviewer: Reviewer) -> None:
+    """Approve every round."""
+    reviewer.claims().decides("approved").claims().decides("approved")
+
+
+SITUATIONS = (
+    *("refused_commit", "changes_requested", "counter_patch", "question", "comment", "rejected", "failed_check"),
+    *("pending_check", "broker_down", "three_rounds", "conflict_with_the_base", "amended_commit", "no_reviewer"),
+    "quota",
+)
+
+
+@pytest.fixture
+def stage(request: pytest.FixtureRequest, tmp_path: Path, config_dir: Path) -> Stage:
+    """Where the situations are set."""
+    assert config_dir.is_dir()
+    return Stage(lambda: request.getfixturevalue("gated"), tmp_path)
+
+
+@contextmanager
+def reviewed(scene: Scene) -> Generator[None]:
+    """The scene with its reviewer at work."""
+    with scene.gated.caller() as caller, ThreadPoolExecutor(1) as pool:
+        reviewer = Reviewer(caller)
+        work = pool.submit(scene.reviews, reviewer)
+        try:
+            yield
+        finally:
+            reviewer.is_over.set()
+    # What it was to do and did not shows in how the agent ended.
+    assert isinstance(work.exception(), AssertionError | None), work.exception()
+
+
+def plays(scene: Scene, agent: LiteralAgent) -> None:
+    """Check how the agent ended."""
+    if scene.ends == "stopped":
+        assert agent.stopped is not None, agent.told("it did not stop")
+        return
+    assert agent.has_committed, agent.told("it did not commit")
+    with suppress(StopIteration):
+        raise AssertionError(agent.told(f"never told to change: {next(agent.edit)}"))
+    assert scene.gated.trailers(), agent.told("the commit names no review")
+    assert not subprocess.run(["git", "diff", "--cached", "--quiet"], cwd=agent.root, check=False).returncode
+
+
+# Of a broker that is not known to be its own the hook only says how to start it.
+@pytest.mark.parametrize("situation", [*SITUATIONS, "declined_counter_patch", "recorded_broker_down"])
+def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situation: str) -> None:
+    with stage.scene(situation) as scene:
+        agent = LiteralAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment}, prefers=scene.prefers)
+        with reviewed(scene):
+            agent.begins(scene.attempt)
+        plays(scene, agent)
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_an_agent_with_tools_gets_there_by_the_last_answer(stage: Stage, situation: str) -> None:
+    async def play(scene: Scene, agent: ToolAgent) -> None:
+        async with tools_of(agent.root, scene.gated.project, agent.environment) as client:
+            agent.client = client
+            await agent.begins_with("create_review")
+
+    with stage.scene(situation) as scene:
+        agent = ToolAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment})
+        agent.attempt = scene.attempt
+        with reviewed(scene):
+            anyio.run(play, scene, agent)
+        plays(scene, agent)
