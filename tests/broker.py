@@ -235,6 +235,7 @@ class Poster:
         self._address = urlsplit(url).netloc
         self._connections: dict[threading.Thread, HTTPConnection] = {}
         self._lock = threading.Lock()
+        self._is_closed = False
 
     def post(
         self,
@@ -270,9 +271,14 @@ class Poster:
         except (OSError, HTTPException) as error:
             connection.close()
             raise httpx.TransportError(str(error)) from error
+        finally:
+            # Of a thread that was about to ask when the test hung up.
+            if self._is_closed:
+                connection.close()
 
     def close(self) -> None:
         """Hang up, for every thread."""
+        self._is_closed = True
         for connection in self._connections.values():
             connection.close()
 

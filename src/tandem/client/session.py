@@ -187,6 +187,7 @@ class TandemClient(Operations):
         is_repeatable = known is not None and known.repeatable
         content = orjson.dumps(body)
         began, delay_seconds = time.monotonic(), _FIRST_DELAY_SECONDS
+        failed_at: float | None = None
         while True:
             failure: HttpFailure | None = None
             envelope, is_away = b"", True
@@ -205,7 +206,11 @@ class TandemClient(Operations):
             patience_s = self.away_s if limit_s is None else limit_s
             if not (is_away and self._contacted):
                 patience_s = min(patience_s, _BRIEF_SECONDS)
-            if not may_retry or time.monotonic() - began + delay_seconds > max(patience_s, _BRIEF_SECONDS):
+            again_at = time.monotonic() + delay_seconds
+            # What an answer takes that is lost in the end is no reason not to ask the next broker.
+            failed_at = failed_at or again_at - delay_seconds
+            gives_up = again_at - failed_at > max(patience_s, _BRIEF_SECONDS)
+            if not may_retry or gives_up or (limit_s is not None and again_at - began > max(limit_s, _BRIEF_SECONDS)):
                 if failure is None:
                     return envelope
                 raise unreachable(self.location, failure) from failure
