@@ -473,7 +473,7 @@ FAULTS = (
         delete_and_init,
         desk="full",
     ),
-    Fault("no server in a client's file", "servers", "has no tools", "tandem init", delete_server, desk="full"),
+    Fault("no server in a client's file", "clients", ".mcp.json", "tandem init", delete_server, desk="full"),
     Fault(
         "a client's file that cannot be read",
         "clients",
@@ -504,9 +504,9 @@ FAULTS = (
     ),
     Fault(
         "no hook of an agent",
-        "agent hooks",
-        "has no hook of Tandem's for claude",
-        "tandem init --gate",
+        "clients",
+        ".claude/settings.json",
+        "tandem init",
         write(".claude/settings.json", "{}"),
         desk="full",
     ),

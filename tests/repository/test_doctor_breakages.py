@@ -43,7 +43,6 @@ TOGETHER = (
     ),
     ("an open secret", "a dead hook of pushes", "checks that cannot be read"),
     (
-        "no server in a client's file",
         "a client that is not logged in",
         "no instructions",
         "a hook of an agent that does nothing",

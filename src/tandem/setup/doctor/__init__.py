@@ -77,7 +77,8 @@ async def examine(
         for found in await asyncio.gather(*(_made(here, check, running) for check in group)):
             for one in found:
                 # What several checks stumble over is one problem.
-                if one.state is not Level.PROBLEM or one.message not in told:
+                is_known = one.message in told or (one.file is not None and one.file.resolve() in here.changed)
+                if one.state is not Level.PROBLEM or not is_known:
                     yield one
                 if one.state is Level.PROBLEM:
                     told.add(one.message)

@@ -93,6 +93,7 @@ async def check_clients(here: DoctorContext) -> list[Finding]:
     except ConfigInvalid as error:
         # Which client that was no longer matters: none can be set up.
         return [problem("clients", error.message, f"correct that place, or delete the file and run: {_INIT}")]
+    here.changed = {change.path.resolve() for change in plan.changes}
     told = [note("clients", one) for one in (*plan.remarks, *plan.notes)]
     return [*await _versions(plan), *_differences(plan), *told]
 
@@ -185,7 +186,7 @@ def _fire(site: Site, client: ClientName) -> Finding | None:
     file = site.file(entry.scope, entry.path)
     command = _command(file, entry.keys, client)
     if command is None:
-        return problem("agent hooks", f"{file} has no hook of Tandem's for {client}.", _INIT_GATE)
+        return problem("agent hooks", f"{file} has no hook of Tandem's for {client}.", _INIT_GATE, file=file)
     try:
         done = subprocess.run(
             shlex.split(command),
@@ -283,7 +284,8 @@ def _try_server(site: Site, client: AgentClient) -> Finding:
     if not stated and edit.path.exists() and says(edit.path) is None:
         return skipped("servers", f"{edit.path} cannot be read.")
     if not stated:
-        return problem("servers", f"{edit.path} does not name Tandem's server, so {title} has no tools.", _INIT)
+        said = f"{edit.path} does not name Tandem's server, so {title} has no tools."
+        return problem("servers", said, _INIT, file=edit.path)
     command = [str(word) for word in (*_words(stated.get("command")), *_items(stated.get("args")))]
     correct = f"correct {'.'.join(keys)} in that file; or delete it there, and run: {_INIT}"
     try:

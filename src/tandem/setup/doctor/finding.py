@@ -38,6 +38,7 @@ class DoctorContext:
         facts: What the broker says of itself; empty if it says nothing. Set by the broker's check.
         moved_from: The folder that the project is still registered for, though the repository was moved here; null if
             it was not. Set by the project's check.
+        changed: The clients' files that are not as `tandem init` writes them. Set by the clients' check.
         gate_trouble: Whether the gate is not as its broker has it. Set by the gate's check.
     """
 
@@ -56,6 +57,7 @@ class DoctorContext:
     silence: str = "The broker does not answer."
     facts: dict[str, Any] = field(default_factory=dict[str, Any])
     moved_from: str | None = None
+    changed: set[Path] = field(default_factory=set[Path])
     gate_trouble: bool = False
 
     @property
@@ -95,6 +97,7 @@ class Finding:
         message: What was found, a sentence.
         fix: What to do about it, mostly a command; null if nothing.
         repair: Mends it; null where only a person should.
+        file: The client's file that lacks something; None if it is about something else.
     """
 
     check: str
@@ -102,6 +105,7 @@ class Finding:
     message: str
     fix: str | None = None
     repair: Repair | None = field(default=None, compare=False)
+    file: Path | None = field(default=None, compare=False)
 
     def facts(self) -> dict[str, Any]:
         """For `--json`."""
@@ -124,9 +128,11 @@ def note(check: str, message: str, fix: str | None = None) -> Finding:
     return Finding(check, Level.NOTE, message, fix)
 
 
-def problem(check: str, message: str, fix: str | None, repair: Repair | None = None) -> Finding:
+def problem(
+    check: str, message: str, fix: str | None, repair: Repair | None = None, file: Path | None = None
+) -> Finding:
     """Something is wrong."""
-    return Finding(check, Level.PROBLEM, message, fix, repair)
+    return Finding(check, Level.PROBLEM, message, fix, repair, file)
 
 
 def skipped(check: str, message: str) -> Finding:
