@@ -189,7 +189,7 @@ def play(session: Session) -> None:
     waiting = session.start(PROPOSER, f"tandem submit --staged --wait -m {shlex.quote(INTENT)}")
     review = next(found[0] for line in waiting if (found := ID.search(line)))
     # Said last before it waits, in two lines.
-    next(line for line in waiting if line.startswith("No reviewer comes"))
+    next(line for line in waiting if "reviewer pool serves" in line and not line.startswith("no reviewer "))
     next(waiting)
     session.record.pause()
     session.run(REVIEWER, f"tandem review show {review}")

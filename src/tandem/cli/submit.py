@@ -257,7 +257,8 @@ class _Remarks:
             say(next_steps.without_reviewer(data["review_id"]))
             return
         if data.get("attention") is None:
-            say(f"No reviewer comes: {self._why_none['message']}")
+            why = self._why_none["message"]
+            say(f"No reviewer comes: {why}" if self._why_none["needs_person"] else why)
         say(self._why_none["remedy"])
         if self._why_none["needs_person"] and agent_mark() is not None:
             say(_STOP)

@@ -67,7 +67,8 @@ def _(answer: answers.ReviewStatus) -> RenderableType:
 
 
 def _nobody(none: answers.NoReviewer | None) -> list[tuple[str, str | None]]:
-    return [("no reviewer", none and none.message), ("what helps", none and none.remedy)]
+    # Where no person is needed, `next` says it.
+    return [("no reviewer", none and none.message), ("what helps", none.remedy if none and none.needs_person else None)]
 
 
 def _next(
