@@ -18,6 +18,7 @@ from tandem.cli.connection_options import ConnectionOptions, ensure_ours
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, tell
 from tandem.core.files import write_atomically
+from tandem.core.visible import visible_line
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.worktree import WorktreeUpdate
@@ -165,4 +166,9 @@ def _report(update: WorktreeUpdate, status: ReviewStatus) -> Group:
         has = "has not ended yet" if status.checks == "pending" else "has not passed"
         remark = f"A required check {has}: the gate refuses to commit it. See: tandem checks list {status.review_id}"
         lines.append(Text(remark, style="yellow"))
-    return Group(*lines, Text(f"{known} working tree has round {status.round} of {status.review_id}."))
+    lines.append(Text(f"{known} working tree has round {status.round} of {status.review_id}."))
+    if update.outside:
+        outside = ", ".join(map(visible_line, update.outside))
+        said = f"Outside of your sparse checkout, where git add leaves them out: {outside}. Stage the change with:"
+        lines.append(Text(f"{said} tandem apply {status.review_id} --index", style="yellow"))
+    return Group(*lines)

@@ -43,13 +43,6 @@ class Origin:
     is_gone: bool
 
 
-def main_worktree(place: HookRepository) -> Path:
-    """The main working tree: where the project's configuration is."""
-    if place.git_dir == place.common_dir or Path(place.common_dir).name != ".git":
-        return Path(place.top or place.git_dir)
-    return Path(place.common_dir).parent
-
-
 async def registered_as(call: Call, folder: Path, name: str | None = None) -> str | None:
     """The project that a folder is registered as, or that has the name; null if there is none.
 
@@ -107,7 +100,7 @@ async def find_origin(call: Call, place: HookRepository) -> Origin | None:
     for project, former in records:
         root = projects.get(project)
         # Elsewhere than the record says, it is a project of another broker, or was moved by somebody.
-        if root is not None and same(root) == same(former) != same(str(main_worktree(place))):
+        if root is not None and same(root) == same(former) != same(place.home):
             return Origin(project, root, is_gone=not _is_at(root, project))
     return None
 
@@ -119,7 +112,7 @@ async def require_moved(call: Call, place: HookRepository) -> str:
         InvalidInput: Its record names none, or one whose repository is still at its place.
         TandemError: The broker refuses or is away.
     """
-    root = main_worktree(place)
+    root = place.home
     origin = await find_origin(call, place)
     if origin is not None and origin.is_gone:
         return origin.project
@@ -131,7 +124,7 @@ async def require_moved(call: Call, place: HookRepository) -> str:
             actual=origin.root,
         )
     projects = await _projects(call)
-    here = next((name for name, one in projects.items() if same(one) == same(str(root))), None)
+    here = next((name for name, one in projects.items() if same(one) == same(root)), None)
     if here is None:
         known = ", ".join(f"{name} ({one})" for name, one in projects.items()) or "none"
         raise InvalidInput(
@@ -151,8 +144,7 @@ def remember(registered: Mapping[str, Any]) -> None:
     """
     project, root = registered["project"], registered["root"]
     place = state.find_repository(root)
-    # A linked working tree that is a project of its own does not say whose the others are.
-    if place is None or place.top is None or same(root) != same(str(main_worktree(place))):
+    if place is None or same(root) != same(place.home):
         return
     # Without it the project works; it is only not known again after a move.
     with suppress(OSError):
@@ -171,7 +163,7 @@ def forget(place: HookRepository) -> None:
 def _is_at(root: str, project: str) -> bool:
     """Whether a folder has the repository of a project, by its record."""
     place = state.find_repository(root)
-    if place is None or same(str(main_worktree(place))) != same(root):
+    if place is None or same(place.home) != same(root):
         return False
     return any(name == project for name, _ in _records(place))
 

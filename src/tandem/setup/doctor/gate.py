@@ -159,7 +159,7 @@ def _fire(gate: GateFile, *, with_commit: bool) -> dict[str, Output]:
         blob = made("hash-object", "-w", "--stdin", told=secrets.token_hex(32))
         made("update-index", "--add", "--cacheinfo", f"100644,{blob},tandem-doctor-{secrets.token_hex(8)}")
         parents = ["-p", tip] if tip is not None else []
-        commit = made("commit-tree", made("write-tree"), *parents, "-m", _MESSAGE)
+        commit = made("commit-tree", made("write-tree", "--missing-ok"), *parents, "-m", _MESSAGE)
         away = str(folder / "away.git")
         init = ["init", "--quiet", "--bare", "--template=", away]
         _GIT.run(init, cwd=folder, environment=clean_environment({}, isolated=True))
