@@ -249,8 +249,8 @@ FAULTS = (
     Fault(
         "a project that is not registered",
         "project",
-        "not registered",
-        "tandem project add",
+        "whose gate has the hooks here",
+        "tandem gate on",
         unregister,
     ),
     Fault(

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -183,10 +184,15 @@ def work_through(here: Gated, top: Path, text: str) -> None:
     assert [one for one in looked if one["state"] == "problem"] == []
 
 
-def project_of_agent(here: Gated, top: Path, review_id: str) -> bool:
-    """Whether an agent's server that is started in a working tree shows the reviews of the project."""
+def let_an_agent_in(here: Gated, top: Path, text: str) -> None:
+    """An agent's server in a working tree has its project, and what is checked out there as the base."""
+    known = here.call("list_reviews")["reviews"][0]["review_id"]
+    diff = f"--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-{text}\n+by an agent\n three\n"
     with bridge("--broker", here.broker.url, folder=top, **here.environment) as agent:
-        return review_id in str(agent.tool("list_reviews"))
+        assert known in str(agent.tool("list_reviews"))
+        created = agent.tool("create_review", intent="by an agent", agent_type="tests", diff=diff)
+    assert created["ok"], created
+    assert here.call("get_proposal", review_id=created["data"]["review_id"])["base_commit"] == here.head(cwd=top)
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
@@ -218,17 +224,29 @@ def live_in(laid: Laid, broker: BrokerProcess) -> None:
     assert done.data["project"] == here.project
     assert roots(here) == [laid.root]
     work_through(here, laid.first, "first")
-    [review] = here.call("list_reviews")["reviews"]
-    assert project_of_agent(here, laid.second or laid.first, review["review_id"])
+    let_an_agent_in(here, laid.first, "first")
     if laid.second is None:
         return
     work_through(here, laid.second, "second")
     shutil.rmtree(laid.first)
     here.git("worktree", "prune", cwd=laid.second)
     work_through(here, laid.second, "third")
-    assert project_of_agent(here, laid.second, review["review_id"])
+    let_an_agent_in(here, laid.second, "third")
     assert here.tandem("gate", "on", cwd=laid.second).status == 0
     assert roots(replace(here, root=laid.second)) == [laid.root]
+
+
+@pytest.mark.parametrize("layout", [with_bare_folder, with_linked_worktree])
+def test_beside_its_working_trees_a_repository_says_where_they_are(
+    layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = layout(tmp_path)
+    beside = laid.common if laid.main else laid.common.parent
+    here = Gated(shared_broker, beside, fresh_project())
+    for command in (("init", "--yes"), ("gate", "on"), ("submit", "-m", "x", "--project", here.project, "--new")):
+        refused = here.tandem(*command)
+        assert refused.status == 1
+        assert str(laid.first) in refused.stderr
 
 
 def roots(here: Gated) -> list[str]:
@@ -323,7 +341,7 @@ def test_a_content_that_a_partial_clone_lacks_is_named_with_the_command_that_bri
     propose = ("review", "create", "--intent", "x", "--diff", diff, "--base", here.head())
     refused = here.tandem(*propose)
     assert "far/c.txt" in refused.stderr
-    run_as_told(refused.stderr, "Bring it: ")
+    run_as_told(refused.stderr)
     review_id = here.tandem(*propose, "--json").data["review_id"]
     here.decide(review_id)
     assert here.tandem("apply", review_id, "--index").status == 0
@@ -350,14 +368,14 @@ def test_a_base_that_git_has_removed_is_named_with_the_command_that_brings_it(
     here.git("gc", "--quiet", "--prune=now")
     refused = here.tandem("apply", review_id)
     assert base in refused.stderr
-    run_as_told(refused.stderr, "Bring it: ")
+    run_as_told(refused.stderr)
     assert here.tandem("apply", review_id).status == 0
     assert (work / "a.txt").read_text() == "changed\n"
 
 
-def run_as_told(words: str, before: str) -> None:
+def run_as_told(words: str) -> None:
     """Run the command that a message names, word by word."""
-    [command] = re.findall(f"{before}(git .*)", words)
+    [command] = re.findall("Bring it with `(git .*)`", words)
     subprocess.run(shlex.split(command), check=True, capture_output=True, cwd=tempfile.gettempdir())
 
 
@@ -410,7 +428,70 @@ def test_a_submodules_commit_that_is_nowhere_is_named_with_the_command_that_brin
     assert new in refused.stderr
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GIT_ALLOW_PROTOCOL", "file")
-        run_as_told(refused.stderr, "submit again: ")
+        run_as_told(refused.stderr)
     gated.decide(gated.submit())
     gated.git("commit", "--quiet", "-m", "newer")
     assert part.is_dir()
+
+
+DELETED = "was deleted. Go to one that is there: cd "
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("submit -m x", 1),
+        ("doctor --json", 1),
+        ("gate task", 1),
+        ("up", 1),
+        ("mcp", 1),
+        ("hook reference-transaction prepared", 1),
+        ("hook post-commit", 0),
+        ("hook session --client claude", 0),
+        ("hook agent --client claude", 0),
+    ],
+)
+def test_in_a_folder_that_was_deleted_a_code_and_a_sentence_are_the_answer(
+    tmp_path: Path, command: str, status: int
+) -> None:
+    script = Path(sys.executable).with_name("tandem")
+    there = tmp_path / "there"
+    gone = there / "gone" / "inner"
+    gone.mkdir(parents=True)
+    deleted = f"cd {gone} && rm -r {gone.parent} && exec {script} {command}"
+    call = b'{"tool_name": "Bash", "tool_input": {"command": "cd /"}}'
+    ended = subprocess.run(["sh", "-c", deleted], input=call, capture_output=True, check=False, timeout=60)
+    said = ended.stdout.decode() + ended.stderr.decode()
+    assert ended.returncode == status, said
+    assert "Traceback" not in said
+    assert "NOT_FOUND" in said
+    assert f"({gone}) {DELETED}{there}" in said
+
+
+def test_doctor_offers_a_copy_with_a_gate_no_second_project_but_one_with_a_gate_of_its_own(gated: Gated) -> None:
+    copy = replace(gated, root=shutil.copytree(gated.root, gated.root.with_name("copy"), symlinks=True))
+    fix = fix_of(copy)
+    assert "project add" not in fix
+    # It lets go of the original's gate, which a person decides.
+    assert copy.person(*shlex.split(fix)[1:]).ok
+    copy = replace(copy, project=shlex.split(fix)[4])
+    assert copy.tandem("gate", "status", "--json").data["project"] == copy.project
+    work_through(copy, copy.root, "copied")
+    assert gated.tandem("gate", "status", "--json").data["project"] == gated.project
+    work_through(gated, gated.root, "original")
+
+
+def test_doctor_names_what_brings_back_a_project_that_the_broker_has_lost(gated: Gated) -> None:
+    gated.loosen(enabled=False, reason="lost")
+    assert gated.tandem("project", "remove", gated.project).status == 0
+    assert "with: tandem gate on" in gated.tandem("submit", "--staged", "-m", "x").stderr
+    assert fix_of(gated) == "tandem gate on"
+    assert gated.tandem("gate", "on").status == 0
+    work_through(gated, gated.root, "again")
+
+
+def fix_of(here: Gated) -> str:
+    """What doctor says is to be done about the project."""
+    found = here.tandem("doctor", "--json").data["findings"]
+    [fix] = [one["fix"] for one in found if one["check"] == "project" and one["state"] == "problem"]
+    return fix

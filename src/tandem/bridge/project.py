@@ -6,10 +6,9 @@ A project is its common git folder, which all working trees of a repository shar
 from __future__ import annotations
 
 import json
-import os
 import time
 
-from tandem.git.place import find_repository, first_line, is_of, same
+from tandem.git.place import find_repository, is_of, linked_head, same
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
@@ -21,29 +20,11 @@ _FOUND_SECONDS = 60.0
 _MISSED_SECONDS = 5.0
 """How long an answer is believed: a project may be registered while the agent runs."""
 
-_REFTABLE = "refs/heads/.invalid"
-"""What git writes into `HEAD` where references are in tables."""
-
 
 def top_level(folder: str) -> str | None:
     """The root of the working tree that a folder is in; null outside of git, and in a bare repository."""
     place = find_repository(folder)
     return None if place is None else place.top
-
-
-def linked_head(folder: str) -> str | None:
-    """What `HEAD` is in a linked working tree, a branch's full name or a commit; null elsewhere."""
-    place = find_repository(folder)
-    if place is None or place.git_dir == place.common_dir:
-        return None
-    head = first_line(os.path.join(place.git_dir, "HEAD"))
-    head = head.removeprefix("ref: ") if head is not None else None
-    if head != _REFTABLE:
-        return head or None
-    import subprocess  # only such repositories keep HEAD out of its file
-
-    asked = ["git", "-C", place.top or folder, "rev-parse", "--quiet", "--verify", "HEAD"]
-    return subprocess.run(asked, capture_output=True, check=False, text=True, timeout=30).stdout.strip() or None
 
 
 def owner(folder: str, projects: dict[str, str]) -> str | None:

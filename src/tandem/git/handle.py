@@ -110,7 +110,7 @@ class Handle:
         if tree is None and self._is_id(revision):
             raise InvalidInput(
                 f"The {field} {revision} is not in the repository at {self.layout.root}: it was never fetched, or git"
-                f" has removed it. Bring it: {fetching(self.git, self.layout.root, revision)}",
+                f" has removed it. {fetching(self.git, self.layout.root, revision)}",
                 field=field,
                 actual=revision,
             )
@@ -135,7 +135,7 @@ class Handle:
             oid = min(missing, key=named.__getitem__)
             raise Unavailable(
                 f"The repository at {self.layout.root} lacks the content of {decode_path(named[oid])} before the"
-                f" change, as a partial clone does. Bring it: {fetching(self.git, self.layout.root, oid)}",
+                f" change, as a partial clone does. {fetching(self.git, self.layout.root, oid)}",
                 path=decode_path(named[oid]),
                 actual=oid,
             )

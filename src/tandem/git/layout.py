@@ -12,9 +12,9 @@ from pathlib import Path
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import FORMATS, ObjectFormat
 from tandem.git.place import find_repository, is_git_folder, linked_worktrees
-from tandem.git.runner import Git, clean_environment, ensure_recent
+from tandem.git.runner import Git, GitFailed, clean_environment, ensure_recent
 
-_QUESTIONS = ("--show-object-format", "--absolute-git-dir", "--git-common-dir", "--show-toplevel")
+_QUESTIONS = ("--show-object-format", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
 _STATED = ("GIT_DIR", "GIT_WORK_TREE")
 
 
@@ -75,9 +75,8 @@ class Layout:
         Args:
             isolated: Whether the user's and the system's are left out, and nothing may be fetched.
         """
-        extra = {"GIT_DIR": str(self.git_dir)}
-        if self.root != self.git_dir:
-            extra["GIT_WORK_TREE"] = str(self.root)
+        # Without a work tree of its own git would look for the one of its configuration, which may be gone.
+        extra = {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.root)}
         if self.common_dir != self.git_dir:
             extra["GIT_COMMON_DIR"] = str(self.common_dir)
         return clean_environment(extra, isolated=isolated)
@@ -100,34 +99,32 @@ def layout_at(git: Git, folder: Path, git_dir: Path | None = None) -> Layout:
     ensure_recent(git)
     stated = {name: os.environ[name] for name in _STATED if name in os.environ} if _is_current(folder) else {}
     if git_dir is not None or (not stated and not (folder / ".git").exists() and is_git_folder(str(folder))):
-        git_dir = (git_dir or folder).resolve()
-        stated = {"GIT_DIR": str(git_dir)} | ({"GIT_WORK_TREE": str(folder)} if folder.resolve() != git_dir else {})
+        stated = {"GIT_DIR": str((git_dir or folder).resolve()), "GIT_WORK_TREE": str(folder)}
     environment = clean_environment(stated, isolated=False)
-    # Without a work tree it says all but the last.
-    output = git.run(["rev-parse", *_QUESTIONS], cwd=folder, environment=environment, accept=(0, 128))
-    answers = os.fsdecode(output.stdout).splitlines()
-    has_top = len(answers) == len(_QUESTIONS)
-    if not has_top and not (git_dir and len(answers) == len(_QUESTIONS) - 1):
+    try:
+        output = git.run(["rev-parse", *_QUESTIONS], cwd=folder, environment=environment)
+    except GitFailed as exc:
         raise InvalidInput(
-            f"{folder} is not in the work tree of a git repository: {output.words}",
+            f"{folder} is not in the work tree of a git repository: {exc.words}",
             field="path",
             path=str(folder),
-            git=output.words,
-        )
-    name, own, common = answers[:3]
-    if name not in FORMATS:
+            git=exc.words,
+        ) from exc
+    answers = os.fsdecode(output.stdout).splitlines()
+    if len(answers) != len(_QUESTIONS) or answers[0] not in FORMATS:
         raise InvalidInput(f"The repository at {folder} has a layout that cannot be used.", field="path")
-    root = Path(own) if git_dir == folder.resolve() else Path(answers[3])
-    return Layout(root, Path(own), (folder / common).resolve(), FORMATS[name])
+    name, root, own, common = answers
+    return Layout(Path(root), Path(own), (folder / common).resolve(), FORMATS[name])
 
 
 def fetching(git: Git, folder: Path, oid: str) -> str:
-    """The command that brings an object to the repository of a folder, as it is made where it has no remote."""
+    """The sentence with the command that brings an object to the repository of a folder."""
     environment = clean_environment({}, isolated=False)
     remotes = git.run(["remote"], cwd=folder, environment=environment, accept=(0, 128)).text.split()
-    named = "origin" if "origin" in remotes or not remotes else remotes[0]
-    first = "" if remotes else "git remote add origin URL, then "
-    return f"{first}git -C {shlex.quote(str(folder))} fetch {named} {oid}"
+    if not remotes:
+        return "It has no remote to bring it from: fetch it there from a repository that has it."
+    remote = "origin" if "origin" in remotes else remotes[0]
+    return f"Bring it with `git -C {shlex.quote(str(folder))} fetch {remote} {oid}`."
 
 
 def _is_current(folder: Path) -> bool:

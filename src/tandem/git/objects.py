@@ -148,7 +148,7 @@ class ObjectReader:
         for oid, answer in zip(wanted, self.find([oid.encode() for oid in wanted]), strict=True):
             if answer is None or answer.kind != "tree":
                 raise Unavailable(
-                    f"The repository at {self._layout.root} lacks the tree {oid}. Bring it:"
+                    f"The repository at {self._layout.root} lacks the tree {oid}."
                     f" {fetching(self._git, self._layout.root, oid)}",
                     actual=oid,
                 )

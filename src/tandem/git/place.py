@@ -7,6 +7,9 @@ import os
 _GIT_NAMES = frozenset({"", "git", "bare", "repo"})
 """Names of a git folder that say nothing of the project."""
 
+_REFTABLE = "refs/heads/.invalid"
+"""What git writes into `HEAD` where references are in tables."""
+
 _FALSE = frozenset({"false", "no", "off", "0", ""})
 
 
@@ -182,6 +185,24 @@ def _core(common: str) -> tuple[bool, str | None]:
                 plain = value.replace("\\\\", "\\").replace('\\"', '"') if not value.startswith('"') else value[1:-1]
                 worktree = os.path.join(common, plain)
     return is_bare, worktree
+
+
+def linked_head(folder: str) -> str | None:
+    """What `HEAD` is in a linked working tree, a branch's full name or a commit; null elsewhere.
+
+    Raises:
+        TandemError: Git, which is asked where references are in tables, cannot be run.
+    """
+    place = find_repository(folder)
+    if place is None or place.git_dir == place.common_dir:
+        return None
+    head = (first_line(os.path.join(place.git_dir, "HEAD")) or "").removeprefix("ref: ")
+    if head != _REFTABLE:
+        return head or None
+    from tandem.git.runner import Git, clean_environment
+
+    asked = ["--git-dir", place.git_dir, "rev-parse", "--quiet", "--verify", "HEAD"]
+    return Git().run(asked, environment=clean_environment({}, isolated=False), accept=(0, 1)).text or None
 
 
 def pointed_at(file: str, mark: str = "") -> str | None:

@@ -100,7 +100,11 @@ class Repository:
 
     def _layout(self) -> Layout:
         if not self.root.is_dir():
-            raise Unavailable(f"The repository at {self.root} is no longer there; restore it.", path=str(self.root))
+            raise Unavailable(
+                f"The repository at {self.root} is no longer there; restore it. If it was moved, or that was one of its"
+                " working trees, run `tandem project move` where it is now.",
+                path=str(self.root),
+            )
         layout = layout_at(self._git, self.root, self._git_dir)
         if not layout.root.samefile(self.root):
             raise InvalidInput(

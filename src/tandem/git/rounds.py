@@ -61,7 +61,7 @@ def read_file(handle: Handle, patch: RoundPatch, path: str, *, after: bool) -> b
             content = _made_by_diff(handle, scratch, patch, path, entry.oid)
     if content is None:
         raise NotFound(
-            f"The content of {path} is not in the repository at {handle.layout.root}. Bring it:"
+            f"The content of {path} is not in the repository at {handle.layout.root}."
             f" {fetching(handle.git, handle.layout.root, entry.oid)}",
             path=path,
             base=patch.base,
@@ -78,7 +78,7 @@ def base_of(handle: Handle, patch: RoundPatch) -> Base:
     try:
         return handle.base(patch.base)
     except InvalidInput as error:
-        raise NotFound(f"{error.message} (or have the change submitted again)", base=patch.base) from error
+        raise NotFound(f"{error.message} Or have the change submitted again.", base=patch.base) from error
 
 
 def checked_name(path: str, field: str = "path") -> bytes:

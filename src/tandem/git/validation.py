@@ -362,6 +362,8 @@ def _ensure_known_commit(handle: Handle, path: str, oid: str) -> None:
     """Refuses a submodule at a commit that neither this repository has nor any folder of its submodules."""
     if handle.objects.find([f"{oid}^{{commit}}".encode()])[0] is not None:
         return
+    if handle.bases is not None:
+        raise _unwelcome(path, GITLINK)
     modules = list(handle.layout.module_folders(path))
     with handle.scratch() as scratch:
         listed = os.pathsep.join(listed_folder(folder / "objects") for folder in modules)
@@ -369,16 +371,13 @@ def _ensure_known_commit(handle: Handle, path: str, oid: str) -> None:
         asked = ["cat-file", "-e", f"{oid}^{{commit}}"]
         if not handle.git.run(asked, cwd=scratch.folder, environment=environment, accept=(0, 1, 128)).status_code:
             return
-    folder = handle.layout.root / path
-    if (folder / ".git").exists():
-        way = fetching(handle.git, folder, oid)
-    elif handle.layout.root == handle.layout.git_dir:
-        way = f"in the working tree: git submodule update --init -- {shlex.quote(path)}"
+    if (handle.layout.root / path / ".git").exists():
+        way = fetching(handle.git, handle.layout.root / path, oid)
     else:
-        way = f"git -C {shlex.quote(str(handle.layout.root))} submodule update --init -- {shlex.quote(path)}"
+        at = "" if handle.layout.root == handle.layout.git_dir else f"-C {shlex.quote(str(handle.layout.root))} "
+        way = f"Bring it with `git {at}submodule update --init -- {shlex.quote(path)}`."
     raise InvalidDiff(
-        f"{path} would become a submodule at the commit {oid}, which is in none of the submodule's folders here."
-        f" Bring it, then submit again: {way}",
+        f"{path} would become a submodule at the commit {oid}, which is in none of the submodule's folders here. {way}",
         path=path,
         mode=GITLINK,
         actual=oid,

@@ -18,14 +18,15 @@ from tandem.bridge.location import BrokerLocation, configured_url, find_data_dir
 from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, Forbidden, InvalidInput, NotFound, TandemError, Unavailable
+from tandem.git.place import linked_worktrees
 from tandem.git.runner import GitFailed
 from tandem.hooks import ask, git, pending, proof, remotes, state
-from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
+from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import githooks, registration
 from tandem.setup.background import data_dirs_of, look
 from tandem.setup.edits.installing import way_out
 from tandem.setup.githooks import Installed
-from tandem.setup.registration import Call, registered_as
+from tandem.setup.registration import Call, registered_as, switch
 
 _HEADS = "refs/heads/"
 _SHORT = 10
@@ -69,19 +70,13 @@ def place_at(folder: Path) -> HookRepository:
     if found is None:
         raise InvalidInput(f"{folder} is not in a git repository; run this inside of one.", field="path")
     if found.top is None:
+        trees = ", ".join(linked_worktrees(found.common_dir))
+        where = f"one of its working trees: {trees}" if trees else "a working tree"
         raise InvalidInput(
-            "A bare repository has no commits of its own to judge; run this in a working tree."
-            " On a server: tandem gate server-hook"
+            f"A bare repository has no commits of its own to judge; run this in {where}. On a server: tandem gate"
+            " server-hook"
         )
     return found
-
-
-def switch(place: HookRepository) -> GateFile | None:
-    """The switch as it stands here; null if it was never set, or cannot be read (then a new one may be written)."""
-    try:
-        return state.find(place)
-    except GateUnreadable:
-        return None
 
 
 @contextmanager

@@ -8,6 +8,7 @@ along and `cp -r` copies it; a clone by git has none, and is no project until so
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from tandem.bridge.project import owner
 from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput
 from tandem.hooks import state
-from tandem.hooks.state import GateUnreadable, HookRepository
+from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
 from tandem.hooks.trust import same
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
@@ -117,9 +118,11 @@ async def require_moved(call: Call, place: HookRepository) -> str:
     if origin is not None and origin.is_gone:
         return origin.project
     if origin is not None:
+        gate = switch(place)
+        own = await way_to_own_project(call, place, is_gated=gate is not None and gate.enabled)
         raise InvalidInput(
             f"The project {origin.project} is still at {origin.root}, and {root} is a copy. To have the project here"
-            f" instead: tandem project move {origin.project}. For a project of its own: tandem project add",
+            f" instead: tandem project move {origin.project}. For a project of its own: {own}",
             field="name",
             actual=origin.root,
         )
@@ -134,6 +137,28 @@ async def require_moved(call: Call, place: HookRepository) -> str:
             allowed=list(projects),
         )
     return here
+
+
+async def way_to_own_project(call: Call, place: HookRepository, *, is_gated: bool) -> str:
+    """The command that makes a project of a copy, whose gate would else stay that of the original.
+
+    Raises:
+        TandemError: The broker refuses or is away.
+    """
+    if not is_gated:
+        return "tandem project add"
+    name, taken = place.name, await _projects(call)
+    while name in taken:
+        name += "-copy"
+    return f"tandem gate on --project {shlex.quote(name)} --new"
+
+
+def switch(place: HookRepository) -> GateFile | None:
+    """The switch as it stands here; null if it was never set, or cannot be read (then a new one may be written)."""
+    try:
+        return state.find(place)
+    except GateUnreadable:
+        return None
 
 
 def remember(registered: Mapping[str, Any]) -> None:
@@ -173,10 +198,9 @@ def _records(place: HookRepository) -> Iterator[tuple[str, str]]:
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         facts = json.loads(Path(place.folder, FILE).read_bytes())
         yield str(facts["project"]), str(facts["root"])
-    with suppress(GateUnreadable):
-        gate = state.find(place)
-        if gate is not None:
-            yield gate.project, gate.root
+    gate = switch(place)
+    if gate is not None:
+        yield gate.project, gate.root
 
 
 async def _projects(call: Call) -> dict[str, str]:
