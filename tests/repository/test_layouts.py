@@ -222,6 +222,8 @@ def live_in(laid: Laid, broker: BrokerProcess) -> None:
     here = Gated(broker, laid.first, fresh_project(), dict(laid.environment))
     done = here.tandem("init", "--gate", "--yes", "--name", here.project, "--json")
     assert done.data["project"] == here.project
+    # In whichever of its working trees: it is no second project.
+    assert here.tandem("project", "add", "--json", cwd=laid.second).data["project"] == here.project
     assert roots(here) == [laid.root]
     work_through(here, laid.first, "first")
     let_an_agent_in(here, laid.first, "first")
@@ -280,6 +282,24 @@ def test_a_submodule_is_a_project_of_its_own_and_the_outer_one_judges_its_link_a
     assert "libs/part" in gated.refused("commit", "-m", "x")
     gated.decide(gated.submit())
     gated.git("commit", "--quiet", "-m", "part")
+
+
+def test_settings_of_a_bare_repository_are_those_of_the_worktree_with_its_own_branch(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = with_bare_folder(tmp_path)
+    assert laid.second is not None
+    here = Gated(shared_broker, laid.first, fresh_project())
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    here.settings(trusted=False, tandem_enabled=True, review_granularity="per_plan")
+    for top in (laid.first, laid.second):
+        found = here.tandem("gate", "status", "--json", cwd=top).data
+        assert (found["granularity"], found["untrusted"]) == ("per_task", ["review_granularity"])
+    here.settings(tandem_enabled=True, review_granularity="per_plan")
+    for top in (laid.first, laid.second):
+        assert here.tandem("gate", "status", "--json", cwd=top).data["granularity"] == "per_plan"
+    here.stage({"a.txt": "by a plan\n"}, laid.second)
+    here.git("commit", "--quiet", "-m", "feat(03-02): pass", cwd=laid.second)
 
 
 def add_submodule(here: Gated) -> Path:

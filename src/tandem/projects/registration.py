@@ -49,6 +49,9 @@ async def register_project(services: Services, caller: Caller, request: Register
     is_there = await _is_there(services, name, top)
 
     def work(unit: Unit) -> ProjectRecord:
+        known = next((one for one in projects.list_registered(unit) if top and one.root == top), None)
+        if known is not None and request.name is None:
+            return known
         existing = projects.find(unit, name)
         if existing and (existing.root, existing.mirror) == (top, mirror):
             return existing
