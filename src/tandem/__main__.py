@@ -20,8 +20,13 @@ def main() -> None:
         from tandem.hooks.main import main as run_hook
 
         run_hook(sys.argv[2:])
-    elif sys.argv[1:2] == ["gate"] and (answer := _disabled_answer()) is not None:
+    elif sys.argv[1:2] == ["gate"] and _deleted_folder() is None and (answer := _disabled_answer()) is not None:
         sys.stdout.write(answer)
+    elif (deleted := _deleted_folder()) is not None:
+        from tandem.cli.terminal import show_refusal
+        from tandem.errors import NotFound
+
+        sys.exit(show_refusal(NotFound(deleted), as_json="--json" in sys.argv))
     else:
         # A command imports for most of its start, and what it imports stays: collecting meanwhile finds nothing and
         # takes a tenth of the time. `cli.main` turns it on again; for a broker `SdkMount` does, as the SDK comes last.
@@ -29,6 +34,14 @@ def main() -> None:
         from tandem.cli.main import run as run_commands
 
         run_commands()
+
+
+def _deleted_folder() -> str | None:
+    """What to do where the current folder was deleted; null where it is there."""
+    from tandem.git.place import deleted_folder
+
+    found = deleted_folder()
+    return None if found is None else found[0].removeprefix("NOT_FOUND: ")
 
 
 def _disabled_answer() -> str | None:

@@ -55,6 +55,7 @@ LATE_IMPORTS = {
     ("tandem.projects.mirrors", "cryptography*"): "as tandem.gate.signing: few brokers keep a mirror",
     ("tandem.settings.certificates", "cryptography*"): "as tandem.gate.signing: few brokers have a certificate",
     ("tandem.git.raw", "*"): "as tandem.hooks, which import it",
+    ("tandem.git.place", "*"): "as tandem.git.raw",
     ("tandem.git.runner", "*"): "as tandem.git.raw",
 }
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tandem.bridge.project import main_worktree, owner, places, top_level
+from tandem.bridge.project import owner, top_level
+from tandem.git.place import find_repository
 from tests.commandline import running_broker
 from tests.interfaces.bridging import Reply, Request, answered, bridge, peer
 
@@ -27,55 +28,44 @@ def repository(tmp_path: Path) -> Path:
     return root.resolve()
 
 
+def home(folder: Path) -> str:
+    """The folder that the project of a folder is registered for."""
+    place = find_repository(str(folder))
+    assert place is not None
+    return place.home
+
+
 def test_a_folder_belongs_to_the_repository_around_it(repository: Path) -> None:
     assert top_level(str(repository / "src" / "deep")) == str(repository)
-    assert top_level(str(repository)) == str(repository)
-    assert main_worktree(str(repository)) is None
+    assert top_level(str(repository)) == home(repository) == str(repository)
 
 
 def test_outside_of_git_there_is_no_repository(tmp_path: Path) -> None:
     assert top_level(str(tmp_path)) is None
 
 
-def test_a_linked_worktree_stands_for_the_main_one(repository: Path, tmp_path: Path) -> None:
+def test_a_linked_worktree_is_of_the_project_of_the_main_one(repository: Path, tmp_path: Path) -> None:
     linked = tmp_path / "linked"
     git("worktree", "add", "-q", str(linked), folder=repository)
     (linked / "src").mkdir()
-    assert main_worktree(str(linked)) == str(repository)
-    assert places(str(linked / "src")) == [str(linked.resolve() / "src"), str(repository / "src")]
+    assert top_level(str(linked / "src")) == str(linked.resolve())
+    assert home(linked / "src") == str(repository)
+    # As earlier versions registered it, beside the main one or alone.
+    assert owner(str(linked), {"main": str(repository), "linked": str(linked)}) == "main"
+    assert owner(str(repository), {"linked": str(linked)}) == "linked"
 
 
-def test_a_submodule_is_a_repository_of_its_own(repository: Path, tmp_path: Path) -> None:
+def test_a_repository_inside_of_a_project_is_none_of_its(repository: Path, tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     git("init", "-q", folder=inner)
     git("commit", "-q", "--allow-empty", "-m", "begin", folder=inner)
     git("-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "part", folder=repository)
-    assert top_level(str(repository / "part")) == str(repository / "part")
-    assert main_worktree(str(repository / "part")) is None
-
-
-def test_a_worktree_of_a_bare_repository_stands_for_itself(repository: Path, tmp_path: Path) -> None:
-    bare, linked = tmp_path / "bare.git", tmp_path / "linked"
-    git("clone", "-q", "--bare", str(repository), str(bare), folder=tmp_path)
-    git("worktree", "add", "-q", str(linked), folder=bare)
-    assert main_worktree(str(linked)) is None
-    assert owner(str(linked), {"it": str(linked)}) == "it"
-
-
-def test_the_nearest_registered_folder_wins(repository: Path) -> None:
-    deep = str(repository / "src" / "deep")
-    projects = {"outer": str(repository), "inner": str(repository / "src"), "beside": str(repository / "sr")}
-    assert owner(deep, projects) == "inner"
-    assert owner(str(repository), projects) == "outer"
-    assert owner(str(repository.parent), projects) is None
-
-
-def test_a_registered_worktree_comes_before_the_main_one(repository: Path, tmp_path: Path) -> None:
-    linked = tmp_path / "linked"
-    git("worktree", "add", "-q", str(linked), folder=repository)
-    assert owner(str(linked), {"main": str(repository)}) == "main"
-    assert owner(str(linked), {"main": str(repository), "linked": str(linked)}) == "linked"
+    git("clone", "-q", str(inner), str(repository / "src" / "clone"), folder=tmp_path)
+    for folder in (repository / "part", repository / "src" / "clone"):
+        assert top_level(str(folder)) == str(folder)
+        assert owner(str(folder), {"outer": str(repository)}) is None
+    assert owner(str(repository / "src" / "deep"), {"outer": str(repository)}) == "outer"
 
 
 def test_a_folder_reached_by_a_link_is_the_folder(repository: Path, tmp_path: Path) -> None:

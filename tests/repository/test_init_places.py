@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.broker import fresh_project
 from tests.commandline import git
 from tests.repository.desks import SERVER_FILES, THEIRS, Desk, command_of, make_desk, process, server_of
 from tests.repository.gating import new_repository
+from tests.repository.terminal import at_a_terminal
 
 __all__ = ["make_desk"]
 
@@ -158,6 +160,49 @@ def test_a_linked_working_tree_is_set_up_by_itself(desk: Desk, tmp_path: Path, m
     assert sorted(path.name for path in (tmp_path / "side").iterdir()) == [".git", "a.txt", "b.txt"]
     assert (desk.root / ".mcp.json").is_file()
     assert desk.name in desk.projects()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: modes are POSIX's")
+def test_a_git_folder_that_cannot_be_written_is_named_with_what_helps(desk: Desk) -> None:
+    # Root writes whatever the modes say, but not in a user namespace without the files' owner.
+    alone = ["unshare", "--user"] if os.geteuid() == 0 else []
+    if alone and subprocess.run([*alone, "true"], check=False, capture_output=True, timeout=60).returncode:
+        pytest.skip("platform: this machine lets nobody have a user namespace")
+    before, folder = desk.all(), desk.root / ".git"
+    folder.chmod(0o500)
+    try:
+        for options in ((), ("--gate",)):
+            command = [*alone, sys.executable, "-m", "tandem", "init", "--yes", "--client", "claude", *options]
+            environment = {**os.environ, "TANDEM_BROKER": desk.inside.url}
+            ended = subprocess.run(
+                command, cwd=desk.root, env=environment, check=False, capture_output=True, text=True, timeout=60
+            )
+            assert ended.returncode == 1
+            assert "Traceback" not in ended.stderr
+            assert "refused: UNAVAILABLE" in ended.stderr
+            [advice] = re.findall("once you may write there: (.*)", ended.stderr)
+            assert advice == f"chmod u+rwx {folder}"
+        subprocess.run(shlex.split(advice), check=True)
+        assert desk.all() == before
+        assert desk.init("--client", "claude").status == 0
+    finally:
+        folder.chmod(0o755)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
+@pytest.mark.parametrize("command", ["init", "uninit"])
+def test_a_no_is_no_refusal(desk: Desk, command: str) -> None:
+    if command == "uninit":
+        desk.init("--client", "claude")
+    before = desk.all()
+    arguments = [command, *(("--client", "claude") if command == "init" else ())]
+    broker = {"TANDEM_BROKER": desk.inside.url}
+    status, shown = at_a_terminal(arguments, desk.root, typed="n\n", after="Type yes: ", **broker)
+    assert status == 1
+    assert shown.endswith("Nothing was changed.\n")
+    assert "FORBIDDEN" not in shown
+    assert "refused" not in shown
+    assert desk.all() == before
 
 
 def test_without_a_terminal_it_needs_a_yes(desk: Desk) -> None:

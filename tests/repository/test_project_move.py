@@ -88,7 +88,7 @@ def test_a_copy_is_not_taken_for_the_moved_one_and_the_original_keeps_its_hooks(
     copy = replace(gated, root=shutil.copytree(gated.root, gated.root.with_name("copy"), symlinks=True))
     refused = copy.tandem("project", "move")
     assert refused.status == 1
-    for way in (f"tandem project move {gated.project}", "tandem project add", str(gated.root)):
+    for way in (f"tandem project move {gated.project}", "tandem gate on --project", str(gated.root)):
         assert way in refused.stderr
     found = copy.tandem("doctor", "--fix", "--json").data["findings"]
     (told,) = [one["message"] for one in found if one["check"] == "project"]

@@ -13,7 +13,7 @@ import os
 
 from tandem.bridge.credentials import published
 from tandem.bridge.http import Stranger, Untrusted, targets
-from tandem.bridge.project import pointed_at, top_level
+from tandem.git.place import find_repository
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
@@ -190,20 +190,17 @@ def _recorded(folder: str) -> BrokerLocation | None:
 
     A file that is of no use counts as none.
     """
-    root = top_level(folder)
-    if root is None:
+    place = find_repository(folder)
+    if place is None:
         return None
-    own = os.path.join(root, ".git")
-    git_dir = own if os.path.isdir(own) else pointed_at(own, "gitdir:") or own
-    common = pointed_at(os.path.join(git_dir, "commondir")) or git_dir
-    gate = _facts(common, "gate.json")
+    gate = _facts(place.common_dir, "gate.json")
     try:
         if gate.get("enabled") is not False and _is_broker(gate.get("broker"), gate["data_dir"]):
             more_dirs = _folders(gate.get("more_data_dirs"))
             return of_record(gate.get("broker"), gate["data_dir"], gate.get("usual_url"), more_dirs=more_dirs)
     except (ValueError, KeyError, TypeError, AttributeError):
         pass  # edited by hand: as good as none
-    init = _facts(git_dir, "init.json")
+    init = _facts(place.git_dir, "init.json")
     named, data_dir = init.get("broker"), init.get("data_dir")
     if not isinstance(named, str) or not _is_url(named):
         return None

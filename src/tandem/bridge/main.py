@@ -18,6 +18,7 @@ from tandem.bridge import messages
 from tandem.bridge.broker import BrokerLocator
 from tandem.bridge.forward import Forwarder, PendingRequest, Route
 from tandem.bridge.project import ProjectFinder
+from tandem.git.place import deleted_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +69,8 @@ def run(arguments: list[str]) -> NoReturn:
     if arguments and arguments[-1] in {"-h", "--help"}:
         sys.stdout.write(USAGE)
         sys.exit(0)
+    if (deleted := deleted_folder()) is not None:
+        sys.exit(f"tandem mcp: {deleted[0]}")
     try:
         options = parse(arguments)
         folder = os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd()

@@ -1,13 +1,14 @@
-"""Which registered project the folder belongs to that the agent works in.
+"""Which registered project the folder belongs to that somebody works in: one rule for command line, bridge and hooks.
 
-Git's own files are read instead of running git: a start of git costs more than the bridge does.
+A project is its common git folder, which all working trees of a repository share, whatever it is called.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import time
+
+from tandem.git.place import find_repository, is_of, linked_head, same
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
@@ -21,77 +22,26 @@ _MISSED_SECONDS = 5.0
 
 
 def top_level(folder: str) -> str | None:
-    """The root of the working tree that a folder is in; null outside of git."""
-    current = os.path.realpath(folder)
-    while not os.path.exists(os.path.join(current, ".git")):
-        parent = os.path.dirname(current)
-        if parent == current:
-            return None
-        current = parent
-    return current
-
-
-def main_worktree(root: str) -> str | None:
-    """The main working tree of a linked one; null if `root` is not linked, or the repository is bare."""
-    git_dir = pointed_at(os.path.join(root, ".git"), "gitdir:")
-    common = pointed_at(os.path.join(git_dir, "commondir")) if git_dir else None
-    if common is None or os.path.basename(common) != ".git":
-        return None
-    return os.path.dirname(common)
-
-
-def linked_head(folder: str) -> str | None:
-    """What `HEAD` is in a linked working tree, a branch's full name or a commit; null elsewhere."""
-    root = top_level(folder)
-    git_dir = pointed_at(os.path.join(root, ".git"), "gitdir:") if root is not None else None
-    if root is None or git_dir is None or main_worktree(root) is None:
-        return None
-    try:
-        with open(os.path.join(git_dir, "HEAD"), encoding="utf-8", errors="surrogateescape") as file:
-            return file.readline().strip().removeprefix("ref: ") or None
-    except OSError:
-        return None
-
-
-def pointed_at(file: str, mark: str = "") -> str | None:
-    """The path that one of git's one-line files names; null if it is no such file."""
-    try:
-        with open(file, encoding="utf-8", errors="surrogateescape") as lines:
-            text = lines.readline().strip()
-    except OSError:
-        return None
-    if not text.startswith(mark):
-        return None
-    return os.path.realpath(os.path.join(os.path.dirname(file), text.removeprefix(mark).strip()))
-
-
-def places(folder: str) -> list[str]:
-    """Where to look for a project's folder: the folder itself, then its like in the main working tree."""
-    here = os.path.realpath(folder)
-    found = [here]
-    root = top_level(here)
-    main = main_worktree(root) if root is not None else None
-    if root is not None and main is not None:
-        found.append(os.path.normpath(os.path.join(main, os.path.relpath(here, root))))
-    return found
+    """The root of the working tree that a folder is in; null outside of git, and in a bare repository."""
+    place = find_repository(folder)
+    return None if place is None else place.top
 
 
 def owner(folder: str, projects: dict[str, str]) -> str | None:
-    """The project whose folder is the nearest above a place; `projects` maps names to folders.
+    """The project of the repository that a folder is in; `projects` maps names to folders.
 
     One without a folder at the broker is meant everywhere, where there is no other.
     """
-    for place in places(folder):
-        fitting = [(len(root), name) for name, root in projects.items() if root and _is_under(place, root)]
-        if fitting:
-            return max(fitting)[1]
+    place = find_repository(folder)
+    if place is not None:
+        by_root = {same(root): name for name, root in projects.items() if root}
+        # Earlier versions registered a linked working tree by itself.
+        near = [place.home, *([place.top] if place.top else ())]
+        found = next((by_root[one] for one in map(same, near) if one in by_root), None)
+        found = found or next((name for root, name in by_root.items() if is_of(root, place.common_dir)), None)
+        if found is not None:
+            return found
     return next((name for name, root in projects.items() if not root), None) if len(projects) == 1 else None
-
-
-def _is_under(place: str, root: str) -> bool:
-    inner = os.path.normcase(place)
-    outer = os.path.normcase(os.path.realpath(root))
-    return inner == outer or inner.startswith(outer.rstrip(os.sep) + os.sep)
 
 
 class ProjectFinder:

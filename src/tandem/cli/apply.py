@@ -19,6 +19,7 @@ from tandem.cli.connection_options import ConnectionOptions, ensure_ours
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, tell
 from tandem.core.files import write_atomically
+from tandem.core.visible import visible_line
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.worktree import WorktreeUpdate
@@ -171,8 +172,13 @@ def _report(update: WorktreeUpdate, status: ReviewStatus) -> Group:
         remark = f"A required check {has}: the gate refuses to commit it. See: tandem checks list {status.review_id}"
         lines.append(Text(remark, style="yellow"))
     lines.append(Text(f"{known} working tree has round {status.round} of {status.review_id}."))
+    staging = ()
+    if update.outside:
+        outside = ", ".join(map(visible_line, update.outside))
+        said = f"Outside of your sparse checkout, where git add leaves them out: {outside}. Stage the change with:"
+        lines.append(Text(f"{said} tandem apply {status.review_id} --index", style="yellow"))
+    elif not update.indexed:
+        staging = (f"Stage it: git add -- {shlex.join((*update.written, *update.deleted, *update.already))}",)
     if status.next_action == "apply_and_close":
-        touched = shlex.join((*update.written, *update.deleted, *update.already))
-        steps = next_steps.commit(status.review_id)
-        lines += map(plain, steps if update.indexed else [f"Stage it: git add -- {touched}", *steps])
+        lines += map(plain, (*staging, *next_steps.commit(status.review_id)))
     return Group(*lines)

@@ -14,6 +14,7 @@ from tandem.bridge.project import owner, top_level
 from tandem.cli.identity import caller
 from tandem.client import TandemClient
 from tandem.errors import Forbidden, InvalidInput
+from tandem.git.place import find_repository
 from tandem.hooks.person import answer_seconds
 from tandem.hooks.state import GateFile
 
@@ -114,9 +115,14 @@ async def need_project(client: TandemClient, options: ConnectionOptions, gate: G
             field="project",
         )
     if project is None:
+        from tandem.setup.registration import switch  # for this refusal alone
+
+        place = find_repository(str(Path.cwd()))
+        known = switch(place) if place is not None else None
+        # To add it would make two projects of one, where a gate has it already.
+        way = "tandem gate on" if known is not None and known.enabled else "tandem project add"
         raise InvalidInput(
-            "This repository is not registered. Register it with: tandem project add. If it was moved: tandem project"
-            " move",
+            f"This repository is not registered. Register it with: {way}. If it was moved: tandem project move",
             field="project",
         )
     return project
@@ -125,7 +131,7 @@ async def need_project(client: TandemClient, options: ConnectionOptions, gate: G
 async def find_project(client: TandemClient, options: ConnectionOptions) -> str | None:
     """The project that was given; else the registered one whose folder we are in; outside of git the only one.
 
-    A linked worktree belongs to the project of its main worktree, unless it is registered itself.
+    All working trees of a repository belong to one project.
 
     Raises:
         InvalidInput: Nobody knows the project that was given: its name is misspelt, unless it is said to be new.
@@ -137,7 +143,7 @@ async def find_project(client: TandemClient, options: ConnectionOptions) -> str 
     # As JSON values: to build the types of answers takes longer than the call.
     registered = (await client.data("list_projects", {}))["projects"]
     here = str(Path.cwd())
-    if top_level(here) is None:
+    if find_repository(here) is None:
         return registered[0]["project"] if len(registered) == 1 else None
     return owner(here, {project["project"]: project["root"] for project in registered})
 

@@ -204,7 +204,7 @@ def _would(report: SetupReport, name: str | None) -> list[str]:
     if report.broker is None:
         said.append("No broker runs; one would be started in the background.")
     if report.project is None:
-        said.append(f"The project would be registered as {name or plan.root.name}.")
+        said.append(f"The project would be registered as {name or plan.place.name}.")
     if plan.gate:
         said.append("The gate would be switched on: hooks in the git folder, which 'tandem gate status' shows.")
     return said

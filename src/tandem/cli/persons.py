@@ -10,7 +10,7 @@ import orjson
 import typer
 
 from tandem.bridge.project import top_level
-from tandem.cli.terminal import indented
+from tandem.cli.terminal import Declined, indented
 from tandem.client import TandemClient
 from tandem.errors import Forbidden, SelfApproval
 from tandem.hooks import person
@@ -49,13 +49,13 @@ def confirm(question: str, *, unasked: Exception) -> None:
         unasked: What to raise where there is no terminal.
 
     Raises:
-        Forbidden: They said no.
+        Declined: They said no.
     """
     answer = person.ask(f"{indented(question)} Type yes: ")
     if answer is None:
         raise unasked
     if answer.lower() not in {"y", "yes"}:
-        raise Forbidden("Nothing was changed.", needed="person")
+        raise Declined("Nothing was changed.", needed="person")
 
 
 def need_decision(project: str, reasons: Sequence[str]) -> None:

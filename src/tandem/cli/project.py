@@ -87,7 +87,7 @@ async def move(
         project = name or await registration.require_moved(client.data, place)
         wish = GateOptions(project=project, broker=options.broker, reason="tandem project move")
         gate = await _move(client, place, wish)
-    root = str(registration.main_worktree(place))
+    root = place.home
     lines = [f"The project {project} is at {root}."]
     if gate is not None:
         lines.append(f"Its gate is on there for {', '.join(gate.branches)}; git starts its hooks.")

@@ -23,6 +23,7 @@ from tandem.client import TandemClient
 from tandem.core.visible import visible, visible_line
 from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
 from tandem.hooks import person
+from tandem.hooks.planning import project_root
 from tandem.hooks.trust import CHECKS_FILE, UNCONFINED, Trusted, is_planning
 from tandem.settings.config import LoadedSettings, load_settings, user_file
 from tandem.settings.view import described, of_planning
@@ -270,7 +271,8 @@ def _table(*columns: str) -> Table:
 def _state(one: Trusted, config_dir: Path) -> str:
     """Whether the file still is what was trusted."""
     try:
-        found = Project(one.root, one.root, config_dir).candidate(one.file)
+        top = project_root(one.root) if Path(one.root).is_dir() else one.root
+        found = Project(one.root, top, top, config_dir).candidate(one.file)
     except TandemError:
         return "unreadable"
     if found is None:

@@ -117,10 +117,15 @@ def here() -> Repository:
     """The repository that the command runs in.
 
     Raises:
-        InvalidInput: It runs in none.
+        InvalidInput: It runs in none, or in a git folder.
     """
+    from tandem.git.place import find_repository, linked_worktrees
     from tandem.git.repository import Repository
 
+    place = find_repository(str(Path.cwd()))
+    if place is not None and place.top is None:
+        trees = ", ".join(linked_worktrees(place.common_dir)) or "its working tree"
+        raise InvalidInput(f"{Path.cwd()} belongs to a git folder. Run this where the files are: {trees}", field="path")
     return Repository.discover(Path.cwd())
 
 

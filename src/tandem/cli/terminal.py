@@ -20,7 +20,7 @@ from rich.text import Text
 from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
 from tandem.core import log_files
 from tandem.core.visible import visible, visible_line
-from tandem.errors import InvalidInput, TandemError
+from tandem.errors import Forbidden, InvalidInput, TandemError
 from tandem.hooks.person import wait_seconds
 
 _PIPE_WIDTH = 160
@@ -76,6 +76,10 @@ def console(*, stderr: bool = False) -> Console:
     return Console(
         stderr=stderr, width=None if stream.isatty() else _PIPE_WIDTH, highlight=False, markup=False, emoji=False
     )
+
+
+class Declined(Forbidden):
+    """The person at the terminal said no, which needs no other words than theirs."""
 
 
 class NoWrap(Group):
@@ -142,6 +146,9 @@ def show_refusal(error: TandemError, *, as_json: bool, parameters: Iterable[Para
     if as_json:
         show_envelope(orjson.dumps({"ok": False, "error": error.as_dict()}))
         return of_error(error)
+    if isinstance(error, Declined):
+        say(error.message)
+        return Exit.REFUSED
     from tandem.cli import wording
 
     message = wording.of_refusal(error.message, error.details, parameters)

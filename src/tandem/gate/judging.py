@@ -23,6 +23,7 @@ from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecisi
 from tandem.gate.rules import CommitRow, names
 from tandem.git.changes import Change
 from tandem.git.raw import ABSENT_MODE, digest_of
+from tandem.hooks import planning
 from tandem.hooks.next_steps import SUBMIT
 from tandem.reviews import checks, contents, grounds
 from tandem.reviews import report_queries as reports
@@ -266,11 +267,12 @@ def project_settings(services: Services, project: str, *named: str) -> tuple[Any
     """Settings of the broker's policy as they hold for a project. Blocks: it may read the project's file."""
     usual = tuple(getattr(services.policy, name) for name in named)
     root = services.projects.root(project)
-    file = Path(root, PROJECT_FILE) if root is not None else None
-    if root is None or file is None or not file.exists():
+    folder = Path(planning.project_root(root)) if root is not None else None
+    file = folder / PROJECT_FILE if folder is not None else None
+    if file is None or not file.exists():
         return usual
     try:
-        loaded = load_settings(project_root=Path(root))
+        loaded = load_settings(project_root=folder)
     except TandemError as error:
         # A file that cannot be read must neither close the gate for good nor open it.
         _log.warning("the project's settings cannot be used", extra={"project": project, "problem": error.message})

@@ -47,12 +47,13 @@ async def get_project_settings(services: Services, _caller: Caller, request: Get
             allowed=services.projects.names(),
         )
     gate = await gate_switch.state_of(services, project)
-    views = await asyncio.to_thread(_views, Path(root), services.options)
+    views = await asyncio.to_thread(_views, root, services.options)
     confines = await asyncio.to_thread(sandbox.bubblewrap) is not None
     return ProjectSettings(project, root, views, gate, confines)
 
 
-def _views(root: Path, options: Mapping[str, Any]) -> tuple[SettingView, ...]:
+def _views(folder: str, options: Mapping[str, Any]) -> tuple[SettingView, ...]:
+    root = Path(planning.project_root(folder))
     _ensure_readable(root / PROJECT_FILE)
     usual = load_settings().settings
     # What no file and no variable says, the command line said when the broker was started.

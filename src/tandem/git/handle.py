@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Entry
-from tandem.git.layout import Layout, neutral_folder
+from tandem.git.layout import Layout, fetching, neutral_folder
 from tandem.git.objects import GitObject, ObjectReader
-from tandem.git.raw import GITLINK
+from tandem.git.raw import GITLINK, decode_path
 from tandem.git.runner import Git, Output
 from tandem.git.scratch import Scratch
 
@@ -107,6 +107,13 @@ class Handle:
         if revision == _HEAD:
             return self._unborn(oid, field)
         tree = self._find(oid, "tree")
+        if tree is None and self._is_id(revision):
+            raise InvalidInput(
+                f"The {field} {revision} is not in the repository at {self.layout.root}: it was never fetched, or git"
+                f" has removed it. {fetching(self.git, self.layout.root, revision)}",
+                field=field,
+                actual=revision,
+            )
         if tree is None:
             reason = f"; git says: {words}" if words not in _NO_WORDS else ""
             raise InvalidInput(
@@ -115,6 +122,23 @@ class Handle:
                 actual=revision,
             )
         return Base(tree.oid, tree.oid)
+
+    def ensure_there(self, entries: Mapping[bytes, Entry]) -> None:
+        """Checks that the contents of files are here, as they need not be in a partial clone.
+
+        Raises:
+            Unavailable: One is not; names it and the command that brings it.
+        """
+        named = {entry.oid: path for path, entry in entries.items() if entry.mode != GITLINK}
+        missing = named.keys() - self.objects.sizes(named)
+        if missing:
+            oid = min(missing, key=named.__getitem__)
+            raise Unavailable(
+                f"The repository at {self.layout.root} lacks the content of {decode_path(named[oid])} before the"
+                f" change, as a partial clone does. {fetching(self.git, self.layout.root, oid)}",
+                path=decode_path(named[oid]),
+                actual=oid,
+            )
 
     def _known(self, name: str | None, field: str) -> Base:
         found = (self.bases or {}).get(name or "")

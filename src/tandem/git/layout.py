@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import FORMATS, ObjectFormat
+from tandem.git.place import find_repository, is_git_folder, linked_worktrees
 from tandem.git.runner import Git, GitFailed, clean_environment, ensure_recent
 
 _QUESTIONS = ("--show-object-format", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
+_STATED = ("GIT_DIR", "GIT_WORK_TREE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,7 @@ class Layout:
     """The folders of one work tree.
 
     Attributes:
-        root: Top level of the work tree.
+        root: Top level of the work tree; the common git folder where nobody works in one.
         git_dir: What git keeps for this work tree alone: HEAD, index.
         common_dir: What all work trees of the repository share: objects, branches.
         objects: How objects are named.
@@ -49,20 +53,42 @@ class Layout:
         if not (self.git_dir / "HEAD").exists():
             raise Unavailable(f"The repository at {self.root} is no longer there; restore it.", path=str(self.root))
 
+    def module_folders(self, path: str) -> Iterator[Path]:
+        """The git folders that may have a submodule's commits: those of its checkouts, then all that git keeps.
+
+        A submodule that was renamed or moved, or is one of a submodule's, has another folder than its path says.
+        """
+        for top in (self.root, *map(Path, linked_worktrees(str(self.common_dir)))):
+            place = find_repository(str(top / path)) if (top / path / ".git").exists() else None
+            if place is not None and not (top / path).is_symlink():
+                yield Path(place.common_dir)
+        for own in ("modules", "worktrees"):
+            for folder, inner, _ in os.walk(self.common_dir / own):
+                if is_git_folder(folder):
+                    yield Path(folder)
+                    # Its own submodules, and those of its working trees.
+                    inner[:] = [name for name in inner if name in {"modules", "worktrees"}]
+
     def environment(self, *, isolated: bool = False) -> dict[str, str]:
         """For git in the user's own repository, with the repository's configuration.
 
         Args:
             isolated: Whether the user's and the system's are left out, and nothing may be fetched.
         """
+        # Without a work tree of its own git would look for the one of its configuration, which may be gone.
         extra = {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.root)}
         if self.common_dir != self.git_dir:
             extra["GIT_COMMON_DIR"] = str(self.common_dir)
         return clean_environment(extra, isolated=isolated)
 
 
-def layout_at(git: Git, folder: Path) -> Layout:
-    """The layout of the work tree that contains `folder`.
+def layout_at(git: Git, folder: Path, git_dir: Path | None = None) -> Layout:
+    """The layout of the work tree that contains `folder`, or of the common git folder that it is.
+
+    Args:
+        git: The program.
+        folder: Where to look. In the current folder `GIT_DIR` and `GIT_WORK_TREE` count, as for git itself.
+        git_dir: Its git folder, where it is known: then `folder` is the top.
 
     Raises:
         InvalidInput: The folder is in no work tree.
@@ -71,8 +97,12 @@ def layout_at(git: Git, folder: Path) -> Layout:
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a folder.", field="path", path=str(folder))
     ensure_recent(git)
+    stated = {name: os.environ[name] for name in _STATED if name in os.environ} if _is_current(folder) else {}
+    if git_dir is not None or (not stated and not (folder / ".git").exists() and is_git_folder(str(folder))):
+        stated = {"GIT_DIR": str((git_dir or folder).resolve()), "GIT_WORK_TREE": str(folder)}
+    environment = clean_environment(stated, isolated=False)
     try:
-        output = git.run(["rev-parse", *_QUESTIONS], cwd=folder, environment=clean_environment({}, isolated=False))
+        output = git.run(["rev-parse", *_QUESTIONS], cwd=folder, environment=environment)
     except GitFailed as exc:
         raise InvalidInput(
             f"{folder} is not in the work tree of a git repository: {exc.words}",
@@ -83,8 +113,22 @@ def layout_at(git: Git, folder: Path) -> Layout:
     answers = os.fsdecode(output.stdout).splitlines()
     if len(answers) != len(_QUESTIONS) or answers[0] not in FORMATS:
         raise InvalidInput(f"The repository at {folder} has a layout that cannot be used.", field="path")
-    name, root, git_dir, common_dir = answers
-    return Layout(Path(root), Path(git_dir), (folder / common_dir).resolve(), FORMATS[name])
+    name, root, own, common = answers
+    return Layout(Path(root), Path(own), (folder / common).resolve(), FORMATS[name])
+
+
+def fetching(git: Git, folder: Path, oid: str) -> str:
+    """The sentence with the command that brings an object to the repository of a folder."""
+    environment = clean_environment({}, isolated=False)
+    remotes = git.run(["remote"], cwd=folder, environment=environment, accept=(0, 128)).text.split()
+    if not remotes:
+        return "It has no remote to bring it from: fetch it there from a repository that has it."
+    remote = "origin" if "origin" in remotes else remotes[0]
+    return f"Bring it with `git -C {shlex.quote(str(folder))} fetch {remote} {oid}`."
+
+
+def _is_current(folder: Path) -> bool:
+    return "GIT_DIR" in os.environ and folder.resolve() == Path.cwd()
 
 
 def neutral_folder() -> Path:

@@ -16,7 +16,7 @@ from typing import IO, TypeVar
 
 from tandem.errors import TimedOut, Unavailable
 from tandem.git.changes import Entry
-from tandem.git.layout import Layout, neutral_folder
+from tandem.git.layout import Layout, fetching, neutral_folder
 from tandem.git.raw import EXECUTABLE, REGULAR
 from tandem.git.runner import OUTPUT_LIMIT_BYTES, Git, close, end, too_much_output
 from tandem.git.scratch import Scratch
@@ -147,7 +147,11 @@ class ObjectReader:
             return found
         for oid, answer in zip(wanted, self.find([oid.encode() for oid in wanted]), strict=True):
             if answer is None or answer.kind != "tree":
-                raise Unavailable(f"The repository at {self._layout.root} lacks the tree {oid}; run `git fsck`.")
+                raise Unavailable(
+                    f"The repository at {self._layout.root} lacks the tree {oid}."
+                    f" {fetching(self._git, self._layout.root, oid)}",
+                    actual=oid,
+                )
             found[oid] = _parse_tree(answer.content, self._layout.objects.size_bytes)
             self._remember(oid, found[oid])
         return found

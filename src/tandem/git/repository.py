@@ -34,11 +34,12 @@ class Repository:
     Every method raises `Unavailable` when git or the repository is missing and `TimedOut` when git hangs.
 
     Attributes:
-        root: Top level of the work tree.
+        root: Top level of the work tree, or the common git folder of one that has none.
     """
 
     def __init__(self, root: Path, git: str = "git", timeout_seconds: float = 10, limits: Limits | None = None) -> None:
         self.root = root
+        self._git_dir: Path | None = None
         self._git = Git(git, timeout_seconds, limits)
         self._lock = threading.Lock()
         self._handle: Handle | None = None
@@ -50,7 +51,10 @@ class Repository:
         Raises:
             InvalidInput: The path is in no work tree.
         """
-        return cls(layout_at(Git(git, timeout_seconds), path).root, git, timeout_seconds)
+        layout = layout_at(Git(git, timeout_seconds), path)
+        found = cls(layout.root, git, timeout_seconds)
+        found._git_dir = layout.git_dir
+        return found
 
     @classmethod
     @contextmanager
@@ -96,8 +100,12 @@ class Repository:
 
     def _layout(self) -> Layout:
         if not self.root.is_dir():
-            raise Unavailable(f"The repository at {self.root} is no longer there; restore it.", path=str(self.root))
-        layout = layout_at(self._git, self.root)
+            raise Unavailable(
+                f"The repository at {self.root} is no longer there; restore it. If it was moved, or that was one of its"
+                " working trees, run `tandem project move` where it is now.",
+                path=str(self.root),
+            )
+        layout = layout_at(self._git, self.root, self._git_dir)
         if not layout.root.samefile(self.root):
             raise InvalidInput(
                 f"{self.root} is not the top of its repository; use {layout.root}.",

@@ -14,6 +14,7 @@ from tandem.git.changes import Change, Entry
 from tandem.git.drawing import render
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import only_files
+from tandem.git.layout import fetching
 from tandem.git.paths import unsafe_reason
 from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, REGULAR, SYMLINK, encode_path
 from tandem.git.scratch import Scratch
@@ -60,8 +61,8 @@ def read_file(handle: Handle, patch: RoundPatch, path: str, *, after: bool) -> b
             content = _made_by_diff(handle, scratch, patch, path, entry.oid)
     if content is None:
         raise NotFound(
-            f"The content of {path} is no longer in the repository at {handle.layout.root}; fetch the commit"
-            f" {patch.base[:12]} again.",
+            f"The content of {path} is not in the repository at {handle.layout.root}."
+            f" {fetching(handle.git, handle.layout.root, entry.oid)}",
             path=path,
             base=patch.base,
         )
@@ -77,11 +78,7 @@ def base_of(handle: Handle, patch: RoundPatch) -> Base:
     try:
         return handle.base(patch.base)
     except InvalidInput as error:
-        raise NotFound(
-            f"The commit {patch.base[:12]}, which the change was made against, is no longer in the repository at"
-            f" {handle.layout.root}. Fetch it again, or have the change submitted again.",
-            base=patch.base,
-        ) from error
+        raise NotFound(f"{error.message} Or have the change submitted again.", base=patch.base) from error
 
 
 def checked_name(path: str, field: str = "path") -> bytes:

@@ -37,7 +37,7 @@ class Scratch:
         self.environment = clean_environment(
             {
                 "GIT_DIR": str(self.folder),
-                "GIT_ALTERNATE_OBJECT_DIRECTORIES": _listed(layout.object_folder),
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": listed_folder(layout.object_folder),
                 # Which commits a shallow clone has no parents of; without it a walk would end in an error.
                 "GIT_SHALLOW_FILE": str(layout.common_dir / "shallow"),
                 "HOME": str(self.folder),
@@ -83,7 +83,7 @@ class Scratch:
     @property
     def listed_objects(self) -> str:
         """The private objects, as git's list of further object folders has them."""
-        return _listed(self.folder / "objects")
+        return listed_folder(self.folder / "objects")
 
     @property
     def no_hooks(self) -> str:
@@ -101,11 +101,11 @@ class Scratch:
             **layout.environment(),
             "GIT_INDEX_FILE": str(copy),
             "GIT_OBJECT_DIRECTORY": str(self.folder / "objects"),
-            "GIT_ALTERNATE_OBJECT_DIRECTORIES": _listed(layout.object_folder),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": listed_folder(layout.object_folder),
         }
 
 
-def _listed(folder: Path) -> str:
+def listed_folder(folder: Path) -> str:
     """A folder as one item of git's list of object folders."""
     text = str(folder)
     if os.pathsep in text or text.startswith(('"', "#")):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import signal
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +16,7 @@ from tandem.git.diff_faults import SHOWN_CHARACTERS, ensure_meant, misplaced, re
 from tandem.git.drawing import draw, moved_from
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import parse, read_patches
-from tandem.git.layout import layout_at
+from tandem.git.layout import fetching
 from tandem.git.patch import FilePatch, inflated_bytes
 from tandem.git.paths import header_name, link_reason, unsafe_reason
 from tandem.git.raw import (
@@ -29,7 +31,7 @@ from tandem.git.raw import (
     encode_path,
 )
 from tandem.git.runner import GitFailed, Output
-from tandem.git.scratch import Scratch
+from tandem.git.scratch import Scratch, listed_folder
 
 _APPLY = ("apply", "--cached", "--whitespace=nowarn", "--apply", "--numstat", "-z")
 _ANSWERS = (0, 1, 128)
@@ -129,6 +131,7 @@ def _ensure_taken(handle: Handle, scratch: Scratch, output: Output, base: Base, 
         words = fault.group().decode("utf-8", "replace")[:SHOWN_CHARACTERS]
         raise Unavailable(f"git could not keep the result: {words}", git=words)
     if output.status_code != 0:
+        handle.ensure_there(handle.objects.entries(base.tree, [patch.old for patch in patches if patch.old]).entries)
         raise refusal(output.words, base, patches, hint)
 
 
@@ -326,7 +329,8 @@ def _ensure_reviewable(handle: Handle, scratch: Scratch, change: Change) -> None
     if change.mode_after == ABSENT_MODE:
         return
     _ensure_named(encode_path(change.path))
-    if change.mode_after == GITLINK and _is_known_commit(handle, change.path, change.blob_after):
+    if change.mode_after == GITLINK:
+        _ensure_known_commit(handle, change.path, change.blob_after)
         return
     if change.mode_after == SYMLINK:
         _ensure_inside(scratch, change)
@@ -348,25 +352,36 @@ def _ensure_inside(scratch: Scratch, change: Change) -> None:
 def _unwelcome(path: str, mode: str) -> InvalidDiff:
     kinds = {
         SYMLINK: "a symbolic link, which only a registered repository can tell the target of",
-        GITLINK: "a submodule at a commit that is not known here",
+        GITLINK: "a submodule, whose commit only a registered repository knows",
         "040000": "a folder, which git keeps no entry for",
     }
     return InvalidDiff(f"{path} would become {kinds.get(mode, 'something else than a file')}.", path=path, mode=mode)
 
 
-def _is_known_commit(handle: Handle, path: str, oid: str) -> bool:
-    """Whether a submodule's commit is in this repository or in the submodule's own."""
+def _ensure_known_commit(handle: Handle, path: str, oid: str) -> None:
+    """Refuses a submodule at a commit that neither this repository has nor any folder of its submodules."""
     if handle.objects.find([f"{oid}^{{commit}}".encode()])[0] is not None:
-        return True
-    folder = handle.layout.root / path
-    if folder.is_symlink() or not (folder / ".git").exists():
-        return False
-    try:
-        module = layout_at(handle.git, folder)
-    except InvalidInput:
-        return False
-    with Scratch(handle.git, module) as scratch:
-        return scratch.run(["cat-file", "-e", f"{oid}^{{commit}}"], accept=(0, 1, 128)).status_code == 0
+        return
+    if handle.bases is not None:
+        raise _unwelcome(path, GITLINK)
+    modules = list(handle.layout.module_folders(path))
+    with handle.scratch() as scratch:
+        listed = os.pathsep.join(listed_folder(folder / "objects") for folder in modules)
+        environment = {**scratch.environment, "GIT_ALTERNATE_OBJECT_DIRECTORIES": listed}
+        asked = ["cat-file", "-e", f"{oid}^{{commit}}"]
+        if not handle.git.run(asked, cwd=scratch.folder, environment=environment, accept=(0, 1, 128)).status_code:
+            return
+    if (handle.layout.root / path / ".git").exists():
+        way = fetching(handle.git, handle.layout.root / path, oid)
+    else:
+        at = "" if handle.layout.root == handle.layout.git_dir else f"-C {shlex.quote(str(handle.layout.root))} "
+        way = f"Bring it with `git {at}submodule update --init -- {shlex.quote(path)}`."
+    raise InvalidDiff(
+        f"{path} would become a submodule at the commit {oid}, which is in none of the submodule's folders here. {way}",
+        path=path,
+        mode=GITLINK,
+        actual=oid,
+    )
 
 
 def _affected(changes: Iterable[Change], drawn: str, moved: Mapping[str, str]) -> tuple[AffectedFile, ...]:

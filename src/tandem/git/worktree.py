@@ -29,12 +29,14 @@ class WorktreeUpdate:
         deleted: Files that went.
         already: Files that were as approved before.
         indexed: Whether the index was brought along.
+        outside: Files outside of the sparse checkout, which `git add` leaves out of the index.
     """
 
     written: tuple[str, ...]
     deleted: tuple[str, ...]
     already: tuple[str, ...]
     indexed: bool = False
+    outside: tuple[str, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -60,6 +62,7 @@ class _Update:
         self._changes = changes
         self._root = handle.layout.root
         self._gone = {change.path for change in changes if change.mode_after == ABSENT_MODE}
+        self._left_out = self._entries_left_out()
 
     def run(self, *, index: bool) -> WorktreeUpdate:
         for change in self._changes:
@@ -85,6 +88,7 @@ class _Update:
             deleted=tuple(change.path for change in pending if change.path in self._gone),
             already=tuple(change.path for change in self._changes if change.path in finished),
             indexed=index,
+            outside=() if index else self._outside(),
         )
 
     @staticmethod
@@ -144,7 +148,37 @@ class _Update:
         differing = set(self._git(["diff-files", "--name-only", "-z"]).stdout.split(b"\0"))
         same = {decode_path(path) for path in entries.keys() - differing}
         absent = {change.path for change in self._changes if encode_path(change.path) not in entries}
-        return same | {path for path in absent if not is_file(self._file(path))}
+        left_out = {path for path, entry in self._left_out.items() if entries.get(encode_path(path)) == entry}
+        return same | {path for path in absent | left_out if not is_file(self._file(path))}
+
+    @property
+    def _is_sparse(self) -> bool:
+        return (self._handle.layout.git_dir / "info" / "sparse-checkout").exists()
+
+    def _entries_left_out(self) -> dict[str, Entry]:
+        """The touched files that the index has and a sparse checkout left out of the working tree."""
+        if not self._is_sparse:
+            return {}
+        listed = self._run(["ls-files", "-t", "--stage", "-z"], self._handle.layout.environment()).stdout
+        touched = {encode_path(change.path): change.path for change in self._changes}
+        found: dict[str, Entry] = {}
+        for facts, path in (line.split(b"\t", 1) for line in listed.split(b"\0")[:-1]):
+            tag, mode, oid, _ = facts.decode("ascii").split(" ")
+            if tag == "S" and path in touched:
+                found[touched[path]] = Entry(mode, oid)
+        return found
+
+    def _outside(self) -> tuple[str, ...]:
+        """The touched files that `git add` would not stage."""
+        if not self._is_sparse:
+            return ()
+        # What is gone and not in the index is no path that git knows.
+        there = [c.path for c in self._changes if c.path not in self._gone or c.path in self._left_out]
+        paths = {encode_path(path): path for path in there}
+        tried = ["--literal-pathspecs", "add", "--dry-run", "--pathspec-from-file=-", "--pathspec-file-nul"]
+        environment, stdin = self._handle.layout.environment(), b"\0".join(paths)
+        words = self._run(tried, environment, stdin=stdin, accept=range(256)).stderr if paths else b""
+        return tuple(paths[line] for line in words.splitlines() if line in paths)
 
     def _git(self, arguments: Sequence[str], *, accept: Sequence[int] = (0,)) -> Output:
         """Git over the user's working tree with its filters, but with the scratch folder's index and objects."""
@@ -228,7 +262,10 @@ class _Update:
     def _update_index(self) -> None:
         """Stages the touched files; a folder in a deleted file's place is not one of them."""
         folders = [path for path in self._gone if self._file(path).is_dir()]
-        self._stage_paths([c.path for c in self._changes if c.path not in folders], "--add", "--remove", "--replace")
+        # Of a file that is left out git takes the absence for a deletion.
+        staged = {path for path in self._left_out if path not in self._gone and not is_file(self._file(path))}
+        kept = [c.path for c in self._changes if c.path not in staged and c.path not in folders]
+        self._stage_paths(kept, "--add", "--remove", "--replace")
         if folders:
             self._stage_paths(folders, "--force-remove")
 

@@ -39,13 +39,14 @@ _STANDING = ("pending", "claimed", "in_review", "approved")
 
 def effective(gate: GateFile) -> EffectiveSettings | None:
     """What holds in the project, after trust; null where it has no planning settings, and so the strict ones."""
-    if not os.path.isdir(os.path.join(gate.root, ".planning")):
+    root = gate.place.settings_root
+    if not os.path.isdir(os.path.join(root, ".planning")):
         return None
     # Most projects have none, and each commit would pay for these.
     from tandem.hooks import planning, trust
 
-    found = planning.read(gate.root)
-    return planning.effective(found, trusted=trust.trusts(gate.config_dir, found.root, found.sources))
+    found = planning.read(root)
+    return planning.effective(found, trusted=trust.trusts(gate.config_dir, gate.root, found.sources))
 
 
 def reviews_each_task(gate: GateFile) -> bool:

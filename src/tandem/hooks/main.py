@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from tandem.git.place import deleted_folder
 from tandem.hooks import state
 
 TYPE_CHECKING = False  # as in `git`
@@ -40,6 +41,12 @@ def run(arguments: Sequence[str]) -> int:
     if name not in (*_OF_GIT, *_OF_AGENTS):
         sys.stderr.write(f"tandem: there is no hook '{name}'\n")
         return _USAGE
+    if (deleted := deleted_folder()) is not None:
+        sys.stderr.write(f"tandem: {deleted[0]}\n")
+        if name in _OF_GIT:
+            return _FAILED.get(name, _REFUSED)
+        # The call need not be about that folder, and may be the one that leaves it.
+        os.chdir(deleted[1])
     try:
         if name in _OF_AGENTS:
             return _of_agents(name, rest)

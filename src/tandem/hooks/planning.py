@@ -12,7 +12,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from tandem.bridge.project import main_worktree, top_level
+from tandem.git.place import find_repository
 from tandem.hooks import state
 from tandem.hooks.enforcement import OPTIMISTIC, PER_PLAN
 from tandem.hooks.trust import (
@@ -60,7 +60,7 @@ class PlanningFile(NamedTuple):
     """What the files say, before anybody has asked whether they are trusted.
 
     Attributes:
-        root: The project's root: the main working tree, where there is one.
+        root: The working tree that has them: the main one, where there is one.
         tandem_enabled: Whether GSD's steps put their work up for review. True also where the file is there and
             cannot be read: that is no solo mode.
         granularity: `per_task` or `per_plan`.
@@ -152,11 +152,15 @@ def read(folder: str) -> PlanningFile:
 
 
 def project_root(folder: str) -> str:
-    """The main working tree of the repository that a folder is in; the folder itself outside of git."""
-    root = top_level(folder)
-    if root is None:
-        return os.path.realpath(folder)
-    return main_worktree(root) or root
+    """The working tree whose settings count where a folder is; the folder itself outside of git."""
+    place = find_repository(folder)
+    return os.path.realpath(folder) if place is None else place.settings_root
+
+
+def trusted_as(folder: str) -> str:
+    """The folder by which a person's trust names the project: that of its registration."""
+    place = find_repository(folder)
+    return os.path.realpath(folder) if place is None else place.home
 
 
 def workstream_file(workstream: str) -> str:

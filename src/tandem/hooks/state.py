@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 
-from tandem.bridge.project import pointed_at
+from tandem.git.place import HookRepository, find_repository, is_git_folder
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -39,33 +39,6 @@ class GateUnreadable(Exception):
         )
         self.path = path
         self.problem = problem
-
-
-class HookRepository:
-    """Where in which repository a hook runs.
-
-    Attributes:
-        git_dir: What git keeps for this working tree alone: HEAD, index. Absolute.
-        common_dir: What all working trees share: objects, branches, the gate's switch. Absolute.
-        top: The working tree's top; null in a bare repository.
-    """
-
-    __slots__ = ("common_dir", "git_dir", "top")
-
-    def __init__(self, git_dir: str, common_dir: str, top: str | None) -> None:
-        self.git_dir = git_dir
-        self.common_dir = common_dir
-        self.top = top
-
-    @property
-    def folder(self) -> str:
-        """Tandem's folder in the common git folder; it need not exist."""
-        return os.path.join(self.common_dir, FOLDER)
-
-    @property
-    def gate_file(self) -> str:
-        """Where the switch is; it need not exist."""
-        return os.path.join(self.folder, FILE)
 
 
 class GateFile:
@@ -134,34 +107,6 @@ def _names(stated: list[str] | tuple[str, ...]) -> tuple[str, ...]:
     return tuple(stated)
 
 
-def find_repository(folder: str | None = None) -> HookRepository | None:
-    """The repository that a folder is in; null outside of git.
-
-    Args:
-        folder: Where to look; by default where git has started this process as its hook, by `GIT_DIR` and the
-            current folder.
-    """
-    if folder is None:
-        stated = os.environ.get("GIT_DIR")
-        here = os.getcwd()
-        if stated:
-            git_dir = os.path.realpath(stated)
-            return HookRepository(git_dir, common_of(git_dir), None if here == git_dir else here)
-        folder = here
-    top = os.path.realpath(folder)
-    while True:
-        own = os.path.join(top, ".git")
-        git_dir = own if os.path.isdir(own) else pointed_at(own, "gitdir:")
-        if git_dir is not None:
-            return HookRepository(git_dir, common_of(git_dir), top)
-        if _is_git_folder(top):
-            return HookRepository(top, common_of(top), None)
-        parent = os.path.dirname(top)
-        if parent == top:
-            return None
-        top = parent
-
-
 def read(place: HookRepository) -> GateFile:
     """The switch.
 
@@ -221,7 +166,7 @@ def own_gate(path: str) -> GateFile | None:
     real = os.path.realpath(path)
     folder = real
     while (parent := os.path.dirname(folder)) != folder:
-        if _is_git_folder(parent):
+        if is_git_folder(parent):
             gate = find(HookRepository(parent, parent, None))
             if gate is None or not gate.enabled:
                 return None
@@ -230,12 +175,3 @@ def own_gate(path: str) -> GateFile | None:
             return gate if os.path.basename(folder) == FOLDER or is_hook else None
         folder = parent
     return None
-
-
-def common_of(git_dir: str) -> str:
-    """The git folder that a working tree's git folder shares with the others; itself in the main one."""
-    return pointed_at(os.path.join(git_dir, "commondir")) or git_dir
-
-
-def _is_git_folder(path: str) -> bool:
-    return os.path.isfile(os.path.join(path, "HEAD")) and os.path.isdir(os.path.join(path, "objects"))

@@ -11,6 +11,7 @@ from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.git.mirror import checked_url, name_in
+from tandem.git.place import find_repository, is_of
 from tandem.git.repository import Repository
 from tandem.projects import queries as projects
 from tandem.projects.contract import (
@@ -37,17 +38,20 @@ async def register_project(services: Services, caller: Caller, request: Register
         NotFound: The broker does not know the project that is to be moved.
         Forbidden: Its gate is on where it is now.
     """
-    top = "" if request.root is None else await asyncio.to_thread(_top, services, Path(request.root))
+    top, usual = ("", "") if request.root is None else await asyncio.to_thread(_home, services, Path(request.root))
     mirror = None if request.mirror is None else checked_url(request.mirror)
-    name = request.name or Path(top).name or name_in(mirror or "")
+    name = request.name or usual or name_in(mirror or "")
     if not name or (request.root is None and request.move):
         raise InvalidInput("Name the project, or the folder that it has here.", field="name" if not name else "root")
     if request.root is not None and mirror is not None:
         raise InvalidInput("A project has a folder at the broker, or a mirror; name one of them.", field="mirror")
 
-    is_there = await _is_there(services, name)
+    is_there = await _is_there(services, name, top)
 
     def work(unit: Unit) -> ProjectRecord:
+        known = next((one for one in projects.list_registered(unit) if top and one.root == top), None)
+        if known is not None and request.name is None:
+            return known
         existing = projects.find(unit, name)
         if existing and (existing.root, existing.mirror) == (top, mirror):
             return existing
@@ -101,20 +105,30 @@ async def list_projects(services: Services, _caller: Caller, _request: ListProje
     return ProjectList(tuple(_view(services, record) for record in services.projects.records()))
 
 
-def _top(services: Services, root: Path) -> str:
+def _home(services: Services, root: Path) -> tuple[str, str]:
+    """The folder that a repository is registered for, whichever of its folders was named, and its usual name."""
     if not root.is_absolute():
         raise InvalidInput("Give the folder's absolute path.", field="root")
     git = services.projects.git
-    with Repository.discover(root, git=git.executable, timeout_seconds=git.timeout_seconds) as repository:
-        return str(repository.root)
+    place = find_repository(str(root)) if root.is_dir() else None
+    if place is None:
+        # Git says what is wrong with it.
+        return str(Repository.discover(root, git.executable, git.timeout_seconds).root), root.name
+    with Repository(Path(place.home), git.executable, git.timeout_seconds) as repository:
+        # Git itself has to agree that it can be used.
+        _ = repository.common_dir
+    return place.home, place.name
 
 
-async def _is_there(services: Services, name: str) -> bool:
-    """Whether a project has a repository, and that was not moved away."""
+async def _is_there(services: Services, name: str, new: str = "") -> bool:
+    """Whether a project has a repository, and that was not moved away, and is no other than that of a new folder."""
     root = services.projects.root(name)
-    return services.projects.mirror(name) is not None or (
-        root is not None and await asyncio.to_thread(os.path.lexists, root)
-    )
+
+    def look(root: str) -> bool:
+        place = find_repository(new) if new else None
+        return os.path.lexists(root) and not (place is not None and is_of(root, place.common_dir))
+
+    return services.projects.mirror(name) is not None or (root is not None and await asyncio.to_thread(look, root))
 
 
 def _ensure_not_gated(unit: Unit, services: Services, name: str) -> None:

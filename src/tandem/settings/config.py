@@ -457,7 +457,7 @@ def _project(root: Path, user: _Layer) -> _ProjectFileSettings:
 
 
 def _trusts(root: Path, file: str, content: bytes) -> bool:
-    project = planning.project_root(str(root))
+    project = planning.trusted_as(str(root))
     return trust.is_trusted(str(user_file().parent), project, file, trust.digest(file, content))
 
 

@@ -13,7 +13,7 @@ from tandem.hooks import ask, enforcement, git, liveness, pending, planning, sta
 from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
 from tandem.setup import githooks
 from tandem.setup.githooks import Installed
-from tandem.setup.registration import Call, main_worktree, registered_as
+from tandem.setup.registration import Call, registered_as
 
 
 @dataclass(slots=True)
@@ -73,9 +73,8 @@ class GateStatus:
 
 async def gate_status(call: Call, place: HookRepository) -> GateStatus:
     """How the gate stands; reads only, and delivers what waits for the broker."""
-    root = str(main_worktree(place))
-    settings = planning.read(root)
-    status = GateStatus(None, None, root, problems=[*settings.problems])
+    settings = planning.read(place.settings_root)
+    status = GateStatus(None, None, place.home, problems=[*settings.problems])
     try:
         gate = state.find(place)
     except GateUnreadable as error:

@@ -18,13 +18,15 @@ from tandem.bridge.location import BrokerLocation, configured_url, find_data_dir
 from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, Forbidden, InvalidInput, NotFound, TandemError, Unavailable
+from tandem.git.place import linked_worktrees
 from tandem.git.runner import GitFailed
 from tandem.hooks import ask, git, pending, proof, remotes, state
-from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
+from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import githooks, registration
 from tandem.setup.background import data_dirs_of, look
+from tandem.setup.edits.installing import way_out
 from tandem.setup.githooks import Installed
-from tandem.setup.registration import Call, main_worktree, registered_as
+from tandem.setup.registration import Call, registered_as, switch
 
 _HEADS = "refs/heads/"
 _SHORT = 10
@@ -68,19 +70,13 @@ def place_at(folder: Path) -> HookRepository:
     if found is None:
         raise InvalidInput(f"{folder} is not in a git repository; run this inside of one.", field="path")
     if found.top is None:
+        trees = ", ".join(linked_worktrees(found.common_dir))
+        where = f"one of its working trees: {trees}" if trees else "a working tree"
         raise InvalidInput(
-            "A bare repository has no commits of its own to judge; run this in a working tree."
-            " On a server: tandem gate server-hook"
+            f"A bare repository has no commits of its own to judge; run this in {where}. On a server: tandem gate"
+            " server-hook"
         )
     return found
-
-
-def switch(place: HookRepository) -> GateFile | None:
-    """The switch as it stands here; null if it was never set, or cannot be read (then a new one may be written)."""
-    try:
-        return state.find(place)
-    except GateUnreadable:
-        return None
 
 
 @contextmanager
@@ -88,8 +84,10 @@ def explained(what: str) -> Generator[None]:
     """What failed, in front of the system's or git's reason."""
     try:
         yield
-    except (GitFailed, OSError) as error:
+    except GitFailed as error:
         raise Unavailable(f"{what}: {error}.") from error
+    except OSError as error:
+        raise Unavailable(f"{what}: {error}. {way_out(error)}") from error
 
 
 async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed: Collection[str] = ()) -> GateFile:
@@ -107,7 +105,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
             the gate here is as before.
     """
     with explained("The gate was not switched on"):
-        before, root = switch(place), main_worktree(place)
+        before, root = switch(place), Path(place.home)
         gate = await _wanted(place, before, wish, agreed)
         project = wish.project or (await _on_record(call, before, root) if before is not None else None)
         gate.project = await _registered(call, project, root)
@@ -159,14 +157,13 @@ async def _wanted(
         Forbidden: Another broker would be asked than before, and no person has agreed to that.
         ConfigInvalid: The broker that is named does not prove that it is this user's.
     """
-    root = main_worktree(place)
-    project = wish.project or (root.name if before is None else before.project)
+    project = wish.project or (place.name if before is None else before.project)
     if before is not None:
         strict = before.strict if wish.strict is None else wish.strict
         sign = before.sign if wish.sign is None else wish.sign
         wish = replace(wish, broker=_named(before, wish.broker), strict=strict, sign=sign)
     data_dir, *more_dirs = await asyncio.to_thread(data_dirs_of, wish.broker)
-    gate = new_gate(place, root, project, wish, githooks.found(place))
+    gate = new_gate(place, project, wish, githooks.found(place))
     gate.data_dir, gate.more_data_dirs = data_dir, tuple(more_dirs)
     if before is not None and before.enabled and _where(gate) != _where(before):
         # Before the one is asked that it goes to: what that takes is worth nothing here.
@@ -338,7 +335,7 @@ async def move(call: Call, place: HookRepository, wish: GateOptions, agreed: Col
     here = switch(place)
     if here is not None and here.enabled and wish.project is not None:
         need_agreed(wish.project, proof.loosened({"project": [here.project]}, {"project": [wish.project]}), agreed)
-    project = await registration.register(call, main_worktree(place), wish.project, move=True)
+    project = await registration.register(call, Path(place.home), wish.project, move=True)
     known = await call("get_gate", {"project": project})
     if not known["enabled"] or (here is not None and not here.enabled):
         return None
@@ -405,12 +402,11 @@ def _signers(known: Sequence[str], wish: GateOptions) -> list[str]:
 
 async def salvaged(call: Call, place: HookRepository) -> GateFile:
     """A switch in place of one that cannot be read, good for switching off."""
-    root = main_worktree(place)
     try:
-        name = await registered_as(call, root)
+        name = await registered_as(call, Path(place.home))
     except TandemError:
         name = None
-    return new_gate(place, root, name or root.name, GateOptions(), githooks.found(place))
+    return new_gate(place, name or place.name, GateOptions(), githooks.found(place))
 
 
 def write(gate: GateFile) -> None:
@@ -438,13 +434,11 @@ async def _registered(call: Call, name: str | None, root: Path) -> str:
     return await registered_as(call, root, name) or await registration.register(call, root, name)
 
 
-def new_gate(
-    place: HookRepository, root: Path, project: str, wish: GateOptions, installed: Installed | None
-) -> GateFile:
+def new_gate(place: HookRepository, project: str, wish: GateOptions, installed: Installed | None) -> GateFile:
     """A switch that is on, not yet written: the broker is the one that is wished for, or that of this user's data."""
     facts = {
         "project": project,
-        "root": str(root),
+        "root": place.home,
         "enabled": True,
         "broker": wish.broker,
         "data_dir": find_data_dir(),

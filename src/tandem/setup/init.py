@@ -409,7 +409,7 @@ async def _forget_project(call: Call, plan: SetupPlan, done: Done) -> bool:
             done.project, done.registered = name, True
         registration.forget(plan.place)
     except TandemError as error:
-        name = done.project or plan.root.name
+        name = done.project or plan.place.name
         done.remarks.append(f"The project {name} is still registered; run 'tandem uninit' again: {error.message}")
         return False
     return True
@@ -428,7 +428,7 @@ def _forget_gate(gate: GateFile) -> None:
 
 
 async def _register(call: Call, plan: SetupPlan, wish: InitOptions, undo: AsyncExitStack) -> str:
-    name = await registration.register(call, registration.main_worktree(plan.place), wish.name)
+    name = await registration.register(call, Path(plan.place.home), wish.name)
 
     async def forget() -> None:
         with suppress(TandemError):

@@ -8,6 +8,7 @@ along and `cp -r` copies it; a clone by git has none, and is no project until so
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from tandem.bridge.project import owner
 from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput
 from tandem.hooks import state
-from tandem.hooks.state import GateUnreadable, HookRepository
+from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
 from tandem.hooks.trust import same
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
@@ -41,13 +42,6 @@ class Origin:
     project: str
     root: str
     is_gone: bool
-
-
-def main_worktree(place: HookRepository) -> Path:
-    """The main working tree: where the project's configuration is."""
-    if place.git_dir == place.common_dir or Path(place.common_dir).name != ".git":
-        return Path(place.top or place.git_dir)
-    return Path(place.common_dir).parent
 
 
 async def registered_as(call: Call, folder: Path, name: str | None = None) -> str | None:
@@ -107,7 +101,7 @@ async def find_origin(call: Call, place: HookRepository) -> Origin | None:
     for project, former in records:
         root = projects.get(project)
         # Elsewhere than the record says, it is a project of another broker, or was moved by somebody.
-        if root is not None and same(root) == same(former) != same(str(main_worktree(place))):
+        if root is not None and same(root) == same(former) != same(place.home):
             return Origin(project, root, is_gone=not _is_at(root, project))
     return None
 
@@ -119,19 +113,21 @@ async def require_moved(call: Call, place: HookRepository) -> str:
         InvalidInput: Its record names none, or one whose repository is still at its place.
         TandemError: The broker refuses or is away.
     """
-    root = main_worktree(place)
+    root = place.home
     origin = await find_origin(call, place)
     if origin is not None and origin.is_gone:
         return origin.project
     if origin is not None:
+        gate = switch(place)
+        own = await way_to_own_project(call, place, is_gated=gate is not None and gate.enabled)
         raise InvalidInput(
             f"The project {origin.project} is still at {origin.root}, and {root} is a copy. To have the project here"
-            f" instead: tandem project move {origin.project}. For a project of its own: tandem project add",
+            f" instead: tandem project move {origin.project}. For a project of its own: {own}",
             field="name",
             actual=origin.root,
         )
     projects = await _projects(call)
-    here = next((name for name, one in projects.items() if same(one) == same(str(root))), None)
+    here = next((name for name, one in projects.items() if same(one) == same(root)), None)
     if here is None:
         known = ", ".join(f"{name} ({one})" for name, one in projects.items()) or "none"
         raise InvalidInput(
@@ -143,6 +139,28 @@ async def require_moved(call: Call, place: HookRepository) -> str:
     return here
 
 
+async def way_to_own_project(call: Call, place: HookRepository, *, is_gated: bool) -> str:
+    """The command that makes a project of a copy, whose gate would else stay that of the original.
+
+    Raises:
+        TandemError: The broker refuses or is away.
+    """
+    if not is_gated:
+        return "tandem project add"
+    name, taken = place.name, await _projects(call)
+    while name in taken:
+        name += "-copy"
+    return f"tandem gate on --project {shlex.quote(name)} --new"
+
+
+def switch(place: HookRepository) -> GateFile | None:
+    """The switch as it stands here; null if it was never set, or cannot be read (then a new one may be written)."""
+    try:
+        return state.find(place)
+    except GateUnreadable:
+        return None
+
+
 def remember(registered: Mapping[str, Any]) -> None:
     """Write into the git folder which project it is of.
 
@@ -151,8 +169,7 @@ def remember(registered: Mapping[str, Any]) -> None:
     """
     project, root = registered["project"], registered["root"]
     place = state.find_repository(root)
-    # A linked working tree that is a project of its own does not say whose the others are.
-    if place is None or place.top is None or same(root) != same(str(main_worktree(place))):
+    if place is None or same(root) != same(place.home):
         return
     # Without it the project works; it is only not known again after a move.
     with suppress(OSError):
@@ -171,7 +188,7 @@ def forget(place: HookRepository) -> None:
 def _is_at(root: str, project: str) -> bool:
     """Whether a folder has the repository of a project, by its record."""
     place = state.find_repository(root)
-    if place is None or same(str(main_worktree(place))) != same(root):
+    if place is None or same(place.home) != same(root):
         return False
     return any(name == project for name, _ in _records(place))
 
@@ -181,10 +198,9 @@ def _records(place: HookRepository) -> Iterator[tuple[str, str]]:
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         facts = json.loads(Path(place.folder, FILE).read_bytes())
         yield str(facts["project"]), str(facts["root"])
-    with suppress(GateUnreadable):
-        gate = state.find(place)
-        if gate is not None:
-            yield gate.project, gate.root
+    gate = switch(place)
+    if gate is not None:
+        yield gate.project, gate.root
 
 
 async def _projects(call: Call) -> dict[str, str]:

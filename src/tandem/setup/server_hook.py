@@ -83,7 +83,7 @@ def _installed(place: HookRepository, project: str, broker: str | None, branches
     if earlier is not None and earlier.made_directory:
         installed = replace(installed, made_directory=True)
     wish = GateOptions(project, broker, branches)
-    made = gate_switch.new_gate(place, Path(place.git_dir), project, wish, installed)
+    made = gate_switch.new_gate(place, project, wish, installed)
     if token is not None or keeps_token:
         made = GateFile(place, {**made.facts(), "data_dir": place.folder})
     gate_switch.write(made)

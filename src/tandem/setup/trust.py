@@ -65,19 +65,22 @@ class Project:
     """A project's files against one person's list.
 
     Attributes:
-        root: The main working tree: the name under which things are trusted.
+        root: The folder of its registration: the name under which things are trusted.
+        main: The working tree whose GSD settings count.
         top: The working tree that one stands in.
         config_dir: The folder of the list.
     """
 
     root: str
+    main: str
     top: str
     config_dir: Path
 
     @classmethod
     def at(cls, folder: str, config_dir: Path) -> Project:
         """The project that a folder belongs to."""
-        return cls(planning.project_root(folder), top_level(folder) or os.path.realpath(folder), config_dir)
+        top = top_level(folder) or os.path.realpath(folder)
+        return cls(planning.trusted_as(folder), planning.project_root(folder), top, config_dir)
 
     def candidates(self, paths: Iterable[Path] = (), *, confined: bool | None = None) -> list[TrustCandidate]:
         """What could be trusted: the files that are named, or all there are.
@@ -109,7 +112,7 @@ class Project:
         return self._candidate(file, path) if path else None
 
     def _known(self) -> dict[str, Path]:
-        root = Path(self.root)
+        root = Path(self.main)
         known = {
             trust.PROJECT_FILE: Path(self.top, *trust.PROJECT_FILE.split("/")),
             trust.CHECKS_FILE: Path(self.top, *trust.CHECKS_FILE.split("/")),
@@ -263,10 +266,12 @@ def unrecorded(root: str, candidates: Iterable[TrustCandidate]) -> list[TrustCan
 
 def _gate(root: str) -> GateFile | None:
     try:
-        return state.find_enabled(root)
+        place = state.find_repository(root) if Path(root).is_dir() else None
+        gate = state.find(place) if place is not None else None
     except state.GateUnreadable:
         # It refuses everything until it is switched on again.
         return None
+    return gate if gate is not None and gate.enabled else None
 
 
 def _tell(root: str, change: Callable[[list[str]], list[str]]) -> None:

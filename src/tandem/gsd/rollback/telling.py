@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from tandem.bridge.location import find_data_dir
-from tandem.bridge.project import main_worktree
 from tandem.client import TandemClient
 from tandem.core.files import write_atomically
 from tandem.core.visible import visible_line
@@ -188,8 +187,7 @@ def write_section(root: Path, report: RollbackReport) -> str | None:
 
 def _find(root: Path, plan: str) -> Path | None:
     """The one summary of a plan; null if there is none, or it cannot be told which it is."""
-    main = main_worktree(str(root))
-    for top in [root, *([Path(main)] if main is not None else [])]:
+    for top in dict.fromkeys((root, Path(planning.project_root(str(root))))):
         found = list(_summaries(top, f"{plan}{_ENDING}"))
         workstream = planning.read(str(top)).workstream if len(found) > 1 else None
         if workstream is not None:

@@ -128,7 +128,7 @@ class StepContext:
         """The settings that hold, after trust."""
         folder = self.gate.config_dir if self.gate else os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()
         return planning.effective(
-            self.planning, trusted=trust.trusts(folder, self.planning.root, self.planning.sources)
+            self.planning, trusted=trust.trusts(folder, planning.trusted_as(self.planning.root), self.planning.sources)
         )
 
     def broker(self, stated: str | None) -> BrokerLocation:

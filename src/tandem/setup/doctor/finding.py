@@ -10,7 +10,7 @@ from typing import Any
 
 from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import gate_switch
-from tandem.setup.registration import Call, main_worktree
+from tandem.setup.registration import Call
 
 Repair = Callable[[], Awaitable[Any]]
 """Mends what was found; safe to run unasked. Raises a `TandemError` or an `OSError` when it cannot."""
@@ -67,8 +67,8 @@ class DoctorContext:
 
     @property
     def root(self) -> Path | None:
-        """The main working tree; null outside of a repository."""
-        return main_worktree(self.place) if self.place is not None else None
+        """The working tree whose settings count; null outside of a repository."""
+        return Path(self.place.settings_root) if self.place is not None else None
 
 
 class Level(StrEnum):

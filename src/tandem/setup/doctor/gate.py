@@ -18,13 +18,14 @@ from tandem.core.scratch import ScratchFolder
 from tandem.errors import TandemError, Unavailable
 from tandem.git.runner import Git, Output, clean_environment
 from tandem.hooks import enforcement, git, liveness, planning
-from tandem.hooks.state import GateFile
+from tandem.hooks.state import GateFile, HookRepository
 from tandem.settings import checks
 from tandem.settings.config import user_file
 from tandem.setup import gate_switch, registration, trust
 from tandem.setup.doctor.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
 from tandem.setup.gate_status import gate_status
 from tandem.setup.gate_switch import GateOptions
+from tandem.setup.registration import Call, Origin
 
 _AGAIN = "tandem gate on"
 _GIT: Final = Git(timeout_seconds=60.0)
@@ -54,7 +55,7 @@ async def check_project(here: DoctorContext) -> list[Finding]:
         return [note("project", f"{here.folder} is in no git repository, so nothing of a project was looked at.")]
     if here.call is None:
         return [skipped("project", here.silence)]
-    call, place, root = here.call, here.place, here.root
+    call, place = here.call, here.place
     origin = await registration.find_origin(call, place)
     if origin is not None and origin.is_gone:
         here.moved_from = origin.root
@@ -68,16 +69,23 @@ async def check_project(here: DoctorContext) -> list[Finding]:
     project = await registration.registered_as(call, here.folder)
     if project is not None:
         return [ok("project", f"This repository is the project {project}.")]
+    return [await _unregistered(here, origin, call, place)]
+
+
+async def _unregistered(here: DoctorContext, origin: Origin | None, call: Call, place: HookRepository) -> Finding:
+    gate = here.gate
+    is_gated = gate is not None and gate.enabled
     if origin is not None:
         said = f"This repository is not registered: it is a copy of the project {origin.project} at {origin.root}."
         instead = f" If it takes that one's place: tandem project move {origin.project}"
-        return [problem("project", said + instead, "tandem project add")]
+        own = await registration.way_to_own_project(call, place, is_gated=is_gated)
+        return problem("project", said + instead, own)
 
     async def register() -> None:
-        await registration.register(call, root)
+        await registration.register(call, Path(place.home))
 
     said = "This repository is not registered. If it takes a project's place: tandem project move NAME"
-    return [problem("project", said, "tandem project add", register)]
+    return problem("project", said, "tandem project add", register)
 
 
 async def check_gate(here: DoctorContext) -> list[Finding]:
@@ -187,7 +195,7 @@ def _fire(gate: GateFile, *, with_commit: bool) -> dict[str, Output]:
         blob = made("hash-object", "-w", "--stdin", told=secrets.token_hex(32))
         made("update-index", "--add", "--cacheinfo", f"100644,{blob},tandem-doctor-{secrets.token_hex(8)}")
         parents = ["-p", tip] if tip is not None else []
-        commit = made("commit-tree", made("write-tree"), *parents, "-m", _MESSAGE)
+        commit = made("commit-tree", made("write-tree", "--missing-ok"), *parents, "-m", _MESSAGE)
         away = str(folder / "away.git")
         init = ["init", "--quiet", "--bare", "--template=", away]
         _GIT.run(init, cwd=folder, environment=clean_environment({}, isolated=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import shlex
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -87,10 +88,18 @@ def _not_written(error: OSError, left: Sequence[Path]) -> Unavailable:
     where = f"{error.filename}: " if error.filename else ""
     after = f"these could not be put back: {', '.join(map(str, left))}" if left else "everything is as it was"
     return Unavailable(
-        f"{where}{error.strerror or error}; {after}. See to the permissions and to the space on the disk, then run the"
-        " command again.",
-        files_left=[str(path) for path in left],
+        f"{where}{error.strerror or error}; {after}. {way_out(error)}", files_left=[str(path) for path in left]
     )
+
+
+def way_out(error: OSError) -> str:
+    """What to do where a file or a folder cannot be written."""
+    if not isinstance(error, PermissionError) or os.name != "posix" or error.filename is None:
+        return "See to the permissions and to the space on the disk, then run the command again."
+    folder = next(one for one in Path(os.fsdecode(error.filename)).absolute().parents if one.is_dir())
+    if folder.stat().st_uid == os.geteuid():
+        return f"Run the command again once you may write there: chmod u+rwx {shlex.quote(str(folder))}"
+    return f"{folder} belongs to another user. Run the command as that one, or have them let you write there."
 
 
 def _carry_out(changes: Sequence[FileChange], manifest: Manifest, installation: Installation, tree: Path) -> None:
@@ -173,7 +182,10 @@ def _turn(file: Path) -> Generator[None]:
     Raises:
         Unavailable: Another command does not finish.
     """
-    platforms.make_private(str(file.parent))
+    try:
+        platforms.make_private(str(file.parent))
+    except OSError as error:
+        raise _not_written(error, ()) from error
     try:
         with turn(_lock(file), _PATIENCE_SECONDS):
             yield

@@ -1,0 +1,517 @@
+"""Every kind of repository that git makes is one project: set up, gated, reviewed, looked at and left behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from subprocess import CalledProcessError
+
+import pytest
+
+from tests.broker import BrokerProcess, fresh_project
+from tests.commandline import git
+from tests.interfaces.bridging import bridge
+from tests.repository.gating import START, Gated, new_repository
+from tests.repository.routes.second_git import NoSecondGit, second_git
+
+Environment = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A repository as it was laid out.
+
+    Attributes:
+        first: The working tree where `init` runs.
+        second: Another one of the same repository; null if it has none.
+        common: Its common git folder.
+        main: The main working tree, if the git folder is in it.
+        environment: Variables for every command.
+    """
+
+    first: Path
+    second: Path | None
+    common: Path
+    main: Path | None = None
+    environment: Environment = field(default_factory=dict[str, str])
+
+    @property
+    def root(self) -> str:
+        """The folder that the project is registered for."""
+        return str(self.main or self.common)
+
+
+def source(folder: Path) -> Path:
+    """A repository that lets itself be cloned in part, with a folder that a sparse checkout can leave out."""
+    made = new_repository(folder / "source", {**START, "far/c.txt": b"far\n"})
+    git(made, "config", "uploadpack.allowFilter", "true")
+    return made
+
+
+def with_bare_folder(folder: Path) -> Laid:
+    home = folder / "app"
+    git(folder, "clone", "--quiet", "--bare", str(source(folder)), str(home / ".bare"))
+    (home / ".git").write_text("gitdir: ./.bare\n", "utf-8")
+    git(home, "worktree", "add", "--quiet", "main")
+    git(home, "worktree", "add", "--quiet", "-b", "feature", "feature")
+    return Laid(home / "main", home / "feature", home / ".bare")
+
+
+def with_bare_git(folder: Path) -> Laid:
+    home = folder / "app"
+    git(folder, "clone", "--quiet", "--bare", str(source(folder)), str(home / ".git"))
+    git(home, "worktree", "add", "--quiet", "main")
+    git(home, "worktree", "add", "--quiet", "-b", "feature", "feature")
+    return Laid(home / "main", home / "feature", home / ".git")
+
+
+def with_own_configurations(folder: Path) -> Laid:
+    laid = with_bare_git(folder)
+    # Git then moves `core.bare` to another file.
+    git(laid.second or laid.first, "sparse-checkout", "set", "far")
+    return laid
+
+
+def with_separate_folder(folder: Path) -> Laid:
+    work, common = folder / "work", folder / "kept" / "repository"
+    common.parent.mkdir()
+    git(folder, "clone", "--quiet", f"--separate-git-dir={common}", str(source(folder)), str(work))
+    git(work, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
+    return Laid(work, folder / "feature", common)
+
+
+def as_submodule(folder: Path) -> Laid:
+    outer = new_repository(folder / "outer")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(source(folder)), "libs/part")
+    git(outer, "commit", "--quiet", "-m", "part")
+    part = outer / "libs" / "part"
+    git(part, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
+    return Laid(part, folder / "feature", outer / ".git" / "modules" / "libs" / "part")
+
+
+def as_worktree_of_submodule(folder: Path) -> Laid:
+    laid = as_submodule(folder)
+    return Laid(laid.second or laid.first, laid.first, laid.common)
+
+
+def as_dotfiles(folder: Path) -> Laid:
+    home = folder / "person"
+    common = home / ".dotfiles"
+    git(folder, "clone", "--quiet", "--bare", str(source(folder)), str(common))
+    environment = {"GIT_DIR": str(common), "GIT_WORK_TREE": str(home)}
+    git(home, f"--git-dir={common}", f"--work-tree={home}", "reset", "--quiet", "--hard")
+    (home / "unrelated.txt").write_text("not in the repository\n", "utf-8")
+    (common / "info").mkdir(exist_ok=True)
+    (common / "info" / "exclude").write_text("unrelated.txt\n.dotfiles\n", "utf-8")
+    return Laid(home, None, common, environment=environment)
+
+
+def as_dotfiles_with_settings(folder: Path) -> Laid:
+    laid = as_dotfiles(folder)
+    git(laid.common, "config", "core.bare", "false")
+    git(laid.common, "config", "core.worktree", str(laid.first))
+    return Laid(laid.first, None, laid.common, environment={"GIT_DIR": str(laid.common)})
+
+
+def with_linked_worktree(folder: Path) -> Laid:
+    main = source(folder)
+    git(main, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
+    return Laid(folder / "feature", main, main / ".git", main)
+
+
+def with_sparse_checkout(folder: Path) -> Laid:
+    main = folder / "clone"
+    git(folder, "clone", "--quiet", "--sparse", str(source(folder)), str(main))
+    git(main, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
+    assert not (main / "far").exists()
+    return Laid(folder / "feature", main, main / ".git", main)
+
+
+def with_partial_clone(folder: Path) -> Laid:
+    main = folder / "clone"
+    url = source(folder).as_uri()
+    git(folder, "clone", "--quiet", "--no-local", "--filter=blob:none", "--sparse", url, str(main))
+    git(main, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
+    return Laid(folder / "feature", main, main / ".git", main)
+
+
+def with_reftable(folder: Path) -> Laid:
+    main = folder / "main"
+    git(folder, "init", "--quiet", "--initial-branch=main", "--ref-format=reftable", str(main))
+    git(main, "commit", "--quiet", "--allow-empty", "-m", "start")
+    for name, content in START.items():
+        (main / name).write_bytes(content)
+    git(main, "add", "--all")
+    git(main, "commit", "--quiet", "-m", "files")
+    git(main, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
+    return Laid(folder / "feature", main, main / ".git", main)
+
+
+LAYOUTS: dict[str, Callable[[Path], Laid]] = {
+    "a folder .bare": with_bare_folder,
+    "a bare .git": with_bare_git,
+    "configurations of working trees": with_own_configurations,
+    "a separate git folder": with_separate_folder,
+    "a submodule": as_submodule,
+    "a working tree of a submodule": as_worktree_of_submodule,
+    "dotfiles by the environment": as_dotfiles,
+    "dotfiles by core.worktree": as_dotfiles_with_settings,
+    "a linked working tree": with_linked_worktree,
+    "a sparse checkout": with_sparse_checkout,
+    "a partial clone": with_partial_clone,
+}
+
+
+def work_through(here: Gated, top: Path, text: str) -> None:
+    """Refused, proposed, approved, committed, and nothing else with it; nothing is wrong then."""
+    here.stage({"a.txt": f"one\n{text}\nthree\n"}, top)
+    assert "not approved" in here.refused("commit", "-m", "x", cwd=top)
+    here.decide(here.submit(cwd=top))
+    here.stage({"b.txt": f"{text}\n"}, top)
+    here.refused("commit", "-m", "x", cwd=top)
+    here.git("reset", "--quiet", "b.txt", cwd=top)
+    here.git("checkout", "--quiet", "--", "b.txt", cwd=top)
+    here.git("commit", "--quiet", "-m", text, cwd=top)
+    looked = here.tandem("doctor", "--json", cwd=top).data["findings"]
+    assert [one for one in looked if one["state"] == "problem"] == []
+
+
+def let_an_agent_in(here: Gated, top: Path, text: str) -> None:
+    """An agent's server in a working tree has its project, and what is checked out there as the base."""
+    known = here.call("list_reviews")["reviews"][0]["review_id"]
+    diff = f"--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-{text}\n+by an agent\n three\n"
+    with bridge("--broker", here.broker.url, folder=top, **here.environment) as agent:
+        assert known in str(agent.tool("list_reviews"))
+        created = agent.tool("create_review", intent="by an agent", agent_type="tests", diff=diff)
+    assert created["ok"], created
+    assert here.call("get_proposal", review_id=created["data"]["review_id"])["base_commit"] == here.head(cwd=top)
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_project_is_its_common_git_folder(
+    name: str, shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    live_in(LAYOUTS[name](tmp_path), shared_broker)
+
+
+def test_a_project_is_its_common_git_folder_with_reftable(
+    tmp_path: Path, config_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    try:
+        monkeypatch.setenv("PATH", str(second_git()), prepend=os.pathsep)
+        laid = with_reftable(tmp_path)
+    except NoSecondGit as error:
+        pytest.skip(f"platform: {error}")
+    except CalledProcessError:
+        pytest.skip("platform: the second git here knows no reftable")
+    (tmp_path / "broker").mkdir()
+    with BrokerProcess(tmp_path / "broker", PATH=os.environ["PATH"]) as broker:
+        live_in(laid, broker)
+
+
+def live_in(laid: Laid, broker: BrokerProcess) -> None:
+    """Set a layout up, work in all its working trees, and go on after the removal of the one that was set up."""
+    here = Gated(broker, laid.first, fresh_project(), dict(laid.environment))
+    done = here.tandem("init", "--gate", "--yes", "--name", here.project, "--json")
+    assert done.data["project"] == here.project
+    # In whichever of its working trees: it is no second project.
+    assert here.tandem("project", "add", "--json", cwd=laid.second).data["project"] == here.project
+    assert roots(here) == [laid.root]
+    work_through(here, laid.first, "first")
+    let_an_agent_in(here, laid.first, "first")
+    if laid.second is None:
+        return
+    work_through(here, laid.second, "second")
+    shutil.rmtree(laid.first)
+    here.git("worktree", "prune", cwd=laid.second)
+    work_through(here, laid.second, "third")
+    let_an_agent_in(here, laid.second, "third")
+    assert here.tandem("gate", "on", cwd=laid.second).status == 0
+    assert roots(replace(here, root=laid.second)) == [laid.root]
+
+
+@pytest.mark.parametrize("layout", [with_bare_folder, with_linked_worktree])
+def test_beside_its_working_trees_a_repository_says_where_they_are(
+    layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = layout(tmp_path)
+    beside = laid.common if laid.main else laid.common.parent
+    here = Gated(shared_broker, beside, fresh_project())
+    for command in (("init", "--yes"), ("gate", "on"), ("submit", "-m", "x", "--project", here.project, "--new")):
+        refused = here.tandem(*command)
+        assert refused.status == 1
+        assert str(laid.first) in refused.stderr
+
+
+def roots(here: Gated) -> list[str]:
+    """The folders that the broker has under the project's name, and of others in the same place."""
+    listed = here.tandem("project", "list", "--json").data["projects"]
+    base = str(here.root.parent)
+    return [one["root"] for one in listed if one["project"] == here.project or one["root"].startswith(base)]
+
+
+def test_a_submodule_is_a_project_of_its_own_and_the_outer_one_judges_its_link_alone(gated: Gated) -> None:
+    part = add_submodule(gated)
+    gated.approve()
+    gated.git("commit", "--quiet", "-m", "part")
+    # Nobody has set the inner one up: its commits are no business of the outer gate.
+    inner = Gated(gated.broker, part, fresh_project())
+    inner.stage({"a.txt": "inner\n"})
+    inner.git("commit", "--quiet", "-m", "free")
+    unregistered = inner.tandem("submit", "--staged", "-m", "x")
+    assert "not registered" in unregistered.stderr
+    inner = replace(inner, project=inner.tandem("gate", "on", "--json").data["project"])
+    assert inner.project == "part"
+    assert roots(inner) == [str(gated.root / ".git" / "modules" / "libs" / "part")]
+    for here, name in ((gated, gated.project), (inner, inner.project)):
+        assert here.tandem("gate", "status", "--json").data["project"] == name
+    inner.stage({"a.txt": "approved\n"})
+    inner.refused("commit", "-m", "x")
+    inner.decide(inner.submit())
+    inner.git("commit", "--quiet", "-m", "approved")
+    # The outer one is held to its own approvals.
+    gated.git("add", "libs/part")
+    assert "libs/part" in gated.refused("commit", "-m", "x")
+    gated.decide(gated.submit())
+    gated.git("commit", "--quiet", "-m", "part")
+
+
+def test_settings_of_a_bare_repository_are_those_of_the_worktree_with_its_own_branch(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = with_bare_folder(tmp_path)
+    assert laid.second is not None
+    here = Gated(shared_broker, laid.first, fresh_project())
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    here.settings(trusted=False, tandem_enabled=True, review_granularity="per_plan")
+    for top in (laid.first, laid.second):
+        found = here.tandem("gate", "status", "--json", cwd=top).data
+        assert (found["granularity"], found["untrusted"]) == ("per_task", ["review_granularity"])
+    here.settings(tandem_enabled=True, review_granularity="per_plan")
+    for top in (laid.first, laid.second):
+        assert here.tandem("gate", "status", "--json", cwd=top).data["granularity"] == "per_plan"
+    here.stage({"a.txt": "by a plan\n"}, laid.second)
+    here.git("commit", "--quiet", "-m", "feat(03-02): pass", cwd=laid.second)
+
+
+def add_submodule(here: Gated) -> Path:
+    """A staged submodule `libs/part`."""
+    origin = new_repository(here.root.parent / "origin")
+    here.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(origin), "libs/part")
+    return here.root / "libs" / "part"
+
+
+@pytest.mark.parametrize("layout", [with_sparse_checkout, with_partial_clone])
+def test_apply_writes_what_a_sparse_checkout_leaves_out_and_says_how_to_stage_it(
+    layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = layout(tmp_path)
+    here = Gated(shared_broker, laid.first, fresh_project())
+    assert here.tandem("init", "--gate", "--yes", "--name", here.project).status == 0
+    # Somebody with all files proposes it.
+    whole = tmp_path / "whole"
+    here.git("worktree", "add", "--quiet", "-b", "whole", str(whole))
+    here.git("sparse-checkout", "disable", cwd=whole)
+    here.stage({"a.txt": "near\n", "far/c.txt": "changed\n", "far/new.txt": "new\n"}, whole)
+    review_id = here.submit(cwd=whole)
+    here.decide(review_id)
+    applied = here.tandem("apply", review_id)
+    assert applied.status == 0, applied.stderr
+    assert (laid.first / "far" / "c.txt").read_text() == "changed\n"
+    [command] = re.findall("Stage the change with: tandem (.*)", applied.stdout)
+    assert here.tandem(*command.split()).status == 0
+    here.git("commit", "--quiet", "-m", "whole")
+    assert here.git("show", "--name-only", "--format=").split() == ["a.txt", "far/c.txt", "far/new.txt"]
+
+
+def test_apply_deletes_what_a_sparse_checkout_leaves_out(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = with_sparse_checkout(tmp_path)
+    here = Gated(shared_broker, laid.first, fresh_project())
+    assert here.tandem("init", "--gate", "--yes", "--name", here.project).status == 0
+    whole = tmp_path / "whole"
+    here.git("worktree", "add", "--quiet", "-b", "whole", str(whole))
+    here.git("sparse-checkout", "disable", cwd=whole)
+    here.stage({"far/c.txt": None}, whole)
+    review_id = here.submit(cwd=whole)
+    here.decide(review_id)
+    applied = here.tandem("apply", review_id)
+    [command] = re.findall("Stage the change with: tandem (.*)", applied.stdout)
+    assert here.tandem(*command.split()).status == 0
+    here.git("commit", "--quiet", "-m", "gone")
+    assert "far" not in here.git("ls-tree", "-r", "--name-only", "HEAD")
+
+
+def test_a_content_that_a_partial_clone_lacks_is_named_with_the_command_that_brings_it(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = with_partial_clone(tmp_path)
+    here = Gated(shared_broker, laid.first, fresh_project())
+    assert here.tandem("init", "--gate", "--yes", "--name", here.project).status == 0
+    diff = "--- a/far/c.txt\n+++ b/far/c.txt\n@@ -1 +1 @@\n-far\n+near\n"
+    propose = ("review", "create", "--intent", "x", "--diff", diff, "--base", here.head())
+    refused = here.tandem(*propose)
+    assert "far/c.txt" in refused.stderr
+    run_as_told(refused.stderr)
+    review_id = here.tandem(*propose, "--json").data["review_id"]
+    here.decide(review_id)
+    assert here.tandem("apply", review_id, "--index").status == 0
+    here.git("commit", "--quiet", "-m", "near")
+
+
+def test_a_base_that_git_has_removed_is_named_with_the_command_that_brings_it(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    origin = source(tmp_path)
+    work = tmp_path / "work"
+    git(tmp_path, "clone", "--quiet", str(origin), str(work))
+    here = Gated(shared_broker, work, fresh_project())
+    assert here.tandem("project", "add", "--name", here.project).status == 0
+    here.git("commit", "--quiet", "--allow-empty", "-m", "soon gone")
+    base = here.head()
+    here.git("push", "--quiet", "origin", "HEAD:refs/heads/kept")
+    here.stage({"a.txt": "changed\n"})
+    review_id = here.submit()
+    here.decide(review_id)
+    here.git("reset", "--quiet", "--hard", "HEAD~1")
+    here.git("update-ref", "-d", "refs/remotes/origin/kept")
+    here.git("reflog", "expire", "--expire=now", "--all")
+    here.git("gc", "--quiet", "--prune=now")
+    refused = here.tandem("apply", review_id)
+    assert base in refused.stderr
+    run_as_told(refused.stderr)
+    assert here.tandem("apply", review_id).status == 0
+    assert (work / "a.txt").read_text() == "changed\n"
+
+
+def run_as_told(words: str) -> None:
+    """Run the command that a message names, word by word."""
+    [command] = re.findall("Bring it with `(git .*)`", words)
+    subprocess.run(shlex.split(command), check=True, capture_output=True, cwd=tempfile.gettempdir())
+
+
+@pytest.mark.parametrize(
+    "kind", ["nested", "renamed", "in a linked working tree", "not absorbed, in a linked one", "not initialised"]
+)
+def test_a_submodules_commit_is_found_in_whatever_folder_git_keeps_it(gated: Gated, kind: str) -> None:
+    origin = new_repository(gated.root.parent / "origin")
+    new = new_commit(origin)
+    top, path = gated.root, "libs/part"
+    add = ("-c", "protocol.file.allow=always", "submodule", "--quiet", "add")
+    if "linked" in kind:
+        top = gated.linked(gated.root.parent / "linked", "feature")
+    if kind == "renamed":
+        gated.git(*add, "--name", "another", str(origin), path)
+    elif kind == "nested":
+        gated.git(*add, "--name", "outer/inner", str(origin), path)
+    elif "not absorbed" in kind:
+        git(top, "clone", "--quiet", str(origin), path)
+    else:
+        gated.git(*add, str(origin), path, cwd=top)
+    git(top / path, "checkout", "--quiet", new)
+    gated.git("add", "--all", cwd=top)
+    if top == gated.root:
+        # Else its own folder would say enough.
+        gated.git("submodule", "deinit", "--force", "--quiet", path)
+    gated.decide(gated.submit(cwd=top))
+    gated.git("commit", "--quiet", "-m", "part", cwd=top)
+
+
+def new_commit(root: Path) -> str:
+    """A commit in a repository, which a clone of it brings."""
+    git(root, "commit", "--quiet", "--allow-empty", "-m", "new")
+    return git(root, "rev-parse", "HEAD").strip()
+
+
+@pytest.mark.parametrize("is_checked_out", [True, False])
+def test_a_submodules_commit_that_is_nowhere_is_named_with_the_command_that_brings_it(
+    gated: Gated, is_checked_out: bool
+) -> None:
+    part = add_submodule(gated)
+    gated.approve()
+    gated.git("commit", "--quiet", "-m", "part")
+    new = new_commit(gated.root.parent / "origin")
+    if not is_checked_out:
+        gated.git("submodule", "deinit", "--force", "--quiet", "libs/part")
+        shutil.rmtree(gated.root / ".git" / "modules")
+    gated.git("update-index", "--cacheinfo", f"160000,{new},libs/part")
+    refused = gated.tandem("submit", "--staged", "-m", "newer")
+    assert new in refused.stderr
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GIT_ALLOW_PROTOCOL", "file")
+        run_as_told(refused.stderr)
+    gated.decide(gated.submit())
+    gated.git("commit", "--quiet", "-m", "newer")
+    assert part.is_dir()
+
+
+DELETED = "was deleted. Go to one that is there: cd "
+
+
+@pytest.mark.parametrize(
+    ("command", "status"),
+    [
+        ("submit -m x", 1),
+        ("doctor --json", 1),
+        ("gate task", 1),
+        ("up", 1),
+        ("mcp", 1),
+        ("hook reference-transaction prepared", 1),
+        ("hook post-commit", 0),
+        ("hook session --client claude", 0),
+        ("hook agent --client claude", 0),
+    ],
+)
+def test_in_a_folder_that_was_deleted_a_code_and_a_sentence_are_the_answer(
+    tmp_path: Path, command: str, status: int
+) -> None:
+    script = Path(sys.executable).with_name("tandem")
+    there = tmp_path / "there"
+    gone = there / "gone" / "inner"
+    gone.mkdir(parents=True)
+    deleted = f"cd {gone} && rm -r {gone.parent} && exec {script} {command}"
+    call = b'{"tool_name": "Bash", "tool_input": {"command": "cd /"}}'
+    ended = subprocess.run(["sh", "-c", deleted], input=call, capture_output=True, check=False, timeout=60)
+    said = ended.stdout.decode() + ended.stderr.decode()
+    assert ended.returncode == status, said
+    assert "Traceback" not in said
+    assert "NOT_FOUND" in said
+    assert f"({gone}) {DELETED}{there}" in said
+
+
+def test_doctor_offers_a_copy_with_a_gate_no_second_project_but_one_with_a_gate_of_its_own(gated: Gated) -> None:
+    copy = replace(gated, root=shutil.copytree(gated.root, gated.root.with_name("copy"), symlinks=True))
+    fix = fix_of(copy)
+    assert "project add" not in fix
+    # It lets go of the original's gate, which a person decides.
+    assert copy.person(*shlex.split(fix)[1:]).ok
+    copy = replace(copy, project=shlex.split(fix)[4])
+    assert copy.tandem("gate", "status", "--json").data["project"] == copy.project
+    work_through(copy, copy.root, "copied")
+    assert gated.tandem("gate", "status", "--json").data["project"] == gated.project
+    work_through(gated, gated.root, "original")
+
+
+def test_doctor_names_what_brings_back_a_project_that_the_broker_has_lost(gated: Gated) -> None:
+    gated.loosen(enabled=False, reason="lost")
+    assert gated.tandem("project", "remove", gated.project).status == 0
+    assert "with: tandem gate on" in gated.tandem("submit", "--staged", "-m", "x").stderr
+    assert fix_of(gated) == "tandem gate on"
+    assert gated.tandem("gate", "on").status == 0
+    work_through(gated, gated.root, "again")
+
+
+def fix_of(here: Gated) -> str:
+    """What doctor says is to be done about the project."""
+    found = here.tandem("doctor", "--json").data["findings"]
+    [fix] = [one["fix"] for one in found if one["check"] == "project" and one["state"] == "problem"]
+    return fix
