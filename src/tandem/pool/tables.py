@@ -23,6 +23,7 @@ pools = Table(
     Column("paused_kind", Text),
     Column("paused_by", Text),
     Column("paused_at", BigInteger),
+    Column("paused_until", BigInteger, comment="when a pause for a provider's quota ends"),
     Column("circuit_until", BigInteger),
     Column("circuit_opened", Integer, nullable=False),
     Column("forgiven", Integer, nullable=False),

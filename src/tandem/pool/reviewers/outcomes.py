@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -77,8 +78,13 @@ def one_line(text: str, most: int = _REASON_LENGTH) -> str:
 
 def last_line(stderr: bytes) -> str:
     """The last line of a program's complaints that says something."""
-    lines = (one_line(line, LAST_LINE_LENGTH) for line in reversed(stderr.decode("utf-8", "replace").splitlines()))
-    return next((line for line in lines if line), "")
+    return next(complaints(stderr), "")
+
+
+def complaints(stderr: bytes) -> Iterator[str]:
+    """The lines of a program's standard error that say something, the last one first."""
+    lines = reversed(stderr.decode("utf-8", "backslashreplace").splitlines())
+    return filter(None, (one_line(line, LAST_LINE_LENGTH) for line in lines))
 
 
 def lacks_login(finished: Finished, error: str | None) -> bool:

@@ -7,6 +7,7 @@ Measured with 2.1.330 (see `tests/clients`). Without these options a repository'
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tandem.pool.reviewers import (
     GIVEN_FOLDER,
@@ -62,18 +63,21 @@ class Claude(Provider):
 
     def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - the same for all providers
         """The structured output, else the result's text; tokens, cost and errors from the same object."""
-        results = [found for found in output.objects(finished.stdout) if found.get("type") == "result"]
+        found = [*output.objects(finished.stdout)]
+        results = [one for one in found if one.get("type") == "result"]
         result = results[-1] if results else {}
         structured = result.get("structured_output")
         text = json.dumps(structured) if isinstance(structured, dict) else output.text(result, "result")
         usage = output.part(result, "usage")
         failed = bool(result.get("is_error"))
+        resets = [output.count(output.part(one, "rate_limit_info"), "resetsAt") for one in found if _is_limit(one)]
+        until = f" (resets at {resets[-1]})" if resets and resets[-1] else ""
         return ProgramOutput(
             None if failed else text,
             output.count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
             output.count(usage, "output_tokens"),
             output.amount(result, "total_cost_usd"),
-            (output.text(result, "result") or output.text(result, "subtype")) if failed else None,
+            f"{output.text(result, 'result') or output.text(result, 'subtype') or 'error'}{until}" if failed else None,
         )
 
     def _invocation(self, context: RunContext, prompt: str, options: list[str], files: dict[str, bytes]) -> Invocation:
@@ -94,6 +98,11 @@ class Claude(Provider):
         if not clouds and not any(name in environment for name in _KEYS) and (saved := _login(context)):
             files = {**files, f"{HOME_FOLDER}/{_HOME}/{_LOGIN}": saved}
         return clean_room.invocation(context, argv, prompt, environment, files)
+
+
+def _is_limit(event: dict[str, Any]) -> bool:
+    """Whether an event says that the account's limit refuses requests, and until when."""
+    return event.get("type") == "rate_limit_event" and output.part(event, "rate_limit_info").get("status") == "rejected"
 
 
 def _login(context: RunContext) -> bytes | None:
