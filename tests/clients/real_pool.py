@@ -123,6 +123,44 @@ def test_the_pool_has_a_change_reviewed(
         assert not re.search(rf"{TRAP} (GEMINI|deep/|\.gemini/)", model.requests())
 
 
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_a_providers_quota_costs_no_try(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = laid(tmp_path, "shop")
+    change = _proposed(place.workspace)
+    (tmp_path / "broker").mkdir()
+    script = ScriptedModel([], ANSWER, refusal="Rate limit reached. Please try again in 7m0s.")
+    with serving(script) as model:
+        variable, path = client.address
+        monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
+        monkeypatch.setenv("HOME", str(place.home))
+        monkeypatch.setenv(client.key, "key-of-the-reviewer")
+        monkeypatch.setenv(variable, f"{model.address}{path}")
+        # Claude Code and Gemini CLI try again for longer than that; opencode says nothing before it gives up.
+        seconds = 200 if client.name == "opencode" else 60
+        settings = {"provider": client.name, "model": client.model, "attempt_seconds": seconds}
+        pool = json.dumps({"enabled": True, **settings})
+        with BrokerProcess(tmp_path / "broker", reviewer_pool=pool) as broker, Desk(broker.url, "shop") as desk:
+            desk.register(place.workspace)
+            review_id = desk.put_up_whole(intent="Be clear", **change)["review_id"]
+            [released] = _released(desk, review_id)
+            none = desk.status(review_id)["no_reviewer"]
+    assert "attempts" not in released["data"], released
+    assert none["reason"] == "rate_limited", none
+    # Two keep the words of the service to themselves: then the pool waits for a minute.
+    assert f"Next try in {1 if client.name in {'codex', 'claude'} else 7} min" in none["message"]
+
+
+def _released(desk: Desk, review_id: str) -> list[dict[str, Any]]:
+    """What the log says of a review's first run, once that has ended."""
+    cursor = None
+    for _ in range(TRIES):
+        if found := [event for event in desk.events(review_id) if event["kind"] == "claim_released"]:
+            return found
+        waiting = {"wait": True, "wake_on": "any", "cursor": cursor, "timeout_s": PATIENCE_SECONDS}
+        cursor = desk.do("get_review_status", review_id=review_id, **waiting)["cursor"]
+    return []
+
+
 def _proposed(root: Path) -> dict[str, str]:
     """A change that is in no working tree: the folder is dirty, behind, and in the middle of a merge elsewhere."""
     subprocess.run(["git", "init", "--quiet", "--initial-branch=main", str(root)], check=True)

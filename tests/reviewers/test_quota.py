@@ -97,6 +97,11 @@ def test_an_answer_that_is_about_quotas_is_none() -> None:
 
 
 def test_a_program_that_was_ended_while_it_tried_again_says_it() -> None:
+    trace = "".join(f"    at async call{number} (file:///cli.js:{number})\n" for number in range(10))
+    told = f'_ApiError: {{"code":429,"message":"Please try again in 7m0s."}}\n{trace}  status: 429\n}}\n'
+    quota = quota_in(ended(-15, told, "timeout"), None, None, NOW)
+    assert quota is not None
+    assert (quota.seconds, "try again in 7m0s" in quota.said) == (420, True)
     said = "Attempt 3 failed with status 429. Retrying with backoff..."
     for by in ("timeout", "silence"):
         assert quota_in(ended(-15, said, by), None, None, NOW) is not None

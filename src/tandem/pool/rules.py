@@ -101,13 +101,13 @@ class Pool(NamedTuple):
     paused_kind: str | None = None
     paused_by: str | None = None
     paused_at: int | None = None
-    paused_until: int | None = None
     circuit_until: int | None = None
     circuit_opened: int = 0
     forgiven: int = 0
     last_seen_at: int = 0
     event_seq: int = 0
     event_hash: str = ""
+    paused_until: int | None = None
 
     @property
     def subject(self) -> str:

@@ -23,13 +23,13 @@ pools = Table(
     Column("paused_kind", Text),
     Column("paused_by", Text),
     Column("paused_at", BigInteger),
-    Column("paused_until", BigInteger, comment="when a pause for a provider's quota ends"),
     Column("circuit_until", BigInteger),
     Column("circuit_opened", Integer, nullable=False),
     Column("forgiven", Integer, nullable=False),
     Column("last_seen_at", BigInteger, nullable=False),
     Column("event_seq", BigInteger, nullable=False),
     Column("event_hash", Text, nullable=False),
+    Column("paused_until", BigInteger, comment="when a pause for a provider's quota ends"),
     sqlite_with_rowid=False,
 )
 

@@ -18,7 +18,8 @@ from tandem.pool.reviewers.outcomes import LAST_LINE_LENGTH, complaints, one_lin
 
 _WEEK_SECONDS: Final = 7 * 86_400
 _DAY_SECONDS: Final = 86_400
-_LINES = 5
+_LINES, _LINES_OF_TRIES = 5, 20
+"""Of standard error: a program that was ended while it tried again may have written where it was in its code, too."""
 _PLAIN_LENGTH = 500
 """Characters: what a program says instead of an answer is short."""
 
@@ -89,16 +90,19 @@ def quota_in(finished: Finished, error: str | None, text: str | None, now: datet
         return found
     if finished.ended_by == "itself" and finished.exit_code == 0 and text is not None:
         return None
-    return _quota([*islice(complaints(finished.stderr_tail), _LINES)], now, _WEEK_SECONDS)
+    most = _LINES if finished.ended_by == "itself" else _LINES_OF_TRIES
+    return _quota([*islice(complaints(finished.stderr_tail), most)], now, _WEEK_SECONDS)
 
 
 def _quota(lines: list[str], now: datetime, most_seconds: float) -> Quota | None:
-    said = next((line for line in lines if _SAYS_SO.search(line)), None)
-    if said is None:
+    found = [line for line in lines if _SAYS_SO.search(line)]
+    if not found:
         return None
     # The wait may stand in a line of its own.
-    waits = (wait_seconds(line, now) for line in (said, *lines))
-    return Quota(one_line(said, LAST_LINE_LENGTH), min(next(filter(None, waits), 0.0), most_seconds))
+    waits = ((wait_seconds(line, now), line) for line in (*found, *lines))
+    seconds, line = next(((seconds, line) for seconds, line in waits if seconds), (0.0, found[0]))
+    said = line if line in found else found[0]
+    return Quota(one_line(said, LAST_LINE_LENGTH), min(seconds, most_seconds))
 
 
 def wait_seconds(text: str, now: datetime) -> float | None:

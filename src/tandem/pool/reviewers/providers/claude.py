@@ -70,14 +70,12 @@ class Claude(Provider):
         text = json.dumps(structured) if isinstance(structured, dict) else output.text(result, "result")
         usage = output.part(result, "usage")
         failed = bool(result.get("is_error"))
-        resets = [output.count(output.part(one, "rate_limit_info"), "resetsAt") for one in found if _is_limit(one)]
-        until = f" (resets at {resets[-1]})" if resets and resets[-1] else ""
         return ProgramOutput(
             None if failed else text,
             output.count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
             output.count(usage, "output_tokens"),
             output.amount(result, "total_cost_usd"),
-            f"{output.text(result, 'result') or output.text(result, 'subtype') or 'error'}{until}" if failed else None,
+            _error(found, result),
         )
 
     def _invocation(self, context: RunContext, prompt: str, options: list[str], files: dict[str, bytes]) -> Invocation:
@@ -100,9 +98,17 @@ class Claude(Provider):
         return clean_room.invocation(context, argv, prompt, environment, files)
 
 
-def _is_limit(event: dict[str, Any]) -> bool:
-    """Whether an event says that the account's limit refuses requests, and until when."""
-    return event.get("type") == "rate_limit_event" and output.part(event, "rate_limit_info").get("status") == "rejected"
+def _error(events: list[dict[str, Any]], result: dict[str, Any]) -> str | None:
+    """What went wrong, with the time until which the account's limit refuses requests; null if nothing did."""
+    if not result and events and events[-1].get("subtype") == "api_retry":
+        # It was ended while it tried again.
+        return f"{output.text(events[-1], 'error')} (status {output.count(events[-1], 'error_status')})"
+    if not result.get("is_error"):
+        return None
+    limits = [output.part(one, "rate_limit_info") for one in events if one.get("type") == "rate_limit_event"]
+    resets = [output.count(limit, "resetsAt") for limit in limits if limit.get("status") == "rejected"]
+    until = f" (resets at {resets[-1]})" if resets and resets[-1] else ""
+    return f"{output.text(result, 'result') or output.text(result, 'subtype') or 'error'}{until}"
 
 
 def _login(context: RunContext) -> bytes | None:
