@@ -77,7 +77,7 @@ PAUSES: Final[dict[PauseKind, tuple[str, str]]] = {
     ),
     "quota": (
         "a program says that its provider takes no more requests (HTTP 429, a usage limit)",
-        "the wait that it names, a week at most; without one after 1, 2, 4 … and at most 60 minutes; `resume_reviewers`",
+        "the wait that it names, a week at most, else after 1, 2, 4 … and at most 60 minutes; `resume_reviewers`",
     ),
 }
 """How each pause begins and ends."""

@@ -226,7 +226,7 @@ def _pool_for(unit: Unit, services: Services, project: str, now_us: int) -> Pool
     serving = [pool for pool in live if pool.serves(project)]
     if not serving:
         why = f"no pool serves '{project}'" if live else "no pool is running"
-        raise PoolDisabled(f"Nobody can be started: {why}. {_HOW_TO_ENABLE}", why=why)
+        raise PoolDisabled(f"No reviewer can be started: {why}. {_HOW_TO_ENABLE}", why=why)
     refusals: list[TandemError] = []
     for pool in sorted(serving, key=lambda one: len(reviewers.list_live(unit, one.id))):
         try:

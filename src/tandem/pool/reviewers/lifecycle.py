@@ -17,6 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tandem.core.clock import duration
 from tandem.core.platforms import ProcessIdentity
 from tandem.errors import TandemError
 from tandem.pool.contract import Order, Orders
@@ -213,7 +214,7 @@ class ReviewerLifecycle:
             settings.max_ttl_seconds + settings.checks_wait_seconds + settings.attempt_seconds + settings.grace_seconds
         )
         if now - self._began >= longest:
-            return await self._kill(process, f"It had not ended {longest:g} s after its start and was killed.")
+            return await self._kill(process, f"It had not ended {duration(longest)} after its start and was killed.")
         if self._wanted == "kill":
             return await self._cancel(process, now)
         if self._wanted == "drain":
