@@ -58,6 +58,7 @@ OUTCOMES: Final[dict[RunOutcome, tuple[str, str]]] = {
 POOL_STATES: Final[dict[str, str]] = {
     "running": "It starts reviewers when they are due.",
     "paused": "It starts nothing; `why` has the reason.",
+    "rate_limited": "It is paused for its provider's quota, until a time that `why` names; then it goes on by itself.",
     "circuit_open": "It starts nothing until `circuit_open_until`, because reviewers failed at once.",
     "lost": "Its supervisor was not heard of for too long. Nothing can be started; leases bring its reviews back.",
     "ended": "Its supervisor has stopped.",
@@ -73,6 +74,10 @@ PAUSES: Final[dict[PauseKind, tuple[str, str]]] = {
     "budget_per_day": (
         "a day's runs reached `budget_per_day` or `token_budget_per_day`",
         "the next day (UTC), or `resume_reviewers`; the next run that reaches it pauses again",
+    ),
+    "quota": (
+        "a program says that its provider takes no more requests (HTTP 429, a usage limit)",
+        "the wait that it names, a week at most, else after 1, 2, 4 … and at most 60 minutes; `resume_reviewers`",
     ),
 }
 """How each pause begins and ends."""

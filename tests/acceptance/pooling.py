@@ -39,7 +39,8 @@ class Steward:
         self.incarnation = more.pop("incarnation", secrets.token_hex(8))
         self.known = {}
         about = {"host": "a-host", "provider": "codex", "projects": [self.desk.project], "rules": self.rules}
-        return self.desk.do("supervisor_register", secret=self.secret, incarnation=self.incarnation, **about, **more)
+        identity = {"secret": self.secret, "incarnation": self.incarnation}
+        return self.desk.do("supervisor_register", **{**identity, **about, **more})
 
     def beat(self, *ended: dict[str, Any], **more: Any) -> dict[str, Any]:
         """Say that all known reviewers run, but for those that have ended; the orders."""

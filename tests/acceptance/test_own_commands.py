@@ -118,7 +118,7 @@ def test_who_waits_for_a_verdict_that_does_not_come_is_told_what_is_theirs_to_do
     for _ in range(3):
         steward.fail(reviewer)
     ended = finish(waiting)
-    assert "A person reviews it, or has it tried again: tandem review retry" in ended.stderr
+    assert "or have it tried again: tandem review retry" in ended.stderr
     assert ("tell the person" in ended.stderr) == is_agent
     assert ended.status == 14
     again = work.run("review", "status", page["reviews"][0]["review_id"], "--wait", **environment)

@@ -29,6 +29,10 @@ WITHOUT_ANSWER = {
 # One of each way that an answer goes: all other forms of wrong ones are tried in `tests/reviewers/test_verdicts.py`.
 WITH_A_WRONG_ONE = {
     "garbage": ("unreadable", "The program's answer cannot be used"),
+    "latin": ("unreadable", "its output is not UTF-8"),
+    "latin-beside": ("unreadable", "its output is not UTF-8"),
+    "utf-16": ("unreadable", "its output is not UTF-8"),
+    "unseen-reason": ("unreadable", "reason is empty, and rejected needs one"),
     "megabytes": ("unreadable", "The program wrote more than is kept"),
     "endless": ("unreadable", "The program wrote without end"),
     "other-digest": ("unreadable", "The program's answer cannot be used"),

@@ -34,6 +34,7 @@ class ScriptedModel:
         answer: What it says in the end.
         seen: Every request.
         address: Where it listens.
+        refusal: The message with which it refuses every request as one too many, if it does.
     """
 
     steps: Sequence[tuple[str, dict[str, Any]]]
@@ -42,6 +43,7 @@ class ScriptedModel:
     results: list[str] = field(default_factory=list[str])
     tools: set[str] = field(default_factory=set[str])
     address: str = ""
+    refusal: str = ""
 
     def say(self, path: str, text: str) -> tuple[str, bytes] | None:
         """The type and content of the answer to a request; null if the path is none of a model's."""
@@ -100,7 +102,11 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         self.model.seen.append(Seen(self.path, headers, text))
         said = self.model.say(self.path, text)
-        if said is None:
+        if self.model.refusal:
+            error = {"type": "rate_limit_error", "code": 429, "status": "RESOURCE_EXHAUSTED"}
+            body = {"type": "error", "error": {**error, "message": self.model.refusal}}
+            self._answer("application/json", json.dumps(body).encode(), 429)
+        elif said is None:
             self._answer("application/json", b"{}", 404)
         else:
             self._answer(*said, 200)

@@ -16,7 +16,7 @@ from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess
 from tests.clients.models import ScriptedModel, serving
 from tests.clients.real_clients import ANSWER, BIN, CLIENTS, TOOLS, Client
-from tests.clients.traps import laid
+from tests.clients.traps import TRAP, laid
 from tests.git.sandbox import Sandbox
 
 Mode = Literal["worker", "agent"]
@@ -53,15 +53,19 @@ class Reviewer(ScriptedModel):
 
 
 class Agent(ScriptedModel):
-    """A model that reviews as the reviewer that its prompt says it is."""
+    """A model that reviews as the reviewer that its prompt says it is, and reads in the repository meanwhile."""
 
-    def __init__(self, client: Client, review_id: str) -> None:
+    def __init__(self, client: Client, review_id: str, workspace: Path) -> None:
         super().__init__([("wait", {})], ANSWER)
+        self._client = client
         self._tool = TOOLS[client.name].format
         self._review_id = review_id
+        self._folder = workspace
 
     def say(self, path: str, text: str) -> tuple[str, bytes] | None:
         """As the script has it, under the name that the request brings along."""
+        if copy := re.search(r"/[^\s\"\\<>]+/\.gemini/tmp/desk/tree", text):
+            self._folder = Path(copy[0])
         if named := re.search(r"[a-z]+-r\d+-[a-z0-9]{6}", text):
             self.steps = self._steps(named[0])
         return super().say(path, text)
@@ -69,7 +73,8 @@ class Agent(ScriptedModel):
     def _steps(self, reviewer_id: str) -> Sequence[tuple[str, dict[str, Any]]]:
         mine = {"review_id": self._review_id, "reviewer_id": reviewer_id}
         verdict = {"claim_generation": 1, "verdict": "changes_requested", "reason": "It says nothing."}
-        return [(self._tool("claim_review"), mine), (self._tool("submit_verdict"), {**mine, **verdict})]
+        reads = [self._client.read_step(self._folder / name) for name in (FILE, "deep/README.md")]
+        return [(self._tool("claim_review"), mine), *reads, (self._tool("submit_verdict"), {**mine, **verdict})]
 
 
 @pytest.mark.parametrize("mode", ["worker", "agent"])
@@ -86,7 +91,7 @@ def test_the_pool_has_a_change_reviewed(
         desk.register(place.workspace)
         created = desk.put_up_whole(intent="Be clear", **change)
     review_id, digest = created["review_id"], created["digest"]
-    script = Agent(client, review_id) if mode == "agent" else Reviewer(client, digest)
+    script = Agent(client, review_id, place.workspace) if mode == "agent" else Reviewer(client, digest)
     with serving(script) as model:
         variable, path = client.address
         monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
@@ -109,6 +114,51 @@ def test_the_pool_has_a_change_reviewed(
     assert place.sprung() == []
     if mode == "worker":
         _ensure_read(model.results)
+    else:
+        assert "What is in here." in model.results[2], model.results
+        assert TRAP not in model.requests()
+    if client.name != "codex":
+        # That one reads the history in its shell, with all that was ever committed; and the prompt of a worker has the
+        # base branch's conventions, as data.
+        assert not re.search(rf"{TRAP} (GEMINI|deep/|\.gemini/)", model.requests())
+
+
+@pytest.mark.parametrize("client", CLIENTS, ids=lambda client: client.name)
+def test_a_providers_quota_costs_no_try(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = laid(tmp_path, "shop")
+    change = _proposed(place.workspace)
+    (tmp_path / "broker").mkdir()
+    script = ScriptedModel([], ANSWER, refusal="Rate limit reached. Please try again in 7m0s.")
+    with serving(script) as model:
+        variable, path = client.address
+        monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
+        monkeypatch.setenv("HOME", str(place.home))
+        monkeypatch.setenv(client.key, "key-of-the-reviewer")
+        monkeypatch.setenv(variable, f"{model.address}{path}")
+        # Claude Code and Gemini CLI try again for longer than that; opencode says nothing before it gives up.
+        seconds = 200 if client.name == "opencode" else 60
+        settings = {"provider": client.name, "model": client.model, "attempt_seconds": seconds}
+        pool = json.dumps({"enabled": True, **settings})
+        with BrokerProcess(tmp_path / "broker", reviewer_pool=pool) as broker, Desk(broker.url, "shop") as desk:
+            desk.register(place.workspace)
+            review_id = desk.put_up_whole(intent="Be clear", **change)["review_id"]
+            [released] = _released(desk, review_id)
+            none = desk.status(review_id)["no_reviewer"]
+    assert "attempts" not in released["data"], released
+    assert none["reason"] == "rate_limited", none
+    # Two keep the words of the service to themselves: then the pool waits for a minute.
+    assert f"Next try in {1 if client.name in {'codex', 'claude'} else 7} min" in none["message"]
+
+
+def _released(desk: Desk, review_id: str) -> list[dict[str, Any]]:
+    """What the log says of a review's first run, once that has ended."""
+    cursor = None
+    for _ in range(TRIES):
+        if found := [event for event in desk.events(review_id) if event["kind"] == "claim_released"]:
+            return found
+        waiting = {"wait": True, "wake_on": "any", "cursor": cursor, "timeout_s": PATIENCE_SECONDS}
+        cursor = desk.do("get_review_status", review_id=review_id, **waiting)["cursor"]
+    return []
 
 
 def _proposed(root: Path) -> dict[str, str]:

@@ -192,7 +192,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "reason long": ({"reason": "x" * 64_001}, "reason has 64001 bytes; 64000 is the most"),
     "reason long in UTF-8": ({"reason": "é" * 32_001}, "reason has 64002 bytes"),
     "reason with NUL": ({"reason": "a\0b"}, "NUL character in reason"),
-    "reason with surrogate": ({"reason": f"a{SURROGATE}b"}, "lone surrogate in reason: 'a\\ud800b'"),
+    "reason with surrogate": ({"reason": f"a{SURROGATE}b"}, "or a byte that is not UTF-8: 'a\\ud800b'"),
     "summary a number": ({"summary": 1}, "summary must be a text, not a number"),
     "summary long": ({"summary": "x" * 64_001}, "summary has 64001 bytes"),
     "digest a number": ({"digest": 5}, "digest must be a text"),

@@ -18,7 +18,7 @@ def test_a_reason_is_one_line_that_does_nothing() -> None:
 
 
 def test_of_complaints_the_last_that_says_something_counts() -> None:
-    assert last_line(b"one\ntwo \xff\n\x1b[0m\n \n") == "two \ufffd"
+    assert last_line(b"one\ntwo \xff\n\x1b[0m\n \n") == "two \\xff"
     assert last_line(b"") == ""
     assert last_line(b"y" * 400) == "y" * 299 + "…"
 

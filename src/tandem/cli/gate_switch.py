@@ -19,6 +19,7 @@ from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.persons import YesOption, decided, refuse_agents
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
+from tandem.core.visible import is_blank
 from tandem.errors import Forbidden, InvalidInput
 from tandem.gate.contract import SIGNER
 from tandem.hooks import ask, git, override, person, state
@@ -70,7 +71,7 @@ def override_gate(
 ) -> int:
     """Run git commit and override the gate: only for a person at a terminal, who has to type the project's name."""
     arguments, reason = arguments or [], reason.strip()
-    if not reason:
+    if is_blank(reason):
         raise InvalidInput("Say why; it is recorded.", field="reason")
     refuse_agents("An override lets through what nobody approved.")
     if not person.is_at_terminal():

@@ -746,6 +746,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
         reason: str | None = None,
+        retry_after_s: float | None = None,
         seconds: float | None = None,
         tokens_in: int | None = None,
         tokens_out: int | None = None,

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tandem.contract.access import Subject
 from tandem.core.texts import storable_json, storable_text
+from tandem.core.visible import is_blank
 from tandem.errors import TandemError
 
 _NAME_LENGTH = 200
@@ -23,9 +24,13 @@ LARGEST = 2**31 - 1
 
 
 def _has_letters(text: str) -> str:
-    if not text.strip():
+    if is_blank(text):
         raise ValueError("must not be empty")
     return text
+
+
+def _reason(text: str | None) -> str | None:
+    return None if text is None or is_blank(text) else text
 
 
 # Long texts have no length here: their limits are settings, answered with TOO_LARGE by the services.
@@ -54,7 +59,9 @@ Generation = Annotated[
     Field(ge=0, le=LARGEST, description="The claim's number, from `claim_review`.", json_schema_extra={"minimum": 1}),
 ]
 RoundNumber = Annotated[int, Field(ge=1, le=LARGEST, description="The round's number.")]
-OptionalReason = Annotated[Text | None, Field(description="Why, in words.")]
+# One of which nothing can be seen is none, wherever it is required and wherever it may be left out.
+Reason = Annotated[Text | None, AfterValidator(_reason)]
+OptionalReason = Annotated[Reason, Field(description="Why, in words.")]
 PageLimit = Annotated[int, Field(ge=1, description="Rows per page, at most 200.")]
 PageToken = Annotated[Token | None, Field(description="`next_page` of the previous page.")]
 WaitFlag = Annotated[bool, Field(description="Wait until there is something new.")]

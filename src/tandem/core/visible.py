@@ -16,7 +16,7 @@ _NARROW, _WIDE = 0xFF, 0xFFFF
 HIDDEN = (
     "\\x00-\\x08\\x0b-\\x1f\\x7f-\\xa0\\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u2000-\u200b\u200e\u200f\u2028-\u202f\u205f-\u206f\u2800\u3164\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffc"
-    "\ud800-\udfff\U00013430-\U0001343f\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\ud800-\udfff\U00013430-\U00013442\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
 """Characters that are hidden wherever they stand, as they stand between the brackets of a regular expression."""
 LONE_SELECTOR = (
@@ -56,6 +56,19 @@ def unseen(text: str) -> list[str]:
     import re  # as in `spelling`
 
     return re.findall(f"[{HIDDEN}]{LONE}", text)
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing of a text can be seen: it has only spaces, hidden characters, and marks that stand on nothing."""
+    # The first that can be seen settles it, which is mostly the first of all.
+    return not any(char != " " and char.isprintable() and (char.isascii() or _can_be_seen(char)) for char in text)
+
+
+def _can_be_seen(char: str) -> bool:
+    import re  # as in `spelling`
+    import unicodedata
+
+    return unicodedata.category(char)[0] != "M" and re.fullmatch(f"[{HIDDEN}]", char) is None
 
 
 def spelling(text: str, spell: Callable[[str], str]) -> str:

@@ -21,10 +21,10 @@ from tandem.contract.request import (
     PageLimit,
     PageToken,
     ProjectRequest,
+    Reason,
     Refusals,
     Request,
     ReviewId,
-    Text,
     Token,
     WriteRequest,
 )
@@ -143,7 +143,7 @@ class SetGate(WriteRequest):
     folder: Annotated[FilePath | None, Field(description="A git folder where the gate is on, too.")] = None
     trusted: Annotated[Trusted | None, Field(description="Contents that a person trusts; default: unchanged.")] = None
     signers: Annotated[Signers | None, Field(description="Whose brokers' signatures count; default: unchanged.")] = None
-    reason: Annotated[Text | None, Field(description="Why, for whoever reads the log.")] = None
+    reason: Annotated[Reason, Field(description="Why, for whoever reads the log.")] = None
     since: Annotated[Name | None, Field(description="The `switched_at` of the gate that is changed.")] = None
     proof: Annotated[
         str | None,
@@ -278,7 +278,7 @@ class RecordRollback(WriteRequest):
             )
         ),
     ] = "rollback"
-    reason: Annotated[Text | None, Field(description="Why a person settles it.")] = None
+    reason: Annotated[Reason, Field(description="Why a person settles it.")] = None
     proof: Annotated[
         str | None,
         Field(pattern=_PROOF, max_length=300, description="What the command sealed when the person answered."),

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from tandem.core.visible import say
+from tandem.core.visible import is_blank, say
 from tandem.git.raw import FIELDS, digest_of
 from tandem.hooks import pending, person, proof
 from tandem.hooks.ask import GateClient, Refused, Unreachable
@@ -32,7 +32,8 @@ OPERATION = "override_gate"
 
 def wanted() -> str | None:
     """The reason of whoever wants to override; null if nobody does."""
-    return os.environ.get(VARIABLE, "").strip() or None
+    why = os.environ.get(VARIABLE, "").strip()
+    return None if is_blank(why) else why
 
 
 def asked(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change], branch: str | None) -> str | None:

@@ -43,6 +43,7 @@ WHY = {
     "revert": "rejected after it was committed",
     "stuck": "nothing has happened for long",
     "paused": "the pool is paused",
+    "rate_limited": "the pool's provider takes no more requests",
     "circuit_open": "too many reviewers ended at once",
     "lost": "the pool's supervisor was not heard of",
 }
@@ -63,7 +64,7 @@ class InboxItem:
                 "Waiting: `queued` (for a reviewer), `reviewing`, `proposer`. Problems: `attention` "
                 "(reviewers failed), `escalate` (too many rounds), `revert` (rejected, and its commits "
                 "stand), `stuck` (nobody of a running pool took it for 30 minutes, or a claim ran out and "
-                "was not taken back), and of a pool `paused`, `circuit_open` and `lost` (for a day)."
+                "was not taken back), and of a pool `paused`, `rate_limited`, `circuit_open` and `lost` (for a day)."
             )
         ),
     ]

@@ -13,7 +13,7 @@ ListName = Literal["your_turn", "waiting", "problems"]
 Why = Literal[
     "review", "verdict", "answer", "decide", "revise", "apply",
     "queued", "reviewing", "proposer",
-    "attention", "escalate", "revert", "stuck", "paused", "circuit_open", "lost",
+    "attention", "escalate", "revert", "stuck", "paused", "rate_limited", "circuit_open", "lost",
 ]  # fmt: skip
 
 STUCK_SECONDS: Final = 1800
@@ -147,7 +147,8 @@ def pool_place(pool: Pool, now_us: int) -> Placement | None:
         gone = now_us - pool.last_seen_at > LOST_SECONDS * MICROSECONDS
         return None if gone else Placement("problems", "lost", pool.last_seen_at, pool.host)
     if pool.paused is not None:
-        return Placement("problems", "paused", pool.paused_at or pool.last_seen_at, pool.paused_by)
+        why: Why = "paused" if pool.paused_until is None else "rate_limited"
+        return Placement("problems", why, pool.paused_at or pool.last_seen_at, pool.paused_by)
     if pool.circuit_until is not None:
         opened = pool.circuit_until - circuit_seconds(max(pool.circuit_opened - 1, 0)) * MICROSECONDS
         return Placement("problems", "circuit_open", opened)

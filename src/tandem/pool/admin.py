@@ -10,9 +10,9 @@ import orjson
 
 from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
-from tandem.core.clock import MICROSECONDS, isoformat, utc_day
+from tandem.core.clock import MICROSECONDS, duration, utc_day
 from tandem.core.log_files import Part, last_part, next_part
-from tandem.core.visible import visible
+from tandem.core.visible import is_blank, visible
 from tandem.errors import InvalidInput, NotFound, PoolDisabled, TandemError
 from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
@@ -158,7 +158,7 @@ async def pause_reviewers(services: Services, caller: Caller, request: PauseRevi
         NotFound: There is no such pool.
         PoolDisabled: There is none at all.
     """
-    why = request.reason or "an operator paused it"
+    why = "an operator paused it" if is_blank(request.reason or "") else request.reason or ""
     actor = caller.operator
     return await _change_pools(
         services,
@@ -226,7 +226,7 @@ def _pool_for(unit: Unit, services: Services, project: str, now_us: int) -> Pool
     serving = [pool for pool in live if pool.serves(project)]
     if not serving:
         why = f"no pool serves '{project}'" if live else "no pool is running"
-        raise PoolDisabled(f"Nobody can be started: {why}. {_HOW_TO_ENABLE}", why=why)
+        raise PoolDisabled(f"No reviewer can be started: {why}. {_HOW_TO_ENABLE}", why=why)
     refusals: list[TandemError] = []
     for pool in sorted(serving, key=lambda one: len(reviewers.list_live(unit, one.id))):
         try:
@@ -260,7 +260,10 @@ def _state(unit: Unit, pool: Pool, now_us: int) -> tuple[str, str | None]:
     if pool.ended_at is not None:
         return "ended", "its supervisor has stopped"
     if not pool.is_live(now_us):
-        return "lost", f"its supervisor on {pool.host} was not heard of since {isoformat(pool.last_seen_at)}"
+        silent = (now_us - pool.last_seen_at) / MICROSECONDS
+        return "lost", f"its supervisor on {pool.host} was last heard of {duration(silent)} ago"
+    if pool.paused_until is not None:
+        return "rate_limited", pool_plan.what_pauses(pool, now_us)
     if pool.paused is not None:
         return "paused", f"{pool.paused} (by {pool.paused_by})"
     if pool.circuit_until is not None:

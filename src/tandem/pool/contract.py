@@ -58,6 +58,12 @@ _TOKENS_OUT = Field(description="Tokens that the model wrote, where the program 
 _COST = Field(description="The cost in US dollars, by the program's own account, where it gives one.")
 _INCARNATION = Field(description="This start of the supervisor; a newer one invalidates it.")
 _ExitCode = Annotated[int, Field(ge=-(2**31), le=2**32)]
+_RETRY_AFTER = Field(
+    description=(
+        "The provider's quota is used up: how long it asks to wait, 0 if it does not say. The pool is paused for so "
+        "long, and the run is no try of the review."
+    )
+)
 RunOutcome = Literal["verdict", "no_verdict", "unreadable", "timeout", "crashed", "cancelled"]
 
 
@@ -156,6 +162,7 @@ class ReviewerSighting(Request):
     ] = None
     quick: Annotated[bool, Field(description="It ended at once, or its program fails at once.")] = False
     error: Annotated[Reason | None, Field(description="Why it ended, in words.")] = None
+    retry_after_s: Annotated[Seconds | None, _RETRY_AFTER] = None
 
 
 class SupervisorHeartbeat(Request):
@@ -192,6 +199,7 @@ class ReportOutcome(WriteRequest):
     claim_generation: Generation
     outcome: Annotated[RunOutcome, Field(description="How the run ended; see outcomes.")]
     reason: Annotated[Reason | None, Field(description="Why there is no verdict, in a line.")] = None
+    retry_after_s: Annotated[Seconds | None, _RETRY_AFTER] = None
     seconds: Annotated[Seconds | None, Field(description="How long the program ran.")] = None
     tokens_in: Annotated[Tokens | None, _TOKENS_IN] = None
     tokens_out: Annotated[Tokens | None, _TOKENS_OUT] = None
@@ -287,7 +295,9 @@ class PoolView:
     provider: Provider
     mode: Mode
     model: Annotated[str | None, _MODEL]
-    state: Annotated[str, Field(description="`running`, `paused`, `circuit_open`, `lost` or `ended`; see states.")]
+    state: Annotated[
+        str, Field(description="`running`, `paused`, `rate_limited`, `circuit_open`, `lost` or `ended`; see states.")
+    ]
     why: Annotated[str | None, Field(description="Why nothing is started; null while it may be.")]
     active: Annotated[int, Field(description="How many of its reviewers have not ended, draining ones included.")]
     max_pool_size: Annotated[int, Field(description="Most reviewers at a time.")]

@@ -1,4 +1,4 @@
-"""Why no reviewer of a pool takes a review, and what helps: for whoever waits for its verdict."""
+"""Why no reviewer of a pool takes a review, and what helps: for those who wait for its verdict."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ from typing import Final
 
 import orjson
 
-from tandem.core.clock import MICROSECONDS, isoformat
+from tandem.core.clock import MICROSECONDS, duration
+from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
-from tandem.pool.rules import AT_ONCE_SECONDS, CANNOT_START, END_OF_LOG, NOT_LOGGED_IN, Pool
+from tandem.pool.rules import (
+    AT_ONCE_SECONDS,
+    CANNOT_START,
+    CIRCUIT_FAILURES,
+    END_OF_LOG,
+    NOT_LOGGED_IN,
+    Pool,
+    next_try,
+)
 from tandem.reviews.answers import NoReviewer
 from tandem.reviews.rules import Review, State
 from tandem.store import events
@@ -25,10 +34,16 @@ _LOGINS: Final = {
     "gemini": "gemini",
     "opencode": "opencode auth login",
 }
+_HAPPENED: Final = {
+    "timeout": "The reviewer took too long",
+    "crashed": "The reviewer's program failed",
+    "cancelled": "The reviewer was stopped before it had decided",
+}
+_RESUME: Final = "tandem reviewers resume"
 
 
 def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | None:
-    """Why a review that waits for a reviewer gets none now; null if one may come any moment, or somebody has it."""
+    """Why a review that waits for a reviewer gets none now; None if one may come any moment, or holds it."""
     if review.state != State.PENDING or review.counter_patch_status == "pending":
         return None
     now_us = services.clock.now_us()
@@ -41,96 +56,92 @@ def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | Non
             return first
         return replace(first, remedy=f"{first.remedy}, and: tandem review retry {review.id}")
     if found or review.attention is not None:
-        return _of_last_try(unit, review)
-    if not is_registered:
-        return _no_pool(review, "it has no folder here that a reviewer of a pool could read")
-    return _lost(serving[-1], review) if serving else _no_pool(review, "no reviewer pool serves it")
+        return _of_last_try(unit, review, now_us)
+    if serving and is_registered:
+        return _lost(serving[-1], review, now_us)
+    return _no_pool(review)
 
 
-def _stuck(reason: str, message: str, remedy: str) -> NoReviewer:
-    return NoReviewer(reason, needs_person=True, message=message, remedy=remedy)
+def _stuck(reason: str, message: str, helps: str) -> NoReviewer:
+    """No reviewer comes before a person has done something: an agent stops, and tells its person."""
+    return NoReviewer(reason, needs_person=True, message=message, remedy=f"Tell your person: {helps}")
 
 
-def _waits(reason: str, message: str, remedy: str) -> NoReviewer:
-    return NoReviewer(reason, needs_person=False, message=message, remedy=remedy)
+def _waits(reason: str, message: str, review: Review) -> NoReviewer:
+    """It goes on by itself: an agent waits."""
+    wait = f"Wait: tandem review status {review.id} --wait"
+    return NoReviewer(reason, needs_person=False, message=message, remedy=wait)
 
 
-def _no_pool(review: Review, why: str) -> NoReviewer:
-    return _waits(
-        "no_pool",
-        f"{review.project}: {why}; it waits for a person or another agent.",
-        f"A person reviews it (tandem open {review.id}), has another agent do it, or enables a pool: tandem doctor.",
-    )
+def _no_pool(review: Review) -> NoReviewer:
+    message = "No reviewer pool serves this project: a person, or another agent, reviews it."
+    found = _waits("no_pool", message, review)
+    return replace(found, remedy=f"{found.remedy}. A person reviews it: tandem open {review.id}")
 
 
-def _lost(pool: Pool, review: Review) -> NoReviewer:
+def _lost(pool: Pool, review: Review, now_us: int) -> NoReviewer:
+    silent = duration((now_us - pool.last_seen_at) / MICROSECONDS)
     return _stuck(
         "pool_lost",
-        f"The reviewer pool's supervisor on {pool.host} was not heard of since {isoformat(pool.last_seen_at)}.",
-        f"A person starts it again (tandem reviewers, or the broker), or reviews it: tandem open {review.id}.",
+        f"The reviewer pool on {pool.host} does not answer; it was last heard of {silent} ago.",
+        f"start it there again, or review it: tandem open {review.id}",
     )
 
 
 def _of_pool(unit: Unit, pool: Pool, review: Review, now_us: int) -> NoReviewer | None:
-    """Why this pool starts nobody; null if it may."""
+    """Why this pool starts no reviewer; None if it may."""
     if pool.paused is not None:
-        return _of_pause(pool, review)
+        return _of_pause(pool, review, now_us)
     failed = _last_failure(unit, pool, now_us) or ""
     where = f"{pool.provider} on {pool.host}"
     if NOT_LOGGED_IN in failed:
-        login = _LOGINS.get(pool.provider)
-        how = f": {login}" if login else ""
+        login = f" ({_LOGINS[pool.provider]})" if pool.provider in _LOGINS else ""
         return _stuck(
-            "not_logged_in",
-            f"No reviewer can work ({where}). {failed}",
-            f"A person logs it in{how}. Then: tandem reviewers resume",
+            "not_logged_in", f"No reviewer can work ({where}). {failed}", f"log it in{login}, then: {_RESUME}"
         )
     if CANNOT_START in failed:
         return _stuck(
             "program_missing",
             f"No reviewer can work ({where}). {failed}",
-            "A person installs it, or puts it on the PATH of the broker, and starts the broker anew.",
+            f"install it in a folder on the PATH of the broker, then: {_RESUME}",
         )
     if pool.circuit_until is not None:
         return _stuck(
             "circuit_open",
-            f"The reviewer pool stopped starting reviewers until {isoformat(pool.circuit_until)}, as too many in a row"
-            f" failed at once; the last: {failed or 'it ended at once'}",
-            "A person mends what made them fail (tandem reviewers logs). Then: tandem reviewers resume",
+            f"{CIRCUIT_FAILURES} or more reviewers in a row failed at once; the last: {failed or 'it ended at once'}."
+            f" {next_try(pool.circuit_until, now_us)}.",
+            f"see why (tandem reviewers logs) and correct it, then: {_RESUME}",
         )
     return None
 
 
-def _of_pause(pool: Pool, review: Review) -> NoReviewer:
-    either = f"or reviews it: tandem open {review.id}."
+def _of_pause(pool: Pool, review: Review, now_us: int) -> NoReviewer:
+    either = f"or review it: tandem open {review.id}"
     match pool.paused_kind:
+        case "quota":
+            return _waits("rate_limited", pool_plan.what_pauses(pool, now_us), review)
         case "quiet_hours":
-            return _waits(
-                "quiet_hours", "These are the reviewer pool's quiet hours.", f"Wait until they are over; {either}"
-            )
+            return _waits("quiet_hours", "These are the reviewer pool's quiet hours; it goes on after them.", review)
         case "budget_per_day":
+            left = duration(pool_plan.until_next_day(now_us) / MICROSECONDS)
             return _stuck(
                 "budget",
-                f"The reviewer pool is paused until midnight UTC: {pool.paused}.",
-                f"A person raises budget_per_day or resumes the pool (tandem reviewers resume), {either}",
+                f"The reviewer pool is paused until midnight UTC, for {left}: {pool.paused}.",
+                f"raise budget_per_day, resume the pool ({_RESUME}), {either}",
             )
         case "budget_per_review":
             # Its words name another review, which may be another project's.
             return _stuck(
                 "budget",
                 "The reviewer pool is paused: a run went over the budget for one review.",
-                f"A person raises budget_per_review or resumes the pool (tandem reviewers resume), {either}",
+                f"raise budget_per_review, resume the pool ({_RESUME}), {either}",
             )
         case _:
-            return _stuck(
-                "paused",
-                f"The reviewer pool is paused: {pool.paused} (by {pool.paused_by}).",
-                f"A person resumes it (tandem reviewers resume), {either}",
-            )
+            return _stuck("paused", pool_plan.what_pauses(pool, now_us), f"resume it ({_RESUME}), {either}")
 
 
 def _last_failure(unit: Unit, pool: Pool, now_us: int) -> str | None:
-    """How the pool's last reviewer failed at once; null if that is forgiven, or one has lasted since."""
+    """How the pool's last reviewer failed at once; None if that is forgiven, or one has lasted since."""
     for one in reviewers.list_newest(unit, pool, _LOOKED_AT):
         if one.number <= pool.forgiven or one.reviews_completed:
             return None
@@ -142,19 +153,16 @@ def _last_failure(unit: Unit, pool: Pool, now_us: int) -> str | None:
     return None
 
 
-def _of_last_try(unit: Unit, review: Review) -> NoReviewer | None:
-    """What became of the last run, where the review is to be tried again, or a person is asked."""
+def _of_last_try(unit: Unit, review: Review, now_us: int) -> NoReviewer | None:
+    """What became of the last run, where the review is tried again, or waits for a person."""
     if review.attention is not None:
-        return _stuck(
-            "failed", review.attention, f"A person reviews it, or has it tried again: tandem review retry {review.id}"
-        )
+        helps = f"review it (tandem open {review.id}), or have it tried again: tandem review retry {review.id}"
+        return _stuck("failed", review.attention, helps)
     if review.attempts == 0:
         return None
     recent = events.list_newest(unit, _LOOKED_AT, subject=review.id)
     said = next((orjson.loads(one.data).get("reason") for one in reversed(recent) if one.kind in _TAKEN_BACK), None)
-    again = f"again at {isoformat(review.not_before)}" if review.not_before is not None else "again now"
-    return _waits(
-        "failed",
-        f"The last of {review.attempts} tries gave no verdict ({said or 'its log says why'}). It is tried {again}.",
-        "Wait: it is tried again by itself.",
-    )
+    outcome, _, why = str(said or "").partition(": ")
+    happened = _HAPPENED.get(outcome, "The reviewer gave no usable answer")
+    again = next_try(review.not_before, now_us)
+    return _waits("failed", f"{happened} ({(why or outcome).rstrip('.') or 'no reason given'}). {again}.", review)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from tandem.core.clock import MICROSECONDS, isoformat, utc_day
+from tandem.core.clock import DAY_US, MICROSECONDS, isoformat, utc_day
 from tandem.errors import PoolCapReached, PoolDisabled, SpawnCooldown
 from tandem.pool import queries as reviewers
 from tandem.pool.contract import PoolRules
@@ -28,14 +28,18 @@ from tandem.pool.rules import (
     drain_reason,
     failures_in_a_row,
     next_start,
+    next_try,
     reviewer_id,
     start_at,
 )
+from tandem.store import events
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
 
 _LOOKED_AT = 12
-_ONE_DAY_US = 86_400 * MICROSECONDS
+_FIRST_WAIT_SECONDS = 60
+_LONGEST_WAIT_SECONDS = 3600
+"""How long a pool waits for a quota that names no time: twice as long each time in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +89,9 @@ def decide(
             again.append(opens)
         retry = reviewers.next_retry(unit, now_us)
         again += [retry] if retry is not None else []
-    if pool.circuit_until is not None:
-        again.append(pool.circuit_until)
+    again += [until for until in (pool.circuit_until, pool.paused_until) if until is not None]
     ahead = [instant for instant in again if instant > now_us]
-    return PoolDecision(pool, tuple(own), min(ahead, default=now_us + _ONE_DAY_US))
+    return PoolDecision(pool, tuple(own), min(ahead, default=now_us + DAY_US))
 
 
 def request(unit: Unit, pool: Pool, project: str, *, by: str, now_us: int) -> Reviewer:
@@ -144,9 +147,8 @@ def refuse_start(unit: Unit, pool: Pool, now_us: int) -> None:
     """
     rules = rules_of(pool)
     if pool.paused is not None:
-        raise PoolDisabled(
-            f"The pool is paused: {pool.paused}. Let it go on with `tandem reviewers resume`.", why=pool.paused
-        )
+        message = f"{what_pauses(pool, now_us)} Resume it now with `tandem reviewers resume`."
+        raise PoolDisabled(message, why=pool.paused)
     if len(reviewers.list_live(unit, pool.id)) >= rules.max_pool_size:
         raise PoolCapReached(
             f"The pool has {rules.max_pool_size} reviewers already, as many as it may (max_pool_size). End one with"
@@ -216,6 +218,8 @@ def _keep_pauses(unit: Unit, pool: Pool, *, quiet: bool, now_us: int) -> Pool:
         pool = resume(unit, pool, actor="broker", now_us=now_us)
     if pool.paused_kind == "budget_per_day" and utc_day(pool.paused_at or 0) != utc_day(now_us):
         pool = resume(unit, pool, actor="broker", now_us=now_us)
+    if pool.paused_until is not None and pool.paused_until <= now_us:
+        pool = resume(unit, pool, actor="broker", now_us=now_us)
     if quiet and pool.paused is None:
         pool = pause(unit, pool, "these are its quiet hours", "quiet_hours", actor="broker", now_us=now_us)
     return pool
@@ -236,16 +240,63 @@ def pause(unit: Unit, pool: Pool, why: str, kind: PauseKind, *, actor: str, now_
     """Have a pool start nothing more; one that is paused stays so for the reason it has, unless a person gives one."""
     if pool.paused is not None and (kind != "manual" or pool.paused_kind == "manual"):
         return pool
-    after = pool._replace(paused=why, paused_kind=kind, paused_by=actor, paused_at=now_us)
+    after = pool._replace(paused=why, paused_kind=kind, paused_by=actor, paused_at=now_us, paused_until=None)
     facts = {"reason": why, "kind": kind}
     return reviewers.put(unit, pool, after, actor=actor, kind=EventKind.POOL_PAUSED, at_us=now_us, data=facts)
+
+
+def wait_for_quota(unit: Unit, pool: Pool, said: str, seconds: float, now_us: int) -> Pool:
+    """Have a pool start nothing until its provider takes requests again.
+
+    Args:
+        unit: The unit of work; it has the log's lock.
+        pool: The pool.
+        said: The program's words.
+        seconds: The wait that they name; 0 if none: then it grows from one time to the next without a verdict between.
+        now_us: The time.
+    """
+    if pool.paused is not None and (pool.paused_kind != "quota" or not seconds):
+        return pool
+    seconds = seconds or _unnamed_wait(unit, pool, now_us)
+    until = max(now_us + round(seconds * MICROSECONDS), pool.paused_until or 0)
+    facts = {"reason": said, "kind": "quota", "seconds": seconds, "until": isoformat(until)}
+    after = pool._replace(paused=said, paused_kind="quota", paused_by="broker", paused_at=now_us, paused_until=until)
+    paused = reviewers.put(unit, pool, after, actor="broker", kind=EventKind.POOL_PAUSED, at_us=now_us, data=facts)
+    # At once: the reviewer that met the quota would take the next review meanwhile.
+    for one in reviewers.list_live(unit, pool.id):
+        drain(unit, one, DrainReason.PAUSED, actor="broker", now_us=now_us)
+    return paused
+
+
+def _unnamed_wait(unit: Unit, pool: Pool, now_us: int) -> float:
+    recent = events.list_newest(unit, _LOOKED_AT, subject=pool.subject)
+    pauses = [(one.at, orjson.loads(one.data)) for one in recent if one.kind == EventKind.POOL_PAUSED]
+    waits = [(at, float(data["seconds"])) for at, data in pauses if data["kind"] == "quota"]
+    if not waits:
+        return _FIRST_WAIT_SECONDS
+    at, last_seconds = waits[-1]
+    worked = any(one.spawned_at > at and one.reviews_completed for one in reviewers.list_newest(unit, pool, _LOOKED_AT))
+    is_over = worked or now_us - at > DAY_US
+    return _FIRST_WAIT_SECONDS if is_over else min(2 * last_seconds, _LONGEST_WAIT_SECONDS)
+
+
+def until_next_day(now_us: int) -> int:
+    """Microseconds until midnight UTC, when a day's budget begins again."""
+    return DAY_US - now_us % DAY_US
+
+
+def what_pauses(pool: Pool, now_us: int) -> str:
+    """Why a paused pool starts nothing, in a sentence."""
+    if pool.paused_until is not None:
+        return f"{pool.provider} is rate limited ({pool.paused}). {next_try(pool.paused_until, now_us)}."
+    return f"The reviewer pool is paused: {pool.paused} (by {pool.paused_by})."
 
 
 def resume(unit: Unit, pool: Pool, *, actor: str, now_us: int) -> Pool:
     """Let a pool start reviewers again."""
     if pool.paused is None:
         return pool
-    after = pool._replace(paused=None, paused_kind=None, paused_by=None, paused_at=None)
+    after = pool._replace(paused=None, paused_kind=None, paused_by=None, paused_at=None, paused_until=None)
     facts = {"reason": pool.paused, "kind": pool.paused_kind}
     return reviewers.put(unit, pool, after, actor=actor, kind=EventKind.POOL_RESUMED, at_us=now_us, data=facts)
 

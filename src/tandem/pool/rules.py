@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import orjson
 
-from tandem.core.clock import MICROSECONDS
+from tandem.core.clock import MICROSECONDS, duration
 
 if TYPE_CHECKING:
     # Its models are half of what a reviewer's process would import, and it needs none.
     from tandem.pool.contract import PoolRules
 
 Wanted = Literal["run", "drain", "kill"]
-PauseKind = Literal["manual", "quiet_hours", "budget_per_review", "budget_per_day"]
+PauseKind = Literal["manual", "quiet_hours", "budget_per_review", "budget_per_day", "quota"]
 
 LIVE_SECONDS = 150
 """A supervisor that was not heard of for so long is taken to be gone; it calls at least every 50 s."""
@@ -33,6 +33,10 @@ CIRCUIT_FAILURES = 4
 
 NOT_LOGGED_IN: Final = "The program is not logged in"
 CANNOT_START: Final = "cannot be started ("
+RATE_LIMITED: Final = 6
+"""The exit status of a reviewer whose program's provider takes no more requests."""
+
+RETRY_AFTER: Final = "Rate limited; retry after "
 END_OF_LOG: Final = "The end of its log: "
 """Words of why a run or a reviewer ended, by which whoever waits for a verdict is told what helps."""
 
@@ -78,7 +82,8 @@ class Pool(NamedTuple):
     """The pool of one supervisor. Field order is the column order of its table.
 
     Times are microseconds since the epoch, UTC. `projects` is a JSON list, null for all that are registered;
-    `rules` the JSON of `PoolRules`. `paused` says why nothing is started, in words. `circuit_opened` counts how often
+    `rules` the JSON of `PoolRules`. `paused` says why nothing is started, in words;
+    `paused_until` when a pause for the provider's quota ends by itself. `circuit_opened` counts how often
     in a row the circuit was opened; `forgiven` is the number of the reviewer up to which quick exits are forgotten.
     """
 
@@ -102,6 +107,7 @@ class Pool(NamedTuple):
     last_seen_at: int = 0
     event_seq: int = 0
     event_hash: str = ""
+    paused_until: int | None = None
 
     @property
     def subject(self) -> str:
@@ -188,6 +194,14 @@ class Reviewer(NamedTuple):
         """Whether an agent that ends now, unasked, has not even begun: its program would do so again and again."""
         at_once = now_us - self.spawned_at < _us(AT_ONCE_SECONDS)
         return self.mode == "agent" and self.drain_reason is None and self.outcomes == "{}" and at_once
+
+
+def next_try(at_us: int | None, now_us: int) -> str:
+    """When something is tried next, in words: whole minutes, or seconds where it is less than one."""
+    left = -(-((at_us or now_us) - now_us) // MICROSECONDS)
+    if left <= 0:
+        return "Next try now"
+    return f"Next try in {duration(left if left < 60 else -(-left // 60) * 60)}"  # noqa: PLR2004 - of a minute
 
 
 def supervisor_id(secret: str) -> str:

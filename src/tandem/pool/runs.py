@@ -12,7 +12,7 @@ from tandem.pool import no_reviewer
 from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool.contract import OutcomeReported, ReportOutcome, RunOutcome
-from tandem.pool.rules import DrainReason, Pool, Reviewer, ReviewerState, over_budget, spent
+from tandem.pool.rules import RATE_LIMITED, DrainReason, Pool, Reviewer, ReviewerState, over_budget, spent
 from tandem.reviews import attention
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import NoReviewer
@@ -102,7 +102,7 @@ def _reclaim_from(unit: Unit, services: Services, review_id: str, holder: str) -
     if not before.held or before.reviewer_id != holder or reviewer.ended_at is None:
         return 0
     # Whom we ended, or lost with its supervisor, has not failed.
-    on_its_own = reviewer.drain_reason is None and reviewer.exit_code is not None
+    on_its_own = reviewer.drain_reason is None and reviewer.exit_code not in (None, RATE_LIMITED)
     outcome: RunOutcome = "cancelled" if not on_its_own else "crashed" if reviewer.exit_code else "no_verdict"
     why = f"its reviewer has ended ({reviewer.end_reason})"
     reclaim(unit, before, why, outcome, services.clock.now_us())
@@ -134,6 +134,8 @@ async def report_outcome(services: Services, caller: Caller, request: ReportOutc
         reviewer = require(unit, request.reviewer_id)
         pool = _pool(unit, reviewer)
         _use(unit, reviewer, request, now)
+        if request.retry_after_s is not None:
+            pool = pool_plan.wait_for_quota(unit, pool, request.reason or "quota", request.retry_after_s, now)
         paused = _check_budgets(unit, pool, request, now)
         return OutcomeReported(
             review_id=after.id,
@@ -148,8 +150,8 @@ async def report_outcome(services: Services, caller: Caller, request: ReportOutc
 
 
 def _failure(request: ReportOutcome, pool: Pool) -> Failure:
-    # Who was stopped has not failed: the next reviewer may take it at once.
-    counts = request.outcome != "cancelled"
+    # Who was stopped has not failed, nor has a review whose provider takes no requests: it may be taken at once.
+    counts = request.outcome != "cancelled" and request.retry_after_s is None
     delay = pool_plan.rules_of(pool).retry_delay_seconds if counts else None
     words = f"{request.outcome}: {request.reason}" if request.reason else request.outcome
     return Failure(EventKind.CLAIM_RELEASED, request.reviewer_id, words, delay)

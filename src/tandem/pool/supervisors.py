@@ -134,7 +134,10 @@ def _registered(before: Pool | None, pool_id: str, request: SupervisorRegister, 
     if before is None:
         return fresh
     # A person's pause, and that of a budget, outlast a restart.
-    kept = ("paused", "paused_kind", "paused_by", "paused_at", "event_seq", "event_hash")
+    kept = ("paused", "paused_kind", "paused_by", "paused_at", "paused_until", "event_seq", "event_hash")
+    if before.provider != fresh.provider and before.paused_kind == "quota":
+        # Another provider has a quota of its own.
+        kept = kept[-2:]
     return fresh._replace(**{name: getattr(before, name) for name in kept})
 
 
@@ -153,9 +156,11 @@ def _take_in(unit: Unit, services: Services, request: SupervisorHeartbeat) -> No
         if reviewer.pid is None and seen.pid is not None:
             reviewer = _spawned(unit, reviewer, seen, now)
         if seen.state == "ended":
-            idle = reviewer.failed_at_once(now)
+            idle = seen.retry_after_s is None and reviewer.failed_at_once(now)
             why = seen.error or (_DID_NOTHING if idle else f"exit status {seen.exit_code}")
             _terminate(unit, reviewer, seen.exit_code, why, quick=seen.quick or idle, now_us=now)
+            if seen.retry_after_s is not None:
+                pool = pool_plan.wait_for_quota(unit, pool, why, seen.retry_after_s, now)
     if request.closing and not reviewers.list_live(unit, pool.id):
         after = pool._replace(ended_at=now, last_seen_at=now)
         reviewers.put(unit, pool, after, actor=pool.id, kind=EventKind.POOL_ENDED, at_us=now, data={})

@@ -29,6 +29,7 @@ pools = Table(
     Column("last_seen_at", BigInteger, nullable=False),
     Column("event_seq", BigInteger, nullable=False),
     Column("event_hash", Text, nullable=False),
+    Column("paused_until", BigInteger, comment="when a pause for a provider's quota ends"),
     sqlite_with_rowid=False,
 )
 

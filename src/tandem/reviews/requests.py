@@ -21,6 +21,7 @@ from tandem.contract.request import (
     PageLimit,
     PageToken,
     ProjectRequest,
+    Reason,
     Refusals,
     Request,
     ReviewId,
@@ -233,7 +234,7 @@ class SubmitVerdict(WriteRequest):
         Literal["approved", "changes_requested", "rejected", "comment", "approve", "request_changes", "reject"],
         Field(description="`approve`, `request_changes` and `reject` are synonyms."),
     ]
-    reason: Annotated[Text | None, Field(description="Required unless approved.")] = None
+    reason: Annotated[Reason, Field(description="Required unless approved.")] = None
     counter_patch: Annotated[Text | None, Field(description="Full replacement of the round's diff or text.")] = None
     comments: Annotated[
         list[LineComment] | None, Field(max_length=500, description="Remarks on lines of the change.")
@@ -302,7 +303,7 @@ class WithdrawApproval(WriteRequest):
     actor_field: ClassVar[str | None] = "withdrawn_by"
 
     review_id: ReviewId
-    reason: Annotated[Text | None, Field(description="Why; required.")] = None
+    reason: Annotated[Reason, Field(description="Why; required.")] = None
     withdrawn_by: Annotated[
         Name | None, Field(description="Who withdraws it. Default: the session, else `operator`.")
     ] = None

@@ -101,7 +101,7 @@ def _checked(services: Services, request: SubmitVerdict) -> str:
     contents.check_text(services, "reason", request.reason)
     for remark in request.comments or ():
         contents.check_text(services, "comments", remark.body)
-    if verdict != APPROVED and not (request.reason and request.reason.strip()):
+    if verdict != APPROVED and request.reason is None:
         raise ReasonRequired(
             f"Say why: '{verdict}' needs a reason that the proposer can act on.", field="reason", verdict=verdict
         )

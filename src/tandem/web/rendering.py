@@ -16,7 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import Response
 
-from tandem.core.clock import Clock
+from tandem.core.clock import Clock, duration
 from tandem.errors import NotFound
 from tandem.reviews.rules import State
 from tandem.web.diffs.code import shown, spelled
@@ -61,7 +61,6 @@ class StaticFiles:
         return Response(found[0], media_type=found[1], headers=headers)
 
 
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 _CATEGORY_WORDS = {
     "plan_review": "Plan",
     "code_change": "Change",
@@ -142,22 +141,3 @@ def when(clock: Clock, instant: str | None) -> Markup | str:
     told = f"in {duration(-seconds)}" if seconds < 0 else f"{duration(seconds)} ago"
     exact = then.strftime("%Y-%m-%d %H:%M:%S UTC")
     return Markup('<time datetime="{}" title="{}">{}</time>').format(instant, exact, told)
-
-
-def duration(seconds: Any) -> str:
-    """A length of time in its two largest units at most."""
-    if seconds is None:
-        return "–"
-    whole = int(seconds)
-    if whole < _MINUTE:
-        return f"{whole} s"
-    if whole < _HOUR:
-        return f"{whole // _MINUTE} min"
-    if whole < _DAY:
-        return _pair(whole, _HOUR, "h", _MINUTE, "min")
-    return _pair(whole, _DAY, "d", _HOUR, "h")
-
-
-def _pair(whole: int, large: int, large_unit: str, small: int, small_unit: str) -> str:
-    rest = whole % large // small
-    return f"{whole // large} {large_unit}" + (f" {rest} {small_unit}" if rest else "")

@@ -146,6 +146,67 @@ def fail() -> None:
     sys.exit(3)
 
 
+def rate_limited(seconds: str = "5") -> None:
+    """Ends in order, and says instead of an answer that its provider takes no requests."""
+    say(f"429 Too Many Requests: retry after {seconds} seconds")
+
+
+def reject_429() -> None:
+    """Rejects, for how a change answers a rate limit."""
+    say(answer("rejected", reason="HTTP 429 is ignored: the rate limit says retry after 60 seconds."))
+
+
+def latin() -> None:
+    """Answers in another encoding than UTF-8."""
+    sys.stdout.buffer.write(answer("rejected", reason="Geht so nicht, naïv.").encode().replace(b"\\u00ef", b"\xef"))
+
+
+def latin_beside() -> None:
+    """Answers in UTF-8, behind a byte that is not."""
+    sys.stdout.buffer.write(b"\xef\n" + answer().encode())
+
+
+def utf_16() -> None:
+    """Approves in UTF-16."""
+    sys.stdout.buffer.write(answer().encode("utf-16-le"))
+
+
+def unseen_reason() -> None:
+    """Rejects for a reason of which nothing can be seen."""
+    say(answer("rejected", reason="\u200b\ufe0f\u2800\u3164\u0301 \U000e0041"))
+
+
+def numbers() -> list[str]:
+    """All one-time numbers of its prompt."""
+    marks = re.findall(r"(?m)^=== BEGIN DATA (\w+): ", given["prompt"])
+    return [given["nonce"], *(one["nonce"] for one in given["files"]), *marks]
+
+
+def spill() -> None:
+    """Says its numbers everywhere, whole and in pieces, and rejects with a reason that quotes them."""
+    for number in numbers():
+        sys.stderr.write(f"{number} {number.upper()}-{number[:9]} {number[3:]}\n")
+        sys.stderr.flush()
+        for piece in (number[:5], number[5:]):
+            sys.stderr.write(piece)
+            sys.stderr.flush()
+            time.sleep(0.05)
+        sys.stderr.write("\n")
+    told = " and ".join(numbers())
+    finding = {"file": "a.txt", "line": 2, "body": f"I was told {told}."}
+    say(answer("rejected", reason=f"My nonces: {told}.", summary=told, comments=[finding]))
+
+
+def spill_and_fail() -> None:
+    """Fails with its numbers as the last words."""
+    sys.exit(f"I was told {' '.join(numbers())}")
+
+
+def spill_badly() -> None:
+    """Answers with words beside, so that the refusal quotes them."""
+    say(f"{' '.join(numbers())} {answer()}")
+
+
 def stubborn() -> None:
     """Does not hear the request to end."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -331,7 +392,8 @@ DEEDS: dict[str, Callable[..., None]] = {
         complain_and_approve, hang, leave, fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage,
         megabytes, endless, other_digest, quote, quote_alone, quote_with_answer, words_around, earlier_nonce,
         read_nothing, guess_nonces, nonces_of_another, approve_and_fail, approve_and_die, approve_and_hang,
-        run_tandem,
+        run_tandem, rate_limited, reject_429, latin, latin_beside, utf_16, unseen_reason, spill, spill_and_fail,
+        spill_badly,
     )
 }  # fmt: skip
 

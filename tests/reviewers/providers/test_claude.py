@@ -62,3 +62,12 @@ def test_claude_as_an_agent_has_the_one_server(room: RunContext) -> None:
     assert values(invocation, "--allowedTools") == ["mcp__tandem__*"]
     assert {"--restricted", "--strict-mcp-config"} <= set(invocation.argv)
     assert invocation.talks
+
+
+def test_claude_says_that_its_account_is_limited_and_until_when(room: RunContext) -> None:
+    limit = {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": 1_795_730_000}}
+    result = {"type": "result", "is_error": True, "result": "You've hit your session limit"}
+    lines = "\n".join(map(json.dumps, (limit, result)))
+    assert made("claude").read(ended(lines, 1), room).error == "You've hit your session limit (resets at 1795730000)"
+    retry = {"type": "system", "subtype": "api_retry", "error_status": 429, "error": "rate_limit"}
+    assert made("claude").read(ended(json.dumps(retry), 143), room).error == "rate_limit (status 429)"

@@ -64,5 +64,6 @@ def test_gemini_as_an_agent_starts_outside_the_repository(room: RunContext, tmp_
     assert invocation.folder == str(tmp_path / "run" / "desk")
     settings = settings_of_gemini(invocation)
     assert settings["mcpServers"] == {"tandem": {"httpUrl": MCP, "trust": True}}
-    assert settings["context"]["includeDirectories"][0] == room.workspace
+    # In a folder that it works in it would obey what is called GEMINI.md.
+    assert settings["context"]["includeDirectories"] == [str(tmp_path / "run" / "given")]
     assert json.dumps(room.workspace) in invocation.stdin.decode()

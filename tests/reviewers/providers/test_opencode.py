@@ -73,3 +73,10 @@ def test_opencode_as_an_agent_has_the_one_server(room: RunContext) -> None:
     settings = settings_of_opencode(made("opencode").agent(room, PROMPT, MCP))
     assert settings["mcp"] == {"tandem": {"type": "remote", "url": MCP, "enabled": True}}
     assert settings["permission"]["tandem_*"] == "allow"
+
+
+def test_opencode_says_how_long_its_service_asks_to_wait(room: RunContext) -> None:
+    data = {"message": "Too many requests", "statusCode": 429, "responseHeaders": {"retry-after": "20"}}
+    event = {"type": "error", "error": {"name": "APIError", "data": data}}
+    said = made("opencode").read(ended(json.dumps(event), 1), room).error
+    assert said == "Too many requests, retry after 20 (status 429)"

@@ -322,7 +322,14 @@ def _applies(answer: file_answers.CounterPatchCheck | file_answers.CounterPatchD
     return Text.assemble(("does not apply: ", "bold red"), plain(answer.problem))
 
 
-_POOL_STYLES = {"running": "green", "paused": "yellow", "circuit_open": "bold red", "lost": "bold red", "ended": "dim"}
+_POOL_STYLES = {
+    "running": "green",
+    "paused": "yellow",
+    "rate_limited": "yellow",
+    "circuit_open": "bold red",
+    "lost": "bold red",
+    "ended": "dim",
+}
 _REVIEWER_STYLES = {"active": "green", "draining": "yellow", "terminated": "dim"}
 _NO_FAULTS = frozenset({"verdict", "cancelled"})
 """How a run can end that is not the program's failure: somebody stopped it."""

@@ -19,7 +19,7 @@ from tandem.cli import identity
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenDraft
 from tandem.client.session import Unreachable
-from tandem.core.visible import visible
+from tandem.core.visible import is_blank, visible
 from tandem.errors import InvalidInput, TandemError
 
 Send = Callable[[str, str, str], Awaitable[None]]
@@ -124,7 +124,7 @@ class Composer(ModalScreen[bool]):
         if self._sending:
             return
         text = self.query_one(TextArea).text
-        if self._choice in self._question.needs_text and not text.strip():
+        if self._choice in self._question.needs_text and is_blank(text):
             self._refuse(f"{self._question.hint}: this needs one that the other side can act on.")
             self.query_one(TextArea).focus()
             return

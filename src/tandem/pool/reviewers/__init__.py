@@ -163,9 +163,12 @@ class Provider(ABC):
     Attributes:
         name: Its name in the settings.
         command: The program and its arguments.
+        agent_tree: Below the scratch folder, where a copy of the repository has to lie for an agent; null for a program
+            that takes no orders from the files of the project's own folder.
     """
 
     name: ClassVar[str]
+    agent_tree: ClassVar[str | None] = None
     command: tuple[str, ...]
 
     @abstractmethod

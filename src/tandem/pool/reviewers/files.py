@@ -26,6 +26,7 @@ from tandem.git.runner import Limits
 from tandem.pool.reviewers import ELSEWHERE, RunContext
 from tandem.pool.reviewers.broker_client import BrokerUnreachable
 from tandem.pool.reviewers.lease import Claimed
+from tandem.pool.reviewers.providers import clean_room
 
 _TREE, _INDEX = "tree", "index"
 _LIMIT_BYTES = 50_000_000
@@ -115,6 +116,28 @@ def lay_out(
             why = made
         tree = repository.lay_out(RoundContent("HEAD"), scratch / _TREE, _title(claimed), scratch / _INDEX)
         return _within(context, tree), _IS_HEAD.format(why=why)
+
+
+def copy_for_agent(context: RunContext, place: str, note: Callable[[str], None]) -> RunContext:
+    """The context of an agent that reads a copy of the project's newest commit; nothing where there is none.
+
+    Args:
+        context: With the project's folder as its workspace.
+        place: Where the copy lies, below the scratch folder.
+        note: Is told what did not work.
+
+    Raises:
+        OSError: The folder cannot be made.
+    """
+    folder = Path(context.scratch, place)
+    folder.mkdir(mode=0o700, parents=True)
+    if context.workspace != ELSEWHERE and context.wsl_distro is None:
+        try:
+            with Repository.discover(Path(context.workspace), timeout_seconds=_SECONDS) as repository:
+                return _within(context, repository.lay_out(RoundContent("HEAD"), folder, "The project"))
+        except TandemError as error:
+            note(f"there is no copy of the project: {error.code}: {error.message}")
+    return replace(context, workspace=clean_room.path(context, place))
 
 
 def _made(

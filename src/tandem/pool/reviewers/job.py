@@ -20,6 +20,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tandem.pool.reviewers import Effort, RunLimits
+from tandem.pool.rules import RATE_LIMITED
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -48,6 +49,8 @@ class WorkerExit(IntEnum):
     """Standard input ended."""
     BROKER_GONE = 5
     """The broker refuses it, or stays away."""
+    RATE_LIMITED = RATE_LIMITED
+    """The agent's program ended since its provider takes no more requests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

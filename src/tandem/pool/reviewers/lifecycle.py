@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import signal
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from tandem.core.clock import duration
 from tandem.core.platforms import ProcessIdentity
 from tandem.errors import TandemError
 from tandem.pool.contract import Order, Orders
 from tandem.pool.reviewers.job import CANCEL, DRAIN, ReviewJob, WorkerExit
 from tandem.pool.reviewers.processes import WorkerProcess, end_marked
 from tandem.pool.reviewers.reviewer_files import SupervisorContext
-from tandem.pool.rules import END_OF_LOG
+from tandem.pool.rules import END_OF_LOG, RETRY_AFTER
 
 REPORT_SECONDS: Final = 2.0
 """Beyond the grace of its program: how long a worker that was cancelled may take to tell the broker."""
@@ -40,7 +42,9 @@ _MEANING: Final[dict[int, str]] = {
     WorkerExit.PROGRAM_FAILED: "Its program cannot be started, or failed at once",
     WorkerExit.SUPERVISOR_GONE: "It lost its supervisor",
     WorkerExit.BROKER_GONE: "The broker refused it, or stayed away",
+    WorkerExit.RATE_LIMITED: "Its provider takes no more requests now",
 }
+_RETRY_AFTER: Final = re.compile(rf"{RETRY_AFTER}(?P<seconds>\d+) s: (?P<said>.*)")
 _log = logging.getLogger("tandem.supervisor")
 
 
@@ -52,11 +56,13 @@ class Ended:
         exit_code: Its exit status, or the negative number of a signal; null if it never started.
         quick: Whether it failed at once, or its program did.
         error: What went wrong, for people.
+        retry_after_seconds: How long its provider's quota asks to wait, 0 if it does not say; null without a quota.
     """
 
     exit_code: int | None
     quick: bool
     error: str | None
+    retry_after_seconds: float | None = None
 
 
 class ReviewerLifecycle:
@@ -104,7 +110,7 @@ class ReviewerLifecycle:
         """What the broker is told of it, once it is not starting any more."""
         pid, started_us = self.identity or (None, None)
         ended = self.ended
-        return {
+        report: dict[str, Any] = {
             "reviewer_id": self.reviewer_id,
             "wanted": self._order.wanted,
             "pid": pid,
@@ -114,6 +120,9 @@ class ReviewerLifecycle:
             "quick": ended is not None and ended.quick,
             "error": None if ended is None else ended.error,
         }
+        if ended is not None and ended.retry_after_seconds is not None:
+            report["retry_after_s"] = ended.retry_after_seconds
+        return report
 
     def broker_knows(self) -> None:
         """The broker was told which process it is: now it may get its job."""
@@ -205,7 +214,7 @@ class ReviewerLifecycle:
             settings.max_ttl_seconds + settings.checks_wait_seconds + settings.attempt_seconds + settings.grace_seconds
         )
         if now - self._began >= longest:
-            return await self._kill(process, f"It had not ended {longest:g} s after its start and was killed.")
+            return await self._kill(process, f"It had not ended {duration(longest)} after its start and was killed.")
         if self._wanted == "kill":
             return await self._cancel(process, now)
         if self._wanted == "drain":
@@ -250,7 +259,7 @@ class ReviewerLifecycle:
     def _judged(self, code: int, seconds: float) -> Ended:
         asked = self._wanted != "run"
         quick = code == WorkerExit.PROGRAM_FAILED or not (
-            code == WorkerExit.IN_ORDER or asked or self._forced or seconds >= QUICK_SECONDS
+            code in (WorkerExit.IN_ORDER, WorkerExit.RATE_LIMITED) or asked or self._forced or seconds >= QUICK_SECONDS
         )
         if self._forced is not None:
             return Ended(code, quick, self._forced)
@@ -258,6 +267,8 @@ class ReviewerLifecycle:
             # Whom we hung up on before it had a job takes us for gone.
             return Ended(code, quick, None)
         last_words = self._context.last_words(self.reviewer_id)
+        if code == WorkerExit.RATE_LIMITED and (named := _RETRY_AFTER.search(last_words or "")):
+            return Ended(code, quick, named["said"], float(named["seconds"]))
         said = f" {END_OF_LOG}{last_words}" if last_words else " Its log is empty."
         return Ended(code, quick, f"{_meaning(code)}.{said}")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
+from tandem.core.clock import duration
 from tandem.core.visible import visible_line
 from tandem.pool.reviewers import Finished
 from tandem.pool.reviewers.verdicts import ReviewerAnswer, Unreadable, WrongDigest
@@ -15,7 +17,7 @@ LAST_LINE_LENGTH: Final = 300
 _REASON_LENGTH = 600
 
 _TERMINAL_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-_SEE_LOG = "Its log has all that it wrote."
+_SEE_LOG = "See what it wrote: `tandem reviewers logs`."
 _LOGIN = re.compile(
     r"not logged in|/login\b|log ?in again|auth(?:entication)? method|\b401\b|unauthori[sz]ed|unauthenticated"
     r"|authentication(?: has)? (?:failed|error|required)|authentication_error|ProviderAuthError"
@@ -77,8 +79,13 @@ def one_line(text: str, most: int = _REASON_LENGTH) -> str:
 
 def last_line(stderr: bytes) -> str:
     """The last line of a program's complaints that says something."""
-    lines = (one_line(line, LAST_LINE_LENGTH) for line in reversed(stderr.decode("utf-8", "replace").splitlines()))
-    return next((line for line in lines if line), "")
+    return next(complaints(stderr), "")
+
+
+def complaints(stderr: bytes) -> Iterator[str]:
+    """The lines of a program's standard error that say something, the last one first."""
+    lines = reversed(stderr.decode("utf-8", "backslashreplace").splitlines())
+    return filter(None, (one_line(line, LAST_LINE_LENGTH) for line in lines))
 
 
 def lacks_login(finished: Finished, error: str | None) -> bool:
@@ -112,16 +119,15 @@ def reason_of(
 
 
 def _too_slow(finished: Finished) -> str:
+    ran = duration(finished.seconds)
     if finished.ended_by == "silence":
         return (
-            f"The program hung: it fell silent, and was ended {finished.seconds:.0f} s after its start. {_SEE_LOG} A"
+            f"The program hung: it fell silent, and was ended {ran} after its start. {_SEE_LOG} A"
             " model that thinks for long needs a longer silence_seconds."
         )
     if not finished.stdout and not finished.stderr_tail:
-        return (
-            f"The program said nothing and was ended after {finished.seconds:.0f} s. See whether its service answers."
-        )
-    return f"The program was ended after {finished.seconds:.0f} s. {_SEE_LOG} Give it more time, or less to do."
+        return f"The program said nothing and was ended after {ran}. See whether its service answers."
+    return f"The program was ended after {ran}. {_SEE_LOG} Give it more time, or less to do."
 
 
 def crash_reason(finished: Finished, error: str | None) -> str:

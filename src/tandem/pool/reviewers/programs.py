@@ -37,6 +37,7 @@ from tandem.pool.reviewers import (
     RunLimits,
     wsl,
 )
+from tandem.pool.reviewers.nonces import Redactor
 from tandem.pool.reviewers.processes import ProcessTree, has_ended, identity_of, start_program
 from tandem.pool.rules import CANNOT_START
 
@@ -101,7 +102,7 @@ def run(
     on_start: Callable[[ProcessIdentity], None],
     cancelled: threading.Event,
     log: BinaryIO | None = None,
-    hidden: bytes = b"",
+    hidden: Redactor | None = None,
 ) -> Finished:
     """Runs a program to its end and takes all of its processes away; blocks meanwhile.
 
@@ -111,7 +112,7 @@ def run(
         on_start: Is told, once, which process it is.
         cancelled: Ends it when set.
         log: Gets a copy of both outputs as they come; the caller rotates and closes it.
-        hidden: What stands in the log as stars: others read it while the program runs.
+        hidden: Writes stars for what the log must not have: others read it while the program runs.
 
     Raises:
         Unavailable: The program cannot be started.
@@ -131,7 +132,7 @@ def run(
             wsl.signal_all(invocation.wsl_distro, token, name, environment)
 
     tree = ProcessTree({RUN_VARIABLE: token}, process)
-    with _Running(process, tree, signal_inside, limits, OutputLog(log, hidden)) as running:
+    with _Running(process, tree, signal_inside, limits, OutputLog(log, hidden or Redactor())) as running:
         running.listen()
         on_start(identity_of(process))
         ended_by = running.watch(cancelled, started, talks=invocation.talks)
@@ -296,11 +297,11 @@ class OutputLog:
 
     Attributes:
         file: The log; null for none.
-        hidden: What is written as stars; empty for nothing.
+        hidden: Writes stars for what it must not have.
     """
 
     file: BinaryIO | None
-    hidden: bytes = b""
+    hidden: Redactor
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def write(self, chunk: bytes, *, is_last: bool = False) -> bytes:
@@ -309,10 +310,7 @@ class OutputLog:
         Returns:
             Its end, if what is to be hidden may go on in the next chunk: that has to begin with it.
         """
-        shown = chunk.replace(self.hidden, b"*" * len(self.hidden)) if self.hidden else chunk
-        longest = 0 if is_last else min(len(shown), len(self.hidden) - 1)
-        kept = next((size for size in range(longest, 0, -1) if shown.endswith(self.hidden[:size])), 0)
-        shown, rest = shown[: len(shown) - kept], shown[len(shown) - kept :]
+        shown, rest = (self.hidden.hide(chunk), b"") if is_last else self.hidden.ready(chunk)
         with self._lock, suppress(OSError, ValueError):
             if self.file is not None and shown:
                 self.file.write(shown)

@@ -458,7 +458,7 @@ _INVISIBLE = re.compile(
     "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
     # Without width or form: soft hyphen, fillers, joiners, directions (which reorder what is read), tags.
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
-    "\ufff0-\ufffb\U00013430-\U0001343f\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\ufff0-\ufffb\U00013430-\U00013442\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
     # Halves of characters, which UTF-8 does not have.
     "\ud800-\udfff"
     # One variation selector chooses the look of an emoji; others hide text.
@@ -469,6 +469,11 @@ _INVISIBLE = re.compile(
 def draw_mark() -> str:
     """A mark that nobody can know beforehand."""
     return secrets.token_hex(_MARK_BYTES)
+
+
+def marks_in(prompt: str) -> set[str]:
+    """The marks of the frames of a prompt."""
+    return {found[1] for found in re.finditer(r"^=== BEGIN DATA ([0-9a-f]+): ", prompt, re.MULTILINE)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, cast
 
 from tandem.core.texts import json_kind
+from tandem.core.visible import is_blank
 from tandem.git.hunks import split_files
+from tandem.pool.reviewers import Finished, ProgramOutput
+from tandem.pool.reviewers.nonces import Redactor
 
 Decision = Literal["approved", "changes_requested", "rejected"]
 
@@ -146,6 +149,20 @@ def _quoted(text: str, most: int = _QUOTED_LENGTH) -> str:
     return shown if whole else f"{shown[: most - 1]}…"
 
 
+def _check_output(output: bytes) -> None:
+    """Refuse what a program wrote unless all of it is text in UTF-8.
+
+    Raises:
+        Unreadable: It is not.
+    """
+    try:
+        fault = output.find(b"\0") if "\0" in output.decode() else -1
+    except UnicodeDecodeError as error:
+        fault = error.start
+    if fault >= 0:
+        raise Unreadable(f"its output is not UTF-8 (byte {fault + 1}); have the program write UTF-8")
+
+
 def _check_text(where: str, text: str, limit_bytes: int) -> None:
     """Refuse a text that cannot be stored; `where` names it in the refusal.
 
@@ -158,7 +175,7 @@ def _check_text(where: str, text: str, limit_bytes: int) -> None:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         around = _quoted(text[max(0, error.start - _AROUND_FAULT) :])
-        raise Unreadable(f"there is a lone surrogate in {where}: {around}") from None
+        raise Unreadable(f"there is a lone surrogate in {where}, or a byte that is not UTF-8: {around}") from None
     if size > limit_bytes:
         raise Unreadable(f"{where} has {size} bytes; {limit_bytes} is the most")
 
@@ -238,6 +255,7 @@ class Part:
     may_be_unread: bool = False
 
 
+_NONCE_BYTES = 16
 _PART_NONCE_BYTES = 6
 
 
@@ -262,6 +280,32 @@ def parts_of(
 
 
 @dataclass(frozen=True, slots=True)
+class RunProof:
+    """By what an answer proves that it is that of one run.
+
+    Attributes:
+        nonce: What the answer has to name.
+        parts: What an approval has to have read to the end.
+        hidden: Knows the numbers of the run, which nothing that is kept may have.
+    """
+
+    nonce: str
+    parts: tuple[Part, ...]
+    hidden: Redactor
+
+    @classmethod
+    def draw(cls, proposal: dict[str, Any]) -> RunProof:
+        """One for a run on a round, as `get_proposal` answers it."""
+        touched = cast("list[dict[str, Any]]", proposal.get("affected_files") or [])
+        is_known = bool(proposal.get("drawn"))
+        # By what the broker knows of their bytes, and the project's attributes.
+        unread = [one["path"] for one in touched if is_known and (one.get("generated") or one["added"] is None)]
+        diff, text, path = (proposal.get(name) for name in ("diff", "description", "path"))
+        nonce, parts = secrets.token_hex(_NONCE_BYTES), parts_of(diff, text, path, frozenset(unread))
+        return cls(nonce, parts, Redactor([nonce, *(part.nonce for part in parts)]))
+
+
+@dataclass(frozen=True, slots=True)
 class AnswerComment:
     """A finding at its place; `line` is null when it concerns the whole file."""
 
@@ -279,9 +323,40 @@ class ReviewerAnswer:
     comments: tuple[AnswerComment, ...] = ()
     counter_patch: str | None = None
 
+    def hiding(self, hide: Callable[[str], str]) -> ReviewerAnswer:
+        """The answer without the numbers of its run in its words.
+
+        Raises:
+            Unreadable: Its counter-patch has one, which cannot be left out.
+        """
+        if self.counter_patch is not None and hide(self.counter_patch) != self.counter_patch:
+            raise Unreadable("the counter_patch quotes a nonce")
+        comments = tuple(AnswerComment(hide(one.file), one.line, hide(one.body)) for one in self.comments)
+        return replace(self, reason=self.reason and hide(self.reason), comments=comments)
+
     def arguments(self) -> dict[str, Any]:
         """Those arguments of `submit_verdict` that come from the answer."""
         return asdict(self)
+
+
+def answer_in(
+    finished: Finished, reply: ProgramOutput, proposal: dict[str, Any], proof: RunProof
+) -> ReviewerAnswer | Unreadable | WrongDigest | None:
+    """What a program's words are; null if it had none."""
+    touched = cast("list[dict[str, Any]]", proposal.get("affected_files") or [])
+    names = {file.get(name) for file in touched for name in ("path", "old_path")} | {proposal.get("path")}
+    # Null where no file is part of what is proposed.
+    files = frozenset(name for name in names if name) or None
+    try:
+        if not finished.output_was_cut:
+            _check_output(finished.stdout)
+        if reply.text is None:
+            return None
+        digest = proposal.get("digest")
+        answer = read_answer(reply.text, nonce=proof.nonce, digest=digest, files=files, parts=proof.parts)
+        return answer.hiding(proof.hidden.hide_in)
+    except (Unreadable, WrongDigest) as error:
+        return error
 
 
 def read_answer(
@@ -316,7 +391,7 @@ def read_answer(
         why = "decides nothing" if verdict == "comment" else "is unknown"
         raise Unreadable(f"the verdict {_quoted(verdict)} {why}; it must be one of {', '.join(DECISIONS)}")
     comments = [_comment(f"comments[{place}]", entry) for place, entry in enumerate(found["comments"])]
-    if verdict != "approved" and not reason.strip():
+    if verdict != "approved" and is_blank(reason):
         raise Unreadable(f"reason is empty, and {verdict} needs one that the proposer can act on")
     if counter_patch is not None and verdict != _WITH_COUNTER_PATCH:
         # To approve one content and to offer another is to approve neither.
@@ -344,7 +419,7 @@ def _checked(where: str, value: Any, schema: dict[str, Any]) -> Any:
         raise Unreadable(f"{where} must be {words}, not {json_kind(value)}")
     if isinstance(value, str):
         _check_text(where, value, ANSWER_LIMIT_BYTES if where == "counter_patch" else TEXT_LIMIT_BYTES)
-        return None if nullable and not value.strip() else value
+        return None if nullable and is_blank(value) else value
     if kind == "array":
         entries = cast("list[Any]", value)
         if len(entries) > _MOST[where]:
@@ -371,7 +446,7 @@ def _checked_object(where: str, found: dict[str, Any], properties: dict[str, Any
 
 def _comment(where: str, found: dict[str, Any]) -> AnswerComment:
     for name in ("file", "body"):
-        if not found[name].strip():
+        if is_blank(found[name]):
             raise Unreadable(f"{where}.{name} is empty")
     if len(found["file"]) > _PATH_LENGTH:
         raise Unreadable(f"{where}.file has {len(found['file'])} characters; {_PATH_LENGTH} is the most")
@@ -440,7 +515,7 @@ def _spellings(file: str) -> Iterator[str]:
 
 
 def _whole_reason(reason: str, summary: str | None, unread: list[str], outside: list[AnswerComment]) -> str | None:
-    parts = [reason] if reason.strip() else []
+    parts = [] if is_blank(reason) else [reason]
     if summary is not None:
         parts.append(f"Checked: {summary}")
     if unread:

@@ -16,12 +16,10 @@ the program plainly gave, for exactly this content, is one.
 from __future__ import annotations
 
 import os
-import secrets
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -63,14 +61,16 @@ from tandem.pool.reviewers.broker_client import (
     with_key,
 )
 from tandem.pool.reviewers.dossier import gather
-from tandem.pool.reviewers.files import MIRRORS, from_broker, lay_out, remove_laid_out
+from tandem.pool.reviewers.files import MIRRORS, copy_for_agent, from_broker, lay_out, remove_laid_out
 from tandem.pool.reviewers.job import ControlInput, ReviewJob, StopRequests, WorkerExit, read_job
 from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
 from tandem.pool.reviewers.logs import RotatingLog
 from tandem.pool.reviewers.outcomes import Outcome, crash_reason, lacks_login, one_line, outcome_of, reason_of
-from tandem.pool.reviewers.prompt import AGENT, build, build_agent, diff_in_file, is_inline, load_template
+from tandem.pool.reviewers.prompt import AGENT, build, build_agent, diff_in_file, is_inline, load_template, marks_in
 from tandem.pool.reviewers.providers import clean_room, provider
-from tandem.pool.reviewers.verdicts import SCHEMA, Part, ReviewerAnswer, Unreadable, WrongDigest, parts_of, read_answer
+from tandem.pool.reviewers.quota import quota_in
+from tandem.pool.reviewers.verdicts import SCHEMA, ReviewerAnswer, RunProof, answer_in
+from tandem.pool.rules import RETRY_AFTER
 
 _WAIT_SECONDS: Final = 10.0
 """How long one wait for reviews lasts: those that were put off come without an event."""
@@ -86,7 +86,6 @@ _END_SECONDS = 30.0
 AT_ONCE_SECONDS: Final = 10.0
 """A program that fails within this time does not work at all: its next run would fail as well."""
 
-_NONCE_BYTES: Final = 16
 _DIFF_FILE = "proposal.diff"
 _LAST_REPORT_SECONDS = 2.0
 """How long a report may take of one who is to end at once."""
@@ -105,6 +104,7 @@ class RunResult:
         usage: What it cost.
         exit_code: How the program ended; null if it never began.
         failed_at_once: Whether the program does not work at all.
+        retry_after_seconds: The wait that its provider's quota names, 0 if none; null if it failed by no quota.
     """
 
     outcome: Outcome
@@ -113,6 +113,7 @@ class RunResult:
     usage: ProgramOutput = field(default_factory=lambda: ProgramOutput(None))
     exit_code: int | None = None
     failed_at_once: bool = False
+    retry_after_seconds: float | None = None
 
 
 class Worker:
@@ -228,18 +229,21 @@ class Worker:
         return result
 
     def _outcome(self, claimed: Claimed) -> RunResult:
-        nonce = secrets.token_hex(_NONCE_BYTES)
-        diff, text, path = (claimed.proposal.get(name) for name in ("diff", "description", "path"))
-        parts = parts_of(diff, text, path, _unread_in(claimed.proposal))
+        proof = RunProof.draw(claimed.proposal)
         try:
-            finished, reply, claim_ended = self._run(claimed, nonce, parts)
+            finished, reply, claim_ended = self._run(claimed, proof)
         except (ConfigInvalid, Unavailable) as error:
             return RunResult(Outcome.CRASHED, one_line(error.message), failed_at_once=True)
         except OSError as error:
             words = f"The reviewer's files cannot be written: {error}. See to the space on the disk."
             return RunResult(Outcome.CRASHED, one_line(words), failed_at_once=True)
-        answer = _answer_in(reply, claimed, nonce, parts)
+        answer = answer_in(finished, reply, claimed.proposal, proof)
         outcome = outcome_of(finished, answer, reply.error)
+        if outcome is not Outcome.VERDICT and (quota := quota_in(finished, reply.error, reply.text)):
+            said = proof.hidden.hide_in(quota.said)
+            return RunResult(
+                outcome, said, finished.seconds, reply, finished.exit_code, retry_after_seconds=quota.seconds
+            )
         # Some try for a while before they say that they have no login.
         hopeless = finished.seconds < AT_ONCE_SECONDS or lacks_login(finished, reply.error)
         at_once = outcome is Outcome.CRASHED and hopeless
@@ -250,7 +254,7 @@ class Worker:
             outcome, reason = self._submit(claimed, answer)
         else:
             reason = reason_of(outcome, finished, answer, reply.error)
-        return RunResult(outcome, reason, finished.seconds, reply, finished.exit_code, at_once)
+        return RunResult(outcome, proof.hidden.hide_in(reason), finished.seconds, reply, finished.exit_code, at_once)
 
     def _why_cancelled(self, claim_ended: str | None) -> str:
         if claim_ended == DEADLINE:
@@ -261,7 +265,7 @@ class Worker:
             return "The reviewer's supervisor is gone."
         return "The reviewer was told to stop at once."
 
-    def _run(self, claimed: Claimed, nonce: str, parts: Sequence[Part]) -> tuple[Finished, ProgramOutput, str | None]:
+    def _run(self, claimed: Claimed, proof: RunProof) -> tuple[Finished, ProgramOutput, str | None]:
         """Has the program review, with the claim renewed meanwhile; nothing of the run is left on the disk.
 
         Returns:
@@ -293,7 +297,7 @@ class Worker:
                     Path(self._job.scratch).with_name(MIRRORS),
                 ),
             )
-            invocation = self._invocation(claimed, context, nonce, files, parts)
+            invocation = self._invocation(claimed, context, files, proof)
             programs.lay_out(folder, invocation.files)
             finished = programs.run(
                 invocation,
@@ -301,7 +305,7 @@ class Worker:
                 on_start=lambda process: self._began(claimed, process),
                 cancelled=cancelled,
                 log=self._log.as_file(),
-                hidden=nonce.encode(),
+                hidden=proof.hidden,
             )
             return finished, self._provider.read(finished, context), lease.ended
 
@@ -325,25 +329,26 @@ class Worker:
             f" {self._provider.name} runs as process {process.pid}"
         )
 
-    def _invocation(
-        self, claimed: Claimed, context: RunContext, nonce: str, files: str, parts: Sequence[Part]
-    ) -> Invocation:
+    def _invocation(self, claimed: Claimed, context: RunContext, files: str, proof: RunProof) -> Invocation:
         found = gather(self._broker, claimed, given_up=self._requests.cancel, log=self._log)
         diff = claimed.proposal.get("diff")
         diff_file = clean_room.path(context, GIVEN_FOLDER, _DIFF_FILE)
         prompt = build(
             self._template,
             claimed.proposal,
-            nonce=nonce,
+            nonce=proof.nonce,
             files=files,
-            parts=parts,
+            parts=proof.parts,
             diff_file=diff_file,
             **found._asdict(),
         )
+        proof.hidden.add(marks_in(prompt))
         invocation = self._provider.review(context, prompt)
         if is_inline(diff):
             return invocation
-        return replace(invocation, files={**invocation.files, f"{GIVEN_FOLDER}/{_DIFF_FILE}": diff_in_file(parts)})
+        return replace(
+            invocation, files={**invocation.files, f"{GIVEN_FOLDER}/{_DIFF_FILE}": diff_in_file(proof.parts)}
+        )
 
     def _submit(self, claimed: Claimed, answer: ReviewerAnswer) -> tuple[Outcome, str]:
         """Gives the verdict. A counter-patch that cannot be taken costs no verdict, which stands without it."""
@@ -386,6 +391,8 @@ class Worker:
             "cost_usd": usage.cost_usd,
             "exit_code": result.exit_code,
         }
+        if result.retry_after_seconds is not None:
+            outcome["retry_after_s"] = round(result.retry_after_seconds, 3)
         self._log.note(f"review {claimed.review_id}, claim {claimed.generation}: {result.outcome}: {result.reason}")
         try:
             self._deliver(with_key(outcome))
@@ -411,33 +418,6 @@ class Worker:
     def _connected(self, *, answer_seconds: float = ANSWER_SECONDS) -> BrokerClient:
         job = self._job
         return BrokerClient(job.broker, agent=job.reviewer_id, access=job.access, answer_seconds=answer_seconds)
-
-
-def _answer_in(
-    reply: ProgramOutput, claimed: Claimed, nonce: str, parts: Sequence[Part]
-) -> ReviewerAnswer | Unreadable | WrongDigest | None:
-    """What the program's words are; null if it had none."""
-    if reply.text is None:
-        return None
-    try:
-        digest, files = claimed.proposal.get("digest"), _files_of(claimed.proposal)
-        return read_answer(reply.text, nonce=nonce, digest=digest, files=files, parts=parts)
-    except (Unreadable, WrongDigest) as error:
-        return error
-
-
-def _unread_in(proposal: dict[str, Any]) -> frozenset[str]:
-    """The files that may stay unread, by what the broker knows of their bytes and the project's attributes."""
-    touched = cast("list[dict[str, Any]]", proposal.get("affected_files") or [])
-    is_known = bool(proposal.get("drawn"))
-    return frozenset(one["path"] for one in touched if is_known and (one.get("generated") or one["added"] is None))
-
-
-def _files_of(proposal: dict[str, Any]) -> frozenset[str] | None:
-    """The files that a comment may be on; null where no file is part of what is proposed."""
-    touched = cast("list[dict[str, Any]]", proposal.get("affected_files") or [])
-    names = {file.get(name) for file in touched for name in ("path", "old_path")} | {proposal.get("path")}
-    return frozenset(name for name in names if name) or None
 
 
 def main() -> int:
@@ -535,7 +515,9 @@ def _run_agent(job: ReviewJob, provider: Provider, requests: StopRequests, log: 
     with programs.folder_for_run(job.scratch) as folder:
         try:
             context = _context(job, folder)
-            if context.workspace == ELSEWHERE:
+            if provider.agent_tree is not None:
+                context = copy_for_agent(context, provider.agent_tree, log.note)
+            elif context.workspace == ELSEWHERE:
                 # It gets each review's diff from the broker; the project's files are on another machine.
                 empty = Path(job.scratch, "tree")
                 empty.mkdir(mode=0o700, exist_ok=True)
@@ -552,7 +534,7 @@ def _run_agent(job: ReviewJob, provider: Provider, requests: StopRequests, log: 
             said = provider.read(finished, context)
         except (ConfigInvalid, Unavailable) as error:
             return WorkerExit.PROGRAM_FAILED, one_line(error.message)
-    return _ended(finished, said.error, job)
+    return _ended(finished, said, job)
 
 
 def _context(job: ReviewJob, folder: Path) -> RunContext:
@@ -573,7 +555,11 @@ def _mcp_url(job: ReviewJob) -> str:
     return f"{client.target.url}/mcp/reviewer?project={quote(job.project, safe='')}"
 
 
-def _ended(finished: Finished, error: str | None, job: ReviewJob) -> tuple[WorkerExit, str]:
+def _ended(finished: Finished, said: ProgramOutput, job: ReviewJob) -> tuple[WorkerExit, str]:
+    failed = finished.exit_code != 0 or finished.ended_by != "itself"
+    # What an agent says in the end, in order, may be about anything.
+    if (failed or said.error) and (quota := quota_in(finished, said.error, said.text if failed else None)):
+        return WorkerExit.RATE_LIMITED, f"{RETRY_AFTER}{quota.seconds:.0f} s: {quota.said}"
     match finished.ended_by:
         case "cancelled":
             return WorkerExit.IN_ORDER, "told to stop"
@@ -582,7 +568,7 @@ def _ended(finished: Finished, error: str | None, job: ReviewJob) -> tuple[Worke
         case "itself" if finished.exit_code == 0:
             return WorkerExit.IN_ORDER, "the program ended by itself"
         case "itself":
-            return WorkerExit.PROGRAM_FAILED, crash_reason(finished, error)
+            return WorkerExit.PROGRAM_FAILED, crash_reason(finished, said.error)
         case reason:
             return WorkerExit.PROGRAM_FAILED, f"the program was ended: {reason}"
 

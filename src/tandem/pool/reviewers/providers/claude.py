@@ -7,6 +7,7 @@ Measured with 2.1.330 (see `tests/clients`). Without these options a repository'
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from tandem.pool.reviewers import (
     GIVEN_FOLDER,
@@ -62,7 +63,8 @@ class Claude(Provider):
 
     def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - the same for all providers
         """The structured output, else the result's text; tokens, cost and errors from the same object."""
-        results = [found for found in output.objects(finished.stdout) if found.get("type") == "result"]
+        found = [*output.objects(finished.stdout)]
+        results = [one for one in found if one.get("type") == "result"]
         result = results[-1] if results else {}
         structured = result.get("structured_output")
         text = json.dumps(structured) if isinstance(structured, dict) else output.text(result, "result")
@@ -73,7 +75,7 @@ class Claude(Provider):
             output.count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
             output.count(usage, "output_tokens"),
             output.amount(result, "total_cost_usd"),
-            (output.text(result, "result") or output.text(result, "subtype")) if failed else None,
+            _error(found, result),
         )
 
     def _invocation(self, context: RunContext, prompt: str, options: list[str], files: dict[str, bytes]) -> Invocation:
@@ -94,6 +96,19 @@ class Claude(Provider):
         if not clouds and not any(name in environment for name in _KEYS) and (saved := _login(context)):
             files = {**files, f"{HOME_FOLDER}/{_HOME}/{_LOGIN}": saved}
         return clean_room.invocation(context, argv, prompt, environment, files)
+
+
+def _error(events: list[dict[str, Any]], result: dict[str, Any]) -> str | None:
+    """What went wrong, with the time until which the account's limit refuses requests; null if nothing did."""
+    if not result and events and events[-1].get("subtype") == "api_retry":
+        # It was ended while it tried again.
+        return f"{output.text(events[-1], 'error')} (status {output.count(events[-1], 'error_status')})"
+    if not result.get("is_error"):
+        return None
+    limits = [output.part(one, "rate_limit_info") for one in events if one.get("type") == "rate_limit_event"]
+    resets = [output.count(limit, "resetsAt") for limit in limits if limit.get("status") == "rejected"]
+    until = f" (resets at {resets[-1]})" if resets and resets[-1] else ""
+    return f"{output.text(result, 'result') or output.text(result, 'subtype') or 'error'}{until}"
 
 
 def _login(context: RunContext) -> bytes | None:

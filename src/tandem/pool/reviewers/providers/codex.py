@@ -242,4 +242,4 @@ def _toml(value: Any) -> str:
 
 def _answer(file: Path) -> str | None:
     content = clean_room.file(file, _ANSWER_LIMIT_BYTES)
-    return (content.decode("utf-8", "replace").strip() or None) if content else None
+    return (content.decode("utf-8", "surrogateescape").strip() or None) if content else None

@@ -35,7 +35,7 @@ class Custom(Provider):
 
     def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - the same for all providers
         """All of its output."""
-        return ProgramOutput(finished.stdout.decode("utf-8", "replace").strip() or None)
+        return ProgramOutput(finished.stdout.decode("utf-8", "surrogateescape").strip() or None)
 
     def _invocation(self, context: RunContext, prompt: str, files: dict[str, bytes], **ours: str) -> Invocation:
         told = {"TANDEM_REVIEW_EFFORT": context.effort, **ours}

@@ -3,6 +3,10 @@
 Measured with 0.61 (see `tests/clients`). An untrusted folder gives it no settings, hooks, servers, memory or
 `.env`; its file tools stay within the folders that it was given. It has no effort and no schema: the prompt
 says what the answer has to look like.
+
+An agent needs a trusted folder, and then every `GEMINI.md` in the folders that it was given is obeyed, whatever the
+setting `context.fileName` says (that adds a name). It reads its folder for temporary files, too, without such a search:
+so the repository lies there.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ class Gemini(Provider):
     """The provider `gemini`."""
 
     name = "gemini"
+    agent_tree = f"{HOME_FOLDER}/.gemini/tmp/{DESK_FOLDER}/tree"
 
     def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review, in the repository."""
@@ -45,7 +50,7 @@ class Gemini(Provider):
 
     def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
         """The loop over MCP. Servers need a trusted folder, and the repository is none: so it starts elsewhere."""
-        settings = _settings(context, [context.workspace, clean_room.path(context, GIVEN_FOLDER)])
+        settings = _settings(context, [clean_room.path(context, GIVEN_FOLDER)])
         server = {"httpUrl": clean_room.url("mcp_url", mcp_url), "trust": True, **clean_room.server_headers(access)}
         settings["mcpServers"] = {"tandem": server}
         # The list of tools outranks the trust in a server.

@@ -103,6 +103,8 @@ class Opencode(Provider):
 def _error(found: dict[str, Any]) -> str:
     data = output.part(found, "data")
     said, status = output.text(data, "message") or output.text(found, "name") or "", output.count(data, "statusCode")
+    after = output.text(output.part(data, "responseHeaders"), "retry-after")
+    said += f", retry after {after}" if after else ""
     return said if status is None else f"{said} (status {status})"
 
 

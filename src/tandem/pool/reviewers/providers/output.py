@@ -19,7 +19,8 @@ def objects(output: bytes) -> Iterator[dict[str, Any]]:
 def parsed(text: bytes | None) -> dict[str, Any]:
     """The JSON object that a text is; empty if it is none."""
     try:
-        value = json.loads(text or b"")
+        # As text: from bytes it would guess other encodings than UTF-8.
+        value = json.loads((text or b"").decode())
     except (ValueError, RecursionError):
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
