@@ -55,7 +55,9 @@ _WORDS = """[bold]The first line is one word[/bold]
 
   SOLO, APPROVED, GO, NOTHING: go on (0).  CHANGES: change it, run this again (10).  REJECTED: take it back (11).
 
-  WAITING: run this again (12).  ROLLBACK: tandem rollback first (10).  ESCALATE: stop, ask the person (14)."""
+  WAITING: run this again (12).  ROLLBACK REVIEW: tandem rollback REVIEW first (10).
+
+  ESCALATE: stop, ask the person (14)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,8 @@ def _lines(outcome: StepResult) -> Iterator[Text]:
     patch = outcome.counter_patch
     if patch is not None:
         yield plain(f"counter-patch {patch.id} by {patch.author}: {', '.join(patch.files)}")
-        content = patch.content if patch.content is not None else "(long; read it with: tandem review proposal)"
+        long = f"(long; read it with: tandem review proposal {outcome.review_id})"
+        content = patch.content if patch.content is not None else long
         yield from (block(f"  {line}") for line in content.splitlines())
     for step in outcome.next:
         yield plain(f"- {step}")

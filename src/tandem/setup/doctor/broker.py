@@ -41,7 +41,8 @@ _RESTORE = (
     "put the same file back, or run 'tandem down', restore a copy, and run 'tandem up --background'; else tandem logs"
 )
 _ASK_FOR_TOKENS = (
-    'set auth = "token" in the broker\'s settings, start it again, and give each person a token: tandem token create'
+    'set auth = "token" in the broker\'s settings, start it again, and give each person a token:'
+    " tandem token create NAME --role ROLE"
 )
 
 
@@ -210,14 +211,17 @@ def _idle(listed: dict[str, Any]) -> Finding:
         f"Access tokens are valid ({valid}), and yet the broker trusts everybody: it was started without"
         ' auth = "token".',
         'write auth = "token" into your own config.toml, where every start finds it, and start the broker again; or'
-        " revoke the tokens: tandem token revoke",
+        " revoke the tokens: tandem token revoke TOKEN_ID",
     )
 
 
 def _fix() -> str:
     if os.environ.get(TOKEN_VARIABLE, "").strip():
         return f"put a token that counts into {TOKEN_VARIABLE}; if the broker is your own, leave it out"
-    return f"ask whoever runs the broker for a token (tandem token create), and put it into {TOKEN_VARIABLE}"
+    return (
+        "ask whoever runs the broker for a token (tandem token create NAME --role ROLE), and put it into"
+        f" {TOKEN_VARIABLE}"
+    )
 
 
 def _asks_for_tokens(here: DoctorContext) -> bool:
