@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 from tandem.cli.main import app
 from tandem.client import TandemClient
 from tests.forked import Started, run_tandem, start_tandem
+from tests.recording import executed
 
 T = TypeVar("T")
 START_SECONDS = 60
@@ -148,6 +149,7 @@ class Inside:
     def run(self, *arguments: str, stdin: bytes = b"", **environment: str) -> Ended:
         """Run a command to its end."""
         environment = {"TANDEM_BROKER": self.url, **environment}
+        executed.append(arguments)
         result = CliRunner(charset="utf-8").invoke(app, arguments, input=stdin, env=environment)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception

@@ -24,7 +24,7 @@ from tests.postgres import PostgresServer, running_postgres
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-pytest_plugins = ["tests.no_skips", "tests.fuzzing", "tests.databases"]
+pytest_plugins = ["tests.no_skips", "tests.fuzzing", "tests.databases", "tests.sentences.elsewhere"]
 
 HERE = Path(__file__).resolve().parent
 # What a person's shell, a git hook around the tests or a broker on this machine would put in the way.

@@ -21,6 +21,7 @@ from typing import IO, Any, Literal, Self
 
 from tandem.core import platforms
 from tests.fork_server import NUMBER
+from tests.recording import executed
 
 Session = Literal["tests", "own", "terminal"]
 """Whose session a process is in: the tests', its own, or its own with its input as the controlling terminal."""
@@ -56,6 +57,8 @@ def start_tandem(
         module: What to run, if not `tandem` itself.
         session: Whose session it is in.
     """
+    if module == "tandem":
+        executed.append(tuple(arguments))
     if _can_fork(environment):
         return Forked(arguments, folder, environment, stdin, stdout, stderr, module=module, session=session)
     if module.startswith("tests."):

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 import sqlite3
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from tandem.cli.commands import examples
 from tandem.cli.main import COMMANDS, load
 from tandem.client import TandemClient
 from tandem.client.table import OPERATIONS
-from tests.architecture.test_reference_documents import find_command
 from tests.commandline import DIFF, Inside, Shell, finish, git, repository, running_broker
 
 
@@ -245,19 +242,6 @@ def test_every_operation_is_a_command_and_teaches_by_example(tandem: Inside) -> 
         assert ended.status == 0, operation.name
         assert f"tandem {operation.noun} {operation.verb}" in ended.stdout.partition("Examples")[2], operation.name
         assert "--json" in ended.stdout
-
-
-@pytest.mark.parametrize(
-    "example", [one for called in OPERATIONS.values() for one in examples().get(f"{called.noun} {called.verb}", ())]
-)
-def test_examples_are_understood_as_they_stand(example: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Tokens that an example leaves out come from the environment.
-    monkeypatch.setenv("TANDEM_SESSION_TOKEN", "sess_1")
-    monkeypatch.setenv("TANDEM_LOCK_TOKEN", "lock_1")
-    program, *words = shlex.split(example.rpartition("|")[2].partition(" > ")[0])
-    assert program == "tandem"
-    command, rest = find_command(words)
-    command.make_context("tandem", rest)
 
 
 def test_the_first_level_lists_just_the_commands_that_there_are(tandem: Inside) -> None:

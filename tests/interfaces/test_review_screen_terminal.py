@@ -17,9 +17,10 @@ import pytest
 from tandem.client import TandemClient
 from tests.architecture.pages import Page
 from tests.architecture.source import ROOT
-from tests.architecture.test_reference_documents import commands, find_command
 from tests.commandline import Shell, repository, running_broker
 from tests.forked import Started, start_tandem
+from tests.sentences.forms import find_command
+from tests.sentences.named import named
 
 _LOCAL_FLAGS = 3
 _PATIENCE_SECONDS = 90.0
@@ -169,7 +170,7 @@ def test_other_commands_start_without_the_screen(tmp_path: Path) -> None:
 
 def test_what_the_guide_tells_to_type_is_understood() -> None:
     guide = Page(ROOT / "docs" / "guide" / "terminal.md")
-    told = [words for block in guide.blocks if block.language == "console" for words in commands(block)]
+    told = [list(one.words[1:]) for one in named() if one.place == "typed" and one.where.startswith(guide.where)]
     assert ["review"] in told
     for words in told:
         command, left = find_command(["review", "screen", *words[1:]] if words[1:2] != ["screen"] else words)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def at_a_terminal(
     shown = b""
     waiting = typed.encode()
     try:
-        while chunk := os.read(ours, 65_536):
+        while chunk := _next(ours):
             shown += chunk
             if waiting and after.encode() in shown:
                 os.write(ours, waiting)
@@ -52,4 +53,13 @@ def at_a_terminal(
         pass  # So a pseudo-terminal says on Linux that its other end is closed.
     finally:
         os.close(ours)
+    if process.poll() is None and waiting:
+        # It asks something else, and would wait for long.
+        process.kill()
     return process.wait(RUN_SECONDS), shown.decode(errors="replace").replace("\r\n", "\n")
+
+
+def _next(terminal: int) -> bytes:
+    """What is shown next; nothing if that takes too long."""
+    ready, _, _ = select.select([terminal], [], [], RUN_SECONDS)
+    return os.read(terminal, 65_536) if ready else b""

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tandem.cli.main import load
 from tandem.server.mcp.teaching import instructions
 from tandem.setup import teaching
 from tandem.setup.teaching import SKILL, ClientName
@@ -25,29 +22,7 @@ EVERYTHING = "\n".join(
     [teaching.block(), plugins.plugin_files()["plugins/tandem/README.md"]]
     + [file.text for client in teaching.CLIENTS for file in teaching.files(client)]
 )
-COMMAND = re.compile(r"`(tandem [^`]+)`|^    (tandem .+)$", re.MULTILINE)
 REFERENCES = re.compile(r"\b(?:create_review|get_review_status|accept_counter_patch|close_review)\b")
-
-
-def commands() -> list[str]:
-    found = {one or other for one, other in COMMAND.findall(EVERYTHING)}
-    assert len(found) > 20
-    return sorted(found)
-
-
-@pytest.mark.parametrize("text", commands())
-def test_every_command_in_the_texts_is_one(text: str) -> None:
-    words = shlex.split(text)[1:]
-    command: Any = load(words.pop(0))
-    while words and (known := getattr(command, "commands", None)) is not None:
-        # Several steps may be named at once: plan|context.
-        names = words.pop(0).split("|")
-        assert set(names) <= set(known), f"{text}: there is no such command"
-        command = known[names[0]]
-    parameters = command.make_context(text, [], resilient_parsing=True).command.params
-    options = {option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)}
-    named = {word for word in words if re.fullmatch(r"-{1,2}[a-z][a-z-]*", word)}
-    assert named <= options, f"{text}: there are no such options"
 
 
 def test_the_tools_in_the_texts_are_tools() -> None:

@@ -34,7 +34,7 @@ _TOKEN = re.compile(r"tdm_(?P<id>[0-9a-hjkmnp-tv-z]{18})_[A-Za-z0-9_-]{43}")
 _PASS = re.compile(r"tdm_r_(?P<body>[A-Za-z0-9_-]+)\.(?P<seal>[0-9a-f]{64})")
 _CODE = re.compile(r"(?P<body>[A-Za-z0-9_-]+)\.(?P<seal>[0-9a-f]{64})")
 _REVIEWER_ROLES: Final = frozenset({"reviewer"})
-_HOW = "Ask whoever runs the broker for one (tandem token create), and set TANDEM_TOKEN to it."
+_HOW = "Ask whoever runs the broker for one (tandem token create NAME --role ROLE), and set TANDEM_TOKEN to it."
 
 
 class Authenticator:

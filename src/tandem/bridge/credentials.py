@@ -71,7 +71,7 @@ def stated_token() -> str | None:
     if token and not _is_sendable(token):
         raise NoToken(
             f"What is in {TOKEN_VARIABLE} is no access token: one is a single word of letters, digits, _ and -,"
-            " as 'tandem token create' printed it."
+            " as 'tandem token create NAME --role ROLE' printed it."
         )
     return token or None
 

@@ -262,7 +262,8 @@ async def _make(
     sources = {role: one.source for role, one in own.items()}
     lost = unseen(made, own)
     if lost:
-        say(f"Made by an earlier try, and not to be seen again: {', '.join(lost)}. tandem cycle rotate makes new ones.")
+        shown = f"Made by an earlier try, and not to be seen again: {', '.join(lost)}."
+        say(f"{shown} tandem cycle rotate ROLE makes new ones.")
     if folder is None:
         show(keys(made, sources))
         return Exit.DONE

@@ -94,7 +94,10 @@ async def backup(
 
 @command()
 async def restore(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What 'tandem data backup' or 'export' wrote.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="What 'tandem data backup FILE' or 'tandem data export FILE' wrote."),
+    ],
     *,
     replace: ReplaceOption = False,
     options: DataOptions,

@@ -23,7 +23,8 @@ _ELSEWHERE = (
     ("next_page", "the page"),
 )
 _OPERATION = re.compile(
-    rf"[`']?\b({'|'.join(sorted(OPERATIONS, key=len, reverse=True))})\b[`']?(?P<waits> with wait\b)?"
+    rf"[`']?\b({'|'.join(sorted(OPERATIONS, key=len, reverse=True))})\b[`']?"
+    r"(?P<waits> with wait\b| \(wait=true(?:, role=(?P<role>[\w-]+))?\))?"
 )
 _FIELD = re.compile(r"\b(?:[a-z]+(?:_[a-z]+)+\b(?:=\w+)?|[a-z]+=\w+)")
 _SETTING = re.compile(r"^(--[\w-]+|TANDEM_\w+): \w+: must\b")
@@ -99,7 +100,8 @@ def _meant(said: str, allowed: Any) -> str:
 def _command(found: re.Match[str]) -> str:
     operation = OPERATIONS[found[1]]
     words = _COMMANDS.get(operation.name, f"tandem {operation.noun} {operation.verb}")
-    return f"'{words} --wait'" if found["waits"] else f"'{words}'"
+    waits = " --wait" if found["waits"] else ""
+    return f"'{words}{waits} --role {found['role']}'" if found["role"] else f"'{words}{waits}'"
 
 
 def _named(found: re.Match[str], options: Mapping[str, str]) -> str:

@@ -48,7 +48,7 @@ async def check_leftovers(here: DoctorContext) -> list[Finding]:
     try:
         report = Note(Path(here.place.git_dir)).read()
     except TandemError as error:
-        return [problem("rollback", error.message, "tandem rollback, with the review's id")]
+        return [problem("rollback", error.message, "tandem rollback REVIEW, with the review's id")]
     if report is None:
         return []
     return [

@@ -86,7 +86,10 @@ async def approve(
 
 
 def _not_approved(why: str) -> str:
-    return f"What init wrote is not approved: {why}. Put it up for review: git add FILES, then tandem submit --staged."
+    return (
+        f"What init wrote is not approved: {why}. Submit it: git add FILES, then tandem submit --staged --wait"
+        " -m 'Set up Tandem'."
+    )
 
 
 def _exactly_ours(place: HookRepository, root: Path, wanted: Sequence[Edit], former: Sequence[Edit]) -> Iterable[str]:

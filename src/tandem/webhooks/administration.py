@@ -37,7 +37,7 @@ from tandem.webhooks.sender import send
 SHOWN_ONCE = "(shown once, when it was made)"
 STOPPED = (
     "Its receiver answered 410 Gone: nothing is posted to it, and events wait. Remove it, or try the receiver (tandem"
-    " webhook test): once it takes that, what waits is posted."
+    " webhook test WEBHOOK_ID): once it takes that, what waits is posted."
 )
 
 

@@ -367,7 +367,7 @@ class DiffView(ScrollView, can_focus=True):
             return
         text, place = row.whole or row.text, row.path if row.new is None and row.old is None else _named(row)
         left = len(text) - _LONGEST_OPENED
-        rest = f"\n… {left:,} more characters: tandem review proposal has them" if left > 0 else ""
+        rest = f"\n… {left:,} more characters: tandem review proposal REVIEW has them" if left > 0 else ""
         host(self).push_screen(TextDialog(visible(place), visible(text[:_LONGEST_OPENED]) + rest))
 
     def on_click(self, event: events.Click) -> None:

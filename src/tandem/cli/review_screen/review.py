@@ -204,7 +204,8 @@ class ReviewScreen(LiveScreen):
         self._texts = text
         if is_too_much_markdown(text):
             cut = len(text) - _LARGEST_DOCUMENT
-            rest = f"\n\n*… {cut:,} more characters: tandem review proposal has them.*" if cut > 0 else ""
+            more = f"\n\n*… {cut:,} more characters: tandem review proposal {self.review_id} has them.*"
+            rest = more if cut > 0 else ""
             as_written = textwrap.indent(text[:_LARGEST_DOCUMENT], "    ", lambda _: True)
             text = f"*The text is shown as it was written.*\n\n{as_written}{rest}"
         await self.query_one(MarkdownView).update(text)

@@ -290,7 +290,7 @@ class DiscussionView(VerticalScroll):
         if not entries:
             shown.append(Static("Nothing has been said yet.", markup=False))
         if not is_whole:
-            shown.append(Static("There is more: see 'tandem review discussion'.", markup=False))
+            shown.append(Static("There is more: see 'tandem review discussion REVIEW'.", markup=False))
         await self.remove_children()
         await self.mount_all(shown)
         for one in self.query(TextEntry):

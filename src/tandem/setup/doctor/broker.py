@@ -41,7 +41,8 @@ _RESTORE = (
     "put the same file back, or run 'tandem down', restore a copy, and run 'tandem up --background'; else tandem logs"
 )
 _ASK_FOR_TOKENS = (
-    'set auth = "token" in the broker\'s settings, start it again, and give each person a token: tandem token create'
+    'set auth = "token" in the broker\'s settings, start it again, and give each person a token:'
+    " tandem token create NAME --role ROLE"
 )
 
 
@@ -218,14 +219,14 @@ def _idle(listed: dict[str, Any]) -> Finding:
         f"Access tokens are valid ({valid}), and yet the broker trusts everybody: it was started without"
         ' auth = "token".',
         'write auth = "token" into your own config.toml, where every start finds it, and start the broker again; or'
-        " revoke the tokens: tandem token revoke",
+        " revoke the tokens: tandem token revoke TOKEN_ID",
     )
 
 
 def _fix(here: DoctorContext) -> str:
     """How to get a token that counts: the owner needs none."""
     if not os.environ.get(TOKEN_VARIABLE, "").strip():
-        return f"ask whoever runs the broker for a token (tandem token create), and put it into {TOKEN_VARIABLE}"
+        return f"ask whoever runs the broker for a token (tandem token create NAME --role ROLE), and put it into {TOKEN_VARIABLE}"
     left = published(locate(here.broker, str(here.folder)).data_dir)
     is_owner = left is not None and left.url == here.url
     return f"unset {TOKEN_VARIABLE}" if is_owner else f"put a token that counts into {TOKEN_VARIABLE}"

@@ -1,0 +1,205 @@
+"""Forms of commands: which command it is and what it is given, as the command line's own parser reads it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from typing import Any
+
+import typer
+from typer.exceptions import TyperException
+
+from tandem.bridge import main as bridge
+from tandem.cli import audit
+from tandem.cli.audit import RangeGroup
+from tandem.cli.generated import fields_of
+from tandem.cli.main import COMMANDS, app, load
+from tandem.cli.wording import ARGUMENT_SUFFIX
+from tandem.client.table import OPERATIONS
+
+COMMON = frozenset({"--json", "--broker", "--agent", "--timeout"})
+"""Options that say where a command goes, how long it waits and how it prints, not what it does."""
+_NEEDED = {
+    "submit": {"intent", "revise"},
+    "session open": {"role", "role_option"},
+    "reviewers kill": {"reviewer", "reviewer_id"},
+}
+"""What these commands look for by themselves, one of each."""
+_ALONE = frozenset({"review"})
+"""Groups that do something when no command of them is named."""
+_TAILS = {"folder": ("--data-dir", "DIR"), "on": ("--branch", "BRANCH")}
+"""Options that a message adds where they are needed, by the names of the variables that have them."""
+_OF_THE_PROGRAM = frozenset({"--version", "--install-completion", "--show-completion"})
+
+
+@dataclass(frozen=True, order=True)
+class Form:
+    """A command with the names of what it is given, such as `review claim` with `REVIEW_ID` and `--reviewer-id`.
+
+    Attributes:
+        command: Its words.
+        given: Arguments and options, sorted.
+        is_bare: Whether something is missing, and nothing is given: the command is only named.
+    """
+
+    command: str
+    given: tuple[str, ...] = ()
+    is_bare: bool = False
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, [self.command, *self.given]))
+
+    @property
+    def essence(self) -> Form:
+        """The form without what only says where the command goes."""
+        return Form(self.command, tuple(one for one in self.given if one not in COMMON), self.is_bare)
+
+
+def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
+    """The command that the words name, and what is left of them.
+
+    Raises:
+        LookupError: There is none.
+    """
+    command: Any = _root()
+    left = list(words)
+    while left and not left[0].startswith("-") and (known := dict(getattr(command, "commands", {}))):
+        name = left.pop(0)
+        if name not in known and isinstance(command, RangeGroup):
+            # `tandem audit main..HEAD` is short for `tandem audit commits main..HEAD`.
+            left.insert(0, name)
+            name = audit.NAME
+        if name not in known:
+            raise LookupError(f"there is no command {name}")
+        # Those of the first level are stand-ins until they are asked for.
+        command = _load(name) if len(left) + 1 == len(words) and name in COMMANDS else known[name]
+    return command, left
+
+
+_load = cache(load)
+
+
+@cache
+def _root() -> Any:
+    return typer.main.get_command(app)
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a command as it is typed, without the program's name."""
+    words = shlex.split(line)
+    return words[words.index("tandem") + 1 :]
+
+
+def alternatives(words: Sequence[str]) -> Iterator[list[str]]:
+    """The commands that one text names at once: `plan|context`."""
+    either = [word.split("|") if re.fullmatch(r"[a-z|-]+\|[a-z|-]+", word) else [word] for word in words]
+    yield from (list(one) for one in product(*either))
+
+
+def form_of(words: Sequence[str]) -> Form:
+    """The form of a command, without the program's name, as it is typed; what it is given is checked.
+
+    Raises:
+        LookupError: There is no such command, or something is missing.
+        TyperException: The parser refuses it.
+        ValueError: As TyperException, of `tandem mcp`.
+    """
+    words = list(words)
+    if words[:1] == ["mcp"]:
+        bridge.parse([one for one in words[1:] if one != "--help"])
+        return Form("mcp", tuple(sorted(one for one in words[1:] if one.startswith("-"))))
+    if words[:1] and words[0] in _OF_THE_PROGRAM:
+        return Form("", (words[0],))
+    if {"help", "--help", "-h"} & {*words}:
+        find_command([one for one in words if one not in {"help", "--help", "-h"}])
+        return Form("help")
+    command, left = find_command(words)
+    path = " ".join(words[: len(words) - len(left)])
+    if not left and hasattr(command, "commands"):
+        return Form(path, is_bare=path not in _ALONE)
+    context = command.make_context("tandem", list(left))
+    parameters = context.command.params
+    given = {one.name for one in parameters if _is_given(context, one)}
+    if path in _NEEDED and not given & _NEEDED[path]:
+        raise LookupError(f"one of {', '.join(sorted(_NEEDED[path]))} is missing")
+    operation = next((one for one in OPERATIONS.values() if f"{one.noun} {one.verb}" == path), None)
+    if operation is not None:
+        arguments = {one.name for one in parameters if one.name.endswith(ARGUMENT_SUFFIX)}
+        for field in fields_of(operation):
+            names = {field.name, field.name + ARGUMENT_SUFFIX}
+            if field.info.is_required() and names & arguments and not names & given:
+                raise LookupError(f"{field.name.upper()} is missing")
+    return Form(path, tuple(sorted(_name(one) for one in parameters if one.name in given)))
+
+
+def length_of_path(words: Sequence[str]) -> int:
+    """How many of the words name the command."""
+    command: Any = _root()
+    for number, word in enumerate(words):
+        known = dict(getattr(command, "commands", {}))
+        if word not in known and not re.fullmatch(r"\{\w+\}|[a-z-]+\|[a-z|-]+", word):
+            return number
+        command = _load(word) if not number and word in COMMANDS else known.get(word)
+    return len(words)
+
+
+def is_group(command: str) -> bool:
+    """Whether it has commands of its own."""
+    return hasattr(find_command(command.split())[0], "commands")
+
+
+def is_flag(words: Sequence[str], option: str) -> bool:
+    """Whether an option of the command that the words name takes no value."""
+    return any(one.is_flag for one in _parameters(words) if option in {*one.opts, *one.secondary_opts})
+
+
+def _parameters(words: Sequence[str]) -> list[Any]:
+    try:
+        command, _ = find_command(words)
+    except LookupError:
+        return []
+    if hasattr(command, "commands"):
+        return command.params
+    # Some stand in their group until they are called.
+    return command.make_context("tandem", [], resilient_parsing=True).command.params
+
+
+def read(words: Sequence[str]) -> Form:
+    """The form of a command that a text names: placeholders are filled in, and the text may only name it.
+
+    Raises:
+        LookupError: As `form_of`.
+        TyperException: As `form_of`.
+        ValueError: As `form_of`.
+    """
+    words = [word for word in words if word != "…"]
+    if words and (tail := re.fullmatch(r"(.+)\{(\w+)\}", words[-1])) and tail[2] in _TAILS:
+        words = [*words[:-1], tail[1], *_TAILS[tail[2]]]
+    plain = [shlex.split(word)[0] if "'" in word or '"' in word else word for word in words]
+    try:
+        return form_of(plain)
+    except (LookupError, TyperException):
+        filled = ["1" if re.fullmatch(r"[A-Z_]+|\{\w+\}", word) else word for word in plain]
+        if filled != plain:
+            return form_of(filled)
+        path = length_of_path(words)
+        options = {name for one in _parameters(words) for name in (*one.opts, *one.secondary_opts)}
+        if not path or not {*words[path:]} <= options:
+            raise
+        return Form(" ".join(words[:path]), tuple(sorted(words[path:])), is_bare=True)
+
+
+def _is_given(context: Any, parameter: Any) -> bool:
+    source = context.get_parameter_source(parameter.name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _name(parameter: Any) -> str:
+    name: str = parameter.name.removesuffix(ARGUMENT_SUFFIX)
+    if parameter.param_type_name == "argument" or parameter.hidden:
+        return name.upper()
+    return max(parameter.opts, key=len)

@@ -1,0 +1,205 @@
+"""Stories: command lines that are typed one after another, and what each has to print.
+
+    $ tandem submit --staged -m 'Upload'    a line that is typed; `&` at its end leaves it running
+    rv_*  round 1                           is printed, in this order; `*` stands for anything
+    [10]                                    its exit status, if that is not 0
+    $ fg                                    waits for the end of what was left running last
+    > yes                                   typed at a terminal, when the command asks
+    @ review rv_[a-z0-9]+                   what matched is {review} in the lines below
+    < src/upload.py                         writes a file, of the lines that follow with `| `
+
+Everything is real: `tandem` is a process of its own, and all else is run by a shell.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import BinaryIO
+
+from tandem import examples
+from tests.commandline import repository
+from tests.forked import Started, run_tandem, start_tandem
+from tests.repository.terminal import at_a_terminal, without_agents
+
+COMMAND_SECONDS = 30
+SCRIPTED = str(files(examples).joinpath("scripted_reviewer.py"))
+STORIES = Path(__file__).with_name("stories")
+_SHELL = re.compile(r"[|<>;&$*`]|^(?!\S+=\S+ |tandem )")
+
+
+@dataclass
+class Step:
+    """A line that is typed, and what is expected of it; see the module."""
+
+    where: str
+    line: str
+    printed: list[str] = field(default_factory=list[str])
+    kept: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    typed: str = ""
+    status: int = 0
+
+    def expect(self, line: str) -> None:
+        """Take a line of the story that is below the one that is typed."""
+        if line.startswith("> "):
+            self.typed += f"{line[2:]}\n"
+        elif line.startswith("@ "):
+            name, _, pattern = line[2:].partition(" ")
+            self.kept.append((name, pattern))
+        elif ended := re.fullmatch(r"\[(\d+)\]", line):
+            self.status = int(ended[1])
+        else:
+            self.printed.append(line)
+
+
+def steps_of(name: str, text: str) -> Iterator[Step | tuple[str, str]]:
+    """The steps of a story, and the files that it writes between them."""
+    step: Step | None = None
+    file, content = "", ""
+    for number, line in enumerate([*text.splitlines(), "#"], 1):
+        if line.startswith("|"):
+            content += f"{line[2:]}\n"
+            continue
+        if file:
+            yield file, content
+            file = content = ""
+        if step and (line[:2] in {"$ ", "< ", "# "} or line in {"", "#"}):
+            yield step
+            step = None
+        if line.startswith("$ "):
+            step = Step(f"{name}:{number}", line[2:])
+        elif line.startswith("< "):
+            file = line[2:]
+        elif step:
+            step.expect(line)
+
+
+class Player:
+    """Plays a story in a folder of its own, with a home, settings and a broker of its own."""
+
+    def __init__(self, folder: Path, *, begins_in_shop: bool = True) -> None:
+        """Make the folder `shop`, a repository, in which the story begins; or let it begin in an empty folder."""
+        self._folder = folder
+        self._names: dict[str, str] = {"folder": str(folder), "python": sys.executable, "scripted": SCRIPTED}
+        self._left: list[tuple[Started, BinaryIO]] = []
+        self._wrong: list[str] = []
+        (folder / "home").mkdir()
+        shutil.copy(Path(os.environ["HOME"]) / ".gitconfig", folder / "home" / ".gitconfig")
+        places = {"HOME": folder / "home", "TANDEM_DATA_DIR": folder / "data", "TANDEM_CONFIG_DIR": folder / "config"}
+        # Several stories are played at once; each broker takes the port that is free.
+        self._environment = {**without_agents(), **{name: str(at) for name, at in places.items()}, "TANDEM_PORT": "0"}
+        self._cwd = folder
+        if begins_in_shop:
+            self._cwd = repository(folder / "shop", {"a.txt": b"one\ntwo\n", "src/app.py": b"ATTEMPTS = 3\n"})
+
+    def play(self, steps: Iterable[Step | tuple[str, str]]) -> None:
+        """Play a story to its end, and end what it left running."""
+        self._wrong.clear()
+        try:
+            for step in steps:
+                if isinstance(step, Step):
+                    self._play(step)
+                else:
+                    name, text = step
+                    at = self._cwd / self._filled(name)
+                    at.parent.mkdir(parents=True, exist_ok=True)
+                    at.write_text(self._filled(text), "utf-8")
+        finally:
+            self._cwd = self._folder
+            self._run("tandem down", "")
+            for process, output in self._left:
+                process.kill()
+                with process, output:
+                    pass
+        assert not self._wrong, "\n\n".join(self._wrong)
+
+    def _play(self, step: Step) -> None:
+        line = self._filled(step.line)
+        # A test that fails or hangs shows how far the story went.
+        sys.stderr.write(f"{step.where}: $ {line}\n")
+        if line.startswith(("cd ", "export ")):
+            self._set(*line.split(" ", 1))
+            return
+        if line.endswith(" &"):
+            status, said = 0, self._leave(line.removesuffix(" &"), step)
+        else:
+            try:
+                status, said = self._run(line, self._filled(step.typed))
+            except subprocess.TimeoutExpired:
+                status, said = -1, "It did not end."
+        wrong = [] if status == step.status else [f"the exit status is {status}, not {step.status}"]
+        wrong += [f"not printed, or not in this order: {one}" for one in self._missing(step, said)]
+        for name, pattern in step.kept:
+            found = re.search(pattern, said)
+            wrong += [] if found else [f"nothing matches {pattern}"]
+            self._names[name] = found[found.re.groups] if found else "NOTHING"
+        if wrong:
+            self._wrong.append("\n".join([f"{step.where}: $ {line}", *wrong, said]))
+
+    def _filled(self, text: str) -> str:
+        return re.sub(r"\{(\w+)\}", lambda found: self._names.get(found[1], found[0]), text)
+
+    def _set(self, verb: str, value: str) -> None:
+        if verb == "cd":
+            self._cwd = (self._cwd / value).resolve(strict=True)
+        else:
+            name, _, rest = value.partition("=")
+            self._environment[name] = rest.strip("'")
+
+    def _run(self, line: str, typed: str) -> tuple[int, str]:
+        """Run a line to its end; its exit status, and what it printed."""
+        if line == "fg":
+            process, output = self._left.pop()
+            with process, output:
+                said = output.read().decode()
+            return process.wait(COMMAND_SECONDS), said
+        if _SHELL.search(line):
+            ended = subprocess.run(
+                ["bash", "-c", f"exec 2>&1; {line}"], cwd=self._cwd, env=self._environment, text=True,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=COMMAND_SECONDS, check=False,
+            )  # fmt: skip
+            return ended.returncode, ended.stdout
+        environment, words = self._words(line)
+        if typed:
+            # What is typed before the question is thrown away.
+            after = "Type yes: " if typed == "yes\n" else "Type the project's name ("
+            return at_a_terminal(words, self._cwd, typed=typed, after=after, **environment)
+        ended = run_tandem(words, self._cwd, environment, seconds=COMMAND_SECONDS)
+        return ended.returncode, ended.stdout + ended.stderr
+
+    def _words(self, line: str) -> tuple[Mapping[str, str], list[str]]:
+        words = shlex.split(line)
+        program = words.index("tandem")
+        return {**self._environment, **dict(one.split("=", 1) for one in words[:program])}, words[program + 1 :]
+
+    def _missing(self, step: Step, said: str) -> list[str]:
+        """What a step should have printed and did not, or not in its order."""
+        missing: list[str] = []
+        position = 0
+        for wanted in step.printed:
+            pattern = ".*".join(re.escape(part) for part in self._filled(wanted).split("*"))
+            found = re.compile(pattern).search(said, position)
+            missing += [] if found else [wanted]
+            position = found.end() if found else position
+        return missing
+
+    def _leave(self, line: str, step: Step) -> str:
+        """Start a line, and leave it running once it has printed what it should."""
+        environment, words = self._words(line)
+        heard, told = os.pipe()
+        process = start_tandem(words, self._cwd, environment, stdout=told, stderr=told)
+        os.close(told)
+        output = os.fdopen(heard, "rb")
+        self._left.append((process, output))
+        said = ""
+        while self._missing(step, said) and (shown := output.readline()):
+            said += shown.decode()
+        return said

@@ -1,0 +1,147 @@
+"""Every command that a text of ours names is one, and a story or another test executes it.
+
+The stories beside this file are played by `test_stories.py`; `elsewhere.txt` names the other tests.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Generator, Sequence
+from functools import cache
+from unittest import mock
+
+import pytest
+
+from tests.sentences.elsewhere import NOT_HERE, TOKENS, elsewhere, is_there
+from tests.sentences.forms import Form, alternatives, form_of, is_group, read, words_of
+from tests.sentences.named import Named, named, typed_commands
+from tests.sentences.playing import STORIES, Step, steps_of
+
+# Parts of a command that are filled in when it is told, and what they can be.
+PARTS = {
+    "{step}": "plan|context|verification",
+    "{kind_step}": "plan|context|verification",
+    "{word}": "accept|reject",
+}
+# What is no command, though it looks like one, and what makes one of its parts: what it shows is tested where it is.
+NO_COMMANDS = {
+    ("src/tandem/bridge/main.py", "tandem mcp [--role ROLE] [--project NAME] [--broker URL]"): "a usage line",
+    ("src/tandem/cli/commands.py", "tandem {one_noun} {one_verb}"): "any operation's command",
+    ("src/tandem/cli/demo_stage.py", "tandem {arguments_0}"): "what the demonstration has just run",
+    ("src/tandem/cli/demo_stage.py", "tandem {shlex_join_arguments}"): "what the demonstration has just run",
+    ("src/tandem/cli/init.py", "tandem {self_command}"): "what init calls itself",
+    ("src/tandem/cli/main.py", "tandem {version_tandem_broker}"): "the version",
+    ("src/tandem/cli/render/answers.py", "tandem review message"): "the next line without ids, of issue 27",
+    ("src/tandem/cli/render/answers.py", "tandem review patch accept"): "the next line without ids, of issue 27",
+    ("src/tandem/cli/render/answers.py", "tandem submit --revise"): "the next line without ids, of issue 27",
+    ("src/tandem/cli/reviewers.py", "tandem reviewers {context_invoked_subcommand} --broker URL"): "what was typed",
+    ("src/tandem/cli/wording.py", "tandem {operation_noun} {operation_verb}"): "any operation's command",
+    ("src/tandem/gsd/rollback/telling.py", "tandem rollback {report_review_id} {report_head_after} --"): "a mark",
+    ("src/tandem/gsd/rollback/publishing.py", "tandem rollback"): "what git's log of the branch says",
+    ("src/tandem/hooks/agent_commands.py", "tandem gate {verb}"): "what an agent has typed, and is refused",
+    ("src/tandem/setup/teaching/__init__.py", "tandem {one}:*"): "a permission of a client",
+}
+# Names of commands in messages that tell nobody to run them, so that what they need is left out.
+ONLY_NAMED = {
+    "gate override": "agents are told that it is for a person",
+    "review status --wait": "the skill says how it ends",
+    "submit --wait": "as above",
+    "submit": "a refusal says that it makes the diff, or is what a new review begins with",
+    "webhook add": "the description of a field says who makes it",
+}
+
+
+@pytest.fixture(autouse=True)
+def tokens_in_the_environment() -> Generator[None]:
+    with mock.patch.dict(os.environ, TOKENS):
+        yield
+
+
+def is_none(one: Named) -> bool:
+    return (one.where.partition(":")[0], " ".join(one.words)) in NO_COMMANDS
+
+
+@cache
+def read_all() -> tuple[dict[Form, list[Named]], list[str]]:
+    """The forms that the texts name, and what is wrong with the others."""
+    forms: dict[Form, list[Named]] = defaultdict(list)
+    wrong: list[str] = []
+    for one in named():
+        for words in alternatives([PARTS.get(word, word) for word in one.words[1:]]):
+            try:
+                form = read(words)
+            except Exception as error:  # noqa: BLE001 - whatever the parser says, the text is wrong
+                wrong += [] if is_none(one) else [f"{one}: {error!r}"]
+                continue
+            is_named = one.place == "named" or str(form) in ONLY_NAMED or is_group(form.command)
+            if form.is_bare and (one.place == "typed" or not is_named) and not is_none(one):
+                wrong.append(f"{one}: something is missing")
+            forms[form.essence].append(one)
+    return forms, wrong
+
+
+def test_every_command_in_our_texts_is_understood_by_the_command_line() -> None:
+    assert len(named()) > 1000
+    assert read_all()[1] == []
+
+
+def played() -> set[Form]:
+    """The forms that stories and other tests execute."""
+    stories = [step for path in STORIES.glob("*.txt") for step in steps_of(path.name, path.read_text("utf-8"))]
+    # One that is refused shows only that it can be typed.
+    lines = [step.line for step in stories if isinstance(step, Step) and step.status not in {1, 2}]
+    found = {form_of(one.words[1:]) for line in lines for one in typed_commands("", line.removesuffix(" &"))}
+    return {one.essence for one in found} | {form_of(words_of(one)).essence for one in elsewhere_commands()}
+
+
+def elsewhere_commands() -> Sequence[str]:
+    return [command for commands in elsewhere().values() for command in commands]
+
+
+def test_every_command_in_our_texts_is_executed_by_a_test() -> None:
+    executed = played()
+    told = {form: where for form, where in read_all()[0].items() if not form.is_bare}
+    missing = {str(form): str(where[0]) for form, where in told.items() if form not in executed}
+    assert missing == {}, "add it to a story, or name the test that executes it in elsewhere.txt"
+
+
+def test_what_is_only_named_is_executed_too() -> None:
+    commands = {form.command for form in played()}
+    missing = {form.command for form in read_all()[0]} - commands
+    # A group is executed where one of its commands is.
+    assert [one for one in missing if not any(command.startswith(f"{one} ") for command in commands)] == []
+
+
+def test_the_tests_that_execute_commands_are_there() -> None:
+    assert [name for name in elsewhere() if not name.startswith(NOT_HERE) and not is_there(name)] == []
+
+
+def test_nothing_is_left_in_the_tables_that_no_text_names() -> None:
+    there = {(one.where.partition(":")[0], " ".join(one.words)) for one in named()}
+    assert set(NO_COMMANDS) - there == set()
+    forms = read_all()[0]
+    assert [one for one in ONLY_NAMED if not any(str(form) == one for form in forms)] == []
+    assert [line for line in elsewhere_commands() if form_of(words_of(line)).essence not in forms] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("Decline it: tandem review reject REVIEW PATCH --reason '…'", True),
+        ("Submit it again: tandem submit --revise", True),
+        ("Submit it again: tandem submit --revise REVIEW --wait", False),
+        ("Run 'tandem gate frobnicate' first.", True),
+        ("As tandem init writes them, and `tandem doctor --fix`.", False),
+    ],
+)
+def test_a_command_that_would_be_refused_is_noticed(text: str, wrong: bool) -> None:
+    from tests.sentences.named import said_commands
+
+    def refused(one: Named) -> bool:
+        try:
+            return read(list(one.words[1:])).is_bare
+        except Exception:  # noqa: BLE001 - as above
+            return True
+
+    assert any(refused(one) for one in said_commands("", text, "told")) is wrong
