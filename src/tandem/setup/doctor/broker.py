@@ -226,7 +226,8 @@ def _idle(listed: dict[str, Any]) -> Finding:
 def _fix(here: DoctorContext) -> str:
     """How to get a token that counts: the owner needs none."""
     if not os.environ.get(TOKEN_VARIABLE, "").strip():
-        return f"ask whoever runs the broker for a token (tandem token create NAME --role ROLE), and put it into {TOKEN_VARIABLE}"
+        who = "ask whoever runs the broker for a token (tandem token create NAME --role ROLE)"
+        return f"{who}, and put it into {TOKEN_VARIABLE}"
     left = published(locate(here.broker, str(here.folder)).data_dir)
     is_owner = left is not None and left.url == here.url
     return f"unset {TOKEN_VARIABLE}" if is_owner else f"put a token that counts into {TOKEN_VARIABLE}"
