@@ -167,7 +167,7 @@ def test_p10_commits_between_count_once_they_are_approved_or_on_a_base_branch(
         project.approve(review)
         allowed, code, reason = judged(project, created["digest"])
         assert (allowed, code, f"{base[:12]} (b.txt)" in reason) == (False, "CHECK_PENDING", True)
-        assert project.status(review)["checks"] == "pending"
+        assert project.status(review)["checks"] == "doubtful"
         between = approved(project, base)
         assert judged(project, created["digest"])[0]
         assert project.status(review)["checks"] == "passed"

@@ -26,7 +26,13 @@ _VERDICTS = {
     "rejected": Exit.REJECTED,
     "closed": Exit.CLOSED,
 }
-_CHECKED = {None: Exit.DONE, "passed": Exit.DONE, "failed": Exit.CHANGES_REQUESTED, "pending": Exit.WAITING}
+_CHECKED = {
+    None: Exit.DONE,
+    "passed": Exit.DONE,
+    "failed": Exit.CHANGES_REQUESTED,
+    "pending": Exit.WAITING,
+    "doubtful": Exit.WAITING,
+}
 _ASKING = frozenset({"message", "verdict"})
 _MOST_ENTRIES = 200
 _UNDECIDED = frozenset({"pending", "claimed", "in_review"})

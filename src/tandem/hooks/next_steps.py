@@ -77,15 +77,24 @@ def _approved(status: Mapping[str, Any]) -> list[str]:
     return [now, f"or, if your index differs, first: {fetch}", then]
 
 
+def _waiting(status: Mapping[str, Any]) -> list[str]:
+    review_id = status["review_id"]
+    if status.get("checks") == "doubtful":
+        return [
+            f"Its checks passed on what does not count; why: tandem checks list {review_id}",
+            f"Run them again: tandem checks run {review_id}",
+            f"Then wait: {wait(review_id)}",
+        ]
+    return [f"Wait for {'its checks' if status['status'] == 'approved' else 'it'}: {wait(review_id)}"]
+
+
 def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911 - one case an action reads best
     """What to do next in a shell, a line each."""
     review_id, patch_id, checks = status["review_id"], status.get("counter_patch_id"), status.get("checks")
     again = f"git add, then: tandem submit --revise {review_id} --staged --wait"
     match status["next_action"]:
-        case "wait" if status["status"] == "approved":
-            return [f"Wait for its checks: {wait(review_id)}"]
         case "wait":
-            return [f"Wait for it: {wait(review_id)}"]
+            return _waiting(status)
         case "answer_message":
             said = f"Read all that was said: tandem review discussion {review_id}"
             return [said, f"Answer: {answer(review_id)}", f"Then wait: {wait(review_id)}"]
@@ -118,6 +127,8 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911 - as above
     review_id, patch_id, checks = status["review_id"], status.get("counter_patch_id"), status.get("checks")
     waiting = f"get_review_status with review_id={review_id} and wait=true"
     match status["next_action"]:
+        case "wait" if checks == "doubtful":
+            return f"Its checks passed on what does not count; list_checks says why. Call run_checks, then {waiting}."
         case "wait":
             return f"Call {waiting}, and with this cursor."
         case "answer_message":

@@ -141,8 +141,8 @@ class ReviewStatus:
         str | None,
         Field(
             description=(
-                "What the round's required checks come to: `pending`, `failed` or `passed`; null without any. Only "
-                "`passed` opens the gate."
+                "What the round's required checks come to: `pending`, `failed`, `passed`, or `doubtful` where they "
+                "passed on what does not count (yet, or any longer); null without any. Only `passed` opens the gate."
             )
         ),
     ] = None

@@ -35,7 +35,7 @@ UNFINISHED: Final = frozenset({CheckStatus.QUEUED, CheckStatus.RUNNING})
 SAYS_SOMETHING: Final = frozenset({CheckStatus.PASSED, CheckStatus.FAILED, CheckStatus.TIMEOUT})
 """The ends that may hold for the same check of the same tree in any round."""
 
-PENDING, FAILED, PASSED = "pending", "failed", "passed"
+PENDING, FAILED, PASSED, DOUBTFUL = "pending", "failed", "passed", "doubtful"
 """What the required checks of a round come to."""
 
 

@@ -331,7 +331,7 @@ def whose_turn(review: Review) -> Side | None:
             return "proposer"
 
 
-_CHECKED: dict[str | None, NextAction] = {"pending": "wait", "failed": "revise"}
+_CHECKED: dict[str | None, NextAction] = {"pending": "wait", "doubtful": "wait", "failed": "revise"}
 """What an approval waits for where a required check has not passed."""
 
 

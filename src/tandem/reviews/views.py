@@ -16,7 +16,7 @@ from tandem.reviews import checks, grounds
 from tandem.reviews import discussion_queries as discussion
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
-from tandem.reviews.check_rules import PASSED, PENDING
+from tandem.reviews.check_rules import DOUBTFUL, PASSED
 from tandem.reviews.participants import why_none
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.rounds import CounterPatch
@@ -66,11 +66,11 @@ def _next(unit: Unit, services: Services, review: Review) -> dict[str, Any]:
 
 
 def _with_doubts(unit: Unit, services: Services, review: Review) -> Review:
-    """The review, its checks pending where what has passed stands on something that keeps the gate closed."""
+    """The review, its checks doubtful where what has passed stands on something that keeps the gate closed."""
     if review.checks != PASSED:
         return review
     doubts = grounds.Doubts(unit, services, review.project)
-    return review._replace(checks=PENDING) if checks.held(unit, doubts, review.id, review.round) else review
+    return review._replace(checks=DOUBTFUL) if checks.held(unit, doubts, review.id, review.round) else review
 
 
 def answer(kind: type[T], hub: WaitHub, unit: Unit, review: Review, /, **stated: Any) -> T:

@@ -126,6 +126,7 @@ def gate(reading: LoadedReview) -> str:
     said = {
         "failed": "A required check has not passed: the gate stays closed.",
         "pending": "The gate stays closed until the required checks have passed.",
+        "doubtful": "The gate stays closed: what a required check ran on does not count.",
     }
     return said.get(reading.status.checks or "", "") if reading.is_current else ""
 

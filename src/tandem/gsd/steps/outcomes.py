@@ -121,6 +121,7 @@ class StepResult:
 
 _HELD_BY = {
     "pending": "It is approved, and a required check has not ended yet.",
+    "doubtful": "It is approved, but what a required check ran on does not count.",
     "failed": "It is approved, but a required check has not passed.",
 }
 

@@ -79,7 +79,7 @@ def decide(  # noqa: PLR0911 - a line each state reads best
 
 def awaits_checks(status: ReviewStatus) -> bool:
     """Whether it is approved, and a required check is still to end."""
-    return held_by_checks(status) is not None and status.checks == "pending"
+    return held_by_checks(status) is not None and status.checks in {"pending", "doubtful"}
 
 
 def word_of(status: ReviewStatus, rounds_before: int) -> StepWord:  # noqa: PLR0911 - as `decide`
@@ -147,6 +147,8 @@ def named(paths: Sequence[str]) -> str:
 
 def _waiting(subject: Subject, status: ReviewStatus) -> tuple[str, ...]:
     review_id, again = status.review_id, f"Then run again: {subject.command}"
+    if status.checks == "doubtful" and awaits_checks(status):
+        return (f"Run its checks again: tandem checks run {review_id}", again)
     if awaits_checks(status):
         return (f"Wait for the checks: tandem checks list {review_id} --wait", again)
     if status.next_action == "answer_message":

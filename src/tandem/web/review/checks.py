@@ -148,7 +148,7 @@ def _row(view: ReviewView, check: CheckView) -> CheckRow:
 
 def _gate(view: ReviewView) -> str:
     outcome = view.status.checks
-    if outcome not in ("failed", "pending"):
+    if outcome in (None, "passed"):
         return ""
     held = [one for one in view.review.checks if one.required and (one.doubt or one.status != "passed")]
     names = [one.name for one in held if outcome == "pending" or one.status not in _UNFINISHED]
