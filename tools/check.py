@@ -155,7 +155,7 @@ def _run_check(check: Check) -> Outcome:
     failed = int(done.returncode != 0)
     seconds = time.monotonic() - started
     if failed and check.tells:
-        return Outcome(check.name, 0, 0, seconds, remark="missing; a test that needs it will fail")
+        return Outcome(check.name, 0, 0, seconds, remark="the first test that needs it fails")
     return Outcome(check.name, 1 - failed, failed, seconds, output)
 
 
@@ -291,7 +291,7 @@ def _tell(outcome: Outcome) -> None:
 
 
 def _line(outcome: Outcome) -> str:
-    mark = "FAILED" if outcome.failed else "ok"
+    mark = "FAILED" if outcome.failed else "ok" if outcome.passed else "none"
     count = f"{outcome.passed} passed, {outcome.failed} failed" if outcome.passed + outcome.failed > 1 else ""
     facts = ", ".join(filter(None, [count, outcome.remark]))
     return f"  {mark:<7} {outcome.name:<26}{outcome.seconds:>7.1f} s  {facts}".rstrip()

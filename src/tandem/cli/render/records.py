@@ -422,7 +422,7 @@ def _pools(pools: Iterable[contract.PoolView]) -> RenderableType:
         shown = Text(pool.state, style=style), count, spent, _program(pool)
         rows.append((pool.supervisor_id, *shown, pool.host, ago(pool.last_seen_at)))
         if pool.why:
-            until = f", until {pool.circuit_open_until}" if pool.state == "circuit_open" else ""
+            until = f", next try {ago(pool.circuit_open_until)}" if pool.state == "circuit_open" else ""
             reasons.append(plain(f"  {pool.supervisor_id} starts nothing{until}: {pool.why}", style))
     columns = "pool!, state!, reviewers, spent today, program, host, last heard of"
     return Group(listing(columns, rows), *reasons)
