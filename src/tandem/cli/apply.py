@@ -168,7 +168,7 @@ def _report(update: WorktreeUpdate, status: ReviewStatus) -> Group:
     lines += [Text.assemble(("deleted  ", "red"), plain(path)) for path in update.deleted]
     known = "The" if update.changed else "Already there: the"
     if status.checks not in {None, "passed"}:
-        has = {"pending": "has not ended yet", "failed": "has not passed"}.get(status.checks, "does not count")
+        has = {"pending": "has not ended yet", "failed": "has not passed"}.get(str(status.checks), "does not count")
         remark = f"A required check {has}: the gate refuses to commit it. See: tandem checks list {status.review_id}"
         lines.append(Text(remark, style="yellow"))
     lines.append(Text(f"{known} working tree has round {status.round} of {status.review_id}."))
