@@ -302,6 +302,23 @@ def test_settings_of_a_bare_repository_are_those_of_the_worktree_with_its_own_br
     here.git("commit", "--quiet", "-m", "feat(03-02): pass", cwd=laid.second)
 
 
+@pytest.mark.parametrize(
+    ("layout", "name"), [(with_bare_folder, "app"), (with_separate_folder, "work"), (as_dotfiles, "dotfiles")]
+)
+def test_the_usual_name_of_a_project_says_what_it_is(
+    layout: Callable[[Path], Laid], name: str, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = layout(tmp_path)
+    (tmp_path / "broker").mkdir()
+    with BrokerProcess(tmp_path / "broker") as broker:
+        here = Gated(broker, laid.first, name, dict(laid.environment))
+        for command in (("project", "add"), ("init", "--yes", "--gate"), ("gate", "on")):
+            assert here.tandem(*command, "--json").data["project"] == name
+            assert roots(here) == [laid.root]
+            if command[0] == "project":
+                assert here.tandem("project", "remove", name).status == 0
+
+
 def add_submodule(here: Gated) -> Path:
     """A staged submodule `libs/part`."""
     origin = new_repository(here.root.parent / "origin")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +19,7 @@ from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
 from tandem.client import TandemClient
 from tandem.client.table import OPERATIONS
+from tandem.git.place import find_repository
 from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import gate_switch, registration
 from tandem.setup.gate_switch import GateOptions
@@ -53,12 +55,14 @@ async def add_project(
             envelope = await client.call("register_project", given(name=name, mirror=mirror))
         return present(envelope, OPERATIONS["register_project"].answer, as_json=options.as_json)
     root = path.expanduser().resolve()
+    # The broker does not have the variables that name the git folder of dotfiles.
+    place = find_repository(str(root)) if "GIT_DIR" in os.environ and root.is_dir() else None
     async with options.client() as client:
         moved = await registration.moved_project(client.data, root, name)
         if moved is not None:
             wish = GateOptions(moved, options.broker, reason="tandem project add")
             await _move(client, gate_switch.place_at(root), wish)
-        arguments = given(root=str(root), name=moved or name or None)
+        arguments = given(root=str(root) if place is None else place.home, name=moved or name or None)
         async with progress("project add"):
             envelope = await client.call("register_project", arguments)
     if orjson.loads(envelope)["ok"]:

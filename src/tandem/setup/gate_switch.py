@@ -108,7 +108,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
         before, root = switch(place), Path(place.home)
         gate = await _wanted(place, before, wish, agreed)
         project = wish.project or (await _on_record(call, before, root) if before is not None else None)
-        gate.project = await _registered(call, project, root)
+        gate.project = await _registered(call, project, place)
         if before is not None and wish.project is None:
             # What the file has wrong the record mends, which makes it no other project.
             before.project = gate.project
@@ -426,12 +426,13 @@ def base_branches(place: HookRepository) -> tuple[str, ...]:
     return (found or "main",)
 
 
-async def _registered(call: Call, name: str | None, root: Path) -> str:
+async def _registered(call: Call, name: str | None, place: HookRepository) -> str:
     """The project's name with the broker, which is told of the folder if it does not know it, or it was moved."""
+    root = Path(place.home)
     moved = await registration.moved_project(call, root, name)
     if moved is not None:
         return await registration.register(call, root, moved, move=True)
-    return await registered_as(call, root, name) or await registration.register(call, root, name)
+    return await registered_as(call, root, name) or await registration.register(call, root, name or place.name)
 
 
 def new_gate(place: HookRepository, project: str, wish: GateOptions, installed: Installed | None) -> GateFile:

@@ -428,7 +428,7 @@ def _forget_gate(gate: GateFile) -> None:
 
 
 async def _register(call: Call, plan: SetupPlan, wish: InitOptions, undo: AsyncExitStack) -> str:
-    name = await registration.register(call, Path(plan.place.home), wish.name)
+    name = await registration.register(call, Path(plan.place.home), wish.name or plan.place.name)
 
     async def forget() -> None:
         with suppress(TandemError):

@@ -82,7 +82,7 @@ async def _unregistered(here: DoctorContext, origin: Origin | None, call: Call, 
         return problem("project", said + instead, own)
 
     async def register() -> None:
-        await registration.register(call, Path(place.home))
+        await registration.register(call, Path(place.home), place.name)
 
     said = "This repository is not registered. If it takes a project's place: tandem project move NAME"
     return problem("project", said, "tandem project add", register)
