@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import httpx
 import psutil
 import pytest
 
@@ -112,6 +113,18 @@ def test_a_start_without_options_has_those_of_the_last_run(user: User, start: st
     (user.folder / "config").mkdir()
     (user.folder / "config" / "config.toml").write_text("host = '127.0.0.1'\n", "utf-8")
     assert user.up()["url"] == f"http://127.0.0.1:{user.port}"
+
+
+def test_a_start_without_options_asks_for_tokens_as_in_the_last_run(user: User) -> None:
+    started = user.environment
+    user.environment = {**started, "TANDEM_AUTH": "token"}
+    user.up("--port", str(user.port))
+    user.crash()
+    user.environment = started
+    start_broker(str(user.data_dir), environment=user.environment)
+    wait_for(lambda: user.status()["running"])
+    answer = httpx.post(f"http://127.0.0.1:{user.port}/api/v1/list_reviews", json={}, timeout=PATIENCE_SECONDS)
+    assert answer.status_code == 401
 
 
 def test_a_free_port_of_the_last_run_is_taken_again(user: User) -> None:

@@ -23,6 +23,7 @@ PARTS = {
     "{step}": "plan|context|verification",
     "{kind_step}": "plan|context|verification",
     "{word}": "accept|reject",
+    "{source}": "--staged",
 }
 # What is no command, though it looks like one, and what makes one of its parts: what it shows is tested where it is.
 NO_COMMANDS = {
@@ -32,9 +33,6 @@ NO_COMMANDS = {
     ("src/tandem/cli/demo_stage.py", "tandem {shlex_join_arguments}"): "what the demonstration has just run",
     ("src/tandem/cli/init.py", "tandem {self_command}"): "what init calls itself",
     ("src/tandem/cli/main.py", "tandem {version_tandem_broker}"): "the version",
-    ("src/tandem/cli/render/answers.py", "tandem review message"): "the next line without ids, of issue 27",
-    ("src/tandem/cli/render/answers.py", "tandem review patch accept"): "the next line without ids, of issue 27",
-    ("src/tandem/cli/render/answers.py", "tandem submit --revise"): "the next line without ids, of issue 27",
     ("src/tandem/cli/reviewers.py", "tandem reviewers {context_invoked_subcommand} --broker URL"): "what was typed",
     ("src/tandem/cli/wording.py", "tandem {operation_noun} {operation_verb}"): "any operation's command",
     ("src/tandem/gsd/rollback/telling.py", "tandem rollback {report_review_id} {report_head_after} --"): "a mark",

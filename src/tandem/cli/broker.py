@@ -22,7 +22,7 @@ from tandem.core import platforms
 from tandem.core.platforms import ProcessIdentity
 from tandem.core.visible import visible
 from tandem.errors import ConfigInvalid, TandemError, Unavailable
-from tandem.settings.config import Settings, load_settings
+from tandem.settings.config import PREFIX, Settings, load_settings
 from tandem.settings.instance import (
     LOCK_FILE,
     OPTIONS,
@@ -59,7 +59,7 @@ class _Start:
 
     Attributes:
         settings: With what its options and those of the last run say.
-        options: What of `OPTIONS` the command line states, or has stated in an earlier run.
+        options: What of `OPTIONS` the command line and the environment state, or stated in an earlier run.
         given: What this command line states.
         any_port: Whether a free port is taken where that of the settings is taken.
     """
@@ -80,7 +80,10 @@ class _Start:
         # Who states a port wants that one; who asks for any, or for none, gets the last one if it is free.
         if "port" not in given and (not settings.port or (is_free["port"] and not again.get("port"))):
             settings = settings.model_copy(update={"port": last.port or settings.port})
-        return cls(settings, {**last.options, **given}, given, is_free["port"])
+        stated = {
+            name: getattr(loaded.settings, name) for name in OPTIONS if loaded.origins[name].startswith(("--", PREFIX))
+        }
+        return cls(settings, {**last.options, **stated}, given, is_free["port"])
 
 
 def register(app: typer.Typer) -> None:
@@ -114,7 +117,7 @@ def up(
 ) -> Answer | None:
     """Start the broker; in the foreground until Ctrl-C, or in the background.
 
-    What neither an option nor a setting states of port, host and database is as in the last run on the data folder.
+    Port, host, database and access are as in the last run on the data folder, where no option or setting states them.
 
     Examples: tandem up; tandem up --background; tandem up --port 0 --data-dir ./scratch
     """
@@ -337,9 +340,6 @@ async def _start_in_background(start: _Start, *, as_json: bool) -> None:
         running = await run_in_background(
             settings.data_dir, options, waiting=lambda seconds: say(f"Waiting for the broker ({round(seconds)} s) …")
         )
-        if "database_url" in start.given:
-            # Which the process itself has from its environment.
-            LastRun(LastRun.of(settings.data_dir).port, start.options).remember(settings.data_dir)
     _announce(running, settings, as_json=as_json)
 
 

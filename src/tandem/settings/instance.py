@@ -32,8 +32,12 @@ RUNTIME_FILE = "broker.json"
 LOCK_FILE = "broker.lock"
 STOP_FILE = "broker.stop"
 LAST_RUN_FILE = "last_run.json"
-OPTIONS = ("port", "host", "database_url")
-"""The settings that a start without options takes from the last run, where no other place states them."""
+OPTIONS = ("port", "host", "database_url", "auth")
+"""The settings that a start takes from the last run, where no other place states them.
+
+A start by itself must neither take another database nor trust everybody, only since a variable is not set where it
+was started.
+"""
 
 _REACHED_AT = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not listened on
 """Where this machine reaches a broker that listens on all of its addresses."""
@@ -92,7 +96,7 @@ class LastRun:
 
     Attributes:
         port: Where it listened; 0 if no run is on record.
-        options: What its command line stated of `OPTIONS`.
+        options: What its command line and its environment stated of `OPTIONS`.
     """
 
     port: int = 0
