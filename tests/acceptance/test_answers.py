@@ -329,7 +329,13 @@ def is_the_same_over_mcp(shop: Shop, operation: str, request: dict[str, Any], en
     found = REGISTRY.get(operation)
     if found.over_mcp:
         for role in (None, *sorted(found.roles.intersection(MCP_ROLES))):
-            assert over_mcp(shop.desk.url, operation, request, role) == envelope
+            answer = over_mcp(shop.desk.url, operation, request, role)
+            if (role, operation) == ("reviewer", "get_review_status"):
+                # What the proposer does next is nothing to a reviewer.
+                assert not answer["data"].pop("message")
+                envelope = {**envelope, "data": {**envelope["data"]}}
+                del envelope["data"]["message"]
+            assert answer == envelope
 
 
 @ON_ONE_DATABASE

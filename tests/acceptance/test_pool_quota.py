@@ -89,7 +89,7 @@ def test_every_interface_says_when_the_next_try_is(shop: Desk, steward: Steward)
         "reason": "rate_limited",
         "needs_person": False,
         "message": why,
-        "next_action": f"Wait: tandem review status {review} --wait",
+        "remedy": f"Wait: tandem review status {review} --wait",
     }
     assert (status["next_action"], status["turn"], status["attention"]) == ("wait", "reviewer", None)
     assert (steward.pool()["state"], steward.pool()["why"]) == ("rate_limited", why)

@@ -33,6 +33,8 @@ def test_a_hook_that_codex_skips_for_want_of_trust_is_a_problem(
     path = os.pathsep.join([BIN, str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {"HOME": str(home), "PATH": path, "TANDEM_DATA_DIR": str(broker.data_dir)}
     gated = replace(gate_on(broker, new_repository(tmp_path / "repository")), environment=environment)
+    for name in ("name", "email"):
+        gated.git("config", f"user.{name}", "ada@example.org")
     assert gated.tandem("init", "--gate", "--yes").status == 0
     assert any("nobody has trusted it" in one for one in problems(gated))
     with CodexHooks(gated.root, {**os.environ, **environment}) as hooks:

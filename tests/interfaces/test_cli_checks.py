@@ -66,7 +66,7 @@ def test_a_wait_shows_the_checks_and_ends_with_what_failed(project: Checked) -> 
     assert "\n  39\n  3 is not \\u001b[31m4\n" in end
     assert "\n  20\n" not in end
     assert f"tandem checks log {review} 'unit tests'" in end
-    assert f"tandem checks run {review}" in end
+    assert f"tandem checks run {review}" in ended.stdout
     assert "style" not in end
     assert re.search(r"^checks +failed *$", ended.stdout, re.MULTILINE), ended.stdout
 

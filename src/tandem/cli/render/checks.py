@@ -17,14 +17,13 @@ _WORDS = {"queued": "waits", "running": "runs", "timeout": "timed out"}
 _SHORT_SECONDS = 10
 _SHORT_ID = 7
 _ENDED_BADLY = frozenset({"failed", "timeout", "error"})
-OUTCOME_STYLES = {"pending": "yellow", "failed": "bold red", "passed": "green"}
+OUTCOME_STYLES = {"pending": "yellow", "doubtful": "yellow", "failed": "bold red", "passed": "green"}
 _COMES_TO = {
     "pending": "A required check has not ended yet; until it has passed, the gate stays closed.",
     "failed": "A required check has not passed: the gate stays closed.",
+    "doubtful": "Every required check has passed, and not all of them count: the gate stays closed.",
     "passed": "Every required check has passed.",
 }
-
-_DOUBTED = "Every required check has passed, and not all of them count: the gate stays closed."
 
 
 def failed(check: CheckView) -> bool:
@@ -98,8 +97,8 @@ def listed(answer: CheckList) -> RenderableType:
     if answer.outcome is None:
         return table(answer.checks, with_review=True)
     doubted = answer.outcome == "passed" and any(check.doubt for check in answer.checks)
-    comes_to = _DOUBTED if doubted else _COMES_TO[answer.outcome]
-    shown = [table(answer.checks), Text(comes_to, style=OUTCOME_STYLES["pending" if doubted else answer.outcome])]
+    outcome = "doubtful" if doubted else answer.outcome
+    shown = [table(answer.checks), Text(_COMES_TO[outcome], style=OUTCOME_STYLES[outcome])]
     told = next((check for check in answer.checks if failed(check) and check.has_log), None)
     if told is not None:
         shown.append(Text(f"Read what it wrote: {log_command(told)}", style="dim"))

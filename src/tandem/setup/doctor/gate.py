@@ -80,6 +80,9 @@ async def _unregistered(here: DoctorContext, origin: Origin | None, call: Call, 
         instead = f" If it takes that one's place: tandem project move {origin.project}"
         own = await registration.way_to_own_project(call, place, is_gated=is_gated)
         return problem("project", said + instead, own)
+    if gate is not None and is_gated:
+        said = f"The broker does not know the project {gate.project}, whose gate has the hooks here."
+        return problem("project", said, _AGAIN, _reinstalling(here))
 
     async def register() -> None:
         await registration.register(call, Path(place.home), place.name)
