@@ -172,8 +172,9 @@ def test_applies_a_text_to_its_file(shell: Shell) -> None:
     assert plan.read_bytes() == b"local notes"
     plan.unlink()
     plan.parent.rmdir()
-    assert shell.run("apply", review_id).status == 0
+    assert shell.run("apply", review_id, "--index").status == 0
     assert plan.read_bytes() == b"# Plan\r\nno newline"
+    assert git(shell.cwd, "diff", "--cached", "--name-only") == "plans/PLAN.md\n"
 
 
 def test_a_change_of_another_project_is_refused(shell: Shell, tmp_path: Path) -> None:

@@ -127,6 +127,7 @@ def test_p2_an_approved_revert_ends_the_approval_that_it_takes_back(feature: Bra
     revert = feature.desk.put_up(diff=repo.diff("--cached"))
     # Nothing ends before the revert is approved.
     assert feature.check(changes)["allowed"]
+    assert feature.desk.put_up(diff=repo.diff("--cached"), reuse=True) == revert
     feature.desk.approve(revert)
     assert feature.check(back)["allowed"]
     answer = feature.check(changes)
@@ -137,7 +138,8 @@ def test_p2_an_approved_revert_ends_the_approval_that_it_takes_back(feature: Bra
     repo.commit()
     # Once more approved, it passes, and the revert does not.
     repo.git("revert", "--no-commit", "HEAD")
-    again = feature.desk.put_up(diff=repo.diff("--cached"))
+    again = feature.desk.put_up(diff=repo.diff("--cached"), reuse=True)
+    assert again != review
     feature.desk.approve(again)
     assert feature.check(changes)["review_ids"] == [again]
     assert not feature.check(back)["allowed"]

@@ -56,6 +56,16 @@ def test_a_gate_for_a_project_that_nobody_knows_is_refused_unless_it_is_new(
     assert switch_of(gated) == before
 
 
+def test_p2_a_refusal_in_one_working_tree_leaves_the_hooks_of_the_others(gated: Gated, tmp_path: Path):
+    gated.git("config", "extensions.worktreeConfig", "true")
+    linked = gated.linked(tmp_path / "linked", "feature")
+    gated.git("config", "--worktree", "core.hooksPath", str(tmp_path), cwd=linked)
+    refused = gated.tandem("gate", "on", cwd=linked)
+    assert (refused.status, "CONFIG_INVALID" in refused.stderr, "config.worktree" in refused.stderr) == (1, True, True)
+    gated.stage({"a.txt": "unseen\n"})
+    assert "This commit holds what is not approved" in gated.refused("commit", "-m", "x")
+
+
 def test_from_a_linked_working_tree_it_is_the_same_gate(gated: Gated, tmp_path: Path):
     linked = gated.linked(tmp_path / "linked", "feature")
     status = gated.tandem("gate", "status", "--json", cwd=linked)

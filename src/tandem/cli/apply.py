@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -72,11 +72,10 @@ def _bring(proposal: Proposal, *, index: bool) -> WorktreeUpdate:
             return repository.apply_to_worktree(proposal.diff, proposal.base_commit or proposal.base, index=index)
         if proposal.path is None or proposal.description is None:
             raise InvalidInput(f"{proposal.review_id} has no content to apply: it is words only.", field="review_id")
+        update = _bring_text(repository, proposal.path, proposal.description)
         if index:
-            raise InvalidInput(
-                f"A text is written to its file only, without --index: tandem apply {proposal.review_id}", field="index"
-            )
-        return _bring_text(repository, proposal.path, proposal.description)
+            repository.stage(proposal.path)
+        return replace(update, indexed=index)
 
 
 def _explained(refusal: InvalidInput, review_id: str, earlier: list[Proposal], *, index: bool) -> InvalidInput:
@@ -178,7 +177,8 @@ def _report(update: WorktreeUpdate, status: ReviewStatus) -> Group:
         said = f"Outside of your sparse checkout, where git add leaves them out: {outside}. Stage the change with:"
         lines.append(Text(f"{said} tandem apply {status.review_id} --index", style="yellow"))
     elif not update.indexed:
-        staging = (f"Stage it: git add -- {shlex.join((*update.written, *update.deleted, *update.already))}",)
+        touched = shlex.join(f":/{path}" for path in (*update.written, *update.deleted, *update.already))
+        staging = (f"Stage it: git add -- {touched}",)
     if status.next_action == "apply_and_close":
         lines += map(plain, (*staging, *next_steps.commit(status.review_id)))
     return Group(*lines)

@@ -22,7 +22,7 @@ from tandem.git.raw import encode_path
 from tandem.git.returns import Returned
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
 from tandem.git.rounds import RoundPatch
-from tandem.git.runner import Git, Limits
+from tandem.git.runner import Git, GitFailed, Limits
 from tandem.git.snapshot import Scope, WorkingDiff
 from tandem.git.worktree import WorktreeUpdate
 
@@ -285,6 +285,19 @@ class Repository:
             InvalidInput: A touched file has local changes (`details.paths`), or lies behind a symbolic link.
         """
         return worktree.apply_to_worktree(self._open(), diff, base, index=index)
+
+    def stage(self, path: str) -> None:
+        """Takes a file of the working tree into the index.
+
+        Raises:
+            InvalidInput: Git refuses it, as it does one that it is told to ignore.
+        """
+        layout = self._open().layout
+        arguments = ["-c", "core.fsmonitor=false", "--literal-pathspecs", "add", "--", path]
+        try:
+            self._git.run(arguments, cwd=layout.root, environment=layout.environment())
+        except GitFailed as exc:
+            raise InvalidInput(f"{path} is as it was approved; git does not stage it: {exc.words}", path=path) from exc
 
     def tips(self, branches: Iterable[str]) -> dict[str, str]:
         """Ids of the newest commits of those branches that there are; `HEAD` is what is checked out."""

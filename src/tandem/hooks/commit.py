@@ -261,11 +261,28 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, file: 
         lines.append(
             f"Its message names {reviews}, which did not approve this content: a rebase or an edit changes it."
         )
-    action = "merge" if is_merge else "rebase" if git.rebased(gate.place) is not None else None
+    is_rebase = git.rebased(gate.place) is not None
     concerned = next((found for one in ruling.decisions if (found := asker.concerned(one))), None)
     steps = [line for status in concerned or () for line in next_steps.commands(status)]
-    again = f": git {action} --continue" if action else ", commit again, exactly what was approved."
-    return [*lines, *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
+    again = ", commit again, exactly what was approved."
+    if is_merge or is_rebase:
+        # An agent has no editor.
+        again = ": git commit --no-edit" if is_merge else ": git -c core.editor=true rebase --continue"
+    return [*lines, *_staging(ruling), *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
+
+
+def _staging(ruling: CommitDecision) -> list[str]:
+    """How a commit of what the index does not hold is staged, so that it can be submitted."""
+    index = os.path.basename(os.environ.get("GIT_INDEX_FILE", ""))
+    if not index.endswith(".lock"):
+        return []
+    if index == "index.lock":
+        return ["Stage it:    git add -u"]
+    import shlex  # only where files were named
+
+    paths = dict.fromkeys(path["path"] for one in ruling.decisions for path in one["paths"])
+    named = shlex.join([f":/{path}" for path in paths])
+    return [f"Stage just it: git reset -q && git add -- {named}"]
 
 
 def _refuse(gate: GateFile, arguments: Sequence[str], reasons: list[str]) -> int:

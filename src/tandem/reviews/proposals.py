@@ -14,9 +14,10 @@ from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import check_concerned, end_claim
 from tandem.reviews.discussion_rules import next_round, reset_turn
+from tandem.reviews.participants import Difference
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
-from tandem.reviews.rules import PRIORITIES, Action, Review, infer_priority, step
+from tandem.reviews.rules import PRIORITIES, Action, Review, State, infer_priority, step
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact
@@ -175,12 +176,17 @@ def _revisable(unit: Unit, services: Services, caller: Caller, review_id: str, p
 def _find_same(
     unit: Unit, services: Services, caller: Caller, project: str, request: CreateReview, content: contents.Content
 ) -> Review | None:
-    """The caller's open review of this content; null too where the content was not validated."""
+    """The caller's open review of this content, unless its approval no longer counts; None if it was not validated."""
     if content.digest is None or request.parent_id is not None:
         return None
     # Else two that come at once would both find none.
     unit.lock(f"review {project} {content.digest}")
-    return reviews.find_same(unit, _new_review("", project, request, content, caller, services.clock.now_us()))
+    found = reviews.find_same(unit, _new_review("", project, request, content, caller, services.clock.now_us()))
+    if found is None or found.state != State.APPROVED:
+        return found
+    what = Difference(content.digest, content.changes, ())
+    # What a later approval took back needs another.
+    return found if any(one.approves(unit, services, project, what) for one in services.participants) else None
 
 
 def _check_parent(unit: Unit, parent_id: str, project: str) -> None:

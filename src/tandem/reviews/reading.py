@@ -100,7 +100,7 @@ async def get_review_status(services: Services, caller: Caller, request: GetRevi
 async def _in_vain(services: Services, found: ReviewStatus) -> ReviewStatus:
     """The answer to a wait in vain where no pool serves the project: it escalates, unless somebody reviews there.
 
-    Somebody does if one of the project's newest reviews was claimed within the hour.
+    Somebody does if one of the project's newest reviews was claimed within ten minutes.
     """
     since_us = services.clock.now_us() - _REVIEWS_SECONDS * MICROSECONDS
     known = await services.store.read(
@@ -112,7 +112,7 @@ async def _in_vain(services: Services, found: ReviewStatus) -> ReviewStatus:
     return replace(found, next_action=action, message=next_steps.operations({**asdict(found), "next_action": action}))
 
 
-_REVIEWS_SECONDS = 3600
+_REVIEWS_SECONDS = 600
 _NEWEST = 20
 _OF_POOLS = tuple(topic(state=state) for state in ("running", "paused", "terminated"))
 """Events of pools and their reviewers after which it may be that none comes."""

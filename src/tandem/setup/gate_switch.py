@@ -105,6 +105,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
             the gate here is as before.
     """
     with explained("The gate was not switched on"):
+        githooks.ensure_room(place)
         before, root = switch(place), Path(place.home)
         gate = await _wanted(place, before, wish, agreed)
         project = wish.project or (await _on_record(call, before, root) if before is not None else None)

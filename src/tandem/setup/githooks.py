@@ -146,6 +146,20 @@ class Installed:
             return None
 
 
+def ensure_room(place: HookRepository) -> None:
+    """Refuse what would beat an installation, before an earlier one of the same repository is removed for it.
+
+    Raises:
+        ConfigInvalid: A working tree's own configuration names another folder of hooks, and git reads it last.
+    """
+    path = HooksPath(place)
+    stated = Path(place.top or place.git_dir, path.origin.removeprefix("file:"))
+    if path.used is None or not liveness.is_same(str(stated), str(Path(place.git_dir, "config.worktree"))):
+        return
+    if not liveness.is_same(str(Path(place.top or place.git_dir, path.used)), str(Path(place.folder, "hooks"))):
+        raise _beaten(path, "the gate's hooks")
+
+
 def install(place: HookRepository, branches: tuple[str, ...]) -> Installed:
     """Install the hooks; what an earlier installation has left is taken over.
 
@@ -324,11 +338,15 @@ def _ensure_alive(place: HookRepository, installed: Installed, names: tuple[str,
     path = HooksPath(place)
     dead = [name for name, is_alive in liveness.alive(place, installed.directory, path, names).items() if not is_alive]
     if dead:
-        raise ConfigInvalid(
-            f"Git would not start the gate's hooks {', '.join(dead)}, as core.hooksPath says otherwise"
-            f" ({path.origin}: {path.used}). Take that setting away, then run this again.",
-            setting="core.hooksPath",
-        )
+        raise _beaten(path, f"the gate's hooks {', '.join(dead)}")
+
+
+def _beaten(path: HooksPath, what: str) -> ConfigInvalid:
+    return ConfigInvalid(
+        f"Git would not start {what}, as core.hooksPath says otherwise ({path.origin}: {path.used}). Take that setting"
+        " away, then run this again.",
+        setting="core.hooksPath",
+    )
 
 
 def _take_away(hook: Path, chained: str | None, remarks: list[str]) -> None:
