@@ -20,13 +20,13 @@ def main() -> None:
         from tandem.hooks.main import main as run_hook
 
         run_hook(sys.argv[2:])
-    elif sys.argv[1:2] == ["gate"] and _deleted_folder() is None and (answer := _disabled_answer()) is not None:
-        sys.stdout.write(answer)
     elif (deleted := _deleted_folder()) is not None:
         from tandem.cli.terminal import show_refusal
         from tandem.errors import NotFound
 
         sys.exit(show_refusal(NotFound(deleted), as_json="--json" in sys.argv))
+    elif sys.argv[1:2] == ["gate"] and (answer := _disabled_answer()) is not None:
+        sys.stdout.write(answer)
     else:
         # A command imports for most of its start, and what it imports stays: collecting meanwhile finds nothing and
         # takes a tenth of the time. `cli.main` turns it on again; for a broker `SdkMount` does, as the SDK comes last.

@@ -326,6 +326,16 @@ def add_submodule(here: Gated) -> Path:
     return here.root / "libs" / "part"
 
 
+def approved_with_all_files(here: Gated, folder: Path, files: Mapping[str, str | bytes | None]) -> str:
+    """A review of somebody who has all files in a working tree of their own, approved."""
+    here.git("worktree", "add", "--quiet", "-b", "whole", str(folder))
+    here.git("sparse-checkout", "disable", cwd=folder)
+    here.stage(files, folder)
+    review_id = here.submit(cwd=folder)
+    here.decide(review_id)
+    return review_id
+
+
 @pytest.mark.parametrize("layout", [with_sparse_checkout, with_partial_clone])
 def test_apply_writes_what_a_sparse_checkout_leaves_out_and_says_how_to_stage_it(
     layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
@@ -333,13 +343,9 @@ def test_apply_writes_what_a_sparse_checkout_leaves_out_and_says_how_to_stage_it
     laid = layout(tmp_path)
     here = Gated(shared_broker, laid.first, fresh_project())
     assert here.tandem("init", "--gate", "--yes", "--name", here.project).status == 0
-    # Somebody with all files proposes it.
-    whole = tmp_path / "whole"
-    here.git("worktree", "add", "--quiet", "-b", "whole", str(whole))
-    here.git("sparse-checkout", "disable", cwd=whole)
-    here.stage({"a.txt": "near\n", "far/c.txt": "changed\n", "far/new.txt": "new\n"}, whole)
-    review_id = here.submit(cwd=whole)
-    here.decide(review_id)
+    review_id = approved_with_all_files(
+        here, tmp_path / "whole", {"a.txt": "near\n", "far/c.txt": "changed\n", "far/new.txt": "new\n"}
+    )
     applied = here.tandem("apply", review_id)
     assert applied.status == 0, applied.stderr
     assert (laid.first / "far" / "c.txt").read_text() == "changed\n"
@@ -355,12 +361,7 @@ def test_apply_deletes_what_a_sparse_checkout_leaves_out(
     laid = with_sparse_checkout(tmp_path)
     here = Gated(shared_broker, laid.first, fresh_project())
     assert here.tandem("init", "--gate", "--yes", "--name", here.project).status == 0
-    whole = tmp_path / "whole"
-    here.git("worktree", "add", "--quiet", "-b", "whole", str(whole))
-    here.git("sparse-checkout", "disable", cwd=whole)
-    here.stage({"far/c.txt": None}, whole)
-    review_id = here.submit(cwd=whole)
-    here.decide(review_id)
+    review_id = approved_with_all_files(here, tmp_path / "whole", {"far/c.txt": None})
     applied = here.tandem("apply", review_id)
     [command] = re.findall("Stage the change with: tandem (.*)", applied.stdout)
     assert here.tandem(*command.split()).status == 0

@@ -78,8 +78,7 @@ def find_repository(folder: str | None = None) -> HookRepository | None:
         return _stated(os.path.realpath(stated), os.environ.get("GIT_WORK_TREE"), os.getcwd())
     top = os.path.realpath(folder or os.getcwd())
     while True:
-        own = os.path.join(top, ".git")
-        git_dir = own if os.path.isdir(own) else pointed_at(own, "gitdir:")
+        git_dir = _git_dir_in(top)
         if git_dir is not None:
             common = common_of(git_dir)
             return HookRepository(git_dir, common, None if git_dir == common and _core(common)[0] else top)
@@ -130,8 +129,14 @@ def is_git_folder(path: str) -> bool:
 
 def leads_to(top: str, common: str) -> bool:
     """Whether the `.git` of a folder is a repository's common git folder, or names it."""
+    git_dir = _git_dir_in(top)
+    return git_dir is not None and same(git_dir) == same(common)
+
+
+def _git_dir_in(top: str) -> str | None:
+    """The git folder that the `.git` of a folder is, or names; None without one."""
     own = os.path.join(top, ".git")
-    return same(own if os.path.isdir(own) else pointed_at(own, "gitdir:") or own) == same(common)
+    return own if os.path.isdir(own) else pointed_at(own, "gitdir:")
 
 
 def main_worktree(common: str) -> str | None:
@@ -224,8 +229,7 @@ def first_line(file: str) -> str | None:
 
 def is_of(root: str, common: str) -> bool:
     """Whether a folder is a working tree of a repository, or its common git folder."""
-    own = os.path.join(root, ".git")
-    git_dir = own if os.path.isdir(own) else pointed_at(own, "gitdir:") or (root if is_git_folder(root) else None)
+    git_dir = _git_dir_in(root) or (root if is_git_folder(root) else None)
     return git_dir is not None and same(common_of(git_dir)) == same(common)
 
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from tandem.bridge.project import owner, top_level
+from tandem.bridge.project import top_level
 from tandem.core import platforms
 from tandem.core.atomic_dirs import turn
 from tandem.core.files import write_atomically
@@ -29,7 +29,7 @@ from tandem.hooks.state import GateFile
 from tandem.hooks.trust import Trusted
 from tandem.pool import sandbox
 from tandem.settings import checks
-from tandem.setup.registration import Call
+from tandem.setup.registration import Call, registered_as
 
 _LOCK = "trusted.lock"
 _PATIENCE_SECONDS = 10.0
@@ -222,8 +222,7 @@ async def confines_checks(call: Call, root: str) -> bool | None:
     Raises:
         TandemError: It does not answer, or refuses.
     """
-    found = {one["project"]: one["root"] for one in (await call("list_projects", {}))["projects"]}
-    name = owner(root, found)
+    name = await registered_as(call, Path(root))
     return (await call("get_project_settings", {"project": name})).get("confines_checks") if name else None
 
 
