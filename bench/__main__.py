@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench import (
+    against,
     brokers,
     checks,
     commits,
@@ -54,6 +55,9 @@ MEASURES: dict[str, Measure] = {
 }
 """In the order in which they run; the floors come first and always, because others compare with them."""
 
+COMPARED = ("life_cycle", "starts")
+"""What `--against` runs unless others are named: figures of the processes, not of functions of this commit."""
+
 BY_NAME_ONLY = frozenset({"backlog"})
 """Measures that run only when they are named: they take long, or state a case that no target speaks of."""
 
@@ -61,6 +65,8 @@ BY_NAME_ONLY = frozenset({"backlog"})
 def main() -> int:
     """Run what was asked for; the process's exit status."""
     options = _options()
+    if options.against:
+        return _compare(options)
     started = datetime.now(UTC)
     facts = {
         "version": version("tandem-broker"),
@@ -68,9 +74,8 @@ def main() -> int:
         "quick": options.quick,
         "machine": machine.facts(),
     }
-    machine.pin_client()
-    machine.raise_socket_limit()
     wanted = {"floors", *(options.only or MEASURES.keys() - BY_NAME_ONLY)}
+    _isolate()
     names = [name for name in MEASURES if name in wanted]
     scratch = Path(tempfile.mkdtemp(prefix="tandem-bench-"))
     run = Run(scratch, options.cache, options.quick)
@@ -89,6 +94,28 @@ def main() -> int:
     return 1 if missed and options.strict else 0
 
 
+def _compare(options: argparse.Namespace) -> int:
+    """Run the measures on another commit and on this one by turns, and show the ratios."""
+    python = against.build(options.against, options.cache)
+    _isolate()
+    with tempfile.TemporaryDirectory(prefix="tandem-bench-") as scratch:
+        run = Run(Path(scratch), options.cache, quick=True)
+        _measure(run, "floors")
+        wanted = options.only or COMPARED
+        measures = [MEASURES[name] for name in MEASURES if name in wanted]
+        with asyncio.Runner(loop_factory=platforms.new_event_loop) as runner:
+            pairs = runner.run(against.compare(run, python, measures, options.turns))
+    print(f"\nthis commit against {options.against}: medians of both, median ratio, each turn's ratio")
+    print(against.table(pairs))
+    return 0
+
+
+def _isolate() -> None:
+    """Keep clients and servers on processors of their own, with sockets for all."""
+    machine.pin_client()
+    machine.raise_socket_limit()
+
+
 def _measure(run: Run, name: str) -> None:
     """Run one measure and show what it found."""
     before = len(run.figures)
@@ -102,6 +129,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=MEASURES, metavar="NAME", help="|".join(MEASURES))
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, smaller histories")
     parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is missed")
+    parser.add_argument("--against", metavar="REV", help="compare with another commit, by turns, pair by pair")
+    parser.add_argument("--turns", type=int, default=5, metavar="N", help="pairs that --against measures (5)")
     parser.add_argument("--json", type=Path, default=RESULTS, metavar="FILE", help="where the figures are kept")
     cache = Path(tempfile.gettempdir()) / "tandem-bench-cache"
     parser.add_argument("--cache", type=Path, default=cache, metavar="DIR", help="where seeded histories are kept")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 from statistics import median
 
 from bench import machine
-from bench.processes import Broker, environment
+from bench.processes import Broker, environment, python
 from bench.report import quartiles
 from bench.repositories import SMALL, make_repository
 from bench.run import Run
@@ -30,7 +29,7 @@ async def measure(run: Run) -> None:
         env = {**environment(broker.data_dir), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
         plain, gated = (_working_tree(run.scratch / name, env) for name in ("plain", "gated"))
         url = f"http://127.0.0.1:{broker.port}"
-        command = [sys.executable, "-m", "tandem", "gate", "on", "--broker", url]
+        command = [python(), "-m", "tandem", "gate", "on", "--broker", url]
         await asyncio.to_thread(subprocess.run, command, cwd=gated, env=env, check=True, capture_output=True)
         async with TandemClient(url, project=_PROJECT) as client:
             for branch, where in (("main", "on a base branch"), ("feature", "on another branch")):

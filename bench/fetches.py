@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 
-from bench.processes import Broker, environment
+from bench.processes import Broker, environment, python
 from bench.report import quartiles
 from bench.repositories import SMALL, make_repository
 from bench.run import Run
@@ -36,7 +35,7 @@ async def measure(run: Run) -> None:
         hook.parent.mkdir(exist_ok=True)
         hook.write_text(_NOTHING, "utf-8")
         hook.chmod(0o755)
-        command = [sys.executable, "-m", "tandem", "gate", "on", "--broker", f"http://127.0.0.1:{broker.port}"]
+        command = [python(), "-m", "tandem", "gate", "on", "--broker", f"http://127.0.0.1:{broker.port}"]
         await asyncio.to_thread(subprocess.run, command, cwd=trees["gate"], env=env, check=True, capture_output=True)
         for how in ((), ("--atomic",)):
             taken: dict[str, list[float]] = {name: [] for name in trees}

@@ -55,6 +55,14 @@ def raise_socket_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+def children_cpu_ms() -> float:
+    """Processor time, user and system, of all processes that this one started and saw end."""
+    if sys.platform == "win32":
+        return 0.0
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (used.ru_utime + used.ru_stime) * 1000
+
+
 def facts() -> dict[str, Any]:
     """What a reader needs to know to compare two runs."""
     git = subprocess.run(["git", "--version"], check=True, capture_output=True, text=True).stdout.strip()

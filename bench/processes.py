@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,6 +23,22 @@ from bench import machine
 ROOT = Path(__file__).resolve().parent.parent
 _STOP_SECONDS = 30
 _FOREIGN = ("TANDEM_", "GIT_", "COVERAGE_", "COV_")
+_python = ContextVar("python", default=sys.executable)
+
+
+def python() -> str:
+    """The interpreter of the environment whose Tandem is measured."""
+    return _python.get()
+
+
+@contextlib.contextmanager
+def measuring(interpreter: Path) -> Generator[None]:
+    """Brokers and commands that are started meanwhile are those that this interpreter's environment has."""
+    token = _python.set(str(interpreter))
+    try:
+        yield
+    finally:
+        _python.reset(token)
 
 
 def environment(data_dir: Path, **settings: object) -> dict[str, str]:
@@ -101,7 +118,7 @@ class Broker(Server):
 
     def __init__(self, data_dir: Path, *, port: int = 0, pinned: bool = True, **settings: object) -> None:
         self.data_dir = data_dir
-        command = [sys.executable, "-m", "tandem", "up", "--json", "--port", str(port), "--data-dir", str(data_dir)]
+        command = [python(), "-m", "tandem", "up", "--json", "--port", str(port), "--data-dir", str(data_dir)]
         super().__init__(command, environment(data_dir, **settings), pinned=pinned)
         self.port = port
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
+import contextlib
+import shutil
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,14 @@ class Run:
     def times(self, usual: int, quick: int) -> int:
         """How often to repeat something."""
         return quick if self.quick else usual
+
+    @contextlib.contextmanager
+    def part(self, name: str) -> Generator[Run]:
+        """A short run of its own, with a folder of its own, against the same floors."""
+        part = replace(self, scratch=self.scratch / name, quick=True, figures=[])
+        part.scratch.mkdir()
+        yield part
+        shutil.rmtree(part.scratch, ignore_errors=True)
 
     def recorder(self, measure: str) -> Recorder:
         """Takes the figures of one measure."""

@@ -6,22 +6,24 @@ import asyncio
 import contextlib
 import json
 import subprocess
-import sys
 import time
+from collections import defaultdict
 from statistics import median
 
 import orjson
 
 from bench import machine
-from bench.processes import ROOT, Broker, environment, free_port
-from bench.report import quartiles
+from bench.processes import ROOT, Broker, environment, free_port, python
+from bench.report import quartiles, ratio_of_pairs
 from bench.run import Recorder, Run
 from bench.wire import MODERN, SESSION_ERA, Agent, Connection, http_request, initialize_message
 
 MEASURE = "starts: from the start of a process to its first answer"
 FIRST_CALL_SECONDS = 1.2
 BRIDGE_MS = 80.0
-IDLE_MB = 110.0
+IDLE_MB = 100.0
+COMMANDS = {"--version": 5.0, "review list": 10.0}
+"""Commands, and how often the CPU time of a bare interpreter each may take."""
 _LONGEST_SECONDS = 60
 _PAUSE_SECONDS = 0.002
 _LIST = http_request("POST", "/api/v1/list_reviews", b'{"project":"bench"}')
@@ -75,7 +77,27 @@ async def _bridges(run: Run, record: Recorder) -> None:
         bare = [await asyncio.to_thread(_bare_python_ms, env) for _ in range(times)]
         detail = f"{quartiles(taken, digits=0)}; python -c pass takes {median(bare):.0f}"
         record.add("bridge: initialize answered", median(taken), "ms", BRIDGE_MS, detail=detail)
+        await _commands(run, record, env)
         await agent.connection.close()
+
+
+async def _commands(run: Run, record: Recorder, env: dict[str, str]) -> None:
+    """What commands take that an agent or a person runs all day, as multiples of what an interpreter takes."""
+    taken: dict[str, list[float]] = defaultdict(list)
+    for _ in range(run.times(15, 7)):
+        taken[""].append(await asyncio.to_thread(_cpu_ms, [python(), "-c", "pass"], env))
+        for name in COMMANDS:
+            taken[name].append(await asyncio.to_thread(_cpu_ms, [python(), "-m", "tandem", *name.split()], env))
+    for name, most in COMMANDS.items():
+        detail = f"{quartiles(taken[name], digits=0)} ms; python -c pass takes {median(taken['']):.0f}"
+        record.add(f"tandem {name}: CPU", ratio_of_pairs(taken[name], taken[""]), "x", most, detail=detail)
+
+
+def _cpu_ms(command: list[str], env: dict[str, str]) -> float:
+    """Processor time of a process that ends well, user and system."""
+    before = machine.children_cpu_ms()
+    subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True)
+    return machine.children_cpu_ms() - before
 
 
 def _bridge_answer_ms(env: dict[str, str]) -> float:
@@ -83,7 +105,7 @@ def _bridge_answer_ms(env: dict[str, str]) -> float:
     started = time.perf_counter()
     with machine.starting_a_server():
         bridge = subprocess.Popen(
-            [sys.executable, "-m", "tandem", "mcp"], cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [python(), "-m", "tandem", "mcp"], cwd=ROOT, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
     with bridge:
         assert bridge.stdin is not None
@@ -101,6 +123,6 @@ def _bridge_answer_ms(env: dict[str, str]) -> float:
 def _bare_python_ms(env: dict[str, str]) -> float:
     started = time.perf_counter()
     with machine.starting_a_server():
-        bare = subprocess.Popen([sys.executable, "-c", "pass"], cwd=ROOT, env=env)
+        bare = subprocess.Popen([python(), "-c", "pass"], cwd=ROOT, env=env)
     bare.wait(_LONGEST_SECONDS)
     return (time.perf_counter() - started) * 1000
