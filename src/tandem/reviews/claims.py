@@ -133,7 +133,8 @@ def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) 
 
 def _claim(services: Services, unit: Unit, review: Review, now: _Now) -> Claim:
     shown = views.proposal(unit, services, reviews.get_content(unit, review.id))
-    shown = replace(shown, ground=now.ground or shown.ground)
+    if now.ground is not None:
+        shown = replace(shown, ground=now.ground)
     return views.answer(Claim, services.waits, unit, review, review=shown, applies_to_head=now.applies_to_head)
 
 

@@ -149,7 +149,7 @@ def _as_row(record: Any) -> dict[str, Any]:
 
 def _numbered(rows: Rows, seq: int) -> Rows:
     """The rows with the event's number on all that are listed in the order of events."""
-    if rows is NO_ROWS:
+    if not (rows.verdict or rows.messages or rows.counter_patch):
         return rows
     return replace(
         rows,

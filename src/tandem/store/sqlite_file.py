@@ -117,7 +117,7 @@ class DatabaseFile:
 def _identity(path: Path, *, is_empty_too: bool = False) -> _Identity | None:
     """Which file has the name; null if none has, or an empty one that should not be."""
     try:
-        found = path.stat()
+        found = os.stat(path)  # noqa: PTH116 it stands before every transaction, and costs half of `Path.stat`
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if found.st_size or is_empty_too else None

@@ -95,7 +95,7 @@ _MOST_DIFF_CHARACTERS = 60_000
 def _short(answer: Any) -> Any:
     """An answer without a diff that is too long for one answer: it says how to get it file by file."""
     match answer:
-        case Claim(review=Proposal() as proposal):
+        case Claim(review=Proposal(diff=str(diff)) as proposal) if len(diff) > _MOST_DIFF_CHARACTERS:
             return replace(answer, review=_short(proposal))
         case Proposal(diff=str(diff)) if len(diff) > _MOST_DIFF_CHARACTERS:
             told = (
@@ -152,7 +152,8 @@ class Tools:
             return CallResult(error=self._unknown(name[:_NAME_LENGTH]))
         stated = {} if arguments is None else arguments
         result = await self.dispatcher.dispatch(operation.name, stated, caller)
-        return result if stated.get("files") else replace(result, answer=_short(result.answer))
+        shortened = result.answer if stated.get("files") else _short(result.answer)
+        return result if shortened is result.answer else replace(result, answer=shortened)
 
     def _unknown(self, name: str) -> TandemError:
         """The refusal of a name; those of hand-off cycles, which are published with dots, have a code of their own."""
