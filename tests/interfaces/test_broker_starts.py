@@ -25,7 +25,7 @@ from tests.commandline import Ended
 from tests.forked import Started, run_tandem, start_tandem
 from tests.interfaces.bridging import BridgeProcess, bridge
 from tests.ports import HeldPort
-from tests.stranger import listening
+from tests.stranger import dripping, listening
 
 PATIENCE_SECONDS = 60.0
 SOON_SECONDS = 5.0
@@ -227,7 +227,12 @@ def no_broker(stack: ExitStack) -> int:
     return port
 
 
-@pytest.mark.parametrize("stranger", [silent, no_broker])
+def never_done(stack: ExitStack) -> int:
+    """A program that begins each answer, and goes on with it without end."""
+    return stack.enter_context(dripping(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"))
+
+
+@pytest.mark.parametrize("stranger", [silent, no_broker, never_done])
 def test_p12_mcp_answers_soon_beside_a_stranger_at_the_usual_port(
     user: User, stranger: Callable[[ExitStack], int]
 ) -> None:
@@ -240,6 +245,17 @@ def test_p12_mcp_answers_soon_beside_a_stranger_at_the_usual_port(
         answered_soon(client)
         assert client.tool("get_review_stats")["ok"] is True
         assert user.status()["url"] != f"http://127.0.0.1:{port}"
+
+
+def test_p12_commands_beside_a_stranger_whose_answer_never_ends_say_soon_whose_port_it_is(user: User) -> None:
+    with ExitStack() as stack:
+        port = never_done(stack)
+        user.environment |= {"XDG_STATE_HOME": str(user.folder), "TANDEM_DATA_DIR": "", "TANDEM_PORT": str(port)}
+        for words, seconds in ((("status",), 10), (("review", "list"), 20), (("doctor",), 10)):
+            began = time.monotonic()
+            said = user.run(*words)
+            assert time.monotonic() - began < seconds
+            assert "listens there" in said.stdout + said.stderr, words
 
 
 def test_p12_mcp_answers_soon_beside_a_broker_that_hangs_and_says_what_is_wrong(user: User) -> None:
