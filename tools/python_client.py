@@ -1,4 +1,4 @@
-"""Writes what the Python client knows of the operations, from the registry: `methods.py` and `table.py`.
+"""Writes what clients know of the operations, from the registry: the client's methods and the bridge's table.
 
 python tools/python_client.py            write the modules
 python tools/python_client.py --check    exit status 1 if one is not current
@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from tandem.contract.operation import Operation, Registry
 from tandem.server.catalogue import REGISTRY
 
-FOLDER = Path(__file__).resolve().parent.parent / "src" / "tandem" / "client"
+FOLDER = Path(__file__).resolve().parent.parent / "src" / "tandem"
 
 _HEADER: Final = '''"""{about}. Written by `make docs`; edits here are lost."""
 
@@ -53,7 +53,7 @@ class Operations(ABC):
         ...
 '''
 _TABLE: Final = """\
-from tandem.client.described import Described
+from tandem.bridge.described import Described
 
 OPERATIONS: dict[str, Described] = {
 """
@@ -61,7 +61,7 @@ OPERATIONS: dict[str, Described] = {
 
 def render(registry: Registry) -> dict[str, str]:
     """The modules' whole texts, by file name."""
-    return {"methods.py": _methods(registry), "table.py": _table(registry)}
+    return {"client/methods.py": _methods(registry), "bridge/operations.py": _table(registry)}
 
 
 def main(arguments: list[str]) -> int:
@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
         if "--check" not in arguments:
             file.write_text(text, encoding="utf-8", newline="\n")
         elif not file.exists() or file.read_text(encoding="utf-8") != text:
-            sys.stderr.write(f"src/tandem/client/{name} is not current; run: make docs\n")
+            sys.stderr.write(f"src/tandem/{name} is not current; run: make docs\n")
             status = 1
     return status
 
@@ -97,7 +97,9 @@ def _described(operation: Operation) -> str:
     is_keyed = "idempotency_key" in operation.request.model_fields
     is_repeatable = is_keyed or operation.hints.read_only or operation.hints.idempotent
     facts = [f'"{text}"' for text in texts]
+    has_project = "project" in operation.request.model_fields
     facts += [f"blocking={operation.blocking}", f"keyed={is_keyed}", f"repeatable={is_repeatable}"]
+    facts.append(f"has_project={has_project}")
     return f'    "{operation.name}": Described({", ".join(facts)}),\n'
 
 

@@ -175,10 +175,3 @@ def test_a_wait_lasts_as_long_as_the_contract_has_it(asked: float | None, longes
     body = {"id": 1, "method": "tools/call", "params": {"name": "list_reviews", "arguments": arguments}}
     call = repetition.Call(Message(encode(body), body))
     assert longest - 1 < call.seconds_left() <= longest
-
-
-def test_the_bridge_knows_every_tool_that_there_is() -> None:
-    offered = {operation for operation in REGISTRY if operation.over_mcp}
-    assert {operation.name for operation in offered if operation.writes} == repetition.WRITES
-    assert all(repetition.is_read(operation.name) is not operation.writes for operation in offered)
-    assert all("idempotency_key" in REGISTRY.get(name).request.model_fields for name in repetition.WRITES)

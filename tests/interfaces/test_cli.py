@@ -12,7 +12,7 @@ import pytest
 
 from tandem.cli.main import COMMANDS, load
 from tandem.client import TandemClient
-from tandem.client.table import OPERATIONS
+from tandem.bridge.operations import OPERATIONS
 from tests.commandline import DIFF, Inside, Shell, finish, git, repository, running_broker
 
 

@@ -26,7 +26,7 @@ REFERENCES = re.compile(r"\b(?:create_review|get_review_status|accept_counter_pa
 
 
 def test_the_tools_in_the_texts_are_tools() -> None:
-    from tandem.client.table import OPERATIONS
+    from tandem.bridge.operations import OPERATIONS
 
     assert {found[0] for found in REFERENCES.finditer(EVERYTHING)} == {
         "accept_counter_patch",

@@ -134,9 +134,14 @@ def targets(urls: str) -> list[Target]:
 
 
 class Exchange:
-    """One request's hold on a connection; `abort` may be called from any thread."""
+    """One request's hold on a connection; `abort` may be called from any thread.
 
-    def __init__(self) -> None:
+    Attributes:
+        deadline: When every wait ends, by the monotonic clock, whatever arrives; null for never.
+    """
+
+    def __init__(self, deadline: float | None = None) -> None:
+        self.deadline = deadline
         self._lock = _thread.allocate_lock()
         self._socket: _socket.socket | None = None
         self._aborted = False
@@ -151,6 +156,17 @@ class Exchange:
                 self._ended.release()
             if self._socket is not None:
                 _shut(self._socket)
+
+    def left(self, most_seconds: float) -> float:
+        """How long the next step may take: that long, unless the deadline comes before.
+
+        Raises:
+            TimeoutError: The deadline has passed.
+        """
+        left = most_seconds if self.deadline is None else min(most_seconds, self.deadline - time.monotonic())
+        if left <= 0:
+            raise TimeoutError("timed out")
+        return left
 
     def pause(self, seconds: float) -> None:
         """Wait.
@@ -292,9 +308,6 @@ class HttpClient:
         credentials: The token that goes with each; null for requests that need none.
         owner_dirs: The data folders with one of whose secrets the other side has to prove first that it is this user's
             broker, within `proof_seconds`; none for one that need not.
-
-    Attributes:
-        deadline: When every wait ends, by the monotonic clock, whatever arrives; null for never.
     """
 
     def __init__(
@@ -310,7 +323,6 @@ class HttpClient:
         self._silence_seconds, self._credentials = silence_seconds, credentials
         self._lock, self._closings = _thread.allocate_lock(), 0
         self._idle: list[_Connection] = []
-        self.deadline: float | None = None
 
     @property
     def url(self) -> str:
@@ -341,7 +353,7 @@ class HttpClient:
             path: Below the target's own, with the query; already quoted.
             body: What to send; may be empty.
             headers: Beside `Host`, `Content-Length` and `Authorization`; values must be single lines.
-            exchange: To give the request up by.
+            exchange: To give the request up by, and with its deadline.
 
         Raises:
             NotSent: It cannot have had an effect.
@@ -350,9 +362,8 @@ class HttpClient:
             ValueError: A header's value has a line end.
         """
         exchange = exchange or Exchange()
-        patience = (
-            PATIENCE_SECONDS if self.deadline is None else min(PATIENCE_SECONDS, self.deadline - time.monotonic())
-        )
+        until = exchange.deadline
+        patience = PATIENCE_SECONDS if until is None else min(PATIENCE_SECONDS, until - time.monotonic())
         while True:
             answer = self._admitted(method, path, body, headers, exchange)
             seconds = answer.retry_after_seconds
@@ -419,15 +430,15 @@ class HttpClient:
         try:
             connection = self._take_idle(target)
             is_new = connection is None
-            connection = connection or _Connection(target, self._left(CONNECT_SECONDS))
+            connection = connection or _Connection(target, exchange.left(CONNECT_SECONDS))
             connection.closings = closings
             exchange.hold(connection.socket)
             # Of several, those on other machines have TLS and the token to say who is who.
             if is_new and self._owner_dirs and (target.is_local or len(self.targets) == 1):
-                self._need_proof(connection, self._owner_dirs)
-            connection.socket.settimeout(self._left())
+                self._need_proof(connection, self._owner_dirs, exchange)
+            connection.socket.settimeout(exchange.left(self._silence_seconds))
             connection.socket.sendall(request)
-            connection.reader.begin(self._silence_seconds, self.deadline)
+            connection.reader.begin(self._silence_seconds, exchange.deadline)
         except (OSError, Aborted, NotSent) as error:
             exchange.hold(None)
             if connection is not None:
@@ -437,19 +448,7 @@ class HttpClient:
             raise exchange.blame(NotSent, error) from error
         return connection
 
-    def _left(self, most_seconds: float | None = None) -> float:
-        """How long the next step may take: by default as long as the other side may be silent.
-
-        Raises:
-            TimeoutError: The deadline has passed.
-        """
-        seconds = self._silence_seconds if most_seconds is None else most_seconds
-        left = seconds if self.deadline is None else min(seconds, self.deadline - time.monotonic())
-        if left <= 0:
-            raise TimeoutError("timed out")
-        return left
-
-    def _need_proof(self, connection: _Connection, owner_dirs: Sequence[str]) -> None:
+    def _need_proof(self, connection: _Connection, owner_dirs: Sequence[str], exchange: Exchange) -> None:
         """Have the other side prove that it is this user's broker: nothing else is sent before.
 
         Raises:
@@ -462,10 +461,10 @@ class HttpClient:
         target = connection.target
         head = f"GET {target.prefix}/healthz HTTP/1.1\r\nHost: {target.authority}\r\nTandem-Nonce: {nonce}"
         seconds = min(self._proof_seconds, self._silence_seconds)
-        connection.socket.settimeout(self._left(seconds))
+        connection.socket.settimeout(exchange.left(seconds))
         connection.socket.sendall(f"{head}\r\n\r\n".encode())
         reader = connection.reader
-        reader.begin(seconds, self.deadline)
+        reader.begin(seconds, exchange.deadline)
         if not reader.has_more():
             raise ConnectionResetError("the connection was closed before an answer")
         try:

@@ -10,41 +10,12 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from tandem.bridge.operations import OPERATIONS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tandem.bridge.messages import Message
-
-WRITES = frozenset(
-    {
-        "accept_counter_patch",
-        "add_message",
-        "claim_review",
-        "close_review",
-        "create_review",
-        "cycle_archive",
-        "cycle_complete",
-        "cycle_start",
-        "handoff_write",
-        "kill_reviewer",
-        "lock_acquire",
-        "mark_viewed",
-        "record_commit",
-        "record_rollback",
-        "reject_counter_patch",
-        "release_claim",
-        "renew_claim",
-        "run_checks",
-        "session_open",
-        "spawn_reviewer",
-        "submit_verdict",
-        "withdraw_approval",
-    }
-)
-"""The tools that take an idempotency key. Others that are no reads are sent again only if they carry one."""
-
-_READS = ("check_", "draft_", "get_", "list_", "search_", "cycle_status", "handoff_read")
-"""How the names of tools begin that change nothing."""
 
 DEFAULT_WAIT_SECONDS = 25.0
 """What the contract says a wait lasts that names no time."""
@@ -71,10 +42,12 @@ class Call:
         self.message = message
         arguments = message.arguments
         self._changes: dict[str, Any] = dict(additions or {})
-        if message.tool in WRITES and arguments.get(_KEY) is None and _takes_arguments(message):
+        known = OPERATIONS.get(message.tool or "")
+        if known is not None and known.keyed and arguments.get(_KEY) is None and _takes_arguments(message):
             self._changes[_KEY] = "bridge-" + os.urandom(16).hex()
         has_key = arguments.get(_KEY) is not None or _KEY in self._changes
-        self.is_repeatable = message.method != "tools/call" or is_read(message.tool or "") or has_key
+        is_safe = known is not None and known.repeatable and not known.keyed
+        self.is_repeatable = message.method != "tools/call" or is_safe or has_key
         waits = message.tool is not None and arguments.get("wait") is True
         has_content = arguments.get("diff") is not None or arguments.get("path") is not None
         self.is_proposal = message.tool == "create_review" and has_content
@@ -114,11 +87,6 @@ class Call:
         """From now on, wait for what comes after this cursor."""
         self._changes["cursor"] = cursor
         self.is_unpinned = False
-
-
-def is_read(tool: str) -> bool:
-    """Whether a tool changes nothing, by its name; a test compares that, and `WRITES`, with the registry."""
-    return tool.startswith(_READS)
 
 
 def _takes_arguments(message: Message) -> bool:

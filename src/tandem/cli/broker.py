@@ -144,7 +144,7 @@ def status(
     as_json: EnvelopeOption = False,
 ) -> Exit:
     """Say whether the broker runs, where, and since when; exit status 3 if it does not."""
-    from tandem.client.session import unreachable  # late: a broker that starts needs no client
+    from tandem.bridge.session import unreachable  # late: a broker that starts needs no client
 
     found = locate(broker, ".", str(data_dir) if data_dir else None)
     said, failure = look(found)

@@ -6,20 +6,24 @@ import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from tandem.bridge.described import Described
+from tandem.bridge.operations import OPERATIONS
+from tandem.bridge.session import has_changed, is_proposers_turn, lacks_reviewer
 from tandem.cli import persons
 from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.terminal import Exit, progress, say, show, show_envelope
 from tandem.client import TandemClient
-from tandem.client.described import Described
-from tandem.client.session import Condition, has_changed, is_proposers_turn, lacks_reviewer, read_envelope
-from tandem.client.table import OPERATIONS
+from tandem.client.session import read_envelope
 from tandem.hooks import next_steps
 from tandem.hooks.person import agent_mark, wait_seconds
 from tandem.settings.workflows import COMPLETE
+
+if TYPE_CHECKING:
+    from tandem.bridge.session import Condition
 
 _VERDICTS = {
     "changes_requested": Exit.CHANGES_REQUESTED,

@@ -17,8 +17,8 @@ from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
+from tandem.bridge.operations import OPERATIONS
 from tandem.cli.terminal import Exit, show_refusal
-from tandem.client.table import OPERATIONS
 from tandem.errors import TandemError
 
 _NEAR = 0.7

@@ -16,7 +16,9 @@ import orjson
 import typer
 from rich.text import Text
 
+from tandem.bridge.described import Described
 from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, ROLE_VARIABLE, NoKey, read_key, stated_key, stated_role
+from tandem.bridge.operations import OPERATIONS
 from tandem.cli.calls import call, given, present, with_project
 from tandem.cli.commands import CommandGroup, EnvelopeOption, add, command
 from tandem.cli.completion import complete_cycle, complete_example, complete_role, complete_workflow
@@ -30,9 +32,7 @@ from tandem.cli.render.cycles import history, key_files, keys, payloads, unseen
 from tandem.cli.render.parts import copied, facts
 from tandem.cli.terminal import Exit, progress, say, show, show_data, show_envelope, tell
 from tandem.client import TandemClient
-from tandem.client.described import Described
 from tandem.client.session import read_envelope
-from tandem.client.table import OPERATIONS
 from tandem.core import platforms
 from tandem.core.files import write_atomically, write_new
 from tandem.cycles.answers import CycleHistory, KeysMade

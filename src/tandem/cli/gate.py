@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import orjson
 import typer
 
+from tandem.bridge.operations import OPERATIONS
 from tandem.cli import sources
 from tandem.cli.calls import present
 from tandem.cli.commands import Answer, CommandGroup, add, add_lazily, command, imported
@@ -20,7 +21,6 @@ from tandem.cli.connection_options import (
 from tandem.cli.generated import add_operation
 from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress
-from tandem.client.table import OPERATIONS
 from tandem.errors import TandemError
 from tandem.hooks import git, state
 from tandem.hooks.enforcement import base_branch

@@ -16,7 +16,9 @@ from pydantic.fields import FieldInfo
 from rich.markup import escape
 from typer.main import get_group
 
+from tandem.bridge.described import Described
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
+from tandem.bridge.operations import OPERATIONS
 from tandem.cli import identity
 from tandem.cli.calls import WaitPolicy, call, given
 from tandem.cli.commands import CommandGroup, Work, add, add_lazily, imported, options_of, run
@@ -38,8 +40,6 @@ from tandem.cli.connection_options import (
 )
 from tandem.cli.sources import Inputs, note
 from tandem.cli.wording import ARGUMENT_SUFFIX
-from tandem.client.described import Described
-from tandem.client.table import OPERATIONS
 
 FOR_PROGRAMS = frozenset(
     {

@@ -10,6 +10,7 @@ from typing import Annotated
 import orjson
 import typer
 
+from tandem.bridge.operations import OPERATIONS
 from tandem.cli.calls import given, present
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_project
@@ -18,7 +19,6 @@ from tandem.cli.persons import YesOption, decided
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
 from tandem.client import TandemClient
-from tandem.client.table import OPERATIONS
 from tandem.git.place import find_repository
 from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import gate_switch, registration

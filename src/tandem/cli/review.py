@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
+from tandem.bridge.operations import OPERATIONS
 from tandem.cli import identity, persons
 from tandem.cli.calls import WaitPolicy, call, given, present
 from tandem.cli.commands import CommandGroup, add, command
@@ -30,7 +31,6 @@ from tandem.cli.generated import add_operations, new_group
 from tandem.cli.render.parts import plain
 from tandem.cli.sources import Inputs
 from tandem.cli.terminal import Exit, progress, say, tell
-from tandem.client.table import OPERATIONS
 from tandem.contract.request import StatusName
 from tandem.core.platforms import how_to_add
 from tandem.errors import Forbidden, InvalidInput, Unavailable

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from tandem.bridge.operations import OPERATIONS
 from tandem.cli.calls import call, given
 from tandem.cli.commands import CommandGroup, add, command, epilog
 from tandem.cli.completion import complete_project, complete_reviewer
@@ -21,7 +22,6 @@ from tandem.cli.connection_options import (
 from tandem.cli.generated import add_operation
 from tandem.cli.terminal import Exit, show_log
 from tandem.client import TandemClient, Unreachable
-from tandem.client.table import OPERATIONS
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, TandemError, UnknownReviewer
 from tandem.pool.contract import ReviewerView

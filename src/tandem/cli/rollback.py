@@ -57,7 +57,7 @@ async def rollback(
     if settled:
         _ensure_a_person_says(review_id, reason, dry_run=dry_run)
     async with options.client() as client:
-        client.away_s = _AWAY_SECONDS
+        client.session.away_s = _AWAY_SECONDS
         status = await client.get_review_status(review_id)
         await ensure_ours(client, options, review_id, status.project)
         if settled and reason is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import orjson
 import typer
 
+from tandem.bridge.session import has_changed, is_decided, is_proposers_turn, lacks_reviewer
 from tandem.cli import persons, sources
 from tandem.cli.calls import WaitPolicy, awaits_checks, given, goes_on, present, say_go_on, say_question, verdict_status
 from tandem.cli.commands import Answer, add, command
@@ -24,7 +25,6 @@ from tandem.cli.connection_options import (
 from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress, say
 from tandem.client import TandemClient
-from tandem.client.session import has_changed, is_decided, is_proposers_turn, lacks_reviewer
 from tandem.errors import TandemError
 from tandem.hooks import liveness, next_steps
 from tandem.hooks.person import agent_mark

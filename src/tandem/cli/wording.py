@@ -10,7 +10,7 @@ from typing import Any, cast, get_args
 
 from typer.models import ArgumentInfo, OptionInfo
 
-from tandem.client.table import OPERATIONS
+from tandem.bridge.operations import OPERATIONS
 from tandem.hooks import next_steps
 
 ARGUMENT_SUFFIX = "_argument"

@@ -6,7 +6,7 @@ import json
 import time
 
 from tandem.bridge.credentials import REFUSED_CODE, Credentials, NoToken
-from tandem.bridge.http import HttpClient, HttpFailure, NotSent, targets
+from tandem.bridge.http import Exchange, HttpClient, HttpFailure, NotSent, targets
 from tandem.bridge.location import of_record
 
 TYPE_CHECKING = False  # as in `git`
@@ -137,8 +137,7 @@ class GateClient:
             self._location, self._client = location_of(self._gate, is_server=self._is_server), None
         try:
             self._client = self._client or self._connected()
-            self._client.deadline = self._ends
-            answer = self._client.request("POST", f"/api/v1/{operation}", body, head)
+            answer = self._client.request("POST", f"/api/v1/{operation}", body, head, Exchange(self._ends))
             envelope = json.loads(answer.read())
             self._ends = None
             if envelope["ok"] is True:

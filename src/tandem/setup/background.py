@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tandem.bridge.broker import AUTOMATIC, start_broker
-from tandem.bridge.http import HttpClient, HttpFailure, NotSent, targets
+from tandem.bridge.http import Exchange, HttpClient, HttpFailure, NotSent, targets
 from tandem.bridge.location import BrokerLocation, find_data_dir, locate, of_record
 from tandem.bridge.messages import as_object
 from tandem.bridge.ownership import new_nonce
@@ -56,7 +56,7 @@ async def reach_broker(stated: str | None, folder: str | None = None) -> tuple[B
         return meant, False
     if not meant.is_own:
         # Late: a broker that starts needs no client.
-        from tandem.client.session import unreachable
+        from tandem.bridge.session import unreachable
 
         raise unreachable(meant, failure)
     await run_in_background(Path(meant.data_dir))
@@ -163,10 +163,10 @@ def _exchanged(
     except ValueError as error:
         raise InvalidInput(f"{error}.", field="broker") from error
     # All of it: who listens there may be anybody, and say a little now and then for ever.
-    client.deadline = time.monotonic() + _ANSWER_SECONDS
+    exchange = Exchange(time.monotonic() + _ANSWER_SECONDS)
     with closing(client):
         try:
-            answer = client.request(method, path, body, _ASKED | {"Tandem-Nonce": new_nonce()})
+            answer = client.request(method, path, body, _ASKED | {"Tandem-Nonce": new_nonce()}, exchange)
             return answer.status, as_object(json.loads(answer.read()))
         except ValueError:
             return 0, {}

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
+from tandem.bridge.session import CALL_SECONDS, Unreachable
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.client import TandemClient
-from tandem.client.session import CALL_SECONDS, Unreachable
 from tandem.contract.access import Names
 from tandem.errors import CursorExpired, NotClaimant, StaleRound, TandemError
 from tandem.reviews.answers import DiscussionEntry, Proposal, ReviewStatus
@@ -70,7 +70,7 @@ class BrokerLink:
     def _connected(self) -> TandemClient:
         client = self._options.client()
         # The screen says so at once when the broker is away, and goes on by itself.
-        client.away_s = 0
+        client.session.away_s = 0
         return client
 
     async def _change_to(self, client: TandemClient) -> None:

@@ -1,16 +1,14 @@
-"""What the client and the command line know of an operation without importing what carries it out."""
+"""What clients, bridge and command line know of an operation without importing what carries it out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
+    from typing import Any
+
     from pydantic import BaseModel
 
 
-@dataclass(frozen=True, slots=True)
 class Described:
     """One operation of the registry, as callers see it.
 
@@ -27,17 +25,39 @@ class Described:
         blocking: Whether it may wait.
         keyed: Whether it takes an idempotency key.
         repeatable: Whether it has one effect also when sent twice.
+        has_project: Whether its request names a project.
     """
 
-    name: str
-    noun: str
-    verb: str
-    request_name: str
-    answer_name: str
-    description: str
-    blocking: bool
-    keyed: bool
-    repeatable: bool
+    __slots__ = (
+        "answer_name",
+        "blocking",
+        "description",
+        "has_project",
+        "keyed",
+        "name",
+        "noun",
+        "repeatable",
+        "request_name",
+        "verb",
+    )
+
+    def __init__(  # noqa: PLR0913 a fact each
+        self,
+        name: str,
+        noun: str,
+        verb: str,
+        request_name: str,
+        answer_name: str,
+        description: str,
+        *,
+        blocking: bool,
+        keyed: bool,
+        repeatable: bool,
+        has_project: bool,
+    ) -> None:
+        self.name, self.noun, self.verb = name, noun, verb
+        self.request_name, self.answer_name, self.description = request_name, answer_name, description
+        self.blocking, self.keyed, self.repeatable, self.has_project = blocking, keyed, repeatable, has_project
 
     @property
     def request(self) -> type[BaseModel]:
@@ -51,5 +71,7 @@ class Described:
 
 
 def _imported(name: str) -> Any:
+    from importlib import import_module  # only who needs a type waits for it
+
     module, _, attribute = name.rpartition(".")
     return getattr(import_module(module), attribute)
