@@ -48,7 +48,6 @@ LATE_IMPORTS = {
     ("tandem.cli*", "*"): "a command imports what it needs, so that the others start quickly",
     ("tandem.bridge*", "*"): "as tandem.__main__, and it imports the standard library only",
     ("tandem.hooks*", "*"): "as tandem.bridge: every commit waits for a start, and most need little",
-    ("tandem.setup.background", "tandem.client.session"): "as tandem.cli: 'tandem up' starts a broker and calls none",
     ("tandem.core.platforms", "*"): "some of the standard library exists on one platform only",
     ("tandem.core*", "*"): "as tandem.core.platforms, and as tandem.hooks",
     ("tandem.gate.signing", "cryptography*"): "seven megabytes, and most brokers neither sign nor verify",

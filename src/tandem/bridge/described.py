@@ -6,8 +6,6 @@ TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
     from typing import Any
 
-    from pydantic import BaseModel
-
 
 class Described:
     """One operation of the registry, as callers see it.
@@ -60,7 +58,7 @@ class Described:
         self.blocking, self.keyed, self.repeatable, self.has_project = blocking, keyed, repeatable, has_project
 
     @property
-    def request(self) -> type[BaseModel]:
+    def request(self) -> type[Any]:
         """The request model."""
         return _imported(self.request_name)
 

@@ -16,6 +16,7 @@ from tandem.bridge.http import Exchange, HttpClient, HttpFailure, NotSent, targe
 from tandem.bridge.location import BrokerLocation, find_data_dir, locate, of_record
 from tandem.bridge.messages import as_object
 from tandem.bridge.ownership import new_nonce
+from tandem.bridge.session import unreachable
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 from tandem.settings.instance import Running, find_running
 
@@ -55,9 +56,6 @@ async def reach_broker(stated: str | None, folder: str | None = None) -> tuple[B
     if failure is None:
         return meant, False
     if not meant.is_own:
-        # Late: a broker that starts needs no client.
-        from tandem.bridge.session import unreachable
-
         raise unreachable(meant, failure)
     await run_in_background(Path(meant.data_dir))
     return locate(None, None, meant.data_dir), True
