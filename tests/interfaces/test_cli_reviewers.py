@@ -136,7 +136,7 @@ def test_the_pool_decides_and_its_reviewers_are_shown(tandem: Inside) -> None:
     ):
         assert words in shown
     assert "\x1b" not in shown
-    assert f"\n {reviewer['reviewer_id']}" in shown
+    assert f"\n{reviewer['reviewer_id']}" in shown
 
 
 def test_only_reviewers_of_the_project_are_listed_but_every_pool(tandem: Inside, tmp_path: Path) -> None:

@@ -9,8 +9,6 @@ from pathlib import Path, PurePosixPath
 from typing import Annotated
 
 import typer
-from rich.console import Group
-from rich.text import Text
 
 from tandem.cli import sources
 from tandem.cli.commands import add, command
@@ -24,6 +22,7 @@ from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.worktree import WorktreeUpdate
 from tandem.hooks import next_steps
+from tandem.present.text import Group, Text
 from tandem.reviews.answers import Proposal, ReviewStatus
 
 

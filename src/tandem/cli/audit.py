@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 import orjson
 import typer
-from rich.console import Group, RenderableType
-from rich.text import Text
 
 from tandem.cli.broker import DataDirOption
 from tandem.cli.commands import HELP, CommandGroup, add, command, epilog
@@ -39,11 +37,13 @@ from tandem.hooks.findings import SIGNED
 from tandem.hooks.git import HEADS
 from tandem.hooks.ranges import CommitResult, Judgement, RangeChecker
 from tandem.hooks.state import GateFile
+from tandem.present.text import Group, Text
 from tandem.settings.config import Settings, load_settings, masked
 from tandem.setup import gate_status
 
 if TYPE_CHECKING:
     from tandem.audit.audit import AuditReport
+    from tandem.present.text import Drawable
 
 NAME = "commits"
 
@@ -279,9 +279,9 @@ def _data(project: str, asked: AuditRequest, judgement: Judgement) -> dict[str, 
     }
 
 
-def _table(asked: AuditRequest, judgement: Judgement, left_out: int) -> RenderableType:
+def _table(asked: AuditRequest, judgement: Judgement, left_out: int) -> Drawable:
     wrong = [commit for commit in judgement.commits if not commit.passes]
-    parts: list[RenderableType] = []
+    parts: list[Drawable] = []
     if judgement.commits:
         parts.append(listing("commit!, subject, verdict!, review", map(_cells, judgement.commits)))
     parts += [line for commit in wrong for line in _reasons(commit)]

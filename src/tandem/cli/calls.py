@@ -12,12 +12,11 @@ import orjson
 
 from tandem.bridge.described import Described
 from tandem.bridge.operations import OPERATIONS
-from tandem.bridge.session import has_changed, is_proposers_turn, lacks_reviewer
+from tandem.bridge.session import data_of, has_changed, is_proposers_turn, lacks_reviewer
 from tandem.cli import persons
 from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.terminal import Exit, progress, say, show, show_envelope
 from tandem.client import TandemClient
-from tandem.client.session import read_envelope
 from tandem.hooks import next_steps
 from tandem.hooks.person import agent_mark, wait_seconds
 from tandem.settings.workflows import COMPLETE
@@ -210,13 +209,11 @@ async def call(
                 await say_question(client, orjson.loads(envelope).get("data"))
         if operation.name == "claim_review" and "review_id" not in given:
             await persons.give_back(client, envelope)
-    # What is printed as it came needs no type.
-    answer = object if options.as_json else operation.answer
-    status = present(envelope, answer, as_json=options.as_json, status=wait.status if wait else None)
+    status = present(envelope, operation.name, as_json=options.as_json, status=wait.status if wait else None)
     if wait is not None and status is Exit.WAITING and not wait.has_ended(orjson.loads(envelope)["data"]):
         say_go_on(shlex.join(["tandem", *sys.argv[1:]]))
     if besides is not None:
-        present(besides, OPERATIONS["list_checks"].answer, as_json=False)
+        present(besides, "list_checks", as_json=False)
     return status
 
 
@@ -238,13 +235,13 @@ async def say_question(client: TandemClient, data: dict[str, Any] | None) -> Non
 
 
 def present(
-    envelope: bytes, answer: type[Any], *, as_json: bool, status: Callable[[dict[str, Any]], Exit] | None = None
+    envelope: bytes, operation: str, *, as_json: bool, status: Callable[[dict[str, Any]], Exit] | None = None
 ) -> Exit:
     """Print an envelope, as it is or for people, and say how the command ends.
 
     Args:
         envelope: What the broker answered.
-        answer: The type of its data; for JSON any.
+        operation: Which operation it is the answer of.
         as_json: Whether to print it as it is.
         status: The exit status for its data; by default the command is done.
 
@@ -254,10 +251,11 @@ def present(
     if as_json:
         show_envelope(envelope)
     else:
-        # The renderings know the types of all answers, which a program that reads JSON need not wait for.
+        # What only prints JSON need not wait for them.
         from tandem.cli.render import render
+        from tandem.present.record import record
 
-        show(render(read_envelope(envelope, answer)))
+        show(render(OPERATIONS[operation].answer_name.rpartition(".")[2], record(data_of(envelope))))
     content = orjson.loads(envelope)
     if not content["ok"]:
         return Exit.REFUSED

@@ -14,7 +14,6 @@ from typing import Annotated, Any
 
 import orjson
 import typer
-from rich.text import Text
 
 from tandem.bridge.described import Described
 from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, ROLE_VARIABLE, NoKey, read_key, stated_key, stated_role
@@ -38,6 +37,7 @@ from tandem.core.files import write_atomically, write_new
 from tandem.cycles.answers import CycleHistory, KeysMade
 from tandem.cycles.archives import archive_files
 from tandem.errors import ConfigInvalid, InternalError, NotFound, Unavailable
+from tandem.present.text import Text
 
 _HINT = (
     "env:NAME or file:PATH. What stands on a command line can be read by other users of this machine, so a key is"
@@ -257,7 +257,7 @@ async def _make(
     async with options.client() as client, progress(f"{operation.noun} {operation.verb}"):
         envelope = await client.call(operation.name, await with_project(operation, arguments, client, options))
     if options.as_json and (folder is None or not orjson.loads(envelope)["ok"]):
-        return present(envelope, KeysMade, as_json=True)
+        return present(envelope, "cycle_init", as_json=True)
     made = read_envelope(envelope, KeysMade)
     sources = {role: one.source for role, one in own.items()}
     lost = unseen(made, own)
@@ -271,7 +271,7 @@ async def _make(
         files = await asyncio.to_thread(folder.write, {role: made.keys[role] for role in made.keys if role not in lost})
     except Unavailable as trouble:
         # They are made, and this is the only moment to see them.
-        present(envelope, KeysMade, as_json=options.as_json)
+        present(envelope, "cycle_init", as_json=options.as_json)
         say(f"{trouble.message} So they are shown here.")
         return Exit.REFUSED
     if options.as_json:

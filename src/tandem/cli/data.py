@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from tandem.cli.broker import DataDirOption
 from tandem.cli.commands import add, command
@@ -21,6 +20,7 @@ from tandem.cli.progress_bar import progress_bar
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, say, tell
 from tandem.core.scratch import ScratchFolder, sweep
+from tandem.present.text import Text
 from tandem.settings.config import Settings, load_settings, masked
 
 if TYPE_CHECKING:

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.text import Text
 
 from tandem.bridge.http import HttpFailure
 from tandem.cli import demo_cycle, demo_pool, demo_review
 from tandem.cli.demo_stage import SceneFailed, open_stage
-from tandem.cli.terminal import Exit, console, say
+from tandem.cli.terminal import Exit, say, show
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import TandemError
 from tandem.examples import examples
+from tandem.present.text import Text, Whole
 
 
 def register(app: typer.Typer) -> None:
@@ -50,9 +50,9 @@ def demo(
             asyncio.run(_play(Path(folder).resolve(), only, pool=pool))
     except (SceneFailed, TandemError, HttpFailure, TimeoutError) as error:
         reason = Text.assemble(("The demonstration failed: ", "bold red"), str(error) or type(error).__name__)
-        console(stderr=True).print(reason, soft_wrap=True)
+        show(Whole(reason), stderr=True)
         raise typer.Exit(Exit.REFUSED) from None
-    console().print(Text(f"\nAll of it happened as it must, in {time.monotonic() - began:.1f} s.", style="bold green"))
+    show(Text(f"\nAll of it happened as it must, in {time.monotonic() - began:.1f} s.", "bold green"))
 
 
 async def _play(folder: Path, only: str | None, *, pool: bool) -> None:

@@ -12,15 +12,13 @@ from collections.abc import AsyncGenerator, Awaitable
 from pathlib import Path
 from typing import Any
 
-from rich.padding import Padding
-from rich.text import Text
-
 from tandem.bridge import messages
 from tandem.bridge.http import HttpClient, Target
 from tandem.bridge.messages import replies
-from tandem.cli.terminal import console
+from tandem.cli.terminal import show
 from tandem.errors import TandemError, error_from
 from tandem.git.runner import Git, clean_environment
+from tandem.present.text import Framed, Group, Text, Whole
 from tandem.settings.config import USER_FILE
 
 PROJECT = "parcels"
@@ -43,7 +41,6 @@ class Stage:
         self.secrets: set[str] = set()
         kept = {name: value for name, value in os.environ.items() if not name.upper().startswith("TANDEM_")}
         self.environment = {**kept, "TANDEM_CONFIG_DIR": str(folder / "config"), "PYTHONUTF8": "1", "COLUMNS": "110"}
-        self._console = console()
 
     def scene(self, title: str) -> None:
         """Begin a scene."""
@@ -55,7 +52,7 @@ class Stage:
 
     def show(self, *lines: str | Text) -> None:
         """Show what the line above speaks of."""
-        self._print(Text("\n").join(Text(line, "dim") if isinstance(line, str) else line for line in lines), indent=11)
+        self._print(*(Text(line, "dim") if isinstance(line, str) else line for line in lines), indent=11)
 
     def masked(self, secret: str) -> str:
         """A key or token as it may be shown, such as `psk_hz3…`."""
@@ -99,12 +96,11 @@ class Stage:
         expect(f"exit status of tandem {arguments[0]}", process.returncode, status)
         return shown
 
-    def _print(self, text: Text, *, indent: int = 0) -> None:
-        expect("keys and tokens about to be printed", sum(one in text.plain for one in self.secrets), 0)
-        if text:
-            self._console.print(
-                Padding(text, (0, 0, 0, indent), expand=False) if indent else text, soft_wrap=not indent
-            )
+    def _print(self, *texts: Text, indent: int = 0) -> None:
+        said = "\n".join(text.plain for text in texts)
+        expect("keys and tokens about to be printed", sum(one in said for one in self.secrets), 0)
+        if said:
+            show(Framed(Group(*texts), left=indent) if indent else Whole(*texts))
 
 
 class Agent:

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.text import Text
 
 from tandem.bridge.location import locate, published_url
 from tandem.cli.audit import verified
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import BrokerOption, JsonOption
-from tandem.cli.terminal import Exit, NoWrap, progress, say, show, tell
+from tandem.cli.terminal import Exit, progress, say, show, tell
 from tandem.core.visible import visible_line
 from tandem.errors import ConfigInvalid, NotFound, TandemError
 from tandem.gsd.findings import CHECKS
 from tandem.hooks import state
+from tandem.present.text import Text, Whole
 from tandem.settings.config import Settings, load_settings, masked
 from tandem.setup.doctor import DoctorContext, Finding, Level, examine
 from tandem.setup.doctor.finding import note, ok, problem, skipped
@@ -170,7 +170,7 @@ async def _mend(found: list[Finding]) -> list[str]:
     return list(mended.values())
 
 
-def _told(one: Finding) -> NoWrap:
+def _told(one: Finding) -> Whole:
     word, style = _MARKS[one.state]
     line = Text(f"{word:<9}", style=style)
     line.append(f"{one.check:<13}", style="bold")
@@ -178,7 +178,7 @@ def _told(one: Finding) -> NoWrap:
     lines = [line]
     if one.fix is not None and one.state is not Level.OK:
         lines.append(Text(f"{'':22}fix: {visible_line(one.fix)}", style="dim" if one.state is Level.NOTE else ""))
-    return NoWrap(*lines)
+    return Whole(*lines)
 
 
 def _summary(problems: list[Finding], *, fix: bool) -> str:

@@ -101,7 +101,7 @@ async def _check(asked: dict[str, Any] | None, source: Source, options: Connecti
             branch = await asyncio.to_thread(_base_branch)
             asked = {"changes": await asyncio.to_thread(sources.changes, source), "branch": branch}
         envelope = await client.call("check_gate", {"project": project, **asked})
-    status = present(envelope, OPERATIONS["check_gate"].answer, as_json=options.as_json)
+    status = present(envelope, "check_gate", as_json=options.as_json)
     if status is Exit.DONE and not orjson.loads(envelope)["data"]["allowed"]:
         return Exit.REFUSED
     return status

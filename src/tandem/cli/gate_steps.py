@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from tandem.cli.commands import Answer, add, command
 from tandem.cli.connection_options import (
@@ -20,7 +19,7 @@ from tandem.cli.connection_options import (
 )
 from tandem.cli.render.parts import block, plain
 from tandem.cli.sources import Inputs
-from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
+from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.client import TandemClient
 from tandem.gsd.steps.documents import stated
 from tandem.gsd.steps.outcomes import StepResult, StepWord
@@ -28,6 +27,7 @@ from tandem.gsd.steps.situation import StepRequest, look
 from tandem.gsd.steps.steps import StepRun, without_network
 from tandem.gsd.steps.subjects import ROLES
 from tandem.hooks.person import answer_seconds, wait_seconds
+from tandem.present.text import Text, Whole
 
 EXITS: dict[StepWord, Exit] = {
     StepWord.SOLO: Exit.DONE,
@@ -132,7 +132,7 @@ class WorkOptions:
 def show_outcome(outcome: StepResult, *, as_json: bool) -> Exit:
     """Print an outcome; answers with the exit status."""
     status = EXITS[outcome.word]
-    tell({**outcome.facts(), "exit_status": int(status)}, NoWrap(*_lines(outcome)), as_json=as_json)
+    tell({**outcome.facts(), "exit_status": int(status)}, Whole(*_lines(outcome)), as_json=as_json)
     return status
 
 

@@ -18,13 +18,14 @@ from tandem.cli.commands import add, command
 from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.persons import YesOption, decided, refuse_agents
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
+from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.core.visible import is_blank
 from tandem.errors import Forbidden, InvalidInput
 from tandem.gate.contract import SIGNER
 from tandem.hooks import ask, git, override, person, state
 from tandem.hooks.next_steps import SUBMIT
 from tandem.hooks.state import GateFile, GateUnreadable
+from tandem.present.text import Whole
 from tandem.setup import gate_switch, githooks
 from tandem.setup.gate_status import GateStatus, gate_status
 from tandem.setup.gate_switch import GateOptions
@@ -191,7 +192,7 @@ async def _calling(options: ConnectionOptions, gate: GateFile | None) -> AsyncGe
 
 def _present(found: GateStatus, *, as_json: bool, told: str | None = None) -> Exit:
     lines = [told] if told else []
-    tell(asdict(found), NoWrap(*map(plain, [*lines, *_lines(found)])), as_json=as_json)
+    tell(asdict(found), Whole(*map(plain, [*lines, *_lines(found)])), as_json=as_json)
     return Exit.REFUSED if found.problems or found.refused or found.replaced else Exit.DONE
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.text import Text
 
 from tandem.bridge.project import top_level
 from tandem.cli.commands import CommandGroup, EnvelopeOption, add, command
 from tandem.cli.settings import ask_for
-from tandem.cli.terminal import NoWrap, say, show, show_data
+from tandem.cli.terminal import say, show, show_data
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, NotFound, TandemError
 from tandem.gsd.overlay import Client, Install, OverlayPlan, Overlays, find
 from tandem.gsd.settings import SKILL, GsdProject
 from tandem.hooks import planning, trust
+from tandem.present.text import Text, Whole
 from tandem.settings.config import load_settings, user_file
 from tandem.setup import trust as trusting
 from tandem.setup.edits.changes import diff
@@ -83,7 +83,7 @@ def _show_plan(plan: OverlayPlan, *, remove: bool, dry_run: bool) -> None:
     one = plan.install
     where = f"GSD {one.version} of {one.client} in {one.folder}"
     if dry_run:
-        show(NoWrap(Text(visible(diff(plan.changes)), end="")))
+        show(Whole(Text(visible(diff(plan.changes)))))
     elif remove:
         say(f"{where}: {len(plan.changes)} files are as GSD wrote them")
     else:

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.text import Text
 
 from tandem.bridge.location import VARIABLE
 from tandem.cli import identity
 from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.persons import confirm, decided, refuse_agents
-from tandem.cli.terminal import Exit, NoWrap, progress, say, show, show_data
+from tandem.cli.terminal import Exit, progress, say, show, show_data
 from tandem.client import TandemClient
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput
+from tandem.present.text import Text, Whole
 from tandem.setup.background import find_broker, reach_broker
 from tandem.setup.clients import NAMES
 from tandem.setup.edits.changes import FileChange, diff
@@ -157,7 +157,7 @@ def show_report(report: SetupReport, *, as_json: bool) -> Exit:
         show_data(report.facts())
         return Exit.DONE
     lines = _lines(report)
-    show(NoWrap(*(Text(visible(line)) for line in lines)))
+    show(Whole(*(Text(visible(line)) for line in lines)))
     for remark in report.remarks():
         say(f"note: {remark}")
     for note in report.notes():

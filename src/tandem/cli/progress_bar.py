@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-from tandem.cli.terminal import console
 
 _QUIET_SECONDS = 1.0
 
@@ -21,7 +20,7 @@ def progress_bar() -> Generator[Callable[[str, int, int], None]]:
     Yields what is told, from any thread, what is being done, how much of it is done, and how much there is.
     """
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=console(stderr=True), transient=True)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task("", total=None)
     began = time.monotonic()
 

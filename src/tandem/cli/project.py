@@ -10,17 +10,17 @@ from typing import Annotated
 import orjson
 import typer
 
-from tandem.bridge.operations import OPERATIONS
 from tandem.cli.calls import given, present
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_project
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.persons import YesOption, decided
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
+from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.client import TandemClient
 from tandem.git.place import find_repository
 from tandem.hooks.state import GateFile, HookRepository
+from tandem.present.text import Whole
 from tandem.setup import gate_switch, registration
 from tandem.setup.gate_switch import GateOptions
 
@@ -53,7 +53,7 @@ async def add_project(
             raise typer.BadParameter("Name it: nobody looks at a folder.", param_hint="--name")
         async with options.client() as client, progress("project add"):
             envelope = await client.call("register_project", given(name=name, mirror=mirror))
-        return present(envelope, OPERATIONS["register_project"].answer, as_json=options.as_json)
+        return present(envelope, "register_project", as_json=options.as_json)
     root = path.expanduser().resolve()
     # The broker does not have the variables that name the git folder of dotfiles.
     place = find_repository(str(root)) if "GIT_DIR" in os.environ and root.is_dir() else None
@@ -69,7 +69,7 @@ async def add_project(
         registration.remember(orjson.loads(envelope)["data"])
     if moved is not None:
         say(f"This repository was moved here, and stays the project {moved}.")
-    return present(envelope, OPERATIONS["register_project"].answer, as_json=options.as_json)
+    return present(envelope, "register_project", as_json=options.as_json)
 
 
 @command(without=("project",))
@@ -96,7 +96,7 @@ async def move(
     if gate is not None:
         lines.append(f"Its gate is on there for {', '.join(gate.branches)}; git starts its hooks.")
     facts = {"project": project, "root": root, "gate": gate is not None}
-    return tell(facts, NoWrap(*map(plain, lines)), as_json=options.as_json)
+    return tell(facts, Whole(*map(plain, lines)), as_json=options.as_json)
 
 
 async def _move(client: TandemClient, place: HookRepository, wish: GateOptions) -> GateFile | None:

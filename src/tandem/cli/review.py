@@ -199,7 +199,7 @@ async def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOp
         was_ours = before["claim_generation"] == claim["claim_generation"]
         if not was_ours and not orjson.loads(envelope)["ok"]:
             await client.data("release_claim", {**claimed, "reason": "the verdict was refused"})
-    return present(envelope, OPERATIONS["submit_verdict"].answer, as_json=options.as_json)
+    return present(envelope, "submit_verdict", as_json=options.as_json)
 
 
 @command(without=("project",))

@@ -15,18 +15,18 @@ from typing import Any
 
 import orjson
 import typer
-from rich.text import Text
 
 from tandem import logs
 from tandem.cli.broker import begin_log
 from tandem.cli.render.parts import duration
-from tandem.cli.terminal import Exit, console, say, show_data, show_envelope, show_refusal
+from tandem.cli.terminal import Exit, say, show, show_data, show_envelope, show_refusal
 from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.core.visible import visible_line
 from tandem.errors import ConfigInvalid, CursorExpired, Forbidden, InvalidSession, TandemError
 from tandem.pool.check_runner import REMOTE_FOLDER, CheckRunner, RunnerOptions
 from tandem.pool.reviewers.supervisor import Supervisor
+from tandem.present.text import Text, Whole
 from tandem.reviews.answers import AuditPage, EventView
 from tandem.settings import pool as pool_settings
 from tandem.settings.config import Settings, load_settings
@@ -109,7 +109,7 @@ class EventPrinter:
 
     def _line(self, who: str, words: str, at: str, style: str = "") -> None:
         name = f"{visible_line(who)}  " if who else ""
-        console().print(Text.assemble((f"{at}  ", "dim"), (name, "bold"), (visible_line(words), style)), soft_wrap=True)
+        show(Whole(Text.assemble((f"{at}  ", "dim"), (name, "bold"), (visible_line(words), style))))
 
 
 class EventFollower:

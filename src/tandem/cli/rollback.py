@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from tandem.cli.commands import add, command
 from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, ensure_ours
 from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Exit, NoWrap, progress, tell
+from tandem.cli.terminal import Exit, progress, tell
 from tandem.errors import Forbidden, InvalidInput
 from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.rollback.rolling import roll_back, settle_by_person
+from tandem.present.text import Text, Whole
 
 _SHORT = 10
 _WIDTH = 10
@@ -88,15 +88,13 @@ def _ensure_a_person_says(review_id: str, reason: str | None, *, dry_run: bool) 
     confirm(f"{question}\nThe reason that will be recorded: {reason}\nIs it settled?", unasked=unasked)
 
 
-def _lines(report: RollbackReport) -> NoWrap:
+def _lines(report: RollbackReport) -> Whole:
     """The report as lines that can be piped."""
     if report.settled is not None and not report.already:
-        return NoWrap(*_settled(report))
+        return Whole(*_settled(report))
     if report.already or not (report.reverted or report.finished):
-        return NoWrap(*_nothing_done(report))
-    return NoWrap(
-        *_heading(report), *_taken(report), *_kept(report), *_files(report), *_checked(report), *_next(report)
-    )
+        return Whole(*_nothing_done(report))
+    return Whole(*_heading(report), *_taken(report), *_kept(report), *_files(report), *_checked(report), *_next(report))
 
 
 def _settled(report: RollbackReport) -> Iterator[Text]:
@@ -191,4 +189,4 @@ def _next(report: RollbackReport) -> Iterator[Text]:
 def _line(what: str, style: str, commit: str, subject: str, about: str) -> Text:
     named = f"{commit[:_SHORT]} " if commit else ""
     line = Text.assemble((what.ljust(_WIDTH), style), (named, "dim"), plain(subject))
-    return line.append_text(Text.assemble("  (", plain(about), ")", style="dim")) if about else line
+    return line.append(Text.assemble(("  (", "dim"), plain(about, "dim"), (")", "dim"))) if about else line

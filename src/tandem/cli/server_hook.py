@@ -11,9 +11,10 @@ from tandem.cli.commands import add, command
 from tandem.cli.connection_options import ConnectionOptions, ensure_known
 from tandem.cli.persons import YesOption, need_decision
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Exit, NoWrap, progress, say, tell
+from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.errors import InvalidInput
 from tandem.hooks import ask
+from tandem.present.text import Whole
 from tandem.setup import gate_switch
 from tandem.setup import server_hook as server_setup
 
@@ -60,7 +61,7 @@ async def server_hook(
         f"broker      {ask.url_of(gate) or gate.data_dir}",
         f"hook        {gate.hooks['directory']}/pre-receive{', which calls the former one first' if chained else ''}",
     ]
-    return tell(facts, NoWrap(*map(plain, lines)), as_json=options.as_json)
+    return tell(facts, Whole(*map(plain, lines)), as_json=options.as_json)
 
 
 def register(group: typer.Typer) -> None:

@@ -11,8 +11,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.cells import chop_cells
-from rich.table import Table
-from rich.text import Text
 
 from tandem.bridge.location import is_local, locate
 from tandem.bridge.project import top_level
@@ -25,6 +23,7 @@ from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
 from tandem.hooks import person
 from tandem.hooks.planning import project_root
 from tandem.hooks.trust import CHECKS_FILE, UNCONFINED, Trusted, is_planning
+from tandem.present.text import Column, Table, Text
 from tandem.settings.config import LoadedSettings, load_settings, user_file
 from tandem.settings.view import described, of_planning
 from tandem.settings.workflows import BUILT_IN, load
@@ -62,14 +61,13 @@ def show_settings(
     if as_json:
         show_data({**described(loaded), "workflow": workflow})
         return
-    table = _table("setting", "value", "from")
-    table.columns[0].no_wrap = True
+    table = Table([Column("setting", is_whole=True), Column("value"), Column("from")], has_head=True)
     for key, entry in {**described(loaded)["settings"], **workflow}.items():
         if not all_ and entry.get("advanced") and entry["origin"] == "default":
             continue
         value = _workflows(entry["value"]) if key == "workflows" else _shown(entry["value"])
         style = "dim" if entry["origin"] == "default" else ""
-        table.add_row(*(Text(visible(str(text)), style) for text in (key, value, entry["origin"])))
+        table.add(*(Text(visible(str(text)), style) for text in (key, value, entry["origin"])))
     show(table)
     if not all_:
         say("Few need the others: tandem config show --all")
@@ -254,18 +252,11 @@ def _show_list(project: Project, *, as_json: bool) -> None:
     if not entries:
         say("Nothing is trusted: what stands in a repository may only tighten.")
         return
-    table = _table("project", "file", "sha256", "since", "by", "now")
+    table = Table(map(Column, ("project", "file", "sha256", "since", "by", "now")), has_head=True)
     for one, state in zip(entries, states, strict=True):
         cells = (one.root, one.file, one.sha256[:16], one.at, one.by, state)
-        table.add_row(*(Text(visible_line(cell)) for cell in cells))
+        table.add(*(Text(visible_line(cell)) for cell in cells))
     show(table)
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
 
 
 def _state(one: Trusted, config_dir: Path) -> str:

@@ -30,7 +30,7 @@ from tandem.hooks import liveness, next_steps
 from tandem.hooks.person import agent_mark
 from tandem.hooks.state import GateUnreadable
 from tandem.hooks.trust import CHECKS_FILE
-from tandem.reviews.answers import Proposal, ReviewCreated, ReviewStatus
+from tandem.reviews.answers import Proposal
 
 if TYPE_CHECKING:
     from tandem.reviews.check_contract import CheckView
@@ -122,16 +122,16 @@ async def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: Wa
             envelope = await client.call("create_review", await _request(client, order, options))
         data = orjson.loads(envelope)
         if not (patience.wait and data["ok"]):
-            return present(envelope, ReviewCreated, as_json=options.as_json)
+            return present(envelope, "create_review", as_json=options.as_json)
         if options.as_json:
             is_up = "is there already" if data["data"]["existed"] else "is up"
             say(f"{data['data']['review_id']} {is_up}, round {data['data']['round']}")
         else:
             # What comes next is the wait, which goes on from here.
             waiting = orjson.dumps({**data, "data": {**data["data"], "next_action": "none"}})
-            present(waiting, ReviewCreated, as_json=False)
+            present(waiting, "create_review", as_json=False)
         status = await _verdict(client, data["data"], patience.timeout_s)
-    ended = present(status, ReviewStatus, as_json=options.as_json, status=verdict_status)
+    ended = present(status, "get_review_status", as_json=options.as_json, status=verdict_status)
     if ended is Exit.WAITING and orjson.loads(status)["data"]["next_action"] == "wait":
         say_go_on(next_steps.wait(data["data"]["review_id"]))
     return ended

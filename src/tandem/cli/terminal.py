@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable
@@ -11,21 +12,22 @@ from contextlib import asynccontextmanager, suppress
 from enum import IntEnum
 from inspect import Parameter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
-from rich.console import Console, Group, RenderableType
-from rich.text import Text
 
 from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
+from tandem.bridge.session import Unreachable
 from tandem.core import log_files
 from tandem.core.visible import visible, visible_line
 from tandem.errors import Forbidden, InvalidInput, TandemError
 from tandem.hooks.person import wait_seconds
+from tandem.present.text import Text, Whole, drawn
 
-_PIPE_WIDTH = 160
+if TYPE_CHECKING:
+    from tandem.present.text import Drawable
+
 _FOLLOW_SECONDS = 0.2
-"""Columns where there is no terminal: wide enough that lines of lists do not break."""
 _LINE_SECONDS = 20.0
 _SPINNER_DELAY_SECONDS = 1.0
 _SPINNER_LOOK_SECONDS = 0.1
@@ -64,31 +66,22 @@ class Exit(IntEnum):
 
 def of_error(error: TandemError) -> Exit:
     """The exit status of a refusal."""
-    # Late: a broker that starts needs its exit statuses, but no client.
-    from tandem.client import Unreachable
-
     return Exit.UNREACHABLE if isinstance(error, Unreachable) else Exit.REFUSED
-
-
-def console(*, stderr: bool = False) -> Console:
-    """A console for one of the two outputs, as they are now."""
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(
-        stderr=stderr, width=None if stream.isatty() else _PIPE_WIDTH, highlight=False, markup=False, emoji=False
-    )
 
 
 class Declined(Forbidden):
     """The person at the terminal said no, which needs no other words than theirs."""
 
 
-class NoWrap(Group):
-    """Texts whose lines stay whole however narrow the console is, so that they can be copied and piped."""
-
-
-def show(renderable: RenderableType) -> None:
-    """Print an answer."""
-    console().print(renderable, soft_wrap=isinstance(renderable, NoWrap))
+def show(shown: Drawable | str, *, stderr: bool = False) -> None:
+    """Print an answer; where there is no terminal its lines are as long as they need to be."""
+    shown = Text(shown) if isinstance(shown, str) else shown
+    stream = sys.stderr if stderr else sys.stdout
+    has_terminal = stream.isatty()
+    width = shutil.get_terminal_size().columns if has_terminal else None
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in {"dumb", "unknown"}
+    stream.write(drawn(shown, width, coloured=not plain and (has_terminal or bool(os.environ.get("FORCE_COLOR")))))
+    stream.flush()
 
 
 def indented(text: str) -> str:
@@ -98,7 +91,7 @@ def indented(text: str) -> str:
 
 def say(message: str) -> None:
     """Print a remark that is no part of the answer."""
-    console(stderr=True).print(Text(indented(message)), soft_wrap=True)
+    show(Whole(Text(indented(message))), stderr=True)
 
 
 def show_log(path: Path, lines: int, line_shown: Callable[[str], str], *, follow: bool) -> None:
@@ -126,7 +119,7 @@ def show_data(data: object) -> None:
     show_envelope(orjson.dumps({"ok": True, "data": data}))
 
 
-def tell(data: object, shown: RenderableType, *, as_json: bool) -> Exit:
+def tell(data: object, shown: Drawable | str, *, as_json: bool) -> Exit:
     """Print what a command found out by itself, as an envelope or for people; the exit status of success."""
     if as_json:
         show_data(data)
@@ -152,17 +145,14 @@ def show_refusal(error: TandemError, *, as_json: bool, parameters: Iterable[Para
     from tandem.cli import wording
 
     message = wording.of_refusal(error.message, error.details, parameters)
-    line = Text("refused: ", style="bold red")
-    line.append(error.code, style="bold")
-    line.append(f": {indented(message)}", style="not bold default")
-    errors = console(stderr=True)
-    errors.print(line, soft_wrap=True)
+    lines = [Text.assemble(("refused: ", "bold red"), (error.code, "bold"), f": {indented(message)}")]
     if error.code == REFUSED_CODE and os.environ.get(TOKEN_VARIABLE, "").strip():
-        errors.print(f"  What is in {TOKEN_VARIABLE} was sent; leave it out if the broker is your own.", style="dim")
+        lines.append(Text(f"  What is in {TOKEN_VARIABLE} was sent; leave it out if the broker is your own.", "dim"))
     for name, value in error.details.items():
         is_long = name == "allowed" and (isinstance(value, dict) or len(value) > _MOST_ALLOWED)
         if name not in _DETAILS_SAID_ALREADY and not is_long and value not in (None, "", [], {}):
-            errors.print(Text(f"  {name}: {indented(_short(value))}", style="dim"), soft_wrap=True)
+            lines.append(Text(f"  {name}: {indented(_short(value))}", "dim"))
+    show(Whole(*lines), stderr=True)
     return of_error(error)
 
 
@@ -185,10 +175,9 @@ def show_usage_error(error: Any, *, as_json: bool) -> Exit:
         refusal = {"code": InvalidInput.code, "message": message, "details": usage, "retryable": False}
         show_envelope(orjson.dumps({"ok": False, "error": refusal}))
         return Exit.USAGE
-    errors = console(stderr=True)
-    errors.print(Text("error: ", style="bold red").append(indented(message), style="not bold default"), soft_wrap=True)
-    for name, value in (usage | ({} if context is None else {"help": f"{context.command_path} -h"})).items():
-        errors.print(Text(f"  {name}: {value}", style="dim"), soft_wrap=True)
+    facts = usage | ({} if context is None else {"help": f"{context.command_path} -h"})
+    lines = [Text(f"  {name}: {value}", "dim") for name, value in facts.items()]
+    show(Whole(Text("error: ", "bold red").append(indented(message)), *lines), stderr=True)
     return Exit.USAGE
 
 
@@ -224,10 +213,11 @@ async def _tell_time(words: list[str], limit_seconds: float | None) -> None:
 async def _spin(words: list[str]) -> None:
     await asyncio.sleep(_SPINNER_DELAY_SECONDS)
     # Few commands take that long, and a broker never shows one: its memory and every start would pay for it.
+    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=console(stderr=True), transient=True) as shown:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task(words[-1], total=None)
         while True:
             await asyncio.sleep(_SPINNER_LOOK_SECONDS)

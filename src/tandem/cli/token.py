@@ -68,7 +68,7 @@ async def create(
             await find_project(client, replace(options, project=project, new=new))
         envelope = await client.call("create_token", arguments)
     if options.as_json or not orjson.loads(envelope)["ok"]:
-        return present(envelope, TokenCreated, as_json=options.as_json)
+        return present(envelope, "create_token", as_json=options.as_json)
     made = read_envelope(envelope, TokenCreated)
     if not made.token.startswith(_BEGINNING):
         say(

@@ -18,7 +18,7 @@ from tandem.cli.persons import refuse_agents
 from tandem.cli.terminal import Exit, progress, say
 from tandem.client.session import read_envelope
 from tandem.hooks import proof
-from tandem.webhooks.contract import AddWebhook, WebhookAdded, WebhookTested
+from tandem.webhooks.contract import AddWebhook, WebhookAdded
 from tandem.webhooks.rules import SECRET_PREFIX, proof_facts
 
 
@@ -64,7 +64,7 @@ async def add_webhook(
             await find_project(client, replace(options, project=project, new=new))
         envelope = await client.call("add_webhook", given(**stated, idempotency_key=idempotency_key))
     if options.as_json or not orjson.loads(envelope)["ok"]:
-        return present(envelope, WebhookAdded, as_json=options.as_json)
+        return present(envelope, "add_webhook", as_json=options.as_json)
     made = read_envelope(envelope, WebhookAdded)
     if not made.secret.startswith(SECRET_PREFIX):
         say(
@@ -94,7 +94,7 @@ async def try_webhook(
         envelope = await client.call("test_webhook", arguments)
     return present(
         envelope,
-        WebhookTested,
+        "test_webhook",
         as_json=options.as_json,
         status=lambda data: Exit.DONE if data["delivered"] else Exit.REFUSED,
     )

@@ -28,28 +28,6 @@ class GetInbox(ProjectRequest):
     limit: Annotated[int, Field(ge=1, description="Rows of each list, at most 200.")] = 50
 
 
-WHY = {
-    "review": "nobody has taken it",
-    "verdict": "your verdict is asked for",
-    "answer": "a question to you",
-    "decide": "a counter-patch to decide on",
-    "revise": "changes are asked of you",
-    "apply": "approved: apply and close it",
-    "queued": "queued for the pool",
-    "reviewing": "being reviewed",
-    "proposer": "back with its proposer",
-    "attention": "needs a person",
-    "escalate": "three rounds without agreement",
-    "revert": "rejected after it was committed",
-    "stuck": "nothing has happened for long",
-    "paused": "the pool is paused",
-    "rate_limited": "the pool's provider takes no more requests",
-    "circuit_open": "too many reviewers ended at once",
-    "lost": "the pool's supervisor was not heard of",
-}
-"""What the codes of `InboxItem.why` mean, in words for people."""
-
-
 @dataclass(frozen=True, slots=True)
 class InboxItem:
     """One thing in an inbox."""

@@ -6,7 +6,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from tandem.inbox.contract import WHY, Inbox
+from tandem.inbox.contract import Inbox
+from tandem.present.words import WHY
 from tandem.web import login
 from tandem.web.page import PageRequest, PageResponse, PageRoute, see
 

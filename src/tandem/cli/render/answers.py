@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from functools import singledispatch
-from typing import Any
-
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.panel import Panel
-from rich.rule import Rule
-from rich.text import Text
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tandem.cli.render import checks, parts
 from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, state
 from tandem.hooks import next_steps
-from tandem.inbox import contract as inbox_contract
-from tandem.reviews import answers, check_contract
-from tandem.reviews import page_answers as file_answers
+from tandem.present.text import Framed, Group, Rule, Text
+from tandem.present.words import WHY
+
+if TYPE_CHECKING:
+    from tandem.inbox import contract as inbox_contract
+    from tandem.present.text import Drawable
+    from tandem.reviews import answers, check_contract
+    from tandem.reviews import page_answers as file_answers
 
 
-@singledispatch
-def render(answer: Any) -> RenderableType:
-    """An answer for a console; one that has no rendering of its own, field by field."""
-    return parts.fields(answer)
+_RENDERINGS: dict[str, Callable[[Any], Drawable]] = {}
+
+F = TypeVar("F", bound="Callable[[Any], Drawable]")
 
 
-@render.register
-def _(answer: answers.ReviewCreated) -> RenderableType:
+def renders(function: F) -> F:
+    """Have a function render the answers of the type that its parameter names; nothing of that type is imported."""
+    for kind in str(next(iter(function.__annotations__.values()))).split(" | "):
+        _RENDERINGS[kind.partition("[")[0].rpartition(".")[2]] = function
+    return function
+
+
+def render(kind: str, answer: Any) -> Drawable:
+    """An answer for a terminal; one that has no rendering of its own, field by field.
+
+    Args:
+        kind: The name of its type.
+        answer: Its data, as a record.
+    """
+    return _RENDERINGS.get(kind, parts.fields)(answer)
+
+
+@renders
+def _(answer: answers.ReviewCreated) -> Drawable:
     name, round_ = (answer.review_id, "bold"), f"  round {answer.round}  "
     checked = f"digest {parts.digest(answer.digest)}" if answer.validated else "not validated: it opens no gate"
     about = [("project", answer.project), ("category", answer.category), ("content", checked)]
@@ -39,8 +53,8 @@ def _(answer: answers.ReviewCreated) -> RenderableType:
     return Group(head, known, parts.files(answer.affected_files))
 
 
-@render.register
-def _(answer: answers.ReviewStatus) -> RenderableType:
+@renders
+def _status(answer: answers.ReviewStatus) -> Drawable:
     verdict = answer.verdict and Text(answer.verdict, style=parts.STATUS_STYLES.get(answer.verdict, ""))
     patch = answer.counter_patch_id and f"{answer.counter_patch_id} ({answer.counter_patch_status})"
     lease = answer.lease_expires_at and f"ends {ago(answer.lease_expires_at)}"
@@ -75,20 +89,20 @@ def _next(
     answer: answers.ReviewStatus | answers.ReviewCreated | answers.CounterPatchDecided | answers.MessageSent,
 ) -> list[tuple[str, str]]:
     """What the proposer does now, a row for each command."""
-    steps = next_steps.commands(asdict(answer))
+    steps = next_steps.commands(cast("dict[str, Any]", answer))
     return [("" if number else "next", step) for number, step in enumerate(steps)]
 
 
-@render.register
-def _(answer: answers.Proposal) -> RenderableType:
+@renders
+def _proposal(answer: answers.Proposal) -> Drawable:
     title = Text.assemble((answer.review_id, "bold"), "  ", state(answer.status))
-    about: list[RenderableType] = [_heading(answer), parts.files(answer.affected_files)]
+    about: list[Drawable] = [_heading(answer), parts.files(answer.affected_files)]
     if answer.description:
-        about.append(Padding(block(answer.description), (1, 0, 0, 0)))
+        about.append(Framed(block(answer.description), before=1))
     # Diffs stand outside of the panel, so that they can be copied.
-    shown: list[RenderableType] = [Panel(Group(*about), title=title, title_align="left", border_style="dim")]
+    shown: list[Drawable] = [Framed(Group(*about), title=title)]
     if answer.interdiff is not None:
-        shown += [Rule("since the earlier round", style="dim"), parts.diff(answer.interdiff), Rule(style="dim")]
+        shown += [Rule("since the earlier round"), parts.diff(answer.interdiff), Rule()]
     if answer.diff:
         shown.append(parts.diff(answer.diff))
     if answer.counter_patch:
@@ -96,7 +110,7 @@ def _(answer: answers.Proposal) -> RenderableType:
     return Group(*shown)
 
 
-def _heading(answer: answers.Proposal) -> RenderableType:
+def _heading(answer: answers.Proposal) -> Drawable:
     of = "" if answer.round == answer.current_round else f" of {answer.current_round}"
     work = ", ".join(part for part in (answer.phase, answer.plan, answer.task) if part)
     return Group(
@@ -121,18 +135,18 @@ def _heading(answer: answers.Proposal) -> RenderableType:
     )
 
 
-def _counter_patch(patch: answers.CounterPatchView) -> list[RenderableType]:
+def _counter_patch(patch: answers.CounterPatchView) -> list[Drawable]:
     known = [("author", patch.author), ("status", patch.status), ("made", ago(patch.created_at))]
-    about: list[RenderableType] = [facts([*known, ("reason", block(patch.reason))]), parts.files(patch.affected_files)]
+    about: list[Drawable] = [facts([*known, ("reason", block(patch.reason))]), parts.files(patch.affected_files)]
     if patch.description:
         about.append(block(patch.description))
     title = Text(f"counter-patch {patch.id}")
-    panel = Panel(Group(*about), title=title, title_align="left", border_style="magenta")
+    panel = Framed(Group(*about), title=title)
     return [panel, parts.diff(patch.diff)] if patch.diff else [panel]
 
 
-@render.register
-def _(answer: answers.ReviewPage) -> RenderableType:
+@renders
+def _(answer: answers.ReviewPage) -> Drawable:
     # What is the same in all rows would only take the width from the intents.
     same = [name for name in ("priority", "project") if len({getattr(row, name) for row in answer.reviews}) == 1]
     names = ("id!", "state!", "priority", "project", "intent", "by", "turn", "active!")
@@ -143,8 +157,8 @@ def _(answer: answers.ReviewPage) -> RenderableType:
     return parts.page(columns, rows, answer.next_page, empty="No such reviews. All there are: tandem review list --all")
 
 
-@render.register
-def _(answer: answers.Claim) -> RenderableType:
+@renders
+def _(answer: answers.Claim) -> Drawable:
     if answer.review is None:
         return Text("Nothing to review.", style="dim")
     fits = {True: "applies to HEAD", False: "does not apply to HEAD as it is", None: ""}[answer.applies_to_head]
@@ -156,34 +170,34 @@ def _(answer: answers.Claim) -> RenderableType:
             ("base", fits),
         ]
     )
-    return Group(head, render(answer.review))
+    return Group(head, _proposal(answer.review))
 
 
-@render.register
-def _(answer: answers.ClaimRenewed) -> RenderableType:
+@renders
+def _(answer: answers.ClaimRenewed) -> Drawable:
     return facts([("review", answer.review_id), ("lease", f"ends {ago(answer.lease_expires_at)}")])
 
 
-@render.register
-def _(answer: answers.ClaimReleased) -> RenderableType:
+@renders
+def _(answer: answers.ClaimReleased) -> Drawable:
     return Text.assemble(answer.review_id, "  ", state(answer.status))
 
 
-@render.register
-def _(answer: answers.VerdictGiven) -> RenderableType:
+@renders
+def _(answer: answers.VerdictGiven) -> Drawable:
     verdict = f"{answer.verdict} on round {answer.round} ({answer.verdict_id})"
     notes = [("note", note) for note in answer.notes]
     return facts([_stands(answer), ("verdict", verdict), ("counter-patch", answer.counter_patch_id), *notes])
 
 
-@render.register
-def _(answer: answers.CounterPatchDecided) -> RenderableType:
+@renders
+def _(answer: answers.CounterPatchDecided) -> Drawable:
     digest = f"{answer.round}, digest {parts.digest(answer.digest)}"
     return facts([_stands(answer), ("counter-patch", answer.counter_patch_id), ("round", digest), *_next(answer)])
 
 
-@render.register
-def _(answer: answers.MessageSent) -> RenderableType:
+@renders
+def _(answer: answers.MessageSent) -> Drawable:
     sent = f"{answer.message_id} in round {answer.round}"
     onward = _next(answer) if answer.message else []
     return facts([_stands(answer), ("message", sent), ("turn", answer.turn), *onward])
@@ -195,14 +209,14 @@ def _stands(
     return "review", Text.assemble(answer.review_id, "  ", state(answer.status))
 
 
-@render.register
-def _(answer: answers.Discussion) -> RenderableType:
+@renders
+def _discussion(answer: answers.Discussion) -> Drawable:
     if not answer.entries:
         return Text("Nothing has been said yet.", style="dim")
     return Group(*(_entry(entry) for entry in answer.entries), more_pages(answer.next_page))
 
 
-def _entry(entry: answers.DiscussionEntry) -> RenderableType:
+def _entry(entry: answers.DiscussionEntry) -> Drawable:
     place = "" if entry.file is None else f"  {entry.file}" + ("" if entry.line is None else f":{entry.line}")
     settled = f"  settled by {entry.resolved_by}" if entry.resolved_by else ""
     what = entry.verdict or entry.kind.replace("_", "-")
@@ -213,36 +227,36 @@ def _entry(entry: answers.DiscussionEntry) -> RenderableType:
         (f"  {entry.id}", "dim"),
         plain(place + settled, "dim"),
     )
-    shown: list[RenderableType] = [head]
-    shown += [Padding(block(text), (0, 2)) for text in (entry.body, entry.description) if text]
+    shown: list[Drawable] = [head]
+    shown += [Framed(block(text), left=2) for text in (entry.body, entry.description) if text]
     if entry.diff:
-        shown.append(Padding(parts.diff(entry.diff), (0, 2)))
-    return Padding(Group(*shown), (0, 0, 1, 0))
+        shown.append(Framed(parts.diff(entry.diff), left=2))
+    return Framed(Group(*shown), after=1)
 
 
-@render.register
-def _(answer: answers.FullReview) -> RenderableType:
+@renders
+def _(answer: answers.FullReview) -> Drawable:
     found = [checks.table(answer.checks)] if answer.checks else []
-    return Group(render(answer.status), *found, render(answer.proposal), render(answer.discussion))
+    return Group(_status(answer.status), *found, _proposal(answer.proposal), _discussion(answer.discussion))
 
 
-@render.register
-def _(answer: check_contract.CheckList) -> RenderableType:
+@renders
+def _(answer: check_contract.CheckList) -> Drawable:
     return checks.listed(answer)
 
 
-@render.register
-def _(answer: check_contract.CheckLog) -> RenderableType:
+@renders
+def _(answer: check_contract.CheckLog) -> Drawable:
     return checks.log(answer)
 
 
-@render.register
-def _(answer: check_contract.CheckReported) -> RenderableType:
+@renders
+def _(answer: check_contract.CheckReported) -> Drawable:
     return checks.table([answer.check], with_review=True)
 
 
-@render.register
-def _(answer: answers.ApprovalWithdrawn) -> RenderableType:
+@renders
+def _(answer: answers.ApprovalWithdrawn) -> Drawable:
     return facts(
         [
             ("review", Text.assemble((answer.review_id, "bold"), "  ", state(answer.status, answer.outcome))),
@@ -253,13 +267,13 @@ def _(answer: answers.ApprovalWithdrawn) -> RenderableType:
     )
 
 
-@render.register
-def _(answer: answers.ReviewClosed) -> RenderableType:
+@renders
+def _(answer: answers.ReviewClosed) -> Drawable:
     return Text.assemble(answer.review_id, "  ", state(answer.status, answer.outcome))
 
 
-@render.register
-def _(answer: inbox_contract.Inbox) -> RenderableType:
+@renders
+def _(answer: inbox_contract.Inbox) -> Drawable:
     trays = (
         ("Your turn", "bold green", answer.your_turn, answer.counts.your_turn),
         ("Waiting on others", "bold", answer.waiting, answer.counts.waiting),
@@ -269,12 +283,9 @@ def _(answer: inbox_contract.Inbox) -> RenderableType:
     return Group(*shown) if shown else Text("Nothing waits for anybody.", style="dim")
 
 
-def _tray(name: str, style: str, items: tuple[inbox_contract.InboxItem, ...], count: int) -> RenderableType:
+def _tray(name: str, style: str, items: tuple[inbox_contract.InboxItem, ...], count: int) -> Drawable:
     number = f"{len(items)}+" if count > len(items) else str(count)
-    rows = (
-        (_id(item), inbox_contract.WHY.get(item.why, item.why), _what(item), item.who, ago(item.since))
-        for item in items
-    )
+    rows = ((_id(item), WHY.get(item.why, item.why), _what(item), item.who, ago(item.since)) for item in items)
     return Group(Text.assemble((f"{name} ", style), (number, "dim")), listing("id!, why, what, who, for!", rows))
 
 
@@ -287,12 +298,12 @@ def _id(item: inbox_contract.InboxItem) -> str:
 def _what(item: inbox_contract.InboxItem) -> Text:
     about = plain(item.review.intent if item.review is not None else "")
     if item.detail:
-        about.append("\n" if about.plain else "").append_text(plain(item.detail, "dim"))
+        about.append("\n" if about.plain else "").append(plain(item.detail, "dim"))
     return about
 
 
-@render.register
-def _(answer: file_answers.SearchPage) -> RenderableType:
+@renders
+def _(answer: file_answers.SearchPage) -> Drawable:
     rows = ((*parts.review_cells(row), str(row.files), ago(row.created_at)) for row in answer.reviews)
     columns = "id!, state!, priority, project, intent, by, files!, age!"
     shown = [parts.page(columns, rows, empty="Found nothing.")]
@@ -301,14 +312,14 @@ def _(answer: file_answers.SearchPage) -> RenderableType:
     return Group(*shown, more_pages(answer.next_page))
 
 
-@render.register
-def _(answer: answers.BaseFiles) -> RenderableType:
+@renders
+def _(answer: answers.BaseFiles) -> Drawable:
     rest = "Of files that the round does not touch, nothing is known."
     return Group(*(plain(f"{one.mode} {one.blob} {one.path}") for one in answer.files), Text(rest, style="dim"))
 
 
-@render.register
-def _(answer: file_answers.ViewedFiles) -> RenderableType:
+@renders
+def _(answer: file_answers.ViewedFiles) -> Drawable:
     if not answer.paths:
         return Text("No file of this round is marked as viewed.", style="dim")
     return Group(*(plain(path) for path in answer.paths))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-
-from rich.console import Group, RenderableType
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 from tandem.cli.render.parts import block, duration, listing, plain
 from tandem.hooks.trust import CHECKS_FILE
-from tandem.reviews.check_contract import CheckList, CheckLog, CheckView
+from tandem.present.text import Group, Text
+
+if TYPE_CHECKING:
+    from tandem.present.text import Drawable
+    from tandem.reviews.check_contract import CheckList, CheckLog, CheckView
 
 _STYLES = {"queued": "yellow", "running": "cyan", "passed": "green", "skipped": "dim"}
 _WORDS = {"queued": "waits", "running": "runs", "timeout": "timed out"}
@@ -72,7 +74,7 @@ def line(check: CheckView) -> str:
     return f"check '{check.name}' {status(check)}{''.join(facts)}"
 
 
-def table(checks: Iterable[CheckView], *, with_review: bool = False) -> RenderableType:
+def table(checks: Iterable[CheckView], *, with_review: bool = False) -> Drawable:
     """Checks, one a row."""
     rows = [
         (
@@ -90,7 +92,7 @@ def table(checks: Iterable[CheckView], *, with_review: bool = False) -> Renderab
     return listing(f"review!, round!, {columns}" if with_review else columns, rows)
 
 
-def listed(answer: CheckList) -> RenderableType:
+def listed(answer: CheckList) -> Drawable:
     """A list of checks, and what they come to."""
     if not answer.checks:
         return Text("No checks.", style="dim")
@@ -105,12 +107,12 @@ def listed(answer: CheckList) -> RenderableType:
     return Group(*shown)
 
 
-def log(answer: CheckLog) -> RenderableType:
+def log(answer: CheckLog) -> Drawable:
     """The end of what a check wrote, below how it ended."""
     check = answer.check
     head = Text.assemble(plain(check.name, "bold"), "  ", status(check))
     for fact in (took(check), why(check)):
-        head.append_text(plain(f"  {fact}", "dim") if fact else Text(""))
+        head.append(plain(f"  {fact}", "dim") if fact else Text(""))
     return Group(head, block(answer.log.rstrip("\n")) if answer.log else Text("It wrote nothing.", style="dim"))
 
 

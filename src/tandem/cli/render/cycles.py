@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Container, Mapping
-from typing import Any
-
-from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.render import parts
-from tandem.cli.render.answers import render
+from tandem.cli.render.answers import renders
 from tandem.cli.render.parts import Cell, ago, block, copied, facts, listing, more_pages, plain, state
-from tandem.cli.terminal import NoWrap
-from tandem.cycles import answers
-from tandem.reviews.answers import ReviewStatus
+from tandem.present.text import Framed, Group, Text, Whole
 from tandem.settings.workflows import COMPLETE
+
+if TYPE_CHECKING:
+    from tandem.cycles import answers
+    from tandem.present.text import Drawable
+    from tandem.reviews.answers import ReviewStatus
 
 _CURRENT = "bold cyan"
 _MADE_KEY_PREFIX = "psk_"
@@ -30,58 +29,58 @@ GIVE_KEYS = (
 GIVE_FILES = f"Each file has one key. Name it to its role's client in the environment: {FILE_VARIABLE}=FILE"
 
 
-@render.register
-def _(answer: answers.SessionOpened) -> RenderableType:
+@renders
+def _(answer: answers.SessionOpened) -> Drawable:
     role = f"{answer.role} of {answer.workflow} in {answer.project}"
     remark = f"Give it as --session-token, or in {SESSION_VARIABLE}."
     return copied([("session", answer.session_token), ("role", role)], remark)
 
 
-@render.register
-def _(answer: answers.SessionClosed) -> RenderableType:
+@renders
+def _(answer: answers.SessionClosed) -> Drawable:
     return Text.assemble("closed  ", plain(answer.session_id), "  ", plain(answer.role))
 
 
-@render.register
-def _(answer: answers.CycleStarted) -> RenderableType:
+@renders
+def _(answer: answers.CycleStarted) -> Drawable:
     turn = f"{answer.phase}, {answer.active_role}'s turn"
     rows = [("cycle", answer.cycle_id), ("feature", answer.feature), ("phase", turn), ("lock", answer.lock_token)]
     return copied(rows, f"The lock is {answer.active_role}'s: give it as --lock-token, or in {LOCK_VARIABLE}.")
 
 
-@render.register
-def _(answer: answers.LockAcquired) -> RenderableType:
+@renders
+def _(answer: answers.LockAcquired) -> Drawable:
     rows = [("lock", answer.lock_token), ("role", answer.role), ("cycle", answer.cycle_id)]
     return copied(rows, f"Give it as --lock-token, or in {LOCK_VARIABLE}; it changes with the active role.")
 
 
-@render.register
-def _(answer: answers.HandoffWritten) -> RenderableType:
+@renders
+def _(answer: answers.HandoffWritten) -> Drawable:
     turn = f"{answer.phase}, {answer.active_role}'s turn"
     return facts([("phase", turn), ("review", answer.review_id), ("next", answer.next_step)])
 
 
-@render.register(dict)
-def _(answer: dict[str, Any]) -> RenderableType:
+@renders
+def _(answer: dict[str, Any]) -> Drawable:
     return payload(answer)
 
 
-@render.register
-def _(answer: answers.CycleCompleted) -> RenderableType:
+@renders
+def _(answer: answers.CycleCompleted) -> Drawable:
     return facts([("phase", Text(answer.phase, style="green")), ("next", f"{answer.active_role} archives it")])
 
 
-@render.register
-def _(answer: answers.CycleArchived) -> RenderableType:
+@renders
+def _(answer: answers.CycleArchived) -> Drawable:
     return copied([("archived", answer.cycle_id), ("folder", answer.archive)])
 
 
-@render.register
-def _(answer: answers.KeysMade) -> RenderableType:
+@renders
+def _(answer: answers.KeysMade) -> Drawable:
     return keys(answer)
 
 
-def keys(answer: answers.KeysMade, given: Mapping[str, str] | None = None) -> RenderableType:
+def keys(answer: answers.KeysMade, given: Mapping[str, str] | None = None) -> Drawable:
     """Keys that were made; `given` says by role where those of one's own came from, which are not shown."""
     own = given or {}
     rows = [("project", answer.project), ("workflow", answer.workflow)]
@@ -90,7 +89,7 @@ def keys(answer: answers.KeysMade, given: Mapping[str, str] | None = None) -> Re
     return copied(rows, *([GIVE_KEYS] if shown else []), *key_remarks(answer))
 
 
-def key_files(answer: answers.KeysMade, files: Mapping[str, str]) -> RenderableType:
+def key_files(answer: answers.KeysMade, files: Mapping[str, str]) -> Drawable:
     """The files that keys were written to, instead of the keys."""
     rows = [("project", answer.project), ("workflow", answer.workflow), *files.items()]
     return copied(rows, *([GIVE_FILES] if files else []), *key_remarks(answer))
@@ -112,15 +111,15 @@ def key_remarks(answer: answers.KeysMade) -> list[str]:
     return remarks
 
 
-@render.register
-def _(answer: answers.KeyRevoked) -> RenderableType:
+@renders
+def _(answer: answers.KeyRevoked) -> Drawable:
     rows = [("revoked", f"the key of {answer.role} of {answer.workflow} in {answer.project}")]
     rows += [("sessions", f"{answer.sessions_ended} ended")] if answer.sessions_ended else []
     return copied(rows, f"The workflow rests until there is a new one: tandem cycle rotate {answer.role}")
 
 
-@render.register
-def _(answer: answers.CycleStatus) -> RenderableType:
+@renders
+def _(answer: answers.CycleStatus) -> Drawable:
     workflow = ("workflow", f"{answer.workflow}, {answer.mode}")
     end = [("next", answer.next_step), ("cursor", Text(answer.cursor, style="dim"))]
     if answer.cycle_id is None:
@@ -154,14 +153,14 @@ def _gated(review: answers.HandoffReview | None) -> Text | None:
     if review is None:
         return None
     text = Text.assemble(plain(f"{review.review_id} for {review.target}, round {review.round}: "))
-    text.append_text(state(review.status, review.outcome))
-    return text.append_text(block(f": {review.reason}")) if review.reason else text
+    text.append(state(review.status, review.outcome))
+    return text.append(block(f": {review.reason}")) if review.reason else text
 
 
-@render.register
-def _(answer: answers.CyclePage) -> RenderableType:
+@renders
+def _(answer: answers.CyclePage) -> Drawable:
     known = facts([(one.name, f"{', '.join(one.roles)}; {one.mode}") for one in answer.workflows])
-    workflows = Group(Text("Workflows", style="bold"), Padding(known, (0, 2)))
+    workflows = Group(Text("Workflows", style="bold"), Framed(known, left=2))
     if not answer.cycles:
         return Group(Text("No cycles.", style="dim"), workflows)
     columns = "id!, feature, phase!, turn, hand-offs, workflow, project, age!"
@@ -176,12 +175,12 @@ def _cycle_cells(row: answers.CycleRow) -> tuple[Cell, ...]:
     return row.cycle_id, row.feature, phase, turn, str(row.handoffs), row.workflow, row.project, age
 
 
-@render.register
-def _(answer: answers.CycleHistory) -> RenderableType:
+@renders
+def _(answer: answers.CycleHistory) -> Drawable:
     return history(answer)
 
 
-def history(answer: answers.CycleHistory, review: ReviewStatus | None = None) -> RenderableType:
+def history(answer: answers.CycleHistory, review: ReviewStatus | None = None) -> Drawable:
     """A whole cycle, without what was handed over.
 
     Args:
@@ -221,8 +220,8 @@ def _track(answer: answers.CycleHistory) -> Text:
     for name in (*phases, COMPLETE):
         role = f" ({phases[name]['role']})" if name in phases else ""
         mark, style = ("▶ ", _CURRENT) if name == current else ("✓ ", "green") if name in left else ("", "dim")
-        track.append_text(Text(" → ", style="dim") if track else Text())
-        track.append_text(plain(f"{mark}{name}{role}", style))
+        track.append(Text(" → ", style="dim") if track else Text())
+        track.append(plain(f"{mark}{name}{role}", style))
     return track
 
 
@@ -231,17 +230,17 @@ def _review(review: ReviewStatus | None) -> Text | None:
         return None
     text = Text.assemble(plain(f"{review.review_id}, round {review.round}: "), state(review.status, review.outcome))
     if review.verdict and review.verdict != review.status:
-        text.append_text(plain(f", {review.verdict}"))
+        text.append(plain(f", {review.verdict}"))
     if review.reviewer_id:
-        text.append_text(plain(f" by {review.reviewer_id}"))
-    return text.append_text(block(f": {review.verdict_reason}")) if review.verdict_reason else text
+        text.append(plain(f" by {review.reviewer_id}"))
+    return text.append(block(f": {review.verdict_reason}")) if review.verdict_reason else text
 
 
 def _moment(at: str | None) -> str | None:
     return at and f"{ago(at)} ({at})"
 
 
-def _handoffs(handoffs: tuple[answers.HandoffView, ...]) -> RenderableType:
+def _handoffs(handoffs: tuple[answers.HandoffView, ...]) -> Drawable:
     reviewed = any(handoff.review_id for handoff in handoffs)
     columns = "no!, from, to, leads to, status!, written!, advanced!" + (", review!" if reviewed else "")
     return listing(columns, (_handoff_cells(handoff)[: None if reviewed else -1] for handoff in handoffs))
@@ -254,17 +253,17 @@ def _handoff_cells(handoff: answers.HandoffView) -> tuple[Cell, ...]:
     return str(handoff.number), *way, status, ago(handoff.written_at), ago(handoff.advanced_at), review
 
 
-def payloads(answer: answers.CycleHistory) -> NoWrap:
+def payloads(answer: answers.CycleHistory) -> Whole:
     """What was handed over in a cycle, each with who to whom."""
     lines: list[Text] = []
     for handoff in answer.handoffs:
         lines += [plain(f"{handoff.number}: {handoff.producer} to {handoff.target}", "bold"), _json(handoff.payload)]
-    return NoWrap(*lines)
+    return Whole(*lines)
 
 
-def payload(content: dict[str, Any]) -> NoWrap:
+def payload(content: dict[str, Any]) -> Whole:
     """What was handed over, as JSON that is harmless to a terminal and that other programs can read."""
-    return NoWrap(_json(content))
+    return Whole(_json(content))
 
 
 def _json(content: dict[str, Any]) -> Text:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_core import to_jsonable_python
-from rich.box import SIMPLE_HEAD
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from tandem.cli.terminal import NoWrap
 from tandem.core.visible import visible, visible_line
-from tandem.git.changes import AffectedFile
-from tandem.reviews.answers import ReviewRow
+from tandem.present.text import Column, Group, Table, Text, Whole
+
+if TYPE_CHECKING:
+    from tandem.git.changes import AffectedFile
+    from tandem.present.text import Drawable
+    from tandem.reviews.answers import ReviewRow
 
 STATUS_STYLES = {
     "pending": "yellow",
@@ -43,7 +40,7 @@ def plain(value: object, style: str = "") -> Text:
 
 def cut(value: str) -> Text:
     """A text by others as one line that ends where its column does."""
-    return Text(visible_line(value), no_wrap=True, overflow="ellipsis")
+    return Text(visible_line(value), is_cut=True)
 
 
 def block(value: object, style: str = "") -> Text:
@@ -97,19 +94,17 @@ def duration(seconds: float | None) -> str:
 
 def facts(rows: Iterable[tuple[str, object]]) -> Table:
     """Names and values, one pair a line; pairs without a value are left out."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = Table([Column(style="dim", is_whole=True), Column()])
     for name, value in rows:
         if value is not None and str(value) != "":
-            table.add_row(name, value if isinstance(value, Text) else plain(value))
+            table.add(name, value if isinstance(value, Text) else plain(value))
     return table
 
 
-def fields(answer: Any) -> RenderableType:
+def fields(answer: Any) -> Drawable:
     """Any record: its values, and below them a table for each of its lists of records."""
-    rows = list(_flat("", to_jsonable_python(answer)))
-    shown: list[RenderableType] = [facts((name, _worded(value)) for name, value in rows if not _is_table(value))]
+    rows = list(_flat("", answer))
+    shown: list[Drawable] = [facts((name, _worded(value)) for name, value in rows if not _is_table(value))]
     for name, records in rows:
         if _is_table(records):
             columns = list(dict.fromkeys(column for record in records for column in record))
@@ -128,26 +123,26 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_table(value: Any) -> bool:
-    return isinstance(value, list) and any(isinstance(one, dict) for one in cast("list[Any]", value))
+    return isinstance(value, list | tuple) and any(isinstance(one, dict) for one in cast("list[Any]", value))
 
 
 def _worded(value: Any) -> Text | None:
     """A value in words; None for one that says nothing."""
-    if value is None or value in ("", []):
+    if value is None or value in ("", ()):
         return None
     if isinstance(value, bool):
         return Text("yes" if value else "no")
-    if isinstance(value, list) and not _is_table(value):
+    if isinstance(value, list | tuple) and not _is_table(value):
         return block(", ".join(map(str, cast("list[Any]", value))))
     return block(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def copied(rows: Iterable[tuple[str, str | None]], *remarks: str) -> NoWrap:
+def copied(rows: Iterable[tuple[str, str | None]], *remarks: str) -> Whole:
     """Names and values as `facts` has them, for values that are to be copied: none is ever broken."""
     given = [(name, value) for name, value in rows if value]
     width = max((len(name) for name, _ in given), default=0)
     lines = [Text.assemble((f"{name:<{width}}  ", "dim"), plain(value)) for name, value in given]
-    return NoWrap(*lines, *(Text(remark, style="dim") for remark in remarks))
+    return Whole(*lines, *(Text(remark, style="dim") for remark in remarks))
 
 
 def listing(columns: str, rows: Iterable[Iterable[Cell]]) -> Table:
@@ -157,34 +152,33 @@ def listing(columns: str, rows: Iterable[Iterable[Cell]]) -> Table:
         columns: Their names, with commas between; one with a ! behind it never breaks, so that it can be copied.
         rows: The cells of each row; a text without a style is one by others.
     """
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    for column in columns.split(", "):
-        table.add_column(column.rstrip("!"), no_wrap=column.endswith("!"), overflow="fold")
+    named = (Column(name.rstrip("!"), is_whole=name.endswith("!")) for name in columns.split(", "))
+    table = Table(named, has_head=True)
     for row in rows:
-        table.add_row(*(plain(cell) if isinstance(cell, str) else cell for cell in row))
+        table.add(*(plain(cell) if isinstance(cell, str) else cell for cell in row))
     return table
 
 
-def page(columns: str, rows: Iterable[Iterable[Cell]], next_page: str | None = None, *, empty: str) -> RenderableType:
+def page(columns: str, rows: Iterable[Iterable[Cell]], next_page: str | None = None, *, empty: str) -> Drawable:
     """A page of a list and how it goes on; `empty` is said where there is nothing."""
     found = list(rows)
     return Group(listing(columns, found), more_pages(next_page)) if found else Text(empty, style="dim")
 
 
-def more_pages(next_page: str | None) -> Text:
+def more_pages(next_page: str | None) -> Drawable:
     """How a list goes on; nothing at all behind its last page."""
-    return Text(f"More with --page {next_page}", style="dim") if next_page else Text("", end="")
+    return Text(f"More with --page {next_page}", style="dim") if next_page else Group()
 
 
 def files(affected: tuple[AffectedFile, ...]) -> Table:
     """The files of a change with their counts of lines."""
-    table = Table.grid(padding=(0, 1))
+    table = Table([Column(), Column(), Column()], pad=1)
     for file in affected:
         counts = Text("binary", style="dim") if file.added is None else Text(f"+{file.added}", style="green")
         if file.added is not None:
             counts.append(f" -{file.removed}", style="red")
         names = file.path if file.old_path is None else f"{file.old_path} → {file.path}"
-        table.add_row(Text(f"  {file.operation}", style="dim"), plain(names), counts)
+        table.add(Text(f"  {file.operation}", style="dim"), plain(names), counts)
     return table
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from tandem.access import contract as access_contract
 from tandem.cli.render import parts
-from tandem.cli.render.answers import render
+from tandem.cli.render.answers import renders
 from tandem.cli.render.parts import Cell, ago, block, copied, duration, facts, listing, plain, state
-from tandem.cli.terminal import NoWrap
-from tandem.gate import contract as gate_contract
-from tandem.pool import contract
-from tandem.projects import contract as project_contract
-from tandem.reviews import answers
-from tandem.reviews import page_answers as file_answers
-from tandem.webhooks import contract as webhook_contract
+from tandem.present.text import Column, Group, Table, Text, Whole
+
+if TYPE_CHECKING:
+    from tandem.access import contract as access_contract
+    from tandem.gate import contract as gate_contract
+    from tandem.pool import contract
+    from tandem.present.text import Drawable
+    from tandem.projects import contract as project_contract
+    from tandem.reviews import answers
+    from tandem.reviews import page_answers as file_answers
+    from tandem.webhooks import contract as webhook_contract
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _ELSEWHERE = "on other machines"
@@ -31,13 +31,13 @@ _SHORT = 12
 _STATE_STYLES = {"valid": "green", "expired": "dim", "revoked": "dim"}
 
 
-@render.register
-def _(answer: answers.Timeline) -> RenderableType:
+@renders
+def _(answer: answers.Timeline) -> Drawable:
     return _events(answer.events)
 
 
-@render.register
-def _(answer: answers.AuditPage) -> RenderableType:
+@renders
+def _(answer: answers.AuditPage) -> Drawable:
     if not answer.events:
         return Text("No events.", style="dim")
     more = "More with" if answer.more else "Go on from here with"
@@ -52,8 +52,8 @@ def _events(events: tuple[answers.EventView, ...]) -> Table:
     return listing("seq!, when!, kind!, subject!, actor, change", map(cells, events))
 
 
-@render.register
-def _(answer: answers.ActivityFeed) -> RenderableType:
+@renders
+def _(answer: answers.ActivityFeed) -> Drawable:
     def cells(entry: answers.FeedEntry) -> tuple[Cell, ...]:
         review, event = entry.review, entry.last_event
         shown = state(review.status, review.outcome)
@@ -63,8 +63,8 @@ def _(answer: answers.ActivityFeed) -> RenderableType:
     return parts.page(columns, rows, answer.next_page, empty="Nothing has happened yet.")
 
 
-@render.register
-def _(answer: answers.Statistics) -> RenderableType:
+@renders
+def _(answer: answers.Statistics) -> Drawable:
     waiting = ", ".join(f"{count} {name}" for name, count in answer.open.items() if count) or "none"
     head = facts(
         [("project", answer.project or "all"), ("since", answer.since or "the beginning"), ("open now", waiting)]
@@ -81,19 +81,19 @@ def _tally_cells(name: str, tally: answers.Tally) -> tuple[Cell, ...]:
     return name, *(str(getattr(tally, count)) for count in _COUNTS), rate, *means
 
 
-@render.register
-def _(answer: gate_contract.GateDecision) -> RenderableType:
+@renders
+def _(answer: gate_contract.GateDecision) -> Drawable:
     word = Text("allowed", style="bold green") if answer.allowed else Text("refused", style="bold red")
-    table = Table.grid(padding=(0, 2))
+    table = Table([Column(), Column(), Column(), Column()])
     for path in answer.paths:
         by = f"{path.review_id} round {path.round}" if path.review_id else ""
         mark = Text(path.kind or "not approved", style="green" if path.allowed else "red")
-        table.add_row(mark, plain(path.path), by, plain(path.reason, "dim"))
+        table.add(mark, plain(path.path), by, plain(path.reason, "dim"))
     return Group(Text.assemble(word, "  ", plain(answer.reason)), table)
 
 
-@render.register
-def _(answer: project_contract.ProjectView) -> RenderableType:
+@renders
+def _(answer: project_contract.ProjectView) -> Drawable:
     name, mirror = ("project", plain(answer.project, "bold")), answer.mirror
     if mirror is None:
         return facts([name, ("folder", answer.root or _ELSEWHERE)])
@@ -114,20 +114,20 @@ def _fetched(mirror: project_contract.MirrorView) -> str:
     return "being fetched" if mirror.fetched_at is None else ago(mirror.fetched_at)
 
 
-@render.register
-def _(answer: project_contract.ProjectList) -> RenderableType:
+@renders
+def _(answer: project_contract.ProjectList) -> Drawable:
     rows = ((one.project, _place(one), ago(one.registered_at)) for one in answer.projects)
     nothing = "No project is registered; in a repository: tandem project add"
     return parts.page("project!, folder, registered!", rows, empty=nothing)
 
 
-@render.register
-def _(answer: project_contract.ProjectRemoved) -> RenderableType:
+@renders
+def _(answer: project_contract.ProjectRemoved) -> Drawable:
     return Text.assemble("removed  ", plain(answer.project, "bold"))
 
 
-@render.register
-def _(answer: gate_contract.GateState) -> RenderableType:
+@renders
+def _gate(answer: gate_contract.GateState) -> Drawable:
     word = Text("on", style="bold green") if answer.enabled else Text("off", style="bold yellow")
     switched = answer.switched_at and f"{ago(answer.switched_at)}, by {answer.switched_by}"
     rows: list[tuple[str, object]] = [
@@ -149,15 +149,15 @@ def _(answer: gate_contract.GateState) -> RenderableType:
     return facts(rows)
 
 
-@render.register
-def _(answer: gate_contract.GateOverridden) -> RenderableType:
+@renders
+def _(answer: gate_contract.GateOverridden) -> Drawable:
     when = f"{ago(answer.overridden_at)}, by {answer.overridden_by}"
     name = Text(answer.override_id, style="bold")
     return facts([("override", name), ("project", answer.project), ("digest", answer.digest), ("when", when)])
 
 
-@render.register
-def _(answer: gate_contract.CommitRecord) -> RenderableType:
+@renders
+def _(answer: gate_contract.CommitRecord) -> Drawable:
     return facts(
         [
             ("commit", Text(answer.commit, style="bold")),
@@ -174,16 +174,16 @@ def _(answer: gate_contract.CommitRecord) -> RenderableType:
     )
 
 
-@render.register
-def _(answer: gate_contract.CommitPage) -> RenderableType:
+@renders
+def _(answer: gate_contract.CommitPage) -> Drawable:
     rows = (
         (one.commit[:_SHORT], one.plan, _reviews(one), _became(one), ago(one.recorded_at)) for one in answer.commits
     )
     return parts.page("commit!, plan, reviews, became, recorded!", rows, answer.next_page, empty="No commits.")
 
 
-@render.register
-def _(answer: gate_contract.RollbackRecorded) -> RenderableType:
+@renders
+def _(answer: gate_contract.RollbackRecorded) -> Drawable:
     return facts(
         [
             ("rolled back", Text(answer.review_id, style="bold")),
@@ -206,8 +206,8 @@ def _became(commit: gate_contract.CommitRecord) -> str:
     return commit.replaced_by[:_SHORT] if commit.replaced_by is not None else ""
 
 
-@render.register
-def _(answer: access_contract.TokenList) -> RenderableType:
+@renders
+def _(answer: access_contract.TokenList) -> Drawable:
     def cells(token: access_contract.TokenView) -> tuple[Cell, ...]:
         what = token.token_id, token.name, ", ".join(token.roles), token.project or "all"
         life = ago(token.created_at), token.created_by, ago(token.expires_at) or "never"
@@ -218,13 +218,13 @@ def _(answer: access_contract.TokenList) -> RenderableType:
     return parts.page(columns, rows, answer.next_page, empty=nothing)
 
 
-@render.register
-def _(answer: access_contract.TokenRevoked) -> RenderableType:
+@renders
+def _(answer: access_contract.TokenRevoked) -> Drawable:
     return Text(f"{answer.token_id} is void since {ago(answer.revoked_at)}.")
 
 
-@render.register
-def _(answer: webhook_contract.WebhookList) -> RenderableType:
+@renders
+def _(answer: webhook_contract.WebhookList) -> Drawable:
     def cells(one: webhook_contract.WebhookView) -> tuple[Cell, ...]:
         failed = Text(str(one.failed), style="bold red" if one.failed else "")
         what = one.webhook_id, one.url, ", ".join(one.events) or "all", one.project or "all", one.format
@@ -241,8 +241,8 @@ def _(answer: webhook_contract.WebhookList) -> RenderableType:
     return parts.page(columns, map(cells, answer.webhooks), empty=nothing)
 
 
-@render.register
-def _(answer: webhook_contract.DeliveryList) -> RenderableType:
+@renders
+def _(answer: webhook_contract.DeliveryList) -> Drawable:
     def cells(one: webhook_contract.DeliveryView) -> tuple[Cell, ...]:
         state = Text(one.state, style={"failed": "bold red", "delivered": "green"}.get(one.state, ""))
         when = ago(one.ended_at or one.next_try_at)
@@ -253,25 +253,25 @@ def _(answer: webhook_contract.DeliveryList) -> RenderableType:
     return parts.page(columns, map(cells, answer.deliveries), empty="Nothing was to be delivered yet.")
 
 
-@render.register
-def _(answer: webhook_contract.WebhookRemoved) -> RenderableType:
+@renders
+def _(answer: webhook_contract.WebhookRemoved) -> Drawable:
     return Text(f"{answer.webhook_id} gets nothing any more.")
 
 
-@render.register
-def _(answer: webhook_contract.WebhookTested) -> RenderableType:
+@renders
+def _(answer: webhook_contract.WebhookTested) -> Drawable:
     word = Text("delivered", style="bold green") if answer.delivered else Text("not delivered", style="bold red")
     status = [("status", answer.status), ("answer", block(answer.answer)), ("took", f"{answer.seconds:.2f} s")]
     return Group(word, facts(status))
 
 
-@render.register
-def _(answer: access_contract.Login) -> RenderableType:
-    return NoWrap(Text(answer.path))
+@renders
+def _(answer: access_contract.Login) -> Drawable:
+    return Whole(Text(answer.path))
 
 
-@render.register
-def _(answer: file_answers.RoundFile) -> RenderableType:
+@renders
+def _(answer: file_answers.RoundFile) -> Drawable:
     if not answer.exists:
         return plain(f"There is no {answer.path} {answer.side} round {answer.round}.", "dim")
     if answer.binary:
@@ -282,38 +282,38 @@ def _(answer: file_answers.RoundFile) -> RenderableType:
     lines = (Text.assemble((f"{number:>{width}}  ", "dim"), block(line)) for number, line in numbered)
     shown = answer.first_line + len(answer.lines) - 1
     if shown >= answer.total_lines:
-        return NoWrap(*lines)
-    return NoWrap(*lines, Text(f"{answer.total_lines} lines; more with --first-line {shown + 1}", style="dim"))
+        return Whole(*lines)
+    return Whole(*lines, Text(f"{answer.total_lines} lines; more with --first-line {shown + 1}", style="dim"))
 
 
-@render.register
-def _(answer: file_answers.CounterPatchCheck) -> RenderableType:
+@renders
+def _(answer: file_answers.CounterPatchCheck) -> Drawable:
     return Group(_applies(answer), parts.files(answer.affected_files))
 
 
-@render.register
-def _(answer: file_answers.CounterPatchDraft) -> RenderableType:
+@renders
+def _(answer: file_answers.CounterPatchDraft) -> Drawable:
     return Group(parts.diff(answer.counter_patch), _applies(answer), parts.files(answer.affected_files))
 
 
-@render.register
-def _(answer: contract.ReviewerLog) -> RenderableType:
+@renders
+def _(answer: contract.ReviewerLog) -> Drawable:
     if not answer.available:
         return plain(
             f"The log of {answer.reviewer_id} is not on the broker's machine; it runs on {answer.host}.", "dim"
         )
-    return NoWrap(*map(block, answer.lines))
+    return Whole(*map(block, answer.lines))
 
 
-@render.register
-def _(answer: gate_contract.ProjectSettings) -> RenderableType:
+@renders
+def _(answer: gate_contract.ProjectSettings) -> Drawable:
     def cells(one: gate_contract.SettingView) -> list[Cell]:
         style = "dim" if one.origin == "default" and one.ignored is None else ""
         value = one.value if isinstance(one.value, str) else json.dumps(one.value, ensure_ascii=False)
         return [plain(text, style) for text in (one.name, value, one.origin, one.ignored)]
 
     table = listing("setting!, value, from, ignored", map(cells, answer.settings))
-    return table if answer.gate is None else Group(render(answer.gate), table)
+    return table if answer.gate is None else Group(_gate(answer.gate), table)
 
 
 def _applies(answer: file_answers.CounterPatchCheck | file_answers.CounterPatchDraft) -> Text:
@@ -345,20 +345,20 @@ HOW_TO_BEGIN = (
 )
 
 
-@render.register
-def _(answer: contract.ReviewerList) -> RenderableType:
+@renders
+def _(answer: contract.ReviewerList) -> Drawable:
     if not answer.pools:
         return plain(HOW_TO_BEGIN, "dim")
     return Group(_pools(answer.pools), *_reviewers(answer.reviewers))
 
 
-@render.register
-def _(answer: contract.PoolsChanged) -> RenderableType:
+@renders
+def _(answer: contract.PoolsChanged) -> Drawable:
     return _pools(answer.pools)
 
 
-@render.register
-def _(answer: contract.ReviewerView) -> RenderableType:
+@renders
+def _(answer: contract.ReviewerView) -> Drawable:
     return facts(
         [
             ("reviewer", _name(answer)),
@@ -375,14 +375,14 @@ def _(answer: contract.ReviewerView) -> RenderableType:
     )
 
 
-@render.register
-def _(answer: contract.Registered) -> RenderableType:
+@renders
+def _(answer: contract.Registered) -> Drawable:
     rows = [("supervisor", answer.supervisor_id), ("incarnation", answer.incarnation)]
     return copied([*rows, ("cursor", answer.cursor)])
 
 
-@render.register
-def _(answer: contract.Orders) -> RenderableType:
+@renders
+def _(answer: contract.Orders) -> Drawable:
     until = answer.circuit_open_until
     head = [
         ("paused", answer.paused),
@@ -399,8 +399,8 @@ def _(answer: contract.Orders) -> RenderableType:
     return Group(facts(head), listing("id!, project, wanted, why, reviews, folder", rows))
 
 
-@render.register
-def _(answer: contract.OutcomeReported) -> RenderableType:
+@renders
+def _(answer: contract.OutcomeReported) -> Drawable:
     return facts(
         [
             ("review", answer.review_id),
@@ -413,7 +413,7 @@ def _(answer: contract.OutcomeReported) -> RenderableType:
     )
 
 
-def _pools(pools: Iterable[contract.PoolView]) -> RenderableType:
+def _pools(pools: Iterable[contract.PoolView]) -> Drawable:
     rows: list[tuple[Cell, ...]] = []
     reasons: list[Text] = []
     for pool in pools:
@@ -428,7 +428,7 @@ def _pools(pools: Iterable[contract.PoolView]) -> RenderableType:
     return Group(listing(columns, rows), *reasons)
 
 
-def _reviewers(reviewers: tuple[contract.ReviewerView, ...]) -> Iterable[RenderableType]:
+def _reviewers(reviewers: tuple[contract.ReviewerView, ...]) -> Iterable[Drawable]:
     if not reviewers:
         yield Text("No reviewer has run yet; one is started when a proposal waits.", style="dim")
         return

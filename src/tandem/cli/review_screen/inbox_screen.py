@@ -17,7 +17,8 @@ from tandem.cli.review_screen.dialogs import host
 from tandem.cli.review_screen.live_screen import LiveScreen
 from tandem.cli.review_screen.review import ReviewScreen
 from tandem.core.visible import visible, visible_line
-from tandem.inbox.contract import WHY, Inbox, InboxItem
+from tandem.inbox.contract import Inbox, InboxItem
+from tandem.present.words import WHY
 
 _LIMIT = 100
 _NOTHING = "Nothing is open. New reviews appear here by themselves."

@@ -114,7 +114,9 @@ def lines(reading: LoadedReview, person: str, since: int | None) -> Text:
 
 def _checks(reading: LoadedReview) -> Text:
     said = Text("checks: ")
-    shown = [Text.assemble(f"{visible_line(one.name)} ", checks.status(one)) for one in reading.checks[:_MOST_CHECKS]]
+    shown = [
+        Text.assemble(f"{visible_line(one.name)} ", *checks.status(one).spans) for one in reading.checks[:_MOST_CHECKS]
+    ]
     said.append_text(Text(", ").join(shown))
     if len(reading.checks) > _MOST_CHECKS:
         said.append(f" and {len(reading.checks) - _MOST_CHECKS} more")
