@@ -1,6 +1,6 @@
 """An agent that does only what the last message says reaches an approved commit, or stops and tells its person why.
 
-Fourteen situations, each played by an agent with a shell and by one with the tools of `tandem mcp`. Whoever changes a
+The situations, each played by an agent with a shell and by one with the tools of `tandem mcp`. Whoever changes a
 message and breaks the way on, breaks one of these.
 """
 
@@ -18,10 +18,10 @@ from typing import Any, Literal
 import anyio
 import pytest
 
+from tandem.hooks.trust import CHECKS_FILE
 from tandem.settings.instance import find_running
-from tests.acceptance.checking import check, checked
-from tests.acceptance.pooling import Steward
-from tests.acceptance.reviewing import Desk
+from tests.acceptance.checking import check, checked, toml
+from tests.acceptance.staffed import StaffedBroker, program
 from tests.broker import BrokerProcess, Caller
 from tests.repository.gating import Gated, gate_on, new_repository
 from tests.repository.literal_agents import LiteralAgent, ToolAgent, tools_of
@@ -65,6 +65,11 @@ class Reviewer:
             assert not self.is_over.is_set()
             listed = self._caller.do("list_reviews", status="pending", **at)
         return listed["reviews"][0]["review_id"]
+
+    def closes(self) -> Reviewer:
+        """Wait for a review, and close it."""
+        self._caller.do("close_review", review_id=self.waits(), reason="We do not want digits.")
+        return self
 
     def decides(self, verdict: str, **more: Any) -> Reviewer:
         """Give a verdict on what is claimed."""
@@ -118,6 +123,23 @@ def comments(reviewer: Reviewer) -> None:
 def rejects(reviewer: Reviewer) -> None:
     """Reject it, and approve another attempt."""
     reviewer.claims().decides("rejected").claims().decides("approved")
+
+
+def always_rejects(reviewer: Reviewer) -> None:
+    """Reject each attempt."""
+    for _ in range(3):
+        reviewer.claims().decides("rejected")
+
+
+def closes(reviewer: Reviewer) -> None:
+    """Close it, and approve another attempt."""
+    reviewer.closes().claims().decides("approved")
+
+
+def always_closes(reviewer: Reviewer) -> None:
+    """Close each attempt."""
+    for _ in range(3):
+        reviewer.closes()
 
 
 def never_agrees(reviewer: Reviewer) -> None:
@@ -208,12 +230,32 @@ class Stage:
         yield Scene(self._gated(), rejects, (WORDS,))
 
     @contextmanager
+    def three_rejections(self) -> Generator[Scene]:
+        yield Scene(self._gated(), always_rejects, (WORDS, ROMAN), ends="stopped")
+
+    @contextmanager
+    def closed(self) -> Generator[Scene]:
+        yield Scene(self._gated(), closes, (WORDS,))
+
+    @contextmanager
+    def closed_three_times(self) -> Generator[Scene]:
+        yield Scene(self._gated(), always_closes, (WORDS, ROMAN), ends="stopped")
+
+    @contextmanager
     def three_rounds(self) -> Generator[Scene]:
         yield Scene(self._gated(), never_agrees, (WORDS, ROMAN), ends="stopped")
 
     @contextmanager
     def no_reviewer(self) -> Generator[Scene]:
         yield Scene(self._gated(), never_comes, ends="stopped", environment=SHORT)
+
+    @contextmanager
+    def no_reviewer_after_init(self) -> Generator[Scene]:
+        gated = self._gated()
+        assert gated.tandem("init", "--gate", "--yes", "--client", "claude").status == 0
+        gated.git("add", "--all")
+        gated.git("commit", "--quiet", "-m", "Set up Tandem")
+        yield Scene(gated, never_comes, ends="stopped", environment=SHORT)
 
     @contextmanager
     def amended_commit(self) -> Generator[Scene]:
@@ -223,17 +265,22 @@ class Stage:
 
     @contextmanager
     def quota(self) -> Generator[Scene]:
-        gated = self._gated()
-        with Desk(gated.broker.url, gated.project) as desk:
-            steward = Steward(desk)
-            steward.register()
+        with self._staffed("first rate-limited") as gated:
+            yield Scene(gated, never_comes)
 
-            def runs_out(reviewer: Reviewer) -> None:
-                reviewer.waits()
-                steward.fail(steward.one(), "crashed", reason="429: retry after 1 s")
-                approves(reviewer)
+    @contextmanager
+    def long_quota(self) -> Generator[Scene]:
+        with self._staffed("rate-limited 10000") as gated:
+            yield Scene(gated, never_comes, ends="stopped")
 
-            yield Scene(gated, runs_out)
+    @contextmanager
+    def _staffed(self, deed: str) -> Generator[Gated]:
+        """A gate whose pool's program does this at every review."""
+        (self._folder / "staffed").mkdir()
+        command = program(self._folder / "staffed" / "notes", *deed.split())
+        pool = {"command": command, "max_pool_size": 1}
+        with StaffedBroker(self._folder / "staffed", pool) as broker:
+            yield gate_on(broker, new_repository(self._folder / "theirs"))
 
     @contextmanager
     def broker_down(self) -> Generator[Scene]:
@@ -291,11 +338,43 @@ class Stage:
             yield Scene(gated, wants_nothing_twice, (WORDS,), before_change=rebases)
 
     @contextmanager
-    def _checked(self, code: str, later: Mapping[str, str] | None = None) -> Generator[Gated]:
+    def untrusted_checks(self) -> Generator[Scene]:
+        with self._checked("exit(0)", {CHECKS_FILE: toml(check("unit tests", "exit(1)"))}) as gated:
+            yield Scene(gated, ends="stopped")
+
+    @contextmanager
+    def approved_and_untrusted(self) -> Generator[Scene]:
+        with self.untrusted_checks() as scene:
+            scene.gated.stage({"a.txt": DIGITS})
+            scene.gated.approve()
+            yield scene
+
+    @contextmanager
+    def closed_before(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.stage({"a.txt": DIGITS})
+        gated.call("close_review", review_id=gated.put_up(), reason="We do not want digits.")
+        yield Scene(gated, changes=(WORDS,))
+
+    @contextmanager
+    def checks_that_nothing_runs(self) -> Generator[Scene]:
+        with self._checked("exit(0)", checks_at_once=0) as gated:
+            yield Scene(gated, ends="stopped")
+
+    @contextmanager
+    def unconfined_checks(self) -> Generator[Scene]:
+        with self._checked("exit(0)", unconfined=False) as gated:
+            yield Scene(gated, ends="stopped")
+
+    @contextmanager
+    def _checked(
+        self, code: str, later: Mapping[str, str] | None = None, *, unconfined: bool = True, checks_at_once: int = 1
+    ) -> Generator[Gated]:
         (self._folder / "checking").mkdir()
-        with checked(self._folder / "checking", confined=False, root=self._folder / "checked") as project:
+        place, root = self._folder / "checking", self._folder / "checked"
+        with checked(place, confined=False, root=root, checks_at_once=checks_at_once) as project:
             project.repo.write("a.txt", "one\ntwo\nthree\n")
-            project.have(check("unit tests", code), unconfined=True)
+            project.have(check("unit tests", code), unconfined=unconfined)
             gated = Gated(project.broker, project.repo.root, project.project)
             if later:
                 gated.stage(later)
@@ -312,7 +391,8 @@ def wants_nothing_twice(reviewer: Reviewer) -> None:
 SITUATIONS = (
     *("refused_commit", "changes_requested", "counter_patch", "question", "comment", "rejected", "failed_check"),
     *("pending_check", "broker_down", "three_rounds", "conflict_with_the_base", "amended_commit", "no_reviewer"),
-    "quota",
+    *("quota", "long_quota", "closed", "closed_three_times", "three_rejections", "no_reviewer_after_init"),
+    *("untrusted_checks", "unconfined_checks", "checks_that_nothing_runs"),
 )
 
 
@@ -350,7 +430,10 @@ def plays(scene: Scene, agent: LiteralAgent) -> None:
 
 
 # Of a broker that is not known to be its own the hook only says how to start it.
-@pytest.mark.parametrize("situation", [*SITUATIONS, "declined_counter_patch", "recorded_broker_down"])
+ONLY_IN_A_SHELL = ("declined_counter_patch", "recorded_broker_down", "approved_and_untrusted", "closed_before")
+
+
+@pytest.mark.parametrize("situation", [*SITUATIONS, *ONLY_IN_A_SHELL])
 def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situation: str) -> None:
     with stage.scene(situation) as scene:
         agent = LiteralAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment}, prefers=scene.prefers)
@@ -372,3 +455,27 @@ def test_an_agent_with_tools_gets_there_by_the_last_answer(stage: Stage, situati
         with reviewed(scene):
             anyio.run(play, scene, agent)
         plays(scene, agent)
+
+
+def test_a_closed_review_says_why_on_every_way(gated: Gated) -> None:
+    gated.stage({"a.txt": DIGITS})
+    review_id, why = gated.put_up(), "We do not want digits."
+    gated.call("close_review", review_id=review_id, reason=why)
+    assert f"{review_id} of exactly this was closed without approval: '{why}'" in gated.refused(
+        "commit", "-m", "Digits"
+    )
+    waited, shown = gated.tandem("review", "status", review_id, "--wait"), gated.tandem("review", "show", review_id)
+    assert (waited.status, shown.status) == (13, 0)
+    assert why in waited.stdout
+    assert why in shown.stdout
+    assert f"tandem submit --parent {review_id}" in waited.stdout
+
+
+def test_an_agent_withdraws_only_its_own_approval(gated: Gated) -> None:
+    gated.stage({"a.txt": DIGITS})
+    review_id = gated.approve()
+    withdraw = ("review", "withdraw", review_id, "--reason", "It loses data.")
+    refused = gated.tandem(*withdraw, CLAUDECODE="1")
+    assert (refused.status, "FORBIDDEN" in refused.stderr, "rev-1 approved this" in refused.stderr) == (1, True, True)
+    assert gated.call("get_review_status", review_id=review_id)["status"] == "approved"
+    assert gated.tandem(*withdraw, "--agent", "rev-1", CLAUDECODE="1").status == 0

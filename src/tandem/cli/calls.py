@@ -12,6 +12,7 @@ import orjson
 
 from tandem.cli import persons
 from tandem.cli.connection_options import ConnectionOptions, find_project
+from tandem.cli.identity import caller
 from tandem.cli.terminal import Exit, progress, say, show, show_envelope
 from tandem.client import TandemClient
 from tandem.client.described import Described
@@ -69,7 +70,7 @@ def wait_condition(operation: str, arguments: dict[str, Any]) -> WaitCondition:
                 verdict_status,
             )
         case "list_checks" if arguments.get("review_id") is not None:
-            return WaitCondition(_checks_ended, _checks_ended, lambda data: _CHECKED[data["outcome"]])
+            return WaitCondition(_checks_ended, _checks_ended, _checks_status)
         case "list_reviews":
             return WaitCondition(
                 _has_reviews, _has_reviews, _status_if(lambda data: _has_reviews(data) or has_changed(data))
@@ -101,11 +102,15 @@ def verdict_status(data: dict[str, Any]) -> Exit:
 
 def awaits_checks(data: dict[str, Any]) -> bool:
     """Whether a review is approved, and a required check is still to end: nothing can be done with it yet."""
-    return _is_approved(data) and data.get("checks") == "pending"
+    return _is_approved(data) and data.get("checks") == "pending" and data.get("attention") is None
 
 
 def _is_approved(data: dict[str, Any]) -> bool:
     return "approved" in {data["status"], data["outcome"]}
+
+
+def _checks_status(data: dict[str, Any]) -> Exit:
+    return Exit.PERSON if any(one["needs_person"] for one in data["checks"]) else _CHECKED[data["outcome"]]
 
 
 def _checks_ended(data: dict[str, Any]) -> bool:
@@ -199,6 +204,8 @@ async def call(
             given = persons.marked(given)
         elif operation.name in persons.REVIEWING:
             await persons.refuse(client, given.get("review_id"))
+        elif operation.name == "withdraw_approval":
+            await persons.refuse_withdrawal(client, given, caller(options.agent).name)
         async with progress("still waiting" if wait else f"{operation.noun} {operation.verb}"):
             envelope = await _send(operation, given, client, wait, patience.timeout_s)
             besides = None if options.as_json else await _checks_besides(operation, envelope, client)

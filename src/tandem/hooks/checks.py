@@ -48,8 +48,11 @@ def explained(asker: GateClient, decision: dict[str, Any], what: str, again: str
         on = f" --branch {asker.branch}" if asker.branch else ""
         lines.append(f"Run them again: tandem checks run {review_id}{on}")
         return [*lines, f"When they count, {again}."]
+    needs_person = next((one for one in ended if one.get("needs_person")), None)
+    if needs_person:
+        return [*lines, f"What helps:     {next_steps.wait(review_id)}"]
     if ended:
         lines += next_steps.commands({"review_id": review_id, "next_action": "revise", "checks": "failed"})
     else:
-        lines.append(f"Wait for it:    tandem checks list {review_id} --wait")
+        lines.append(f"Wait for it:    {next_steps.wait(review_id)}")
     return [*lines, f"When they have passed, {again}."]

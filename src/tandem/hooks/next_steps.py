@@ -64,8 +64,24 @@ def escalation(status: Mapping[str, Any]) -> str:
     if alone(status):
         return f"Stop. {without_reviewer(status['review_id'])}"
     why = status.get("attention") or _none(status).get("message")
-    why = why or f"{status['round']} rounds ended without agreement."
-    return f"{why} Stop, and tell your person: tandem open {status['review_id']}"
+    if why is None and (status.get("status") == "rejected" or _ended_unapproved(status)):
+        why = "Three reviews in a row, each the --parent of the next, ended without approval"
+    why = why or f"{status['round']} rounds ended without agreement"
+    return f"{why.rstrip('.')}. Stop, and tell your person: tandem open {status['review_id']}"
+
+
+def _ended_unapproved(status: Mapping[str, Any]) -> bool:
+    return status.get("outcome") in ("rejected", "withdrawn")
+
+
+def _content(status: Mapping[str, Any]) -> str:
+    """The arguments of `create_review` that hold a review's content."""
+    digest = status.get("digest")
+    if digest is None:
+        return "the diff" if status.get("category", "code_change") == "code_change" else "the whole description"
+    # That of a text names its path.
+    _, is_text, path = digest.partition(":")
+    return f"path={path} and its whole text as description" if is_text else "the diff"
 
 
 def _approved(status: Mapping[str, Any]) -> list[str]:
@@ -120,15 +136,19 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911 - one cas
         case "revert":
             return [differently(review_id), f"or undo it, then: tandem review close {review_id}"]
         case "escalate":
-            return [escalation(status)]
+            # An answer that lacks the reason has it in words.
+            return [status.get("message") or escalation(status)]
         case _:
-            return [differently(review_id)] if status.get("outcome") == "rejected" else []
+            return [differently(review_id)] if _ended_unapproved(status) else []
 
 
-def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911 - as above
+def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as above
     """What to do next with operations, in a sentence or two."""
     review_id, patch_id, checks = status["review_id"], status.get("counter_patch_id"), status.get("checks")
     waiting = f"get_review_status with review_id={review_id} and wait=true"
+    revised, resubmitted = (
+        f"create_review with {name}={review_id} and {_content(status)}" for name in ("review_id", "parent_id")
+    )
     match status["next_action"]:
         case "wait" if checks == "doubtful":
             return f"Its checks passed on what does not count; list_checks says why. Call run_checks, then {waiting}."
@@ -141,15 +161,18 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911 - as above
             return f"Read it with get_proposal, then {decide}, then {waiting}."
         case "revise" if checks == "failed":
             failed = f"A required check failed; what it says: tandem checks list {review_id}."
-            return f"{failed} Change that, then create_review with review_id={review_id} and the diff."
+            return f"{failed} Change that, then {revised}."
         case "revise":
-            return f"Change what verdict_reason asks for, then create_review with review_id={review_id} and the diff."
+            return f"Change what verdict_reason asks for, then {revised}."
+        case "apply_and_close" if status.get("digest", "") is None:
+            return "Go on, then close_review."
         case "apply_and_close":
-            return "Commit exactly this content (get_proposal has its diff), then close_review."
+            return "Commit exactly this content (get_proposal has it), then close_review."
         case "revert":
-            again = f"create_review with parent_id={review_id} and the diff"
-            return f"Do it differently, then {again}; or undo it, then close_review."
+            return f"Do it differently, then {resubmitted}; or undo it, then close_review."
         case "escalate":
             return escalation(status)
+        case _ if _ended_unapproved(status):
+            return f"It is closed without approval (closed_reason says why). Do it differently, then {resubmitted}."
         case _:
             return "Nothing: it is over."

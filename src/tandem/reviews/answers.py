@@ -151,6 +151,9 @@ class ReviewStatus:
         str | None,
         Field(description="When its texts, diffs and messages were removed (setting `retention_days`); else null."),
     ] = None
+    closed_reason: Annotated[
+        str | None, Field(description="Why it was closed, or its approval withdrawn after that; null for no reason.")
+    ] = None
     message: NextMessage = ""
 
 

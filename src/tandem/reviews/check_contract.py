@@ -119,6 +119,9 @@ class CheckView:
     ]
     reason: Annotated[str | None, Field(description="Why it ended so, where the status does not say.")]
     required: Annotated[bool, Field(description="Whether the gate stays closed until it has passed.")]
+    needs_person: Annotated[
+        bool, Field(description="Whether it keeps the gate closed until a person has done something: an agent stops.")
+    ]
     command: Annotated[tuple[str, ...], Field(description="The program and its arguments.")]
     command_hash: Annotated[str, Field(description="SHA-256 of what is run, its setup included.")]
     setup: Annotated[CheckSetup | None, Field(description="What is made before it runs; null for nothing.")]

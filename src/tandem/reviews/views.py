@@ -12,15 +12,16 @@ from tandem.contract.answer import shown
 from tandem.core.clock import isoformat
 from tandem.git.changes import AffectedFile
 from tandem.hooks import next_steps
-from tandem.reviews import checks, grounds
+from tandem.reviews import check_queries, checks, grounds
 from tandem.reviews import discussion_queries as discussion
 from tandem.reviews import queries as reviews
+from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
-from tandem.reviews.check_rules import DOUBTFUL, PASSED
+from tandem.reviews.check_rules import DOUBTFUL, FAILED, PASSED, PENDING
 from tandem.reviews.participants import why_none
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.rounds import CounterPatch
-from tandem.reviews.rules import PRIORITIES, Review, next_action
+from tandem.reviews.rules import ESCALATION_ROUND, PRIORITIES, Review, State, next_action
 from tandem.store.base import Unit
 from tandem.store.context import Services
 from tandem.store.event import Event
@@ -54,19 +55,40 @@ def files_from(text: str) -> tuple[AffectedFile, ...]:
 
 def onward(unit: Unit, services: Services, review: Review) -> dict[str, Any]:
     """What the proposer does next, as fields of an answer: the same of the same state in each."""
-    return _next(unit, services, _with_doubts(unit, services, review))
+    return _next(unit, services, _as_checked(unit, services, review))
 
 
 def _next(unit: Unit, services: Services, review: Review) -> dict[str, Any]:
     none = why_none(unit, services, review)
-    action = "escalate" if none and none.needs_person else next_action(review)
+    is_for_person = (none and none.needs_person) or _has_failed_often(unit, review)
+    action = "escalate" if is_for_person else next_action(review)
     facts = {**review._asdict(), "review_id": review.id, "status": review.state, "next_action": action}
     message = next_steps.operations({**facts, "no_reviewer": none and asdict(none)})
     return {"next_action": action, "no_reviewer": none, "message": message}
 
 
-def _with_doubts(unit: Unit, services: Services, review: Review) -> Review:
-    """The review, its checks doubtful where what has passed stands on something that keeps the gate closed."""
+def _has_failed_often(unit: Unit, review: Review) -> bool:
+    """Whether it ended without approval, and so did its parent, and that one's: then a person decides."""
+    for _ in range(ESCALATION_ROUND - 1):
+        if not review.ended_unapproved or review.parent_id is None:
+            return False
+        review = reviews.get(unit, review.parent_id)
+    return review.ended_unapproved
+
+
+def _as_checked(unit: Unit, services: Services, review: Review) -> Review:
+    """The review, its checks doubtful where what has passed stands on something that keeps the gate closed.
+
+    An approved one waits for a person where only a person can have a check pass.
+    """
+    # With access tokens others may run them, on PostgreSQL another broker.
+    is_alone = unit.dialect == "sqlite" and not services.authenticator.required
+    if review.state == State.APPROVED and review.checks == PENDING and is_alone and not services.policy.checks_at_once:
+        return review._replace(attention="Nothing runs its checks: the broker's setting checks_at_once is 0.")
+    if review.state == State.APPROVED and review.checks == FAILED:
+        runs = check_queries.list_of_round(unit, review.id, review.round)
+        why = next((f"'{one.name}' keeps the gate closed. {one.reason}" for one in runs if one.needs_person), None)
+        return review._replace(attention=why and f"{why} Then: 'tandem checks run {review.id}'.")
     if review.checks != PASSED:
         return review
     doubts = grounds.Doubts(unit, services, review.project)
@@ -86,7 +108,7 @@ def replacement(unit: Unit, record: CounterPatch) -> dict[str, str | None]:
 
 def status(unit: Unit, services: Services, review: Review, cursor: str, *, changed: bool) -> ReviewStatus:
     """Where a review stands, and why nobody takes it."""
-    review = _with_doubts(unit, services, review)
+    review = _as_checked(unit, services, review)
     return shown(
         ReviewStatus,
         review,
@@ -95,6 +117,7 @@ def status(unit: Unit, services: Services, review: Review, cursor: str, *, chang
         reviewer_id=review.reviewer_id or review.verdict_by,
         changed=changed,
         cursor=cursor,
+        closed_reason=reports.find_close_reason(unit, review.id) if review.state == State.CLOSED else None,
         **_next(unit, services, review),
     )
 

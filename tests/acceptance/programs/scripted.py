@@ -1,8 +1,9 @@
 """A model program that does what the proposal's intent says: `scripted.py NOTES [ARGUMENT …]`.
 
-The intent is the name of a deed and its arguments; any other intent is approved. Below the folder NOTES each run
-leaves `run-REVIEW-N.json` with what it was given, each process that it starts `process-PID`, and it waits there for
-the files that a test makes. Only the standard library: it is started with nothing else, so that a start is cheap.
+The intent, or else the ARGUMENTs, are the name of a deed and its arguments; anything else is approved. Below the folder
+NOTES each run leaves `run-REVIEW-N.json` with what it was given, each process that it starts `process-PID`, and it
+waits there for the files that a test makes. Only the standard library: it is started with nothing else, so that a
+start is cheap.
 """
 
 from __future__ import annotations
@@ -425,8 +426,10 @@ def main() -> None:
     review = facts["review_id"]
     note(f"process-{os.getpid()}", "")
     note(f"run-{review}-{len(list(NOTES.glob(f'run-{review}-*'))) + 1}.json", json.dumps(given))
-    deed, *arguments = facts["intent"].split() or [""]
-    DEEDS[deed](*arguments) if deed in DEEDS else approve()
+    for deed, *arguments in (facts["intent"].split() or [""], sys.argv[2:] or [""], ["approve"]):
+        if deed in DEEDS:
+            DEEDS[deed](*arguments)
+            return
 
 
 if __name__ == "__main__":
