@@ -145,7 +145,7 @@ class ToolAgent(LiteralAgent):
         """Call a tool, and then do what each message says, until it has committed or stops."""
         assert self.client is not None
         self.tools = {one.name: one.input_schema for one in (await self.client.list_tools()).tools}
-        orders: list[tuple[str, dict[str, str]]] = [(tool, {"diff": "", **more})]
+        orders: list[tuple[str, dict[str, str]]] = [(tool, more or {"diff": ""})]
         while not self.is_done:
             assert orders, self.told("the message names no tool")
             name, stated = orders.pop(0)
@@ -189,8 +189,9 @@ class ToolAgent(LiteralAgent):
         made: list[tuple[str, dict[str, str]]] = []
         for one, end in zip(found, ends, strict=True):
             clause = first[one.end() : end]
-            stated = dict(re.findall(r"\b(\w+)=([\w-]+)", clause))
+            stated = dict(re.findall(r"\b(\w+)=([\w./-]*\w)", clause))
             stated |= {name: "" for name in ("diff", "cursor") if re.search(rf"\b(?:the|this) {name}\b", clause)}
+            stated |= {"description": ""} if "its whole text as description" in clause else {}
             name = {"Change": "change", "differently": "change", "Commit": "commit"}.get(one[0], one[0])
             made.append((name, stated))
         return made
@@ -201,6 +202,8 @@ class ToolAgent(LiteralAgent):
         given: dict[str, Any] = {}
         for one in {*schema.get("required", ()), *stated}:
             value = stated.get(one) or self.last.get(one)
+            if one == "description":
+                value = (self.root / stated["path"]).read_text("utf-8")
             given[one] = (self.diff() if one == "diff" else value or _SENTENCE) if value != "true" else True
         if given.get("wait"):
             # How long its client lets a call take.

@@ -165,6 +165,7 @@ class Scene:
         environment: What its client sets besides.
         before_change: What it does before each change.
         prefers: A word of the other way that it takes.
+        path: The file that it changes; one that is no `a.txt` is proposed as a text.
     """
 
     gated: Gated
@@ -175,6 +176,7 @@ class Scene:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     before_change: Callable[[], None] = lambda: None
     prefers: str = ""
+    path: str = "a.txt"
 
     def edits(self) -> Iterator[Callable[[], None]]:
         """What the agent does when it is told to change something."""
@@ -183,7 +185,7 @@ class Scene:
 
     def _edit(self, text: str) -> None:
         self.before_change()
-        self.gated.write({"a.txt": text})
+        self.gated.write({self.path: text})
 
 
 class Stage:
@@ -228,6 +230,12 @@ class Stage:
     @contextmanager
     def rejected(self) -> Generator[Scene]:
         yield Scene(self._gated(), rejects, (WORDS,))
+
+    @contextmanager
+    def text(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.stage({"docs/PLAN.md": DIGITS})
+        yield Scene(gated, wants_changes, (WORDS,), path="docs/PLAN.md")
 
     @contextmanager
     def three_rejections(self) -> Generator[Scene]:
@@ -442,12 +450,13 @@ def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situ
         plays(scene, agent)
 
 
-@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.parametrize("situation", [*SITUATIONS, "text"])
 def test_an_agent_with_tools_gets_there_by_the_last_answer(stage: Stage, situation: str) -> None:
     async def play(scene: Scene, agent: ToolAgent) -> None:
         async with tools_of(agent.root, scene.gated.project, agent.environment) as client:
             agent.client = client
-            await agent.begins_with("create_review")
+            content = {} if scene.path == "a.txt" else {"path": scene.path, "description": ""}
+            await agent.begins_with("create_review", **content)
 
     with stage.scene(situation) as scene:
         agent = ToolAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment})
@@ -455,6 +464,8 @@ def test_an_agent_with_tools_gets_there_by_the_last_answer(stage: Stage, situati
         with reviewed(scene):
             anyio.run(play, scene, agent)
         plays(scene, agent)
+        # It stays what it was.
+        assert (":" in agent.last["digest"]) is (scene.path != "a.txt")
 
 
 def test_a_closed_review_says_why_on_every_way(gated: Gated) -> None:
