@@ -86,6 +86,10 @@ NextActionName = Annotated[
     ),
 ]
 NextMessage = Annotated[str, Field(description="`next_action` in words, with the operations that do it.")]
+TextPath = Annotated[str, Field(description="The file whose whole content was proposed; null for another change.")]
+Revision = Annotated[
+    str, Field(description="The commits that were proposed, as `A..B`; null for what is still to be committed.")
+]
 NO_REVIEWER = Field(description="Why no reviewer takes it; null if one may come, or somebody has it.")
 
 
@@ -107,6 +111,8 @@ class ReviewCreated:
     existed: Annotated[bool, Field(description="Whether the review was there already: nothing was written.")] = False
     notes: Notes = ()
     no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
+    path: TextPath | None = None
+    revision: Revision | None = None
     next_action: NextActionName = "wait"
     message: NextMessage = ""
 
@@ -150,6 +156,15 @@ class ReviewStatus:
     removed_at: Annotated[
         str | None,
         Field(description="When its texts, diffs and messages were removed (setting `retention_days`); else null."),
+    ] = None
+    path: TextPath | None = None
+    revision: Revision | None = None
+    unapproved_range: Annotated[
+        str | None,
+        Field(description="The commits before the change, as `A..B`, whose missing approval makes `checks` doubtful."),
+    ] = None
+    conflict_with: Annotated[
+        str | None, Field(description="The base branch that the round does not merge with, so that checks failed.")
     ] = None
     message: NextMessage = ""
 
@@ -335,6 +350,8 @@ class CounterPatchDecided:
     next_action: NextActionName = "wait"
     message: NextMessage = ""
     no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
+    path: TextPath | None = None
+    revision: Revision | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,6 +367,8 @@ class MessageSent:
     next_action: NextActionName = "wait"
     message: NextMessage = ""
     no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
+    path: TextPath | None = None
+    revision: Revision | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,7 +198,12 @@ class CheckList:
     checks: Annotated[tuple[CheckView, ...], Field(description="The checks.")]
     outcome: Annotated[
         str | None,
-        Field(description="What the required ones come to: `pending`, `failed` or `passed`; null without checks."),
+        Field(
+            description=(
+                "What the required ones come to: `pending`, `failed`, `passed`, or `doubtful` (passed on what does not "
+                "count); null without checks."
+            )
+        ),
     ]
     cursor: Cursor
     changed: Changed
