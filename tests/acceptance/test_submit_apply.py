@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Generator
 from pathlib import Path
 
@@ -76,6 +78,18 @@ def test_with_the_index_what_was_applied_passes_the_gate(shell: Shell) -> None:
     checked = shell.run("gate", "check", "--json")
     assert checked.status == 0
     assert checked.data["review_ids"] == [review_id]
+
+
+def test_what_is_staged_besides_is_unstaged_by_the_command_that_it_names(shell: Shell) -> None:
+    (shell.cwd / "a.txt").write_bytes(b"approved\n")
+    review_id = submitted(shell)
+    approve(shell, review_id)
+    (shell.cwd / "my own.txt").write_bytes(b"my own work\n")
+    git(shell.cwd, "add", "--all")
+    [command] = re.findall(r"Unstage that: git (.*)", shell.run("apply", review_id, "--index").stdout)
+    git(shell.cwd, *shlex.split(command))
+    assert git(shell.cwd, "diff", "--cached", "--name-only") == "a.txt\n"
+    assert "Unstage" not in shell.run("apply", review_id, "--index").stdout
 
 
 def test_says_that_it_is_already_there(shell: Shell) -> None:

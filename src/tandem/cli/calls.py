@@ -222,13 +222,13 @@ def _show_besides(operation: Described, besides: bytes) -> None:
         present(besides, OPERATIONS["list_checks"].answer, as_json=False)
         return
     for step in next_steps.commands(orjson.loads(besides)["data"]):
-        if f"tandem checks {operation.verb} " not in step:
+        if f" {operation.noun} {operation.verb} " not in step:
             say(step)
 
 
 async def _besides(operation: Described, envelope: bytes, client: TandemClient) -> bytes | None:
     """What people read beside a status: its checks; beside the checks of a review: its status. None if not asked."""
-    data = orjson.loads(envelope).get("data") or {}
+    data: dict[str, Any] = orjson.loads(envelope).get("data") or {}
     match operation.name:
         case "get_review_status" if data.get("checks") is not None:
             return await client.call("list_checks", {"review_id": data["review_id"]})

@@ -68,21 +68,29 @@ def follow(review_id: str) -> str:
     return f"tandem submit --parent {review_id} --staged --wait -m 'what it is for'"
 
 
-def _again(status: Mapping[str, Any], option: str) -> str:
-    """How what was changed is submitted, with the option that names its review."""
+def _range(revision: str) -> str:
+    """What was proposed, with the commits that follow it."""
+    start = revision.partition("..")[0]
+    return f"{start}...HEAD" if "..." in revision else f"{start}..HEAD"
+
+
+def _revise(status: Mapping[str, Any]) -> str:
+    """How what was changed is submitted as the next round; stands behind what is to be changed."""
+    review_id = status["review_id"]
     if status.get("revision"):
-        start = status["revision"].partition("..")[0]
-        return f"commit it on its branch, then: tandem submit {option} --range {start}..HEAD --wait"
-    return f"git add, then: tandem submit {option} --staged --wait"
+        commits = _range(status["revision"])
+        return f"commit it on its branch, then: tandem submit --revise {review_id} --range {commits} --wait"
+    return f"git add, then: tandem submit --revise {review_id} --staged --wait"
 
 
 def _differently(status: Mapping[str, Any]) -> str:
     """How a rejected change is tried in another way."""
-    again = _again(status, f"--parent {status['review_id']}")
-    # Commits leave little room in a line, and without an intent it is that of the parent.
-    return (
-        f"Do it differently, {again}" if status.get("revision") else f"Do it differently, {again} -m 'what it is for'"
-    )
+    review_id = status["review_id"]
+    if status.get("revision"):
+        # It has to fit into a line.
+        again = f"tandem submit --parent {review_id} --range {_range(status['revision'])} --wait -m 'why'"
+        return f"Do it differently, commit it on its branch, then: {again}"
+    return f"Do it differently, git add, then: {follow(review_id)}"
 
 
 def alone(status: Mapping[str, Any]) -> bool:
@@ -153,7 +161,7 @@ def _waiting(status: Mapping[str, Any]) -> list[str]:
 def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911 - one case an action reads best
     """What to do next in a shell, a line each."""
     review_id, patch_id, checks = status["review_id"], status.get("counter_patch_id"), status.get("checks")
-    again = _again(status, f"--revise {review_id}")
+    again = _revise(status)
     match status["next_action"]:
         case "wait":
             return _waiting(status)

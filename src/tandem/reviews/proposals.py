@@ -198,9 +198,9 @@ def _counts(unit: Unit, services: Services, review: Review, content: contents.Co
 def _is_round(unit: Unit, services: Services, review: Review, request: CreateReview, content: contents.Content) -> bool:
     """Whether a revision says nothing but what the current round says, on the same base."""
     current = reviews.get_round(unit, review.id, review.round)
-    said = reviews.find_content(unit, current.description_id)
-    proposed = (content.digest, content.base_commit, request.intent, request.path, request.description)
-    is_same = proposed == (current.digest, current.base_commit, current.intent, current.path, said)
+    said = {**_stated(request), "digest": content.digest, "base_commit": content.base_commit, "path": request.path}
+    is_same = all(getattr(current, name) == value for name, value in said.items())
+    is_same = is_same and reviews.find_content(unit, current.description_id) == request.description
     return is_same and content.validated and review.attention is None and _counts(unit, services, review, content)
 
 
