@@ -160,14 +160,17 @@ def test_p10_commits_between_count_once_they_are_approved_or_on_a_base_branch(
     with checked(tmp_path, **database_settings) as project:
         project.have(TESTS)
         switched_on(project, "main")
-        base = side_commit(project, {"b.txt": "one\n"})
+        created_on, base = project.repo.head(), side_commit(project, {"b.txt": "one\n"})
         created = project.put_up_whole(diff=edited(), base=base)
         review = created["review_id"]
         assert project.statuses(review) == {"tests": "passed"}
         project.approve(review)
         allowed, code, reason = judged(project, created["digest"])
         assert (allowed, code, f"{base[:12]} (b.txt)" in reason) == (False, "CHECK_PENDING", True)
-        assert project.status(review)["checks"] == "doubtful"
+        status = project.status(review)
+        assert (status["checks"], status["unapproved_range"]) == ("doubtful", f"{created_on[:12]}..{base[:12]}")
+        listed = Inside(project.url, project.repo.root).run("checks", "list", review, "--wait", stdin=b"")
+        assert (listed.status, f"tandem submit --range {status['unapproved_range']}" in listed.stderr) == (12, True)
         between = approved(project, base)
         assert judged(project, created["digest"])[0]
         assert project.status(review)["checks"] == "passed"
