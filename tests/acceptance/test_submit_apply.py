@@ -191,6 +191,17 @@ def test_applies_a_text_to_its_file(shell: Shell) -> None:
     assert git(shell.cwd, "diff", "--cached", "--name-only") == "plans/PLAN.md\n"
 
 
+def test_a_text_that_git_ignores_is_closed_by_the_command_that_its_refusal_names(shell: Shell) -> None:
+    (shell.cwd / "PLAN.md").write_bytes(b"# Plan\n")
+    (shell.cwd / ".git" / "info" / "exclude").write_text("PLAN.md\n", "utf-8")
+    review_id = submitted(shell, "--text", "PLAN.md")
+    approve(shell, review_id)
+    [command] = re.findall(
+        r"If it is not to be committed: tandem (.*)", shell.run("apply", review_id, "--index").stderr
+    )
+    assert shell.run(*command.split()).status == 0
+
+
 def test_a_change_of_another_project_is_refused(shell: Shell, tmp_path: Path) -> None:
     change(shell.cwd)
     review_id = submitted(shell)

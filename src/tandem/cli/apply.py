@@ -84,7 +84,11 @@ def _brought(repository: Repository, proposal: Proposal, *, index: bool) -> Work
         raise InvalidInput(f"{proposal.review_id} has no content to apply: it is words only.", field="review_id")
     update = _bring_text(repository, proposal.path, proposal.description)
     if index:
-        repository.stage(proposal.path)
+        try:
+            repository.stage(proposal.path)
+        except InvalidInput as refusal:
+            close = f"If it is not to be committed: tandem review close {proposal.review_id}"
+            raise InvalidInput(f"{refusal.message} {close}", **refusal.details) from refusal
     return replace(update, indexed=index)
 
 

@@ -266,7 +266,7 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, file: 
     going_on = next_steps.continuing()
     again = f": {going_on}" if going_on else ", commit again, exactly what was approved."
     refused = [path for one in ruling.decisions[:1] for path in one["paths"] if not path["allowed"]]
-    if not is_merge and all(path["kind"] == "in_part" for path in refused):
+    if refused and not is_merge and all(path["kind"] == "in_part" for path in refused):
         whole = dict.fromkeys(path["review_id"] for path in refused)
         return [*lines, *(f"Stage all of it: tandem apply {review_id} --index" for review_id in whole), f"then{again}"]
     return [*lines, *_staging(ruling), *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
