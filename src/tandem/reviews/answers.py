@@ -11,39 +11,32 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tandem.contract.fields import (
+    AcceptedBy,
     Attention,
     Changed,
     CreatedAt,
     Cursor,
     Digest,
     NextPage,
+    Notes,
     Outcome,
     ProjectName,
     ReviewId,
+    Revision,
     RoundNumber,
     StateName,
+    TextPath,
+    Turn,
     UpdatedAt,
     VerdictName,
 )
 from tandem.git.changes import AffectedFile
-from tandem.reviews.check_contract import CheckView, GroundView
+from tandem.reviews.check_contract import CheckView, ConflictWith, GroundView, UnapprovedRange
 
-Turn = Annotated[
-    str,
-    Field(description="The side that has something to do, `proposer` or `reviewer`; null when the review is over."),
-]
 Files = Annotated[tuple[AffectedFile, ...], Field(description="The files that the content touches.")]
-Notes = Annotated[
-    tuple[str, ...],
-    Field(description="What git did that the diff as it was sent did not say, such as a hunk at another line."),
-]
 LeaseEnd = Annotated[str, Field(description="When the claim ends unless it is renewed.")]
 Author = Annotated[str, Field(description="Who wrote it.")]
 Origin = Annotated[str, Field(description="Where the round came from: `proposal`, `revision` or `counter_patch`.")]
-AcceptedBy = Annotated[
-    str,
-    Field(description="Who accepted the counter-patch that this round is; null if that may have been its author."),
-]
 PriorityName = Annotated[str, Field(description="How urgent it is; inferred once, when the review is created.")]
 CategoryName = Annotated[str, Field(description="What kind of review it is.")]
 ParentId = Annotated[str, Field(description="The rejected review that this one follows.")]
@@ -86,10 +79,6 @@ NextActionName = Annotated[
     ),
 ]
 NextMessage = Annotated[str, Field(description="`next_action` in words, with the operations that do it.")]
-TextPath = Annotated[str, Field(description="The file whose whole content was proposed; null for another change.")]
-Revision = Annotated[
-    str, Field(description="The commits that were proposed, as `A..B`; null for what is still to be committed.")
-]
 NO_REVIEWER = Field(description="Why no reviewer takes it; null if one may come, or somebody has it.")
 
 
@@ -159,13 +148,8 @@ class ReviewStatus:
     ] = None
     path: TextPath | None = None
     revision: Revision | None = None
-    unapproved_range: Annotated[
-        str | None,
-        Field(description="The commits before the change, as `A..B`, whose missing approval makes `checks` doubtful."),
-    ] = None
-    conflict_with: Annotated[
-        str | None, Field(description="The base branch that the round does not merge with, so that checks failed.")
-    ] = None
+    unapproved_range: UnapprovedRange | None = None
+    conflict_with: ConflictWith | None = None
     message: NextMessage = ""
 
 
@@ -350,7 +334,6 @@ class CounterPatchDecided:
     next_action: NextActionName = "wait"
     message: NextMessage = ""
     no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
-    path: TextPath | None = None
     revision: Revision | None = None
 
 
@@ -367,8 +350,6 @@ class MessageSent:
     next_action: NextActionName = "wait"
     message: NextMessage = ""
     no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
-    path: TextPath | None = None
-    revision: Revision | None = None
 
 
 @dataclass(frozen=True, slots=True)

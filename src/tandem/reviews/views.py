@@ -53,10 +53,10 @@ def files_from(text: str) -> tuple[AffectedFile, ...]:
     return tuple(AffectedFile(**item) for item in orjson.loads(text))
 
 
-def onward(unit: Unit, services: Services, review: Review) -> dict[str, Any]:
+def onward(unit: Unit, services: Services, review: Review, *of_round: str) -> dict[str, Any]:
     """What the proposer does next, as fields of an answer: the same of the same state in each."""
     found = _next(unit, services, *_with_facts(unit, services, review))
-    return {name: found.get(name) for name in ("next_action", "no_reviewer", "message", *_OF_ROUND)}
+    return {name: found.get(name) for name in ("next_action", "no_reviewer", "message", *of_round)}
 
 
 def _next(unit: Unit, services: Services, review: Review, about: dict[str, Any]) -> dict[str, Any]:
@@ -67,7 +67,6 @@ def _next(unit: Unit, services: Services, review: Review, about: dict[str, Any])
     return {**about, "next_action": action, "no_reviewer": none, "message": message}
 
 
-_OF_ROUND = ("path", "revision")
 _DECIDED = frozenset({State.APPROVED, State.CHANGES_REQUESTED, State.REJECTED})
 _REVISION = re.compile(r"[\w./@^~-]+")
 """What cannot be anything else in a command."""
