@@ -166,6 +166,7 @@ class Scene:
         before_change: What it does before each change.
         prefers: A word of the other way that it takes.
         path: The file that it changes; one that is no `a.txt` is proposed as a text.
+        is_staged: Whether the agent's change is staged when it begins.
     """
 
     gated: Gated
@@ -177,6 +178,7 @@ class Scene:
     before_change: Callable[[], None] = lambda: None
     prefers: str = ""
     path: str = "a.txt"
+    is_staged: bool = True
 
     def edits(self) -> Iterator[Callable[[], None]]:
         """What the agent does when it is told to change something."""
@@ -199,7 +201,7 @@ class Stage:
     def scene(self, situation: str) -> Generator[Scene]:
         """The scene of a situation, ready for the agent."""
         with getattr(self, situation)() as found:
-            if found.gated.try_git("diff", "--cached", "--quiet").ok:
+            if found.is_staged and found.gated.try_git("diff", "--cached", "--quiet").ok:
                 found.gated.stage({"a.txt": DIGITS})
             yield found
 
@@ -339,11 +341,148 @@ class Stage:
     def conflict_with_the_base(self) -> Generator[Scene]:
         with self._checked("exit(0)", {"a.txt": ROMAN}) as gated:
             gated.git("switch", "--quiet", "--create", "feature", "main^")
+            yield Scene(gated, wants_nothing_twice, (WORDS,))
 
-            def rebases() -> None:
-                gated.git("reset", "--quiet", "--hard", "main")
+    @contextmanager
+    def commits_from_before_the_gate(self) -> Generator[Scene]:
+        with self._checked("exit(0)") as gated:
+            gated.git("switch", "--quiet", "--create", "feature")
+            gated.stage({"old.txt": "old\n"})
+            gated.git("-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-m", "From before the gate")
+            yield Scene(gated, wants_nothing_twice)
 
-            yield Scene(gated, wants_nothing_twice, (WORDS,), before_change=rebases)
+    @contextmanager
+    def commit_of_all(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.write({"a.txt": DIGITS})
+        yield Scene(gated, attempt="git commit -a -m 'Count in digits'", is_staged=False)
+
+    @contextmanager
+    def commit_of_a_file(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.stage({"other.txt": "other\n"})
+        gated.write({"a.txt": DIGITS})
+        yield Scene(gated, attempt="git commit -m 'Count in digits' a.txt")
+
+    @contextmanager
+    def part_of_what_was_approved(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.stage({"a.txt": DIGITS, "b.txt": "two\n"})
+        gated.approve("--staged")
+        gated.git("reset", "--quiet", "--", "b.txt")
+        yield Scene(gated, never_comes)
+
+    @contextmanager
+    def merge(self) -> Generator[Scene]:
+        with self._conflict("merge", "theirs") as gated:
+            yield Scene(gated)
+
+    @contextmanager
+    def rebase(self) -> Generator[Scene]:
+        with self._conflict("rebase", "theirs") as gated:
+            yield Scene(gated)
+
+    @contextmanager
+    def rebase_without_a_conflict(self) -> Generator[Scene]:
+        yield Scene(self._parted(), attempt="git rebase theirs", is_staged=False)
+
+    @contextmanager
+    def cherry_pick_without_a_conflict(self) -> Generator[Scene]:
+        yield Scene(self._parted(), attempt="git cherry-pick theirs", is_staged=False)
+
+    @contextmanager
+    def revert(self) -> Generator[Scene]:
+        gated = self._parted()
+        gated.approved_commit({"n.txt": "".join(f"{number}\n" for number in "X2345678Y")})
+        yield Scene(gated, attempt="git revert --no-edit HEAD~1", is_staged=False)
+
+    def _parted(self) -> Gated:
+        """Two approved commits of a file on two branches that git merges."""
+        gated = self._gated()
+        gated.approved_commit({"n.txt": "".join(f"{number}\n" for number in "123456789")})
+        gated.git("switch", "--quiet", "--create", "theirs")
+        gated.approved_commit({"n.txt": "".join(f"{number}\n" for number in "12345678Y")})
+        gated.git("switch", "--quiet", "main")
+        gated.approved_commit({"n.txt": "".join(f"{number}\n" for number in "X23456789")})
+        return gated
+
+    @contextmanager
+    def cherry_pick(self) -> Generator[Scene]:
+        with self._conflict("cherry-pick", "theirs") as gated:
+            yield Scene(gated)
+
+    @contextmanager
+    def several_cherry_picks(self) -> Generator[Scene]:
+        with self._conflict("cherry-pick", "theirs~2..theirs") as gated:
+            yield Scene(gated)
+
+    @contextmanager
+    def first_of_several_cherry_picks(self) -> Generator[Scene]:
+        with self._conflict("cherry-pick", "theirs", "theirs~1") as gated:
+            yield Scene(gated)
+            assert "c.txt" in gated.git("ls-tree", "--name-only", "HEAD")
+
+    @contextmanager
+    def _conflict(self, *command: str) -> Generator[Gated]:
+        """A conflict of two approved commits, resolved and staged."""
+        gated = self._gated()
+        gated.git("switch", "--quiet", "--create", "theirs")
+        gated.approved_commit({"c.txt": "three\n"})
+        gated.approved_commit({"a.txt": ROMAN})
+        gated.git("switch", "--quiet", "main")
+        gated.approved_commit({"a.txt": WORDS})
+        assert not gated.try_git(*command).ok
+        gated.stage({"a.txt": DIGITS})
+        yield gated
+
+    @contextmanager
+    def text(self) -> Generator[Scene]:
+        yield self._plan(approves)
+
+    @contextmanager
+    def counter_patch_of_a_text(self) -> Generator[Scene]:
+        def knows_better_words(reviewer: Reviewer) -> None:
+            reviewer.claims().decides("changes_requested", counter_patch="# Better\n").claims().decides("approved")
+
+        yield self._plan(knows_better_words)
+
+    def _plan(self, reviews: Callable[[Reviewer], None]) -> Scene:
+        gated = self._gated()
+        gated.write({"PLAN.md": "# Plan\n"})
+        return Scene(gated, reviews, attempt="tandem submit --text PLAN.md --wait -m 'Plan it'", is_staged=False)
+
+    @contextmanager
+    def update_of_a_base_branch(self) -> Generator[Scene]:
+        with self._update(approves) as scene:
+            yield scene
+
+    @contextmanager
+    def update_with_changes_requested(self) -> Generator[Scene]:
+        with self._update(wants_changes) as scene:
+            scene.changes = (WORDS,)
+            yield scene
+
+    @contextmanager
+    def rejected_update(self) -> Generator[Scene]:
+        with self._update(rejects) as scene:
+            scene.changes = (WORDS,)
+            yield scene
+
+    @contextmanager
+    def _update(self, reviews: Callable[[Reviewer], None]) -> Generator[Scene]:
+        """A branch from before the gate that is to be the base branch's."""
+        gated = self._gated()
+        gated.git("switch", "--quiet", "--create", "feature")
+        gated.stage({"a.txt": DIGITS})
+        unseen = ("-c", "core.hooksPath=/dev/null", "commit", "--quiet")
+        gated.git(*unseen, "-m", "From before the gate")
+
+        def commits() -> None:
+            # Told to change something and to commit it, the agent does; the gate lets it on this branch.
+            gated.stage({"a.txt": WORDS})
+            gated.git(*unseen, "-m", "As it was asked for")
+
+        yield Scene(gated, reviews, attempt="git fetch . feature:main", is_staged=False, before_change=commits)
 
     @contextmanager
     def untrusted_checks(self) -> Generator[Scene]:
@@ -403,6 +542,21 @@ SITUATIONS = (
     *("untrusted_checks", "unconfined_checks", "checks_that_nothing_runs"),
 )
 
+IN_A_SHELL = (
+    *("declined_counter_patch", "recorded_broker_down", "commits_from_before_the_gate", "commit_of_all"),
+    *(
+        "commit_of_a_file",
+        "part_of_what_was_approved",
+        "merge",
+        "rebase",
+        "cherry_pick",
+        "several_cherry_picks",
+        "text",
+    ),
+    *("rebase_without_a_conflict", "cherry_pick_without_a_conflict", "revert", "first_of_several_cherry_picks"),
+    *("counter_patch_of_a_text", "update_of_a_base_branch", "update_with_changes_requested", "rejected_update"),
+)
+
 
 @pytest.fixture
 def stage(request: pytest.FixtureRequest, tmp_path: Path, config_dir: Path) -> Stage:
@@ -433,15 +587,13 @@ def plays(scene: Scene, agent: LiteralAgent) -> None:
     assert agent.has_committed, agent.told("it did not commit")
     with suppress(StopIteration):
         raise AssertionError(agent.told(f"never told to change: {next(agent.edit)}"))
-    assert scene.gated.trailers(), agent.told("the commit names no review")
+    is_commit = scene.is_staged or "commit" in agent.said[-1]
+    assert scene.gated.trailers() or not is_commit, agent.told("the commit names no review")
     assert not subprocess.run(["git", "diff", "--cached", "--quiet"], cwd=agent.root, check=False).returncode
 
 
 # Of a broker that is not known to be its own the hook only says how to start it.
-ONLY_IN_A_SHELL = ("declined_counter_patch", "recorded_broker_down", "approved_and_untrusted", "closed_before")
-
-
-@pytest.mark.parametrize("situation", [*SITUATIONS, *ONLY_IN_A_SHELL])
+@pytest.mark.parametrize("situation", [*SITUATIONS, *IN_A_SHELL])
 def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situation: str) -> None:
     with stage.scene(situation) as scene:
         agent = LiteralAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment}, prefers=scene.prefers)
@@ -450,7 +602,7 @@ def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situ
         plays(scene, agent)
 
 
-@pytest.mark.parametrize("situation", [*SITUATIONS, "text"])
+@pytest.mark.parametrize("situation", [*SITUATIONS, "commits_from_before_the_gate", "text"])
 def test_an_agent_with_tools_gets_there_by_the_last_answer(stage: Stage, situation: str) -> None:
     async def play(scene: Scene, agent: ToolAgent) -> None:
         async with tools_of(agent.root, scene.gated.project, agent.environment) as client:

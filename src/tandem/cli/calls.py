@@ -208,7 +208,7 @@ async def call(
             await persons.refuse_withdrawal(client, given, caller(options.agent).name)
         async with progress("still waiting" if wait else f"{operation.noun} {operation.verb}"):
             envelope = await _send(operation, given, client, wait, patience.timeout_s)
-            besides = None if options.as_json else await _checks_besides(operation, envelope, client)
+            besides = None if options.as_json else await _besides(operation, envelope, client)
             if operation.name == "get_review_status":
                 await say_question(client, orjson.loads(envelope).get("data"))
         if operation.name == "claim_review" and "review_id" not in given:
@@ -219,16 +219,30 @@ async def call(
     if wait is not None and status is Exit.WAITING and not wait.has_ended(orjson.loads(envelope)["data"]):
         say_go_on(shlex.join(["tandem", *sys.argv[1:]]))
     if besides is not None:
-        present(besides, OPERATIONS["list_checks"].answer, as_json=False)
+        _show_besides(operation, besides)
     return status
 
 
-async def _checks_besides(operation: Described, envelope: bytes, client: TandemClient) -> bytes | None:
-    """The checks of a review whose status people read; null where there are none, or another thing was asked."""
-    data = orjson.loads(envelope).get("data") if operation.name == "get_review_status" else None
-    if not data or data.get("checks") is None:
-        return None
-    return await client.call("list_checks", {"review_id": data["review_id"]})
+def _show_besides(operation: Described, besides: bytes) -> None:
+    """Print the checks beside a status; beside checks what comes next, but for the command that was just run."""
+    if operation.name == "get_review_status":
+        present(besides, OPERATIONS["list_checks"].answer, as_json=False)
+        return
+    for step in next_steps.commands(orjson.loads(besides)["data"]):
+        if f" {operation.noun} {operation.verb} " not in step:
+            say(step)
+
+
+async def _besides(operation: Described, envelope: bytes, client: TandemClient) -> bytes | None:
+    """What people read beside a status: its checks; beside the checks of a review: its status. None if not asked."""
+    data: dict[str, Any] = orjson.loads(envelope).get("data") or {}
+    match operation.name:
+        case "get_review_status" if data.get("checks") is not None:
+            return await client.call("list_checks", {"review_id": data["review_id"]})
+        case "list_checks" | "run_checks" if data.get("outcome") is not None:
+            return await client.call("get_review_status", {"review_id": data["checks"][0]["review_id"]})
+        case _:
+            return None
 
 
 async def say_question(client: TandemClient, data: dict[str, Any] | None) -> None:

@@ -336,9 +336,10 @@ class Repository:
             # Otherwise it is seen when the tree is made.
             error = reviewed_tree.conflict(handle, content, found.tip)
             if error is not None:
-                mended = f"Rebase it onto {found.branch}, or merge {found.branch} into its branch"
-                said = f"The change does not merge with {found.branch} at {found.tip[:12]}: {error.where}. {mended}"
-                return replace(found, conflict=error.paths, problem=f"{said}, and submit a new round.")
+                said = f"The change does not merge with {found.branch} at {found.tip[:12]}: {error.where}."
+                return replace(
+                    found, conflict=error.paths, problem=f"{said} Take in {found.branch}, and submit a new round."
+                )
         return found
 
     def holds(self, found: Ground) -> bool:

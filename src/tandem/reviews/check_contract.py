@@ -32,6 +32,15 @@ _OptionalRound = Annotated[RoundNumber | None, Field(description="Default: the c
 _CheckName = Annotated[Name, Field(description="The check, as `checks.toml` names it.")]
 
 
+UnapprovedRange = Annotated[
+    str,
+    Field(description="The commits before the change, as `A..B`, whose missing approval makes `checks` doubtful."),
+]
+ConflictWith = Annotated[
+    str, Field(description="The base branch that the round does not merge with, so that checks failed.")
+]
+
+
 class ListChecks(ProjectRequest):
     """The checks of a review's round, and how they ended; without a review, those that are still to end."""
 
@@ -201,7 +210,12 @@ class CheckList:
     checks: Annotated[tuple[CheckView, ...], Field(description="The checks.")]
     outcome: Annotated[
         str | None,
-        Field(description="What the required ones come to: `pending`, `failed` or `passed`; null without checks."),
+        Field(
+            description=(
+                "What the required ones come to: `pending`, `failed`, `passed`, or `doubtful` (passed on what does not "
+                "count); null without checks."
+            )
+        ),
     ]
     cursor: Cursor
     changed: Changed
