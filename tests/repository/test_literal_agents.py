@@ -234,7 +234,7 @@ class Stage:
         yield Scene(self._gated(), rejects, (WORDS,))
 
     @contextmanager
-    def text(self) -> Generator[Scene]:
+    def text_by_tools(self) -> Generator[Scene]:
         gated = self._gated()
         gated.stage({"docs/PLAN.md": DIGITS})
         yield Scene(gated, wants_changes, (WORDS,), path="docs/PLAN.md")
@@ -554,7 +554,14 @@ IN_A_SHELL = (
         "text",
     ),
     *("rebase_without_a_conflict", "cherry_pick_without_a_conflict", "revert", "first_of_several_cherry_picks"),
-    *("counter_patch_of_a_text", "update_of_a_base_branch", "update_with_changes_requested", "rejected_update"),
+    *(
+        "approved_and_untrusted",
+        "closed_before",
+        "counter_patch_of_a_text",
+        "update_of_a_base_branch",
+        "update_with_changes_requested",
+        "rejected_update",
+    ),
 )
 
 
@@ -602,7 +609,7 @@ def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situ
         plays(scene, agent)
 
 
-@pytest.mark.parametrize("situation", [*SITUATIONS, "commits_from_before_the_gate", "text"])
+@pytest.mark.parametrize("situation", [*SITUATIONS, "commits_from_before_the_gate", "text_by_tools"])
 def test_an_agent_with_tools_gets_there_by_the_last_answer(stage: Stage, situation: str) -> None:
     async def play(scene: Scene, agent: ToolAgent) -> None:
         async with tools_of(agent.root, scene.gated.project, agent.environment) as client:
