@@ -184,6 +184,8 @@ def _fire(site: Site, client: ClientName) -> Finding | None:
         return None
     entry = entries[0]
     file = site.file(entry.scope, entry.path)
+    if file.exists() and says(file) is None:
+        return skipped("agent hooks", f"{file} cannot be read.")
     command = _command(file, entry.keys, client)
     if command is None:
         return problem("agent hooks", f"{file} has no hook of Tandem's for {client}.", _INIT_GATE, file=file)
