@@ -99,8 +99,8 @@ async def check_gate(here: DoctorContext) -> list[Finding]:
     """Whether the gate is on at both places, and git starts its hooks."""
     if here.place is None:
         return []
-    if here.moved_from is not None and here.gate is not None:
-        return [skipped("gate", "It is switched on here when the project is moved.")]
+    if here.moved_from is not None:
+        return [skipped("gate", "It is looked at when the project has been moved here.")]
     call = here.call or _nobody
     found = await gate_status(call, here.place)
     if found.enabled is False and found.broker_enabled is not True and not found.problems:
