@@ -49,7 +49,7 @@ def _git(here: DoctorContext) -> list[Finding]:
         message, _, fix = error.message.partition(f" {HOW_TO_INSTALL}")
         return [problem("git", message, HOW_TO_INSTALL.removesuffix("."))]
     if here.place is not None and "dubious ownership" in _said(here, "rev-parse", "--git-dir"):
-        here.obstacle, here.is_foreign = "git refuses to work in it", True
+        here.is_foreign, here.obstacle = True, "git refuses to work in it"
         top = here.place.top or here.place.git_dir
         fix = f"git config --global --add safe.directory {shlex.quote(top)}"
         return [problem("git", f"{top} belongs to another user, so git refuses to work in it.", fix)]
