@@ -31,3 +31,31 @@ def listening(answer: Callable[[bytes], bytes]) -> Generator[tuple[int, list[byt
         yield server.getsockname()[1], told
         server.shutdown(socket.SHUT_RDWR)
     thread.join(10)
+
+
+@contextmanager
+def dripping(answer: bytes, drop: bytes, every_seconds: float = 0.05) -> Generator[int]:
+    """A stranger's program that begins each answer like this, and then goes on without end; its port."""
+    gone = threading.Event()
+
+    def serve(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(answer)
+            while not gone.wait(every_seconds):
+                connection.sendall(drop)
+
+    def listen(server: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=serve, args=server.accept()[:1], daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=listen, args=(server,), daemon=True)
+        thread.start()
+        try:
+            yield server.getsockname()[1]
+        finally:
+            gone.set()
+            server.shutdown(socket.SHUT_RDWR)
+    thread.join(10)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from typing import Self
 
 import pytest
 
-from tandem.bridge import http
+from tandem.bridge import incoming
 from tandem.bridge.http import HttpClient, HttpResponse, NotSent, ResponseLost, Target, targets
 from tests.commandline import NOBODY
+from tests.stranger import dripping
 
 
 @pytest.mark.parametrize(
@@ -43,7 +45,7 @@ def test_a_url_names_a_broker_or_is_refused(url: str, parts: tuple[str, int, str
     "head", ["Content-Length: 2000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n7d0\r\n", "Connection: close\r\n\r\n"]
 )
 def test_an_answer_may_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch, head: str):
-    monkeypatch.setattr(http, "LARGEST_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(incoming, "LARGEST_ANSWER_BYTES", 1000)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -59,6 +61,43 @@ def test_an_answer_may_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch, head
             client.request("GET", "/", b"", {}).read()
         client.close()
         thread.join()
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "drop"),
+    [
+        (b"", b"H"),
+        (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"y"),
+        (b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", b" "),
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", b" "),
+        (CHUNKED + b"fff\r\n", b" "),
+        (CHUNKED, b"1\r\n \r\n"),
+        (CHUNKED + b"0\r\n", b"X: y\r\n"),
+    ],
+)
+def test_p12_an_answer_that_never_ends_keeps_nobody(answer: bytes, drop: bytes):
+    with dripping(answer, drop) as port:
+        client = HttpClient(Target(f"http://127.0.0.1:{port}"), silence_seconds=0.5)
+        began = time.monotonic()
+        with pytest.raises(ResponseLost, match="timed out"):
+            client.request("GET", "/", b"", {}).read()
+        client.close()
+        assert time.monotonic() - began < 5
+
+
+def test_p12_a_stream_goes_on_for_as_long_as_whole_pieces_come():
+    with dripping(CHUNKED, b"3\r\n: \n\r\n") as port:
+        client = HttpClient(Target(f"http://127.0.0.1:{port}"), silence_seconds=0.5)
+        began = time.monotonic()
+        lines = client.request("GET", "/", b"", {}).lines()
+        while time.monotonic() - began < 1:
+            assert next(lines) == b": "
+        client.close()
 
 
 class Server:

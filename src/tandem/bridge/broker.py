@@ -143,6 +143,10 @@ class BrokerLocator:
         self._pause_seconds = 0.5
         self._trouble = ""
 
+    def is_stuck(self) -> bool:
+        """Whether it runs, and a person has to end it before another one can take its place."""
+        return self._location.is_own and self._location.blocker() is not None
+
     def refusal(self, failure: HttpFailure) -> dict[str, Any]:
         """The envelope's error for a request that found no broker."""
         where = f" at {self._client.url}" if self._client else ""

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 OUTAGE_SECONDS = 30.0
 """How long a request outlasts a broker that is away; with the longest wait still under a client's minute."""
 
+HANG_SECONDS = 5.0
+"""How long it outlasts one that is suspended or has lost its data folder: that one does not come back by itself."""
+
 WELCOME_SECONDS = 4.0
 """How long `initialize` waits for the broker, before the bridge answers it: clients give up a server soon."""
 
@@ -163,7 +166,8 @@ class Forwarder:
         """The error to end with after a failed attempt; null to go on trying."""
         if isinstance(failure, ResponseLost) and not call.is_repeatable:
             return _unknown_outcome(failure)
-        if time.monotonic() - outage_since > OUTAGE_SECONDS:
+        seconds = time.monotonic() - outage_since
+        if seconds > OUTAGE_SECONDS or (seconds > HANG_SECONDS and self._broker.is_stuck()):
             return self._broker.refusal(failure)
         return None
 

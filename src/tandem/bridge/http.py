@@ -19,16 +19,15 @@ from __future__ import annotations
 
 import _socket
 import _thread
-import io
 import time
 
 from tandem.bridge.credentials import REFUSED_STATUS
 from tandem.bridge.credentials import headers as bearing
+from tandem.bridge.incoming import Reader, has_end
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tandem.bridge.credentials import Credentials
 
@@ -39,8 +38,8 @@ PATIENCE_SECONDS = 30.0
 SILENCE_SECONDS = 60.0
 """The broker sends a ping every 15 s while it works on a request: after four missed ones it is gone."""
 
-LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
-"""More than any broker answers: whatever sends it may not fill the memory."""
+PROOF_SECONDS = 10.0
+"""How long the other side has to prove whose it is: a broker does it at once, whatever else it does."""
 
 _HERE = "127.0.0.1"
 _NOT_IN_URL = frozenset("?# \t\n\r\f\v")
@@ -49,13 +48,9 @@ _IN_ADDRESS = frozenset("0123456789abcdefABCDEF:.")
 _MOST_PORT_DIGITS = 5
 _LARGEST_PORT = 65_535
 _UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
-_LONGEST_LINE_BYTES = 65_536
-_MOST_HEADERS = 200
-_FIRST_FINAL_STATUS = 200
 _UNAVAILABLE = 503
 _TOO_MANY = 429
 _MOST_DIGITS = 6
-_NO_BODY = frozenset({204, 304})
 
 
 class HttpFailure(Exception):
@@ -183,36 +178,19 @@ class Exchange:
         return Aborted() if self._aborted else kind(str(cause) or type(cause).__name__)
 
 
-class _Incoming(io.RawIOBase):
-    """What a socket receives, as a file: `_socket.socket` has none."""
-
-    def __init__(self, connected: _socket.socket, left: Callable[[], float]) -> None:
-        self._socket = connected
-        self._left = left
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        self._socket.settimeout(self._left())
-        return self._socket.recv_into(buffer)
-
-
 class _Connection:
     """A connected socket and its reading side.
 
     Attributes:
         closings: How often its client had been closed when it was taken.
-        seconds: How long the other side may be silent; None for as long as its client allows.
     """
 
-    __slots__ = ("closings", "reader", "seconds", "socket", "target")
+    __slots__ = ("closings", "reader", "socket", "target")
 
-    def __init__(self, target: Target, connect_seconds: float, left: Callable[[float | None], float]) -> None:
+    def __init__(self, target: Target, connect_seconds: float) -> None:
         self.target = target
         self.socket = _connected(target, connect_seconds)
-        self.seconds: float | None = None
-        self.reader = io.BufferedReader(_Incoming(self.socket, lambda: left(self.seconds)))
+        self.reader = Reader(self.socket)
         self.closings = 0
 
     def is_quiet(self) -> bool:
@@ -244,14 +222,12 @@ class HttpResponse:
         self._connection = connection
         self._exchange = exchange
         try:
-            self.status, head = _read_head(connection)
+            self.status, self._head = connection.reader.head()
+            head = self._head
             self.content_type = head.get("content-type", "").partition(";")[0].strip().lower()
             after = head.get("retry-after", "")
             is_number = after.isascii() and after.isdecimal() and len(after) <= _MOST_DIGITS
             self.retry_after_seconds = int(after) if is_number else None
-            self._keep = head.get("connection", "").lower() != "close"
-            self._is_chunked = head.get("transfer-encoding", "").lower() == "chunked"
-            self._length = 0 if self.status in _NO_BODY else int(head.get("content-length", -1))
         except (OSError, ValueError) as error:
             self.close()
             client.leave(connection.target)
@@ -266,7 +242,7 @@ class HttpResponse:
             Lost: It did not arrive whole.
             Aborted: It was given up.
         """
-        return b"".join(self._pieces())
+        return b"".join(self._pieces(is_stream=False))
 
     def lines(self) -> Iterator[bytes]:
         """The body line by line as it arrives, without line ends.
@@ -276,7 +252,7 @@ class HttpResponse:
             Aborted: It was given up.
         """
         rest = b""
-        for piece in self._pieces():
+        for piece in self._pieces(is_stream=True):
             *lines, rest = (rest + piece).split(b"\n")
             for line in lines:
                 yield line.rstrip(b"\r")
@@ -288,33 +264,19 @@ class HttpResponse:
         self._exchange.hold(None)
         self._connection.close()
 
-    def _pieces(self) -> Iterator[bytes]:
+    def _pieces(self, *, is_stream: bool) -> Iterator[bytes]:
         """The body as it arrives."""
-        reader = self._connection.reader
         is_whole = False
-        total = 0
         try:
-            if self._is_chunked:
-                while size := _chunk_size(reader.readline(_LONGEST_LINE_BYTES)):
-                    total = _within_limit(total + size)
-                    yield _exactly(reader.read(size), size)
-                    reader.readline(_LONGEST_LINE_BYTES)
-                while reader.readline(_LONGEST_LINE_BYTES).strip():
-                    pass
-            elif self._length >= 0:
-                yield _exactly(reader.read(_within_limit(self._length)), self._length)
-            else:
-                self._keep = False
-                while piece := reader.read1(_LONGEST_LINE_BYTES):
-                    total = _within_limit(total + len(piece))
-                    yield piece
+            yield from self._connection.reader.body(self.status, self._head, is_stream=is_stream)
             is_whole = True
         except (OSError, ValueError) as error:
             self._client.leave(self._connection.target)
             raise self._exchange.blame(ResponseLost, error) from error
         finally:
             self._exchange.hold(None)
-            if is_whole and self._keep:
+            stays = self._head.get("connection", "").lower() != "close" and has_end(self.status, self._head)
+            if is_whole and stays:
                 self._client.put_back(self._connection)
             else:
                 self._connection.close()
@@ -326,7 +288,7 @@ class HttpClient:
     Args:
         targets: Where they go: to the first one, and from there to the next one whenever one does not answer, or says
             that it serves nobody now. A request goes to another one by itself only if it has not been sent.
-        silence_seconds: How long it may be silent.
+        silence_seconds: How long it may be silent, and how long the head of an answer may take.
         credentials: The token that goes with each; null for requests that need none.
         owner_dirs: The data folders with one of whose secrets the other side has to prove first that it is this user's
             broker, within `proof_seconds`; none for one that need not.
@@ -341,7 +303,7 @@ class HttpClient:
         silence_seconds: float = SILENCE_SECONDS,
         credentials: Credentials | None = None,
         owner_dirs: Sequence[str] = (),
-        proof_seconds: float = SILENCE_SECONDS,
+        proof_seconds: float = PROOF_SECONDS,
     ) -> None:
         self.targets, self._at = targets, 0
         self._owner_dirs, self._proof_seconds = owner_dirs, proof_seconds
@@ -457,16 +419,15 @@ class HttpClient:
         try:
             connection = self._take_idle(target)
             is_new = connection is None
-            connection = connection or _Connection(target, self._left(CONNECT_SECONDS), self._left)
+            connection = connection or _Connection(target, self._left(CONNECT_SECONDS))
             connection.closings = closings
-            connection.socket.settimeout(self._left())
             exchange.hold(connection.socket)
             # Of several, those on other machines have TLS and the token to say who is who.
             if is_new and self._owner_dirs and (target.is_local or len(self.targets) == 1):
-                connection.seconds = min(self._proof_seconds, self._silence_seconds)
                 self._need_proof(connection, self._owner_dirs)
-                connection.seconds = None
+            connection.socket.settimeout(self._left())
             connection.socket.sendall(request)
+            connection.reader.begin(self._silence_seconds, self.deadline)
         except (OSError, Aborted, NotSent) as error:
             exchange.hold(None)
             if connection is not None:
@@ -492,7 +453,7 @@ class HttpClient:
         """Have the other side prove that it is this user's broker: nothing else is sent before.
 
         Raises:
-            Stranger: It does not.
+            Stranger: It does not, or takes too long to say all of it.
             OSError: It hangs up, or is silent.
         """
         from tandem.bridge.ownership import is_proven, new_nonce  # who needs no proof need not wait for this
@@ -500,17 +461,21 @@ class HttpClient:
         nonce = new_nonce()
         target = connection.target
         head = f"GET {target.prefix}/healthz HTTP/1.1\r\nHost: {target.authority}\r\nTandem-Nonce: {nonce}"
+        seconds = min(self._proof_seconds, self._silence_seconds)
+        connection.socket.settimeout(self._left(seconds))
         connection.socket.sendall(f"{head}\r\n\r\n".encode())
-        if not connection.reader.peek(1):
+        reader = connection.reader
+        reader.begin(seconds, self.deadline)
+        if not reader.has_more():
             raise ConnectionResetError("the connection was closed before an answer")
         try:
-            answer = _read_head(connection)[1]
+            status, answer = reader.head()
             said = answer.get("tandem-proof")
             if not any(is_proven(said, nonce, connection.socket, folder) for folder in owner_dirs):
                 raise Stranger
-            size = int(answer.get("content-length", -1))
-            _exactly(connection.reader.read(_within_limit(size)), size)
-        except ValueError as error:
+            for _ in reader.body(status, answer):
+                pass
+        except (ValueError, TimeoutError) as error:
             raise Stranger from error
 
     def _take_idle(self, target: Target) -> _Connection | None:
@@ -527,45 +492,6 @@ class HttpClient:
 def quoted(text: str) -> str:
     """A text as one part of a URL's path or query."""
     return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in text.encode(errors="replace"))
-
-
-def _read_head(connection: _Connection) -> tuple[int, dict[str, str]]:
-    """Status and headers; interim answers are passed over. ValueError if it is not HTTP."""
-    while True:
-        version, _, rest = _line(connection).partition(" ")
-        if not version.startswith("HTTP/1."):
-            raise ValueError("the connection was closed before an answer" if not version else "not an HTTP answer")
-        status = int(rest[:3])
-        head: dict[str, str] = {"connection": "close"} if version == "HTTP/1.0" else {}
-        while line := _line(connection):
-            name, _, value = line.partition(":")
-            head[name.strip().lower()] = value.strip()
-            if len(head) > _MOST_HEADERS:
-                raise ValueError("too many headers")
-        if status >= _FIRST_FINAL_STATUS:
-            return status, head
-
-
-def _line(connection: _Connection) -> str:
-    return connection.reader.readline(_LONGEST_LINE_BYTES).decode("latin-1").rstrip("\r\n")
-
-
-def _chunk_size(line: bytes) -> int:
-    if not line.endswith(b"\n"):
-        raise ValueError("the answer was cut off")
-    return int(line.partition(b";")[0], 16)
-
-
-def _exactly(piece: bytes, size: int) -> bytes:
-    if len(piece) != size:
-        raise ValueError("the answer was cut off")
-    return piece
-
-
-def _within_limit(size: int) -> int:
-    if size > LARGEST_ANSWER_BYTES:
-        raise ValueError(f"the answer has more than {LARGEST_ANSWER_BYTES} bytes")
-    return size
 
 
 def _connected(target: Target, seconds: float) -> _socket.socket:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from tandem.bridge import base_files
 from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
-from tandem.bridge.http import Aborted, Exchange, HttpClient, HttpFailure, NotSent, quoted, targets
+from tandem.bridge.http import Aborted, Exchange, HttpClient, HttpFailure, NotSent, Stranger, quoted, targets
 from tandem.bridge.location import BrokerLocation, locate
 from tandem.bridge.project import owner
 from tandem.client.methods import Operations
@@ -197,6 +197,8 @@ class TandemClient(Operations):
                 failure = error
                 # What did not leave whole had no effect, so that even a lone write may try again.
                 may_retry = not isinstance(error, Aborted) and (is_repeatable or isinstance(error, NotSent))
+                # Who has the port from the start keeps it.
+                may_retry = may_retry and (self._contacted or not isinstance(error, Stranger))
             else:
                 self._contacted = True
                 is_away = status == Unavailable.status and _takes_nothing(envelope)

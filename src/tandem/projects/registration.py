@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from tandem.contract.answer import time_or_none
@@ -121,14 +123,25 @@ def _home(services: Services, root: Path) -> tuple[str, str]:
 
 
 async def _is_there(services: Services, name: str, new: str = "") -> bool:
-    """Whether a project has a repository, and that was not moved away, and is no other than that of a new folder."""
+    """Whether a project has a repository at its place, which is no other project's, and not that of a new folder."""
     root = services.projects.root(name)
 
     def look(root: str) -> bool:
-        place = find_repository(new) if new else None
-        return os.path.lexists(root) and not (place is not None and is_of(root, place.common_dir))
+        place, here = find_repository(new) if new else None, find_repository(root)
+        held = set[str]() if here is None else _on_record(Path(here.common_dir, "tandem"))
+        is_other = (held and name not in held) or (place is not None and is_of(root, place.common_dir))
+        return os.path.lexists(root) and not is_other
 
     return services.projects.mirror(name) is not None or (root is not None and await asyncio.to_thread(look, root))
+
+
+def _on_record(folder: Path) -> set[str]:
+    """Which project a repository is by its own record and by its gate's switch; nothing if neither says it."""
+    found: set[str] = set()
+    for file in ("project.json", "gate.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            found.add(str(json.loads((folder / file).read_bytes())["project"]))
+    return found
 
 
 def _ensure_not_gated(unit: Unit, services: Services, name: str) -> None:

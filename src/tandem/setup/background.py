@@ -23,7 +23,7 @@ START_SECONDS: Final = 30.0
 """How long a broker that was started has to answer."""
 
 _LOOK_SECONDS = 0.05
-_SILENCE_SECONDS = 5.0
+_ANSWER_SECONDS = 5.0
 _LEAST_ROOM_BYTES = 1_000_000
 """A start takes about half of it."""
 
@@ -159,9 +159,11 @@ def _exchanged(
     url: str, method: str, path: str, body: bytes, owner_dirs: Sequence[str] = ()
 ) -> tuple[int, dict[str, Any]]:
     try:
-        client = HttpClient(*targets(url), silence_seconds=_SILENCE_SECONDS, owner_dirs=owner_dirs)
+        client = HttpClient(*targets(url), owner_dirs=owner_dirs)
     except ValueError as error:
         raise InvalidInput(f"{error}.", field="broker") from error
+    # All of it: who listens there may be anybody, and say a little now and then for ever.
+    client.deadline = time.monotonic() + _ANSWER_SECONDS
     with closing(client):
         try:
             answer = client.request(method, path, body, _ASKED | {"Tandem-Nonce": new_nonce()})

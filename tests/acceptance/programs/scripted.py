@@ -148,8 +148,13 @@ def fail() -> None:
 
 
 def rate_limited(seconds: str = "5") -> None:
-    """Ends in order, and says instead of an answer that its provider takes no requests."""
-    say(f"429 Too Many Requests: retry after {seconds} seconds")
+    """Ends in order without an answer, and complains that its provider takes no requests."""
+    sys.stderr.write(f"429 Too Many Requests: retry after {seconds} seconds\n")
+
+
+def speak_of_429() -> None:
+    """Ends in order, and says in prose what it thinks of a change that handles a rate limit."""
+    say("I looked at it: the change handles 429 Too Many Requests with retry-after: 604800")
 
 
 def reject_429() -> None:
@@ -393,8 +398,8 @@ DEEDS: dict[str, Callable[..., None]] = {
         complain_and_approve, hang, leave, fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage,
         megabytes, endless, other_digest, quote, quote_alone, quote_with_answer, words_around, earlier_nonce,
         read_nothing, guess_nonces, nonces_of_another, approve_and_fail, approve_and_die, approve_and_hang,
-        run_tandem, rate_limited, reject_429, latin, latin_beside, utf_16, unseen_reason, spill, spill_and_fail,
-        spill_badly,
+        run_tandem, rate_limited, speak_of_429, reject_429, latin, latin_beside, utf_16, unseen_reason, spill,
+        spill_and_fail, spill_badly,
     )
 }  # fmt: skip
 

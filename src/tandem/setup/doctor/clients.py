@@ -199,6 +199,8 @@ def _fire(site: Site, client: ClientName) -> Finding | None:
     if not entries:
         return None
     file, command = site.file(entries[0].scope, entries[0].path), _hook(site, client)
+    if file.exists() and says(file) is None:
+        return skipped("agent hooks", f"{file} cannot be read.")
     if command is None:
         return problem("agent hooks", f"{file} has no hook of Tandem's for {client}.", _INIT_GATE, file=file)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -57,16 +58,19 @@ async def check_project(here: DoctorContext) -> list[Finding]:
         return [skipped("project", here.silence)]
     call, place = here.call, here.place
     origin = await registration.find_origin(call, place)
+    project = await registration.registered_as(call, here.folder)
     if origin is not None and origin.is_gone:
         here.moved_from = origin.root
+        # The one that was here before has to make room, which only a person should say.
+        other = project if project != origin.project else None
+        first = f"tandem project remove {shlex.quote(other)} && " if other else ""
 
         async def move() -> None:
             wish = GateOptions(project=origin.project, reason="tandem doctor --fix")
             await gate_switch.move(call, place, wish)
 
         said = f"This repository is the project {origin.project}, and was moved here from {origin.root}."
-        return [problem("project", said, "tandem project move", move)]
-    project = await registration.registered_as(call, here.folder)
+        return [problem("project", said, f"{first}tandem project move", None if first else move)]
     if project is not None:
         return [ok("project", f"This repository is the project {project}.")]
     return [await _unregistered(here, origin, call, place)]
@@ -95,8 +99,8 @@ async def check_gate(here: DoctorContext) -> list[Finding]:
     """Whether the gate is on at both places, and git starts its hooks."""
     if here.place is None:
         return []
-    if here.moved_from is not None and here.gate is not None:
-        return [skipped("gate", "It is switched on here when the project is moved.")]
+    if here.moved_from is not None:
+        return [skipped("gate", "It is looked at when the project has been moved here.")]
     call = here.call or _nobody
     found = await gate_status(call, here.place)
     if found.enabled is False and found.broker_enabled is not True and not found.problems:
