@@ -17,7 +17,7 @@ from subprocess import CalledProcessError
 import pytest
 
 from tests.broker import BrokerProcess, fresh_project
-from tests.commandline import git
+from tests.commandline import Ended, git
 from tests.interfaces.bridging import bridge
 from tests.repository.gating import START, Gated, new_repository
 from tests.repository.routes.second_git import NoSecondGit, second_git
@@ -86,6 +86,13 @@ def with_separate_folder(folder: Path) -> Laid:
     git(folder, "clone", "--quiet", f"--separate-git-dir={common}", str(source(folder)), str(work))
     git(work, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
     return Laid(work, folder / "feature", common)
+
+
+def with_git_folder_inside(folder: Path) -> Laid:
+    work, common = folder / "work", folder / "work" / "kept"
+    git(folder, "clone", "--quiet", str(source(folder)), str(work))
+    git(work, "init", "--quiet", f"--separate-git-dir={common}")
+    return Laid(work, None, common)
 
 
 def as_submodule(folder: Path) -> Laid:
@@ -249,6 +256,67 @@ def test_beside_its_working_trees_a_repository_says_where_they_are(
         refused = here.tandem(*command)
         assert refused.status == 1
         assert str(laid.first) in refused.stderr
+
+
+def test_of_dotfiles_only_tracked_files_are_submitted(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = as_dotfiles(tmp_path)
+    (laid.common / "info" / "exclude").unlink()
+    here = Gated(shared_broker, laid.first, fresh_project(), dict(laid.environment))
+    here.git("config", "status.showUntrackedFiles", "no")
+    done = here.tandem("init", "--gate", "--yes", "--name", here.project, "--client", "claude")
+    assert "not approved" not in done.stderr
+    here.write({"a.txt": "changed\n", ".ssh/id_rsa": "PRIVATE\n"})
+    proposed = here.tandem("submit", "-m", "x", "--json")
+    assert "git add FILE" in proposed.stderr
+    assert paths_of(proposed) == ["a.txt"]
+    here.decide(proposed.data["review_id"])
+    here.git("commit", "--quiet", "-m", "changed", "a.txt")
+    # A new file is submitted once somebody adds it.
+    here.write({".vimrc": "new\n"})
+    here.git("add", ".vimrc")
+    assert paths_of(here.tandem("submit", "-m", "x", "--json")) == [".vimrc"]
+
+
+def paths_of(proposed: Ended) -> list[str]:
+    """The files of a proposal that was just made."""
+    return [one["path"] for one in proposed.data["affected_files"]]
+
+
+@pytest.mark.parametrize("layout", [as_dotfiles, with_git_folder_inside])
+def test_a_git_folder_in_the_work_tree_is_never_submitted_or_changed(
+    layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = layout(tmp_path)
+    own = laid.common.relative_to(laid.first).as_posix()
+    here = Gated(shared_broker, laid.first, fresh_project(), dict(laid.environment))
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    git(laid.first, "init", "--quiet", "--bare", "other/some")
+    here.write({"a.txt": "changed\n"})
+    (laid.common / "info" / "exclude").write_text("unrelated.txt\n", "utf-8")
+    proposed = here.tandem("submit", "-m", "x", "--json")
+    assert paths_of(proposed) == ["a.txt"]
+    for folder in (own, "other/some"):
+        assert f"left out: {folder}/ is a git folder" in proposed.stderr
+    config = f"{own}/config"
+    here.git("add", "--force", config)
+    ways = (
+        ("submit", "-m", "x"),
+        ("submit", "--staged", "-m", "x"),
+        ("submit", "--text", config, "-m", "x"),
+        ("gate", "context", config, "--agent-type", "tests"),
+    )
+    for way in ways:
+        refused = here.tandem(*way)
+        assert f"{config} is in {own}, the git folder itself" in refused.stderr + refused.stdout, way
+    [command] = re.findall("take it out: git (.*)", refused.stderr + refused.stdout)
+    here.git(*shlex.split(command))
+    diff = f"--- /dev/null\n+++ b/{own}/hooks/post-checkout\n@@ -0,0 +1 @@\n+#!/bin/sh\n"
+    hook = here.call("create_review", intent="x", agent_type="tests", diff=diff)["review_id"]
+    here.decide(hook)
+    assert "the git folder itself" in here.tandem("apply", hook).stderr
+    assert not (laid.common / "hooks" / "post-checkout").exists()
 
 
 def roots(here: Gated) -> list[str]:

@@ -140,8 +140,8 @@ def content(repository: Repository, source: Source, warn: Callable[[str], None])
     from tandem.git.snapshot import Scope
 
     found = repository.working_diff(Scope(staged=source.staged, revision=source.commit or source.range))
-    for folder in found.left_out:
-        warn(f"left out: {folder} is a git repository of its own")
+    for one in found.left_out:
+        warn(f"left out: {one}")
     if not found.diff:
         raise InvalidInput(f"Nothing to submit: {_emptiness(source)}.", field="diff", base=found.base)
     return {"diff": found.diff, "base": found.base}
@@ -158,6 +158,7 @@ def text_content(repository: Repository, file: Path) -> dict[str, Any]:
     root = repository.root.resolve()
     if not absolute.is_relative_to(root):
         raise InvalidInput(f"{file} is not in the repository at {root}.", field="text")
+    repository.ensure_outside(absolute.relative_to(root).as_posix())
     try:
         text = absolute.read_bytes().decode()
     except OSError as error:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import FORMATS, ObjectFormat
@@ -27,12 +27,14 @@ class Layout:
         git_dir: What git keeps for this work tree alone: HEAD, index.
         common_dir: What all work trees of the repository share: objects, branches.
         objects: How objects are named.
+        index_file: Another index than git's own, as hooks of partial commits have it; None for git's own.
     """
 
     root: Path
     git_dir: Path
     common_dir: Path
     objects: ObjectFormat
+    index_file: Path | None = None
 
     @property
     def object_folder(self) -> Path:
@@ -42,7 +44,7 @@ class Layout:
     @property
     def index(self) -> Path:
         """The index that the next commit is made from."""
-        return self.git_dir / "index"
+        return self.index_file or self.git_dir / "index"
 
     def ensure_present(self) -> None:
         """Checks that the repository is still there.
@@ -52,6 +54,31 @@ class Layout:
         """
         if not (self.git_dir / "HEAD").exists():
             raise Unavailable(f"The repository at {self.root} is no longer there; restore it.", path=str(self.root))
+
+    @property
+    def own_folders(self) -> tuple[str, ...]:
+        """The git folders that lie in the work tree under a name that git does not know, from its root."""
+        root = self.root.resolve()
+        inside = {folder.resolve() for folder in (self.common_dir, self.git_dir)} - {root}
+        paths = [folder.relative_to(root) for folder in sorted(inside) if folder.is_relative_to(root)]
+        return tuple(path.as_posix() for path in paths if ".git" not in path.parts)
+
+    def ensure_outside(self, paths: Iterable[str]) -> None:
+        """Checks that no path leads into the git folder: it has secrets, and hooks that run.
+
+        Raises:
+            InvalidInput: One does.
+        """
+        own = self.own_folders
+        for path in paths if own else ():
+            for folder in own:
+                if PurePosixPath(path).is_relative_to(folder):
+                    raise InvalidInput(
+                        f"{path} is in {folder}, the git folder itself, which is never submitted or changed. If git"
+                        f" tracks it, take it out: git rm -r --cached --quiet -- {shlex.quote(f':/{folder}')}",
+                        field="path",
+                        path=path,
+                    )
 
     def module_folders(self, path: str) -> Iterator[Path]:
         """The git folders that may have a submodule's commits: those of its checkouts, then all that git keeps.
@@ -79,6 +106,8 @@ class Layout:
         extra = {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.root)}
         if self.common_dir != self.git_dir:
             extra["GIT_COMMON_DIR"] = str(self.common_dir)
+        if self.index_file is not None:
+            extra["GIT_INDEX_FILE"] = str(self.index_file)
         return clean_environment(extra, isolated=isolated)
 
 

@@ -65,6 +65,7 @@ class _Update:
         self._left_out = self._entries_left_out()
 
     def run(self, *, index: bool) -> WorktreeUpdate:
+        self._handle.layout.ensure_outside(change.path for change in self._changes)
         for change in self._changes:
             self._ensure_plain(change)
         finished = self._paths_at(after=True)
