@@ -307,16 +307,42 @@ def test_a_git_folder_in_the_work_tree_is_never_submitted_or_changed(
         ("submit", "--text", config, "-m", "x"),
         ("gate", "context", config, "--agent-type", "tests"),
     )
+    said = ""
     for way in ways:
         refused = here.tandem(*way)
-        assert f"{config} is in {own}, the git folder itself" in refused.stderr + refused.stdout, way
-    [command] = re.findall("take it out: git (.*)", refused.stderr + refused.stdout)
+        said = refused.stderr + refused.stdout
+        assert f"{config} is in {own}, the git folder itself" in said, way
+    [command] = re.findall("take it out: git (.*)", said)
     here.git(*shlex.split(command))
     diff = f"--- /dev/null\n+++ b/{own}/hooks/post-checkout\n@@ -0,0 +1 @@\n+#!/bin/sh\n"
     hook = here.call("create_review", intent="x", agent_type="tests", diff=diff)["review_id"]
     here.decide(hook)
     assert "the git folder itself" in here.tandem("apply", hook).stderr
     assert not (laid.common / "hooks" / "post-checkout").exists()
+
+
+@pytest.mark.parametrize("layout", [with_linked_worktree, with_bare_folder, as_submodule])
+def test_hooks_of_a_folder_that_is_set_refuse_after_a_move_in_every_working_tree(
+    layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    (tmp_path / "was").mkdir()
+    laid = layout(tmp_path / "was")
+    git(laid.common, "config", "core.hooksPath", ".githooks")
+    here = Gated(shared_broker, laid.first, fresh_project())
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    (tmp_path / "was").rename(tmp_path / "now")
+    first, second, common = (
+        tmp_path / "now" / path.relative_to(tmp_path / "was")
+        for path in (laid.first, laid.second or laid.first, laid.common)
+    )
+    git(common, "worktree", "repair", str(first), str(second))
+    for top in (first, second):
+        here.stage({"a.txt": "changed\n"}, top)
+        assert "tandem project move" in here.refused("commit", "-m", "x", cwd=top)
+    moved = replace(here, root=first)
+    assert moved.tandem("project", "move").status == 0
+    for number, top in enumerate((first, second)):
+        work_through(moved, top, f"{number}")
 
 
 def roots(here: Gated) -> list[str]:
