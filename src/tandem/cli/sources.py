@@ -119,10 +119,12 @@ def here() -> Repository:
     Raises:
         InvalidInput: It runs in none, or in a git folder.
     """
+    from tandem.git.layout import ensure_usable
     from tandem.git.place import find_repository, linked_worktrees
     from tandem.git.repository import Repository
 
     place = find_repository(str(Path.cwd()))
+    ensure_usable(place)
     if place is not None and place.top is None:
         trees = ", ".join(linked_worktrees(place.common_dir)) or "its working tree"
         raise InvalidInput(f"{Path.cwd()} belongs to a git folder. Run this where the files are: {trees}", field="path")

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import FORMATS, ObjectFormat
-from tandem.git.place import find_repository, is_git_folder, linked_worktrees
+from tandem.git.place import HookRepository, find_repository, is_git_folder, linked_worktrees, unusable
 from tandem.git.runner import Git, GitFailed, clean_environment, ensure_recent
 
 _QUESTIONS = ("--show-object-format", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
@@ -133,6 +133,7 @@ def layout_at(git: Git, folder: Path, git_dir: Path | None = None) -> Layout:
     try:
         output = git.run(["rev-parse", *_QUESTIONS], cwd=folder, environment=environment)
     except GitFailed as exc:
+        ensure_usable(find_repository(str(folder)))
         raise InvalidInput(
             f"{folder} is not in the work tree of a git repository: {exc.words}",
             field="path",
@@ -141,9 +142,22 @@ def layout_at(git: Git, folder: Path, git_dir: Path | None = None) -> Layout:
         ) from exc
     answers = os.fsdecode(output.stdout).splitlines()
     if len(answers) != len(_QUESTIONS) or answers[0] not in FORMATS:
+        ensure_usable(find_repository(str(folder)))
         raise InvalidInput(f"The repository at {folder} has a layout that cannot be used.", field="path")
     name, root, own, common = answers
     return Layout(Path(root), Path(own), (folder / common).resolve(), FORMATS[name])
+
+
+def ensure_usable(place: HookRepository | None) -> None:
+    """Checks that a repository that was found is one to work in.
+
+    Raises:
+        InvalidInput: It is not; says why, and what to do.
+    """
+    trouble = None if place is None else unusable(place)
+    if trouble is not None:
+        said, way = trouble
+        raise InvalidInput(f"{said} {way[:1].upper()}{way[1:]}", field="path")
 
 
 def fetching(git: Git, folder: Path, oid: str) -> str:

@@ -67,7 +67,7 @@ async def check_project(here: DoctorContext) -> list[Finding]:
         said = f"This repository is the project {origin.project}, and was moved here from {origin.root}."
         return [problem("project", said, "tandem project move", move)]
     project = await registration.registered_as(call, here.folder)
-    if project is not None:
+    if project is not None and origin is None:
         return [ok("project", f"This repository is the project {project}.")]
     return [await _unregistered(here, origin, call, place)]
 
@@ -75,20 +75,20 @@ async def check_project(here: DoctorContext) -> list[Finding]:
 async def _unregistered(here: DoctorContext, origin: Origin | None, call: Call, place: HookRepository) -> Finding:
     gate = here.gate
     is_gated = gate is not None and gate.enabled
+    own = await registration.way_to_own_project(call, place)
     if origin is not None:
-        said = f"This repository is not registered: it is a copy of the project {origin.project} at {origin.root}."
-        instead = f" If it takes that one's place: tandem project move {origin.project}"
-        own = await registration.way_to_own_project(call, place, is_gated=is_gated)
-        return problem("project", said + instead, own)
+        here.moved_from = origin.root if is_gated else None
+        said = f"This repository is a copy of the project {origin.project} at {origin.root}, and no project of its own."
+        return problem("project", f"{said} If it takes that one's place: tandem project move {origin.project}", own)
     if gate is not None and is_gated:
         said = f"The broker does not know the project {gate.project}, whose gate has the hooks here."
         return problem("project", said, _AGAIN, _reinstalling(here))
 
     async def register() -> None:
-        await registration.register(call, Path(place.home), place.name)
+        await registration.register(call, Path(place.home), own.partition(" --name ")[2] or place.name)
 
     said = "This repository is not registered. If it takes a project's place: tandem project move NAME"
-    return problem("project", said, "tandem project add", register)
+    return problem("project", said, own, register)
 
 
 async def check_gate(here: DoctorContext) -> list[Finding]:
@@ -96,7 +96,7 @@ async def check_gate(here: DoctorContext) -> list[Finding]:
     if here.place is None:
         return []
     if here.moved_from is not None and here.gate is not None:
-        return [skipped("gate", "It is switched on here when the project is moved.")]
+        return [skipped("gate", "It is switched on here when this repository has its project.")]
     call = here.call or _nobody
     found = await gate_status(call, here.place)
     if found.enabled is False and found.broker_enabled is not True and not found.problems:
