@@ -354,6 +354,56 @@ def test_hooks_of_a_folder_that_is_set_refuse_after_a_move_in_every_working_tree
         work_through(moved, top, f"{number}")
 
 
+def test_a_refused_commit_of_dotfiles_by_an_alias_names_the_variables_that_commands_need(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = as_dotfiles(tmp_path)
+    here = Gated(shared_broker, laid.first, fresh_project(), dict(laid.environment))
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    by_alias = replace(here, environment={})
+    dots = (f"--git-dir={laid.common}", f"--work-tree={laid.first}")
+    here.write({"a.txt": "changed\n"})
+    refused = by_alias.refused(*dots, "commit", "-am", "x")
+    assert "GIT_DIR and GIT_WORK_TREE" in by_alias.tandem("submit", "-m", "x").stderr
+    [stated] = re.findall("export (.*)", refused)
+    told = replace(here, environment=dict(one.split("=", 1) for one in shlex.split(stated)))
+    told.decide(told.submit("--description", "all"))
+    by_alias.git(*dots, "commit", "--quiet", "-am", "x")
+
+
+def test_with_longer_ids_every_hook_refuses_what_is_not_approved(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    here = Gated(shared_broker, new_repository(tmp_path / "work", None, ["--object-format=sha256"]), fresh_project())
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    work_through(here, here.root, "long")
+
+
+def test_a_work_tree_that_borrows_its_hooks_leaves_the_gate_of_the_other_alone(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    here = Gated(shared_broker, new_repository(tmp_path / "root"), fresh_project())
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    # As git-new-workdir does.
+    work = tmp_path / "work"
+    (work / ".git" / "logs").mkdir(parents=True)
+    for name in ("config", "refs", "logs/refs", "objects", "info", "hooks", "packed-refs"):
+        (work / ".git" / name).symlink_to(here.root / ".git" / name)
+    shutil.copy(here.root / ".git" / "HEAD", work / ".git")
+    git(work, "checkout", "--quiet", "-f")
+    there = replace(here, root=work)
+    for command in ("gate on", "gate off", "init --gate --yes", "gate on --project another --new"):
+        assert "through symbolic links" in there.tandem(*command.split()).stderr, command
+    way = fix_of(there).partition(",")[0]
+    assert [one["fix"] for one in there.tandem("doctor", "--json").data["findings"] if one["state"] == "problem"] == [
+        fix_of(there)
+    ]
+    there.stage({"a.txt": "changed\n"})
+    there.refused("commit", "-m", "x")
+    subprocess.run(shlex.split(way), check=True, capture_output=True)
+    work_through(here, tmp_path / "work-linked", "linked")
+
+
 def roots(here: Gated) -> list[str]:
     """The folders that the broker has under the project's name, and of others in the same place."""
     listed = here.tandem("project", "list", "--json").data["projects"]
@@ -514,9 +564,28 @@ def test_a_base_that_git_has_removed_is_named_with_the_command_that_brings_it(
     assert (work / "a.txt").read_text() == "changed\n"
 
 
+@pytest.mark.parametrize("filter_", ["blob:none", "tree:0"])
+def test_of_a_partial_clone_earlier_commits_are_submitted_once_the_command_that_is_named_was_run(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path, filter_: str
+) -> None:
+    origin = source(tmp_path)
+    for content in ("second", "third", "fourth"):
+        (origin / "a.txt").write_text(f"{content}\n", "utf-8")
+        git(origin, "commit", "--quiet", "-am", content)
+    main = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--no-local", f"--filter={filter_}", origin.as_uri(), str(main))
+    here = Gated(shared_broker, main, fresh_project())
+    assert here.tandem("project", "add", "--name", here.project).status == 0
+    for source_ in (("--commit", "HEAD~1"), ("--range", "HEAD~3..HEAD~2")):
+        refused = here.tandem("submit", "-m", "x", *source_)
+        assert "lacks the object" in refused.stderr
+        run_as_told(refused.stderr)
+        assert paths_of(here.tandem("submit", "-m", "x", *source_, "--json")) == ["a.txt"]
+
+
 def run_as_told(words: str) -> None:
     """Run the command that a message names, word by word."""
-    [command] = re.findall("Bring it with `(git .*)`", words)
+    [command] = re.findall("Bring it with `(git [^`]*)`", words)
     subprocess.run(shlex.split(command), check=True, capture_output=True, cwd=tempfile.gettempdir())
 
 
@@ -545,6 +614,64 @@ def test_a_submodules_commit_is_found_in_whatever_folder_git_keeps_it(gated: Gat
         gated.git("submodule", "deinit", "--force", "--quiet", path)
     gated.decide(gated.submit(cwd=top))
     gated.git("commit", "--quiet", "-m", "part", cwd=top)
+
+
+def test_apply_names_the_commands_that_change_a_submodule(gated: Gated) -> None:
+    part = add_submodule(gated)
+    gated.approve()
+    gated.git("commit", "--quiet", "-m", "part")
+    new = new_commit(gated.root.parent / "origin")
+    git(part, "fetch", "--quiet")
+    git(part, "checkout", "--quiet", new)
+    gated.stage({"a.txt": "with it\n"})
+    review_id = gated.approve()
+    gated.git("reset", "--quiet", "--hard")
+    gated.git("submodule", "update", "--quiet")
+    refused = gated.tandem("apply", review_id)
+    [way] = re.findall("then run this again: (git .*)", refused.stderr)
+    subprocess.run(["sh", "-ec", way], check=True, capture_output=True, cwd=tempfile.gettempdir())
+    applied = gated.tandem("apply", review_id, "--index")
+    assert applied.status == 0, applied.stderr
+    gated.git("commit", "--quiet", "-m", "newer")
+    assert new in gated.git("ls-tree", "HEAD", "libs/part")
+
+
+def test_a_base_that_a_submodule_without_its_folder_lacks_is_named_with_the_command_that_brings_it(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = as_submodule(tmp_path)
+    assert laid.second is not None
+    here = Gated(shared_broker, laid.second, fresh_project())
+    assert here.tandem("project", "add", "--name", here.project).status == 0
+    new = new_commit(tmp_path / "source")
+    shutil.rmtree(laid.first)
+    diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
+    propose = ("review", "create", "--intent", "x", "--diff", diff, "--base", new)
+    refused = here.tandem(*propose)
+    assert new in refused.stderr
+    run_as_told(refused.stderr)
+    assert here.tandem(*propose).status == 0
+
+
+def test_an_agent_in_a_submodule_of_no_project_proposes_nothing_to_the_only_one(
+    tmp_path: Path, config_dir: Path
+) -> None:
+    (tmp_path / "broker").mkdir()
+    laid = as_submodule(tmp_path)
+    outer = tmp_path / "outer"
+    with BrokerProcess(tmp_path / "broker") as broker:
+        here = Gated(broker, outer, "outer")
+        assert here.tandem("project", "add").status == 0
+        diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
+        stated = {"intent": "x", "agent_type": "tests", "diff": diff}
+        with bridge("--broker", broker.url, folder=laid.first) as agent:
+            refused = agent.tool("create_review", **stated)
+            assert "tandem project add" in refused["error"]["message"]
+            assert agent.tool("list_reviews")["ok"]
+        assert here.call("list_reviews")["reviews"] == []
+        assert here.tandem("project", "add", cwd=laid.first).status == 0
+        with bridge("--broker", broker.url, folder=laid.first) as agent:
+            assert agent.tool("create_review", **stated)["ok"]
 
 
 def new_commit(root: Path) -> str:

@@ -111,7 +111,8 @@ async def need_project(client: TandemClient, options: ConnectionOptions, gate: G
     project = await find_project(client, options)
     if project is None and top_level(str(Path.cwd())) is None:
         raise InvalidInput(
-            "You are in no git repository here. Go into the project's, or name the project: --project NAME",
+            "You are in no git repository here. Go into the project's, or name the project: --project NAME. Of"
+            " dotfiles, set GIT_DIR and GIT_WORK_TREE.",
             field="project",
         )
     if project is None:

@@ -124,10 +124,14 @@ def here() -> Repository:
     from tandem.git.repository import Repository
 
     place = find_repository(str(Path.cwd()))
+    if place is None:
+        way = "Go into the project's; of dotfiles, set GIT_DIR and GIT_WORK_TREE."
+        raise InvalidInput(f"{Path.cwd()} is not in the work tree of a git repository. {way}", field="path")
     ensure_usable(place)
-    if place is not None and place.top is None:
+    if place.top is None:
         trees = ", ".join(linked_worktrees(place.common_dir)) or "its working tree"
-        raise InvalidInput(f"{Path.cwd()} belongs to a git folder. Run this where the files are: {trees}", field="path")
+        where = f"Run this where the files are: {trees}. Of dotfiles, set GIT_DIR and GIT_WORK_TREE."
+        raise InvalidInput(f"{Path.cwd()} belongs to a git folder. {where}", field="path")
     return Repository.discover(Path.cwd())
 
 

@@ -162,12 +162,15 @@ def ensure_usable(place: HookRepository | None) -> None:
 
 def fetching(git: Git, folder: Path, oid: str) -> str:
     """The sentence with the command that brings an object to the repository of a folder."""
-    environment = clean_environment({}, isolated=False)
+    # The working tree that a git folder names may be gone.
+    own = {} if (folder / ".git").exists() else {"GIT_DIR": str(folder), "GIT_WORK_TREE": str(folder)}
+    environment = clean_environment(own, isolated=False)
     remotes = git.run(["remote"], cwd=folder, environment=environment, accept=(0, 128)).text.split()
     if not remotes:
         return "It has no remote to bring it from: fetch it there from a repository that has it."
     remote = "origin" if "origin" in remotes else remotes[0]
-    return f"Bring it with `git -C {shlex.quote(str(folder))} fetch {remote} {oid}`."
+    at = shlex.quote(str(folder))
+    return f"Bring it with `git {f'--git-dir={at} --work-tree={at}' if own else f'-C {at}'} fetch {remote} {oid}`."
 
 
 def _is_current(folder: Path) -> bool:

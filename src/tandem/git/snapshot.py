@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from tandem.errors import InvalidInput
+from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Change, Entry, ValidatedContent, parse_raw
 from tandem.git.drawing import draw, render
 from tandem.git.handle import Base, Handle
 from tandem.git.paths import quote
 from tandem.git.place import is_git_folder
 from tandem.git.raw import RAW_OPTIONS, digest_of
-from tandem.git.runner import Output
+from tandem.git.runner import GitFailed, Output
 from tandem.git.scratch import Scratch
 
 _RANGE = re.compile(r"(?P<start>.*?)(?P<dots>\.\.\.?)(?P<end>.*)", re.DOTALL)
+_OID = re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
 _PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
 
 
@@ -70,7 +72,23 @@ def working_diff(handle: Handle, scope: Scope) -> WorkingDiff:
             asked = ["--literal-pathspecs", "diff-tree", "-r", "-z", "--name-only", "--diff-filter=d"]
             named = scratch.run([*asked, base.tree, tree, "--", *own]).stdout.split(b"\0")
             handle.layout.ensure_outside(map(os.fsdecode, named[:-1]))
-        return WorkingDiff(render(scratch, ["diff-tree", "-r", base.tree, tree]), base.oid, left_out)
+        try:
+            return WorkingDiff(render(scratch, ["diff-tree", "-r", base.tree, tree]), base.oid, left_out)
+        except GitFailed as exc:
+            raise _lacking(handle, exc, (base.tree, tree)) from exc
+
+
+def _lacking(handle: Handle, failure: GitFailed, trees: tuple[str, str]) -> Unavailable:
+    """The error for a difference that git cannot read: a partial clone may lack what a revision holds."""
+    for oid in _OID.findall(failure.words):
+        if handle.objects.find([oid.encode("ascii")])[0] is None:
+            at, compared = shlex.quote(str(handle.layout.root)), " ".join(trees)
+            return Unavailable(
+                f"The repository at {handle.layout.root} lacks the object {oid}, as a partial clone does. Bring it with"
+                f" `git -C {at} diff --stat {compared}`, which fetches all that the change needs.",
+                actual=oid,
+            )
+    return failure
 
 
 def file_diff(handle: Handle, found: ValidatedContent, text: str) -> ValidatedContent:

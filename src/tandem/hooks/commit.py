@@ -268,7 +268,17 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, file: 
     if is_merge or is_rebase:
         # An agent has no editor.
         again = ": git commit --no-edit" if is_merge else ": git -c core.editor=true rebase --continue"
+    lines += _environment(gate.place)
     return [*lines, *_staging(ruling), *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
+
+
+def _environment(place: HookRepository) -> list[str]:
+    """How commands find a git folder that no `.git` leads to, as of dotfiles, whose git is told in its options."""
+    if place.top is None or os.path.lexists(os.path.join(place.top, ".git")):
+        return []
+    import shlex  # only there
+
+    return [f"First:       export GIT_DIR={shlex.quote(place.git_dir)} GIT_WORK_TREE={shlex.quote(place.top)}"]
 
 
 def _staging(ruling: CommitDecision) -> list[str]:

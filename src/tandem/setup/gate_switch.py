@@ -19,7 +19,7 @@ from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, Forbidden, InvalidInput, NotFound, TandemError, Unavailable
 from tandem.git.layout import ensure_usable
-from tandem.git.place import linked_worktrees
+from tandem.git.place import linked_worktrees, main_worktree
 from tandem.git.runner import GitFailed
 from tandem.hooks import ask, git, pending, proof, remotes, state
 from tandem.hooks.state import GateFile, HookRepository
@@ -72,11 +72,12 @@ def place_at(folder: Path) -> HookRepository:
         raise InvalidInput(f"{folder} is not in a git repository; run this inside of one.", field="path")
     ensure_usable(found)
     if found.top is None:
-        trees = ", ".join(linked_worktrees(found.common_dir))
+        main, linked = main_worktree(found.common_dir), linked_worktrees(found.common_dir)
+        trees = ", ".join([*([main] if main else []), *linked])
         where = f"one of its working trees: {trees}" if trees else "a working tree"
         raise InvalidInput(
-            f"A bare repository has no commits of its own to judge; run this in {where}. On a server: tandem gate"
-            " server-hook"
+            f"A git folder has no commits of its own to judge; run this in {where}. Of dotfiles, set GIT_DIR and"
+            " GIT_WORK_TREE. On a server: tandem gate server-hook"
         )
     return found
 
@@ -418,7 +419,12 @@ def _signers(known: Sequence[str], wish: GateOptions) -> list[str]:
 
 
 async def salvaged(call: Call, place: HookRepository) -> GateFile:
-    """A switch in place of one that cannot be read, good for switching off."""
+    """A switch in place of one that cannot be read, good for switching off.
+
+    Raises:
+        ConfigInvalid: The hooks are another repository's.
+    """
+    githooks.ensure_own(place)
     try:
         name = await registered_as(call, Path(place.home))
     except TandemError:

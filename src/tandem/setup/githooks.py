@@ -159,12 +159,38 @@ class Installed:
             return None
 
 
+def lender(place: HookRepository) -> tuple[str, str] | None:
+    """That the hooks are another repository's, through symbolic links, and what to do; None if they are its own.
+
+    So `git-new-workdir` of git's contributions has it: to change them here would change them there.
+    """
+    branches = Path(place.common_dir, "refs")
+    if not branches.is_symlink():
+        return None
+    other, top = branches.resolve().parent, place.top or place.git_dir
+    said = f"{top} has its branches and hooks from {other} through symbolic links, as git-new-workdir makes them."
+    return said, f"git -C {shlex.quote(str(other))} worktree add {shlex.quote(f'{top}-linked')}, and work there"
+
+
+def ensure_own(place: HookRepository) -> None:
+    """Refuse to change hooks that are another repository's.
+
+    Raises:
+        ConfigInvalid: They are.
+    """
+    borrowed = lender(place)
+    if borrowed is not None:
+        raise ConfigInvalid(f"{borrowed[0]} The gate is switched there. For a working tree with it: {borrowed[1]}")
+
+
 def ensure_room(place: HookRepository) -> None:
     """Refuse what would beat an installation, before an earlier one of the same repository is removed for it.
 
     Raises:
-        ConfigInvalid: A working tree's own configuration names another folder of hooks, and git reads it last.
+        ConfigInvalid: A working tree's own configuration names another folder of hooks, and git reads it last; or the
+            hooks are another repository's.
     """
+    ensure_own(place)
     path = HooksPath(place)
     stated = Path(place.top or place.git_dir, path.origin.removeprefix("file:"))
     if path.used is None or not liveness.is_same(str(stated), str(Path(place.git_dir, "config.worktree"))):

@@ -21,7 +21,7 @@ from tandem.hooks import enforcement, git, liveness, planning
 from tandem.hooks.state import GateFile, HookRepository
 from tandem.settings import checks
 from tandem.settings.config import user_file
-from tandem.setup import gate_switch, registration, trust
+from tandem.setup import gate_switch, githooks, registration, trust
 from tandem.setup.doctor.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
 from tandem.setup.gate_status import gate_status
 from tandem.setup.gate_switch import GateOptions
@@ -56,6 +56,8 @@ async def check_project(here: DoctorContext) -> list[Finding]:
     if here.call is None:
         return [skipped("project", here.silence)]
     call, place = here.call, here.place
+    if (borrowed := githooks.lender(place)) is not None:
+        return [problem("project", *borrowed)]
     origin = await registration.find_origin(call, place)
     if origin is not None and origin.is_gone:
         here.moved_from = origin.root
@@ -142,7 +144,12 @@ async def check_hooks(here: DoctorContext) -> list[Finding]:
             found.setdefault(_judged(done), []).append(hook)
     sound = [ok("hooks", f"{hook} refuses what is not approved.") for hook in found.pop("", [])]
     repair = _reinstalling(here)
-    return sound + [problem("hooks", f"{', '.join(hooks)}: {what}", _AGAIN, repair) for what, hooks in found.items()]
+    for what, hooks in found.items():
+        lacks = "alternate object path" in what
+        lent = f"name the folder that has the borrowed objects in {gate.place.common_dir}/objects/info/alternates"
+        way = (lent, None) if lacks else (_AGAIN, repair)
+        sound.append(problem("hooks", f"{', '.join(hooks)}: {what}", *way))
+    return sound
 
 
 def _started(gate: GateFile) -> list[str]:
@@ -200,7 +207,9 @@ def _fire(gate: GateFile, *, with_commit: bool) -> dict[str, Output]:
         parents = ["-p", tip] if tip is not None else []
         commit = made("commit-tree", made("write-tree", "--missing-ok"), *parents, "-m", _MESSAGE)
         away = str(folder / "away.git")
-        init = ["init", "--quiet", "--bare", "--template=", away]
+        # A push to a repository with other ids fails before any hook.
+        ids = made("rev-parse", "--show-object-format")
+        init = ["init", "--quiet", "--bare", "--template=", f"--object-format={ids}", away]
         _GIT.run(init, cwd=folder, environment=clean_environment({}, isolated=True))
         # Git asks this one in the middle of a transaction, which is then given up.
         update = f"start\nupdate {ref} {commit} {tip or '0' * len(commit)}\nprepare\nabort\n"
