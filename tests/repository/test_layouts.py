@@ -816,6 +816,17 @@ def test_doctor_heals_a_copy_whose_gate_asks_for_the_originals_approvals(gated: 
     work_through(copy, copy.root, "healed")
 
 
+def test_a_copy_of_a_repository_whose_gate_is_off_gets_a_project_and_a_gate_of_its_own(gated: Gated) -> None:
+    assert gated.person("gate", "off").ok
+    copy = replace(gated, root=shutil.copytree(gated.root, gated.root.with_name("offcopy"), symlinks=True))
+    fix = fix_of(copy)
+    assert fix == "tandem project add"
+    assert fix in copy.tandem("gate", "on").stderr
+    copy = replace(copy, project=copy.tandem(*shlex.split(fix)[1:], "--json").data["project"])
+    assert copy.tandem("gate", "on").status == 0
+    work_through(copy, copy.root, "copied")
+
+
 def test_a_second_repository_of_the_same_name_is_offered_another_one(
     shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
 ) -> None:

@@ -112,7 +112,8 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
         before, root = switch(place), Path(place.home)
         gate = await _wanted(place, before, wish, agreed)
         if before is not None and wish.project is None:
-            await registration.refuse_copy(call, place)
+            if before.enabled or await registered_as(call, root) is None:
+                await registration.refuse_copy(call, place)
         elif before is not None and before.enabled and before.project != gate.project:
             # Before anything is registered, the broker's own question included.
             held = [place.common_dir] if await _is_on_record(call, before) else []

@@ -69,7 +69,8 @@ async def check_project(here: DoctorContext) -> list[Finding]:
         said = f"This repository is the project {origin.project}, and was moved here from {origin.root}."
         return [problem("project", said, "tandem project move", move)]
     project = await registration.registered_as(call, here.folder)
-    if project is not None and origin is None:
+    is_gated = here.gate is not None and here.gate.enabled
+    if project is not None and (origin is None or not is_gated):
         return [ok("project", f"This repository is the project {project}.")]
     return [await _unregistered(here, origin, call, place)]
 
