@@ -379,6 +379,23 @@ def test_with_longer_ids_every_hook_refuses_what_is_not_approved(
     work_through(here, here.root, "long")
 
 
+def test_doctor_names_where_a_clone_says_whose_objects_it_borrows(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    lender = source(tmp_path)
+    work = tmp_path / "work"
+    git(tmp_path, "clone", "--quiet", "--shared", str(lender), str(work))
+    here = Gated(shared_broker, work, fresh_project())
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    moved = lender.rename(tmp_path / "moved")
+    found = here.tandem("doctor", "--json").data["findings"]
+    alternates = work / ".git" / "objects" / "info" / "alternates"
+    fixes = [one["fix"] for one in found if one["check"] == "hooks" and one["state"] == "problem"]
+    assert fixes == [f"write where that folder is now into {alternates}"]
+    alternates.write_text(f"{moved}/.git/objects\n", "utf-8")
+    work_through(here, work, "lent")
+
+
 def test_a_work_tree_that_borrows_its_hooks_leaves_the_gate_of_the_other_alone(
     shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
 ) -> None:

@@ -133,6 +133,8 @@ async def check_hooks(here: DoctorContext) -> list[Finding]:
         return [skipped("hooks", here.silence)]
     if here.gate_trouble:
         return [skipped("hooks", "Here the gate is not as its broker has it.")]
+    if (lost := _lost_objects(gate.place)) is not None:
+        return [lost]
     try:
         # Those that git does not start are the gate's finding.
         started = await asyncio.to_thread(_started, gate)
@@ -145,12 +147,19 @@ async def check_hooks(here: DoctorContext) -> list[Finding]:
             found.setdefault(_judged(done), []).append(hook)
     sound = [ok("hooks", f"{hook} refuses what is not approved.") for hook in found.pop("", [])]
     repair = _reinstalling(here)
-    for what, hooks in found.items():
-        lacks = "alternate object path" in what
-        lent = f"name the folder that has the borrowed objects in {gate.place.common_dir}/objects/info/alternates"
-        way = (lent, None) if lacks else (_AGAIN, repair)
-        sound.append(problem("hooks", f"{', '.join(hooks)}: {what}", *way))
-    return sound
+    return sound + [problem("hooks", f"{', '.join(hooks)}: {what}", _AGAIN, repair) for what, hooks in found.items()]
+
+
+def _lost_objects(place: HookRepository) -> Finding | None:
+    """That objects which a clone borrows are gone, so that the hooks can judge nothing; None if they are there."""
+    objects = Path(place.common_dir, "objects")
+    alternates = objects / "info" / "alternates"
+    named = alternates.read_text("utf-8", "surrogateescape").splitlines() if alternates.exists() else []
+    gone = next((one for one in named if one and one[0] not in '#"' and not (objects / one).is_dir()), None)
+    if gone is None:
+        return None
+    said = f"{alternates} names {gone}, which is gone: git lacks what is there, and the hooks refuse everything."
+    return problem("hooks", said, f"write where that folder is now into {alternates}")
 
 
 def _started(gate: GateFile) -> list[str]:
