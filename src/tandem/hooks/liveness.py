@@ -161,7 +161,9 @@ def _at(place: HookRepository, path: str) -> str:
 
 
 def _is_own(place: HookRepository, folder: str, directory: str) -> bool:
-    return any(is_same(folder, own) for own in (directory, os.path.join(place.folder, "hooks")))
+    # A copy, or what was moved, has the scripts in its own folders, whatever the switch says.
+    own = (directory, os.path.join(place.folder, "hooks"), os.path.join(place.common_dir, "hooks"))
+    return any(is_same(folder, one) for one in own)
 
 
 def is_same(one: str, other: str) -> bool:
