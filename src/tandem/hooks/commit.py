@@ -269,7 +269,17 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, file: 
     if refused and not is_merge and all(path["kind"] == "in_part" for path in refused):
         whole = dict.fromkeys(path["review_id"] for path in refused)
         return [*lines, *(f"Stage all of it: tandem apply {review_id} --index" for review_id in whole), f"then{again}"]
+    lines += _environment(gate.place)
     return [*lines, *_staging(ruling), *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
+
+
+def _environment(place: HookRepository) -> list[str]:
+    """How commands find a git folder that no `.git` leads to, as of dotfiles, whose git is told in its options."""
+    if place.top is None or os.path.lexists(os.path.join(place.top, ".git")):
+        return []
+    import shlex  # only there
+
+    return [f"First:       export GIT_DIR={shlex.quote(place.git_dir)} GIT_WORK_TREE={shlex.quote(place.top)}"]
 
 
 def _staging(ruling: CommitDecision) -> list[str]:

@@ -13,7 +13,7 @@ from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.git.mirror import checked_url, name_in
-from tandem.git.place import find_repository, is_of
+from tandem.git.place import find_repository, free_name, is_of
 from tandem.git.repository import Repository
 from tandem.projects import queries as projects
 from tandem.projects.contract import (
@@ -57,17 +57,18 @@ async def register_project(services: Services, caller: Caller, request: Register
         existing = projects.find(unit, name)
         if existing and (existing.root, existing.mirror) == (top, mirror):
             return existing
+        if existing and existing.root and not request.move:
+            free = free_name(name, [one.name for one in projects.list_registered(unit)])
+            raise InvalidInput(
+                f"'{name}' is the project at {existing.root}. Give this one another name: --name {free} (with tandem"
+                f" gate on: --project {free} --new). If it takes that one's place: tandem project move {name}",
+                field="name",
+                actual=existing.root,
+            )
         if is_there:
             _ensure_not_gated(unit, services, name)
         if request.move:
             _require_movable(unit, services, name, existing, top)
-        elif existing and existing.root:
-            raise InvalidInput(
-                f"'{name}' is registered for another folder; choose a name, or move it with: tandem project move"
-                f" {name}",
-                field="name",
-                actual=existing.root,
-            )
         return _put(unit, caller, ProjectRecord(name, top, services.clock.now_us(), mirror=mirror))
 
     record = await services.store.write(work)

@@ -15,6 +15,7 @@ from typing import Final
 from tandem.errors import TandemError
 from tandem.git.hunks import only_files
 from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
 from tandem.hooks import git
 from tandem.hooks.person import agent_mark
 from tandem.hooks.state import HookRepository
@@ -57,7 +58,7 @@ async def approve(
     root = Path(place.top or place.git_dir)
     own = tuple(_exactly_ours(place, root, wanted, former))
     with Repository.discover(root) as repository:
-        found = repository.working_diff()
+        found = repository.working_diff(Scope(new_files=own))
         diff = only_files(found.diff, own)
         content = repository.validate_diff(diff, found.base) if diff else None
     if content is None:

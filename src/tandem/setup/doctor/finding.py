@@ -38,8 +38,8 @@ class DoctorContext:
         call: Calls an operation of it; null if it does not answer, or lets this user do nothing.
         silence: Why there is no such call.
         facts: What the broker says of itself; empty if it says nothing. Set by the broker's check.
-        moved_from: The folder that the project is still registered for, though the repository was moved here; null if
-            it was not. Set by the project's check.
+        moved_from: The folder that the gate's project is registered for, though the repository was moved or copied
+            here; null if it was not. Set by the project's check.
         changed: The clients' files that are not as `tandem init` writes them. Set by the clients' check.
         gate_trouble: Whether the gate is not as its broker has it. Set by the gate's check.
     """

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tandem.bridge.location import find_data_dir
 from tandem.errors import ConfigInvalid, TandemError
+from tandem.git.place import unusable
 from tandem.git.runner import HOW_TO_INSTALL, Git, ensure_recent
 from tandem.settings.config import Ignored, load_settings
 from tandem.setup.clients import find_program
@@ -48,6 +49,9 @@ def _git(here: DoctorContext) -> list[Finding]:
         here.obstacle = "git cannot be used here"
         message, _, fix = error.message.partition(f" {HOW_TO_INSTALL}")
         return [problem("git", message, HOW_TO_INSTALL.removesuffix("."))]
+    if here.place is not None and (trouble := unusable(here.place)) is not None:
+        here.has_git = False
+        return [found, problem("git", *trouble)]
     if here.place is not None and "dubious ownership" in _said(here, "rev-parse", "--git-dir"):
         here.is_foreign, here.obstacle = True, "git refuses to work in it"
         top = here.place.top or here.place.git_dir
