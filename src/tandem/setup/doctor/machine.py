@@ -50,25 +50,30 @@ def _git(here: DoctorContext) -> list[Finding]:
         message, _, fix = error.message.partition(f" {HOW_TO_INSTALL}")
         return [problem("git", message, HOW_TO_INSTALL.removesuffix("."))]
     if here.place is not None and (trouble := unusable(here.place)) is not None:
-        here.has_git = False
+        here.obstacle = "git cannot work in it"
         return [found, problem("git", *trouble)]
     if here.place is not None and "dubious ownership" in _said(here, "rev-parse", "--git-dir"):
         here.is_foreign, here.obstacle = True, "git refuses to work in it"
         top = here.place.top or here.place.git_dir
         fix = f"git config --global --add safe.directory {shlex.quote(top)}"
         return [problem("git", f"{top} belongs to another user, so git refuses to work in it.", fix)]
+    return [found, *_identity(here)]
+
+
+def _identity(here: DoctorContext) -> list[Finding]:
+    """Whether git knows who commits here, if not why not."""
     if os.name == "posix" and not here.environment.get("HOME"):
         message = "HOME is not set, so git and agents find none of your settings."
-        return [found, problem("git", message, f"export HOME={shlex.quote(str(here.home))}")]
+        return [problem("git", message, f"export HOME={shlex.quote(str(here.home))}")]
     if closed := _unread(here):
         message = f"Git passes over {closed}, which it cannot read: it does not know who commits here."
-        return [found, problem("git", message, f"chmod 600 {shlex.quote(str(closed))}")]
+        return [problem("git", message, f"chmod 600 {shlex.quote(str(closed))}")]
     if said := _said(here, "var", "GIT_COMMITTER_IDENT"):
         why = said.splitlines()[-1].removeprefix("fatal: ")
         message = f"Git does not know who commits here (user.name, user.email), so each commit fails: {why}."
         fix = "git config --global user.name 'Your Name' && git config --global user.email you@example.com"
-        return [found, problem("git", message, fix)]
-    return [found]
+        return [problem("git", message, fix)]
+    return []
 
 
 def _unread(here: DoctorContext) -> Path | None:
