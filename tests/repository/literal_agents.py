@@ -28,10 +28,12 @@ from tests.forked import run_tandem
 MOST_STEPS = 12
 STOPPED = 14
 _SENTENCE = "It does what was asked for."
-_COMMAND = re.compile(r"(?P<words>[^\n]*?)(?:: +|`)(?P<command>(?:tandem|git) [^`\n]+?)\s*(?:`|$)", re.MULTILINE)
+_COMMAND = re.compile(
+    r"(?P<words>[^\n]*?)(?:: +|`)(?P<command>(?:tandem|(?:GIT_EDITOR=true )?git) [^`\n]+?)\s*(?:`|$)", re.MULTILINE
+)
 _CHANGES = re.compile(r"\b(?<!one )(?:change|differently)\b", re.IGNORECASE)
 _COMMITS = re.compile(r"\b(?:commit (?:again|exactly)|git command again)\b", re.IGNORECASE)
-_COMMITTING = re.compile(r"git (?:commit|\S+ --continue)\b")
+_COMMITTING = re.compile(r"(?:GIT_EDITOR=true )?git (?:commit|\S+ --continue)\b")
 _IN_A_SENTENCE = r"(?<=: )(?:tandem|git) .+?(?=, then|\.(?: |$))"
 _PERSONS = re.compile(r"\bperson\b", re.IGNORECASE)
 _DOINGS = {"Change": "change", "differently": "change", "Commit": "commit", "git command again": "commit"}
@@ -93,7 +95,8 @@ class LiteralAgent:
         if status == STOPPED:
             [self.stopped] = re.findall(r"(?:Stop|Tell).*tandem open rv_\w+", output)[-1:] or [None]
             assert self.stopped, self.told("it stops and tells the person nothing")
-        is_commit = command.startswith("git") and (command == self.attempt or _COMMITTING.match(command) is not None)
+        is_attempt = command.startswith("git") and command == self.attempt
+        is_commit = is_attempt or _COMMITTING.match(command) is not None
         self.has_committed = status == 0 and is_commit
         return self.named(output)
 
@@ -118,7 +121,8 @@ class LiteralAgent:
 
     def run(self, command: str) -> tuple[int, str]:
         """Run a command in the working tree; its exit status, and all that it printed."""
-        words = shlex.split(command) if "&&" not in command else ["sh", "-c", command]
+        is_for_a_shell = "&&" in command or command.startswith("GIT_EDITOR=")
+        words = ["sh", "-c", command] if is_for_a_shell else shlex.split(command)
         # An agent has no editor.
         environment = {**os.environ, "GIT_EDITOR": "false", **self.environment}
         if words[0] == "tandem":

@@ -592,6 +592,8 @@ def plays(scene: Scene, agent: LiteralAgent) -> None:
         assert agent.stopped is not None, agent.told("it did not stop")
         return
     assert agent.has_committed, agent.told("it did not commit")
+    under_way = [name for name in ("rebase-merge", "MERGE_HEAD", "sequencer") if (agent.root / ".git" / name).exists()]
+    assert under_way == [], agent.told(f"it left {under_way}")
     with suppress(StopIteration):
         raise AssertionError(agent.told(f"never told to change: {next(agent.edit)}"))
     is_commit = scene.is_staged or "commit" in agent.said[-1]

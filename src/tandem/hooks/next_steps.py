@@ -44,18 +44,16 @@ def continuing() -> str | None:
     def has(*names: str) -> bool:
         return place is not None and any(os.path.exists(os.path.join(place.git_dir, name)) for name in names)
 
-    picking = next((verb for verb in ("cherry-pick", "revert") if has(f"{verb.upper().replace('-', '_')}_HEAD")), None)
     if has("rebase-merge", "rebase-apply"):
-        # A stop that is no conflict, such as `edit`, has left no message.
-        return f"{_MADE} && git rebase --continue" if picking else "GIT_EDITOR=true git rebase --continue"
-    if place is not None and picking and has("sequencer/todo"):
-        with open(os.path.join(place.git_dir, "sequencer", "todo"), encoding="utf-8", errors="replace") as file:
-            left = [line for line in file if line.strip() and not line.startswith("#")]
-        return f"{_MADE} && git {picking} --continue" if len(left) > 1 else _MADE
-    return _MADE if picking or has("MERGE_HEAD") else None
+        return f"{_NO_EDITOR} git rebase --continue"
+    picking = next((verb for verb in ("cherry-pick", "revert") if has(f"{verb.upper().replace('-', '_')}_HEAD")), None)
+    if picking and has("sequencer"):
+        return f"{_NO_EDITOR} git {picking} --continue"
+    return "git commit --no-edit" if picking or has("MERGE_HEAD") else None
 
 
-_MADE = "git commit --no-edit"
+_NO_EDITOR = "GIT_EDITOR=true"
+"""Git asks for no message; it counts before an editor of the configuration and of the environment."""
 
 
 def commit(review_id: str) -> list[str]:

@@ -190,9 +190,8 @@ def test_the_refusal_says_what_happened_and_the_shortest_way_on(work: Work):
     # The branch has gone on in the same file: the content is another one.
     words = work.refused("rebase", main)
     assert f"Its message names {review}, which did not approve this content" in words
-    assert "and when it is approved: git commit --no-edit && git rebase --continue" in words
+    assert "and when it is approved: GIT_EDITOR=true git rebase --continue" in words
     work.gated.approve()
-    work.git("commit", "--no-edit")
     work.git("rebase", "--continue")
     assert work.offer(work.head())
     # Git asks a driver how to merge, whose answer nobody has seen.
