@@ -55,11 +55,11 @@ from tandem.server.maintenance import Maintenance
 from tandem.server.measurements import Measurements
 from tandem.server.mirrors import MirrorRoutes
 from tandem.settings.config import Settings, load_settings, masked, user_file
-from tandem.settings.instance import Instance
+from tandem.settings.instance import AuthForgotten, Instance
 from tandem.settings.policy import Policy
 from tandem.settings.pool import TABLE, THROUGH_WSL, PoolSettings
 from tandem.settings.workflows import load as load_workflows
-from tandem.store import log
+from tandem.store import events, log
 from tandem.store.base import Store
 from tandem.store.context import Services
 from tandem.store.engine import make_store
@@ -264,10 +264,12 @@ class Broker:
             if self._tracing is not None:
                 stack.push_async_callback(asyncio.to_thread, self._tracing.stop)
             self._leave_person_key()
-            self._record.refuse_missing(self._store)
+            is_named = "database_url" in self._settings.model_fields_set
+            self._record.refuse_missing(self._store, is_named=is_named)
             await self._store.open()
             stack.push_async_callback(self._store.close)
             await log.begin(self._store, self._clock, self._record)
+            await self._keep_auth()
             self._store.answer_seconds = _ANSWER_SECONDS
             await self._services.projects.load()
             stack.push_async_callback(self._services.projects.close)
@@ -289,6 +291,17 @@ class Broker:
                 yield
             finally:
                 self.health.phase = BrokerPhase.DRAINING
+
+    async def _keep_auth(self) -> None:
+        """Note how callers are let in, for a start to which nothing says it.
+
+        Raises:
+            AuthForgotten: This is such a start, and the last one asked for access tokens.
+        """
+        now = self._settings.auth
+        stated = now if "auth" in self._settings.model_fields_set else None
+        if await self._store.write(lambda unit: events.keep_auth(unit, stated) or events.keep_auth(unit, now)) != now:
+            raise AuthForgotten
 
     def supervisor(self, url: str) -> Supervisor | None:
         """Who runs the reviewers of this broker's pool, not started yet; null if it has none.

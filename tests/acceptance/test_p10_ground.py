@@ -160,14 +160,17 @@ def test_p10_commits_between_count_once_they_are_approved_or_on_a_base_branch(
     with checked(tmp_path, **database_settings) as project:
         project.have(TESTS)
         switched_on(project, "main")
-        base = side_commit(project, {"b.txt": "one\n"})
+        created_on, base = project.repo.head(), side_commit(project, {"b.txt": "one\n"})
         created = project.put_up_whole(diff=edited(), base=base)
         review = created["review_id"]
         assert project.statuses(review) == {"tests": "passed"}
         project.approve(review)
         allowed, code, reason = judged(project, created["digest"])
         assert (allowed, code, f"{base[:12]} (b.txt)" in reason) == (False, "CHECK_PENDING", True)
-        assert project.status(review)["checks"] == "doubtful"
+        status = project.status(review)
+        assert (status["checks"], status["unapproved_range"]) == ("doubtful", f"{created_on[:12]}..{base[:12]}")
+        listed = Inside(project.url, project.repo.root).run("checks", "list", review, "--wait", stdin=b"")
+        assert (listed.status, f"tandem submit --range {status['unapproved_range']}" in listed.stderr) == (12, True)
         between = approved(project, base)
         assert judged(project, created["digest"])[0]
         assert project.status(review)["checks"] == "passed"
@@ -246,7 +249,7 @@ def test_p10_the_review_names_the_commits_between_everywhere(tmp_path: Path) -> 
         # Also where the repository is gone by now.
         project.repo.root.rename(tmp_path / "away")
         assert named in project.do("get_review", review_id=review)["proposal"]["ground"]["notes"][0]
-        assert project.do("list_checks", review_id=review)["outcome"] == "passed"
+        assert project.do("list_checks", review_id=review)["outcome"] == "doubtful"
 
 
 def test_p10_more_commits_than_are_looked_at_are_counted_and_not_approved(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ WITH_A_WRONG_ONE = {
     "garbage": ("unreadable", "The program's answer cannot be used"),
     "latin": ("unreadable", "its output is not UTF-8"),
     "latin-beside": ("unreadable", "its output is not UTF-8"),
-    "utf-16": ("unreadable", "its output is not UTF-8"),
+    "utf-16": ("unreadable", "there is a NUL character in its output (byte 2)"),
     "unseen-reason": ("unreadable", "reason is empty, and rejected needs one"),
     "megabytes": ("unreadable", "The program wrote more than is kept"),
     "endless": ("unreadable", "The program wrote without end"),

@@ -142,6 +142,14 @@ def test_a_wait_that_is_not_named_grows_until_there_is_a_verdict(shop: Desk, ste
     assert said_wait(steward) == "1 min"
 
 
+def test_a_wait_that_is_not_named_does_not_grow_from_one_that_was(steward: Steward) -> None:
+    waits: list[str] = []
+    for seconds in (0, 1800, 0):
+        limited(steward, seconds)
+        waits.append(said_wait(steward))
+    assert waits == ["1 min", "30 min", "2 min"]
+
+
 def test_several_runs_that_fail_at_once_wait_for_the_longest_wait(shop: Desk, steward: Steward) -> None:
     shop.put_up()
     shop.put_up()
@@ -169,6 +177,15 @@ def test_what_an_agent_held_is_given_back_without_a_try(shop: Desk, steward: Ste
     assert shop.status(review)["status"] == "pending"
     assert "attempts" not in shop.events(review)[-1]["data"]
     assert said_wait(steward) == "12 min"
+
+
+def test_p7_what_a_model_says_of_a_change_about_quotas_pauses_no_pool(tmp_path: Path) -> None:
+    with StaffedBroker(tmp_path) as broker, counter(broker, tmp_path / "repository") as project:
+        review = project.ask("speak-of-429")
+        until(lambda: project.of_kind(review, "claim_released"), "its run ends")
+        [released] = project.of_kind(review, "claim_released")
+        assert "attempts" in released["data"]
+        assert project.supervision()["state"] == "running"
 
 
 def test_an_answer_about_quotas_is_an_answer(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Generator
 from pathlib import Path
 
@@ -76,6 +78,18 @@ def test_with_the_index_what_was_applied_passes_the_gate(shell: Shell) -> None:
     checked = shell.run("gate", "check", "--json")
     assert checked.status == 0
     assert checked.data["review_ids"] == [review_id]
+
+
+def test_what_is_staged_besides_is_unstaged_by_the_command_that_it_names(shell: Shell) -> None:
+    (shell.cwd / "a.txt").write_bytes(b"approved\n")
+    review_id = submitted(shell)
+    approve(shell, review_id)
+    (shell.cwd / "my own.txt").write_bytes(b"my own work\n")
+    git(shell.cwd, "add", "--all")
+    [command] = re.findall(r"Unstage that: git (.*)", shell.run("apply", review_id, "--index").stdout)
+    git(shell.cwd, *shlex.split(command))
+    assert git(shell.cwd, "diff", "--cached", "--name-only") == "a.txt\n"
+    assert "Unstage" not in shell.run("apply", review_id, "--index").stdout
 
 
 def test_says_that_it_is_already_there(shell: Shell) -> None:
@@ -175,6 +189,17 @@ def test_applies_a_text_to_its_file(shell: Shell) -> None:
     assert shell.run("apply", review_id, "--index").status == 0
     assert plan.read_bytes() == b"# Plan\r\nno newline"
     assert git(shell.cwd, "diff", "--cached", "--name-only") == "plans/PLAN.md\n"
+
+
+def test_a_text_that_git_ignores_is_closed_by_the_command_that_its_refusal_names(shell: Shell) -> None:
+    (shell.cwd / "PLAN.md").write_bytes(b"# Plan\n")
+    (shell.cwd / ".git" / "info" / "exclude").write_text("PLAN.md\n", "utf-8")
+    review_id = submitted(shell, "--text", "PLAN.md")
+    approve(shell, review_id)
+    [command] = re.findall(
+        r"If it is not to be committed: tandem (.*)", shell.run("apply", review_id, "--index").stderr
+    )
+    assert shell.run(*command.split()).status == 0
 
 
 def test_a_change_of_another_project_is_refused(shell: Shell, tmp_path: Path) -> None:

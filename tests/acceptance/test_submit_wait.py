@@ -173,6 +173,19 @@ def test_a_status_wait_wakes_for_the_proposers_turn_without_calling_it_approved(
     assert ended.data["next_action"] == "answer_message"
 
 
+def test_a_revision_that_changes_nothing_is_no_round_and_ends_no_approval(shell: Shell) -> None:
+    review_id = shell.run("submit", "-m", "m", "--json").data["review_id"]
+    decide(shell, "changes_requested")
+    again = shell.run("submit", "--revise", review_id, "--wait", "--json")
+    assert (again.status, again.data["round"], again.data["status"]) == (10, 1, "changes_requested")
+    # With another word it is a round, for the reviewer to look again.
+    said = shell.run("submit", "--revise", review_id, "--description", "It is meant so.", "--json").data
+    assert (said["round"], said["existed"]) == (2, False)
+    decide(shell, "approved")
+    again = shell.run("submit", "--revise", review_id, "--wait", "--json")
+    assert (again.status, again.data["round"], again.data["status"]) == (0, 2, "approved")
+
+
 @ON_BOTH_DATABASES
 def test_the_same_content_again_is_the_review_that_is_there_with_its_verdict(shell: Shell) -> None:
     first = shell.run("submit", "-m", "m", "--json").data

@@ -133,15 +133,18 @@ def client(request: pytest.FixtureRequest) -> Client:
     return request.param
 
 
-def room(client: Client, place: Place, scratch: Path, model: ScriptedModel, **further: str) -> RunContext:
+def service(client: Client, place: Place, model: ScriptedModel) -> dict[str, str]:
+    """The variables by which a program finds its user's home, and the model behind its service."""
     variable, path = client.address
+    return {"HOME": str(place.home), client.key: "key-of-the-reviewer", variable: f"{model.address}{path}"}
+
+
+def room(client: Client, place: Place, scratch: Path, model: ScriptedModel, **further: str) -> RunContext:
     environment = {
         "PATH": f"{BIN}{os.pathsep}{os.defpath}",
-        "HOME": str(place.home),
         "LANG": "C.UTF-8",
         "SOME_TOKEN": SECRET,
-        client.key: "key-of-the-reviewer",
-        variable: f"{model.address}{path}",
+        **service(client, place, model),
         **further,
     }
     return RunContext(

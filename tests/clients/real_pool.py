@@ -15,7 +15,7 @@ import pytest
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess
 from tests.clients.models import ScriptedModel, serving
-from tests.clients.real_clients import ANSWER, BIN, CLIENTS, TOOLS, Client
+from tests.clients.real_clients import ANSWER, BIN, CLIENTS, TOOLS, Client, service
 from tests.clients.traps import TRAP, laid
 from tests.git.sandbox import Sandbox
 
@@ -93,11 +93,9 @@ def test_the_pool_has_a_change_reviewed(
     review_id, digest = created["review_id"], created["digest"]
     script = Agent(client, review_id, place.workspace) if mode == "agent" else Reviewer(client, digest)
     with serving(script) as model:
-        variable, path = client.address
         monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
-        monkeypatch.setenv("HOME", str(place.home))
-        monkeypatch.setenv(client.key, "key-of-the-reviewer")
-        monkeypatch.setenv(variable, f"{model.address}{path}")
+        for variable, value in service(client, place, model).items():
+            monkeypatch.setenv(variable, value)
         settings = {"reviewer_pool": json.dumps({**pool, "enabled": True})}
         with BrokerProcess(tmp_path / "broker", **settings) as broker, Desk(broker.url, "shop") as desk:
             status = _decided(desk, review_id)
@@ -130,11 +128,9 @@ def test_a_providers_quota_costs_no_try(client: Client, tmp_path: Path, monkeypa
     (tmp_path / "broker").mkdir()
     script = ScriptedModel([], ANSWER, refusal="Rate limit reached. Please try again in 7m0s.")
     with serving(script) as model:
-        variable, path = client.address
         monkeypatch.setenv("PATH", f"{BIN}{os.pathsep}{os.environ['PATH']}")
-        monkeypatch.setenv("HOME", str(place.home))
-        monkeypatch.setenv(client.key, "key-of-the-reviewer")
-        monkeypatch.setenv(variable, f"{model.address}{path}")
+        for variable, value in service(client, place, model).items():
+            monkeypatch.setenv(variable, value)
         # Claude Code and Gemini CLI try again for longer than that; opencode says nothing before it gives up.
         seconds = 200 if client.name == "opencode" else 60
         settings = {"provider": client.name, "model": client.model, "attempt_seconds": seconds}

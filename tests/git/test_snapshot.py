@@ -164,7 +164,7 @@ def test_a_nested_repository_is_left_out_and_said_so(sandbox: Sandbox, repositor
     nested.commit()
     sandbox.write("mine.txt", "x\n")
     taken = repository.working_diff()
-    assert taken.left_out == ("worktrees/agent/",)
+    assert taken.left_out == ("worktrees/agent/ is a git repository of its own",)
     assert "mine.txt" in taken.diff
     assert "worktrees" not in taken.diff
 
@@ -228,7 +228,7 @@ def test_unresolved_conflicts_are_refused(sandbox: Sandbox, repository: Reposito
 
 
 def test_a_gate_sees_the_index_that_is_being_committed(
-    sandbox: Sandbox, repository: Repository, tmp_path: Path
+    sandbox: Sandbox, repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     populate(sandbox)
     assert repository.raw_changes() == ()
@@ -241,7 +241,11 @@ def test_a_gate_sees_the_index_that_is_being_committed(
     partial.write_bytes((sandbox.root / ".git/index").read_bytes())
     sandbox.git("reset", "-q")
     assert repository.raw_changes() == ()
-    assert repository.raw_changes(index_file=partial) == (change,)
+    with monkeypatch.context() as hook:
+        hook.setenv("GIT_INDEX_FILE", str(partial))
+        with Repository.discover(sandbox.root) as seen:
+            assert seen.raw_changes() == (change,)
+            assert "+staged" in seen.working_diff(Scope(staged=True)).diff
     sandbox.git("add", "--intent-to-add", "plain.txt")
     (sandbox.root / "announced").write_text("x")
     sandbox.git("add", "--intent-to-add", "announced")

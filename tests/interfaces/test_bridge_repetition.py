@@ -12,7 +12,6 @@ import pytest
 
 from tandem.bridge import repetition
 from tandem.bridge.messages import Message, encode
-from tandem.server.catalogue import REGISTRY
 from tests.interfaces.bridging import Hangup, Peer, Reply, Request, bridge, enveloped, peer
 
 

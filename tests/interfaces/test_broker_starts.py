@@ -115,16 +115,50 @@ def test_a_start_without_options_has_those_of_the_last_run(user: User, start: st
     assert user.up()["url"] == f"http://127.0.0.1:{user.port}"
 
 
-def test_a_start_without_options_asks_for_tokens_as_in_the_last_run(user: User) -> None:
-    started = user.environment
+@pytest.mark.parametrize("record", ["whole", "{", None])
+def test_a_start_by_itself_asks_for_tokens_as_the_last_run_did_whatever_became_of_its_record(
+    user: User, record: str | None
+) -> None:
+    started, file = user.environment, user.data_dir / "last_run.json"
     user.environment = {**started, "TANDEM_AUTH": "token"}
     user.up("--port", str(user.port))
     user.crash()
     user.environment = started
+    if record is None:
+        file.unlink()
+    elif record != "whole":
+        file.write_text(record, "utf-8")
     start_broker(str(user.data_dir), environment=user.environment)
     wait_for(lambda: user.status()["running"])
-    answer = httpx.post(f"http://127.0.0.1:{user.port}/api/v1/list_reviews", json={}, timeout=PATIENCE_SECONDS)
-    assert answer.status_code == 401
+    assert status_without_a_token(user) == 401
+    assert user.run("review", "list").status == 0
+
+
+def test_a_broker_trusts_everybody_again_once_a_person_says_so(user: User) -> None:
+    started = user.environment
+    for auth, status in (("token", 401), (None, 401), ("trusted", 200), (None, 200)):
+        user.environment = started if auth is None else {**started, "TANDEM_AUTH": auth}
+        user.up("--port", "0")
+        assert status_without_a_token(user) == status
+        user.crash()
+        (user.data_dir / "last_run.json").unlink()
+
+
+def status_without_a_token(user: User) -> int:
+    url = f"{user.status()['url']}/api/v1/list_reviews"
+    return httpx.post(url, json={}, timeout=PATIENCE_SECONDS).status_code
+
+
+def test_a_start_by_itself_makes_no_new_database_where_brokers_of_the_folder_had_another_one(user: User) -> None:
+    user.environment = {**user.environment, "TANDEM_DATABASE_URL": f"sqlite:///{user.folder}/other.db"}
+    user.up("--port", str(user.port))
+    user.crash()
+    del user.environment["TANDEM_DATABASE_URL"]
+    (user.data_dir / "last_run.json").unlink()
+    refused = user.run("up", "--background", "--port", "0")
+    assert f"a broker of this data folder worked on sqlite:///{user.folder}/other.db" in refused.stderr
+    assert "TANDEM_DATABASE_URL=URL tandem up --background" in refused.stderr
+    assert not (user.data_dir / "tandem.db").exists()
 
 
 def test_a_free_port_of_the_last_run_is_taken_again(user: User) -> None:

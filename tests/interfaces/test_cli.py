@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tandem.bridge.operations import OPERATIONS
 from tandem.cli.main import COMMANDS, load
 from tandem.client import TandemClient
-from tandem.bridge.operations import OPERATIONS
 from tests.commandline import DIFF, Inside, Shell, finish, git, repository, running_broker
 
 

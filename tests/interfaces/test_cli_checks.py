@@ -139,7 +139,7 @@ def test_whoever_waits_hears_that_the_checks_are_not_those_that_were_trusted(pro
     process = shell.start("submit", "-m", "Better", "--wait", "--timeout", "60")
     project.approve(waiting_review(project))
     ended = finish(process)
-    assert ended.status == 10
+    assert ended.status == 14
     assert (
         "The gate stays closed: the checks of .tandem/checks.toml do not run: It changed since it was trusted"
         in ended.stderr

@@ -14,8 +14,8 @@ import pytest
 
 import python_client
 from tandem import errors
-from tandem.client import TandemClient, Unreachable
 from tandem.bridge.operations import OPERATIONS
+from tandem.client import TandemClient, Unreachable
 from tandem.reviews.answers import Claim, Proposal, ReviewCreated
 from tandem.server.catalogue import REGISTRY
 from tests.commandline import Shell, repository, running_broker

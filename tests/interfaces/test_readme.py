@@ -109,11 +109,14 @@ def typed(block: Block) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.skipif(os.name == "nt", reason="platform: the first page is typed into a shell of POSIX")
 @pytest.mark.timeout(600)  # Each Python installs anew, from the network.
+@pytest.mark.parametrize("agents", [("claude", "codex"), ()], ids=["agents", "no agent"])
 @pytest.mark.parametrize("python", PYTHONS, ids=lambda path: path.parts[-3])
-def test_the_first_page_leads_from_install_to_a_refused_and_an_approved_commit(python: Path, tmp_path: Path) -> None:
+def test_the_first_page_leads_from_install_to_a_refused_and_an_approved_commit(
+    python: Path, agents: tuple[str, ...], tmp_path: Path
+) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name in ("claude", "codex"):
+    for name in agents:
         (programs / name).write_text(STUB, "utf-8")
         (programs / name).chmod(0o755)
     (programs / "python3").symlink_to(python)

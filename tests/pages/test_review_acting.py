@@ -214,7 +214,7 @@ def test_release_and_close(page: Page, shop: Desk) -> None:
     expect(page.get_by_text("It ends withdrawn, without a decision.")).to_be_visible()
     page.get_by_label("Why", exact=False).fill("Not needed any more.")
     page.get_by_role("button", name="Close the review").click()
-    expect(page.locator("#acts").get_by_text("Closed, withdrawn.")).to_be_visible()
+    expect(page.locator("#acts").get_by_text("Closed, withdrawn: Not needed any more.")).to_be_visible()
     assert shop.status(review)["outcome"] == "withdrawn"
     assert shop.events(review)[-1]["actor"] == "ada"
 

@@ -122,7 +122,7 @@ class Desk:
 
     def folders(self) -> list[Path]:
         data_dir = self.gated.broker.data_dir
-        return [data_dir, data_dir / "secret.key"]
+        return [data_dir, data_dir / "secret.key", self.home / ".gitconfig"]
 
     def set(self, **variables: str) -> None:
         self.variables.update(variables)
@@ -211,6 +211,11 @@ def open_to_all(name: str, mode: int) -> Plant:
     return lambda desk: (desk.gated.broker.data_dir / name).chmod(mode)
 
 
+def close_git_configuration(desk: Desk) -> None:
+    (desk.home / ".gitconfig").chmod(0)
+    desk.is_common = True
+
+
 # The broker.
 
 
@@ -291,6 +296,20 @@ def delete_file_and_init(desk: Desk) -> None:
     assert desk.run("init", "--yes").status == 0
 
 
+def spoil(name: str, *, of_home: bool, heals: bool = False) -> Plant:
+    """Make nonsense of a file, or do what the finding then says."""
+
+    def plant(desk: Desk) -> None:
+        file = (desk.home if of_home else desk.root) / name
+        if not heals:
+            file.write_text("{,", "utf-8")
+            return
+        file.unlink()
+        assert desk.run("init", "--yes").status == 0
+
+    return plant
+
+
 def delete_and_init(desk: Desk) -> None:
     """What the finding says: delete the entry, and have it written again."""
     delete_server(desk)
@@ -354,13 +373,28 @@ FAULTS = (
         write_settings("diff_limit_bytes = 'much'\n"),
         remove_settings,
     ),
+    Fault(
+        "a variable of the wrong kind",
+        "settings",
+        "TANDEM_PORT",
+        "unset TANDEM_PORT",
+        lambda desk: desk.set(TANDEM_PORT="high"),
+    ),
+    Fault(
+        "a git configuration that cannot be read",
+        "git",
+        ".gitconfig, which it cannot read",
+        "chmod 600",
+        close_git_configuration,
+    ),
+    Fault("no home", "git", "HOME is not set", "export HOME=", lambda desk: desk.set(HOME="")),
     Fault("a misspelt setting", "settings", "prot", "correct", write_settings("prot = 1\n"), remove_settings),
     Fault("an open data folder", "data", "Others on this machine", "chmod 700", open_to_all("", 0o755)),
     Fault("an open secret", "data", "Others on this machine", "chmod 600", open_to_all("secret.key", 0o644)),
     Fault(
         "a variable that names no broker",
         "broker",
-        "No broker answers at http",
+        "from TANDEM_BROKER: [Errno 111] Connection refused.",
         "unset TANDEM_BROKER",
         name_nobody,
     ),
@@ -472,6 +506,18 @@ FAULTS = (
         misspell('"mcp"', '"mpc"'),
         delete_and_init,
         desk="full",
+    ),
+    *(
+        Fault(
+            f"an agent's hooks that cannot be read, {'of the home' if of_home else 'of the project'}",
+            "clients",
+            name,
+            "delete the file and run: tandem init",
+            spoil(name, of_home=of_home),
+            spoil(name, of_home=of_home, heals=True),
+            desk="full",
+        )
+        for name, of_home in ((".claude/settings.json", False), (".codex/hooks.json", True))
     ),
     Fault("no server in a client's file", "clients", ".mcp.json", "tandem init", delete_server, desk="full"),
     Fault(

@@ -123,6 +123,72 @@ def give_away(desk: Desk) -> None:
         os.chown(path, 12_345, 12_345, follow_symlinks=False)
 
 
+def move_it_away(desk: Desk) -> None:
+    """Under the broker, after a copy was made."""
+    in_place_of_it(Path.stat)(desk)
+    desk.gated.broker.start()
+    database(desk).rename(desk.home / "away.db")
+
+
+def open_owners_key(desk: Desk) -> None:
+    (desk.gated.broker.data_dir / "owner.key").chmod(0o644)
+
+
+def delete_owners_key(desk: Desk) -> None:
+    (desk.gated.broker.data_dir / "owner.key").unlink()
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def close_file(name: str, mode: int, *, runs: bool = True) -> Plant:
+    def plant(desk: Desk) -> None:
+        if not runs:
+            desk.gated.broker.stop()
+        (desk.gated.broker.data_dir / name).chmod(mode)
+        desk.is_common = True
+
+    return plant
+
+
+def take_its_place(desk: Desk) -> None:
+    """Of a repository that was deleted."""
+    desk.there = new_repository(desk.home / "first")
+    assert desk.run("gate", "on").status == 0
+    desk.there = new_repository(desk.home / "second")
+    assert desk.run("project", "add").status == 0
+    shutil.rmtree(desk.home / "first")
+    desk.there = desk.there.rename(desk.home / "first")
+
+
+def correct_the_program(desk: Desk) -> None:
+    """In the settings, while the broker goes on with the old ones."""
+    pool(enabled=True, provider="custom", command=["not-there"])(desk)
+    start_again(desk)
+    pool(enabled=True, provider="custom", command=REVIEWER)(desk)
+
+
+def give_away_with_its_gate(desk: Desk) -> None:
+    """Which asks their broker; git was told to work there all the same."""
+    give_away(desk)
+    theirs = desk.home / "their-data"
+    theirs.mkdir(mode=0o700)
+    os.chown(theirs, 12_345, 12_345)
+    folder = (desk.there or desk.root) / ".git" / "tandem"
+    folder.mkdir(exist_ok=True)
+    gate = {"enabled": True, "broker": None, "data_dir": str(theirs), "usual_url": desk.gated.broker.url}
+    (folder / "gate.json").write_text(json.dumps(gate), "utf-8")
+    desk.obey(f"git config --global --add safe.directory {desk.there}")
+    desk.is_common = True
+
+
+def work_in_a_clone(desk: Desk) -> None:
+    (found,) = desk.problems
+    desk.obey(found["fix"].partition(": ")[2].replace("FOLDER", f"{desk.home}/mine"))
+    desk.there = desk.home / "mine"
+
+
 def execute(*statements: str) -> Callable[[Path], Any]:
     def change(file: Path) -> None:
         with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as connection:
@@ -201,6 +267,74 @@ def only_on_our_path(desk: Desk) -> None:
 
 
 OF_BROKERS = (
+    *(
+        Fault(
+            f"an owner's key that was {what}",
+            "broker",
+            "is your broker, and cannot prove it",
+            "tandem down && tandem up --background",
+            plant,
+            desk="own",
+        )
+        for what, plant in (
+            ("opened", open_owners_key),
+            ("deleted", delete_owners_key),
+        )
+    ),
+    Fault(
+        "an empty database",
+        "database",
+        "there was one",
+        "put a copy that verifies in its place",
+        in_place_of_it(empty),
+        restore_the_copy,
+        desk="own",
+    ),
+    Fault(
+        "a database that was moved away under its broker",
+        "database",
+        "there was one",
+        "put a copy that verifies in its place",
+        move_it_away,
+        restore_the_copy,
+        desk="own",
+    ),
+    *(
+        Fault(
+            f"{name} with mode {mode:o}, and {'a' if runs else 'no'} broker that runs",
+            "data",
+            f"{name} cannot be",
+            "chmod 600",
+            close_file(name, mode, runs=runs),
+            desk="own",
+        )
+        for name, mode in (("secret.key", 0), ("tandem.db", 0o400))
+        for runs in (True, False)
+    ),
+    Fault(
+        "a data folder that cannot be written, and no broker",
+        "data",
+        "cannot be written",
+        "chmod 700",
+        close_file("", 0o500, runs=False),
+        desk="own",
+    ),
+    Fault(
+        "a repository in the place of another one",
+        "project",
+        "was moved here from",
+        "tandem project remove first && tandem project move",
+        take_its_place,
+        desk="own",
+    ),
+    Fault(
+        "a pool whose program was corrected, and no restart",
+        "settings",
+        "reviewer_pool.command",
+        "tandem down && tandem up --background",
+        correct_the_program,
+        desk="own",
+    ),
     Fault(
         "a project that is not registered",
         "project",
@@ -416,6 +550,15 @@ OF_BROKERS = (
         "belongs to another user",
         "git config --global --add safe.directory",
         give_away,
+        desk="own",
+    ),
+    Fault(
+        "a repository of another user whose gate asks their broker",
+        "broker",
+        "asks the broker of user 12345",
+        "work in a clone of your own: git config",
+        give_away_with_its_gate,
+        work_in_a_clone,
         desk="own",
     ),
     Fault(

@@ -28,10 +28,15 @@ from tests.forked import run_tandem
 MOST_STEPS = 12
 STOPPED = 14
 _SENTENCE = "It does what was asked for."
-_COMMAND = re.compile(r"(?P<words>[^\n]*?)(?:: +|`)(?P<command>(?:tandem|git) [^`\n]+?)\s*(?:`|$)", re.MULTILINE)
-_CHANGES = re.compile(r"\b(?:change|differently)\b", re.IGNORECASE)
-_COMMITS = re.compile(r"\bcommit (?:again|exactly)\b", re.IGNORECASE)
+_COMMAND = re.compile(
+    r"(?P<words>[^\n]*?)(?:: +|`)(?P<command>(?:tandem|(?:GIT_EDITOR=true )?git) [^`\n]+?)\s*(?:`|$)", re.MULTILINE
+)
+_CHANGES = re.compile(r"\b(?<!one )(?:change|differently)\b", re.IGNORECASE)
+_COMMITS = re.compile(r"\b(?:commit (?:again|exactly)|git command again)\b", re.IGNORECASE)
+_COMMITTING = re.compile(r"(?:GIT_EDITOR=true )?git (?:commit|\S+ --continue)\b")
+_IN_A_SENTENCE = r"(?<=: )(?:tandem|git) .+?(?=, then|\.(?: |$))"
 _PERSONS = re.compile(r"\bperson\b", re.IGNORECASE)
+_DOINGS = {"Change": "change", "differently": "change", "Commit": "commit", "git command again": "commit"}
 _USAGE = 2
 _SECONDS = 110
 
@@ -67,12 +72,17 @@ class LiteralAgent:
 
     def begins(self, command: str) -> LiteralAgent:
         """Run a command, and then what each message says, until it has committed or stops."""
-        self.attempt, orders = command, [("", command)]
-        while not self.is_done:
-            assert orders, self.told("the message names no command")
+        self.attempt = command
+        self.follows(command)
+        assert self.is_done, self.told("the message names no command")
+        return self
+
+    def follows(self, command: str) -> None:
+        """Run a command, and then what each message says, as long as it says something."""
+        orders = [("", command)]
+        while orders and not self.is_done:
             words, now = orders.pop(0)
             orders = self.step(words, now) or orders
-        return self
 
     def step(self, words: str, command: str) -> list[tuple[str, str]]:
         """Do as a line of a message says; the lines of the answer that name commands."""
@@ -85,7 +95,9 @@ class LiteralAgent:
         if status == STOPPED:
             [self.stopped] = re.findall(r"(?:Stop|Tell).*tandem open rv_\w+", output)[-1:] or [None]
             assert self.stopped, self.told("it stops and tells the person nothing")
-        self.has_committed = status == 0 and bool(re.match(r"git (?:commit|merge --continue)\b", command))
+        is_attempt = command.startswith("git") and command == self.attempt
+        is_commit = is_attempt or _COMMITTING.match(command) is not None
+        self.has_committed = status == 0 and is_commit
         return self.named(output)
 
     def named(self, output: str) -> list[tuple[str, str]]:
@@ -109,8 +121,10 @@ class LiteralAgent:
 
     def run(self, command: str) -> tuple[int, str]:
         """Run a command in the working tree; its exit status, and all that it printed."""
-        words = shlex.split(command)
-        environment = {**os.environ, "GIT_EDITOR": "true", **self.environment}
+        is_for_a_shell = "&&" in command or command.startswith("GIT_EDITOR=")
+        words = ["sh", "-c", command] if is_for_a_shell else shlex.split(command)
+        # An agent has no editor.
+        environment = {**os.environ, "GIT_EDITOR": "false", **self.environment}
         if words[0] == "tandem":
             ended = run_tandem(words[1:], self.root, environment, told=b"", seconds=_SECONDS)
             return ended.returncode, ended.stdout + ended.stderr
@@ -145,7 +159,7 @@ class ToolAgent(LiteralAgent):
         """Call a tool, and then do what each message says, until it has committed or stops."""
         assert self.client is not None
         self.tools = {one.name: one.input_schema for one in (await self.client.list_tools()).tools}
-        orders: list[tuple[str, dict[str, str]]] = [(tool, {"diff": "", **more})]
+        orders: list[tuple[str, dict[str, str]]] = [(tool, more or {"diff": ""})]
         while not self.is_done:
             assert orders, self.told("the message names no tool")
             name, stated = orders.pop(0)
@@ -157,6 +171,9 @@ class ToolAgent(LiteralAgent):
         assert len(self.said) < MOST_STEPS, self.told(f"not done after {MOST_STEPS} steps")
         if name == "change":
             await anyio.to_thread.run_sync(self.change)
+            return []
+        if name == "shell":
+            await anyio.to_thread.run_sync(self.follows, stated["command"])
             return []
         if name == "commit":
             # What the hook says is followed in the shell that git runs in.
@@ -184,15 +201,17 @@ class ToolAgent(LiteralAgent):
     def orders(self, message: str) -> list[tuple[str, dict[str, str]]]:
         """What a message says to do, in its order, each with the arguments that it states."""
         first = re.split(r"[;.] or\b", message, flags=re.IGNORECASE)[0]
-        found = [*re.finditer(rf"\b(?:{'|'.join(self.tools)}|Change|differently|Commit)\b", first)]
+        words = "|".join([*self.tools, "Change", "differently", "Commit", "git command again"])
+        found = [*re.finditer(rf"{_IN_A_SENTENCE}|\b(?:{words})\b", first)]
         ends = [*(one.start() for one in found), len(first)][1:]
         made: list[tuple[str, dict[str, str]]] = []
         for one, end in zip(found, ends, strict=True):
             clause = first[one.end() : end]
-            stated = dict(re.findall(r"\b(\w+)=([\w-]+)", clause))
+            stated = dict(re.findall(r"\b(\w+)=([\w./-]*\w)", clause))
             stated |= {name: "" for name in ("diff", "cursor") if re.search(rf"\b(?:the|this) {name}\b", clause)}
-            name = {"Change": "change", "differently": "change", "Commit": "commit"}.get(one[0], one[0])
-            made.append((name, stated))
+            stated |= {"description": ""} if "its whole text as description" in clause else {}
+            name = _DOINGS.get(one[0], one[0])
+            made.append((name, stated) if " " not in name else ("shell", {"command": name}))
         return made
 
     def arguments(self, name: str, stated: dict[str, str]) -> dict[str, Any]:
@@ -201,6 +220,8 @@ class ToolAgent(LiteralAgent):
         given: dict[str, Any] = {}
         for one in {*schema.get("required", ()), *stated}:
             value = stated.get(one) or self.last.get(one)
+            if one == "description":
+                value = (self.root / stated["path"]).read_text("utf-8")
             given[one] = (self.diff() if one == "diff" else value or _SENTENCE) if value != "true" else True
         if given.get("wait"):
             # How long its client lets a call take.

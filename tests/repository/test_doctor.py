@@ -109,6 +109,21 @@ def test_a_broker_that_is_away_is_said_first_with_the_command_that_starts_it(
         assert finish(Shell("", plain).start("down", **away)).status == 0
 
 
+def test_a_linked_worktree_has_the_files_that_are_checked_out_there(here: Gated, tmp_path: Path) -> None:
+    assert here.tandem("init", "--gate", "--yes", "--client", "claude").status == 0
+    here.git("add", "--all")
+    here.git("commit", "--quiet", "-m", "Set up Tandem")
+    there = here.linked(tmp_path / "linked", "feature")
+    found = examined(here.tandem("doctor", "--json", cwd=there))
+    assert problems(found) == {}
+    assert said(found, "clients", "ok")
+    assert said(found, "servers", "ok")
+    assert said(found, "agent hooks", "ok") == ["The hook of claude refuses what is not approved."]
+    (there / ".claude" / "settings.json").unlink()
+    found = examined(here.tandem("doctor", "--json", cwd=there))
+    assert problems(found) == {"clients": "Not as tandem init writes them: .claude/settings.json"}
+
+
 def test_the_clients_files_are_compared_with_what_init_writes(here: Gated) -> None:
     assert here.tandem("init", "--gate", "--yes").status == 0
     found = examined(here.tandem("doctor", "--json"))

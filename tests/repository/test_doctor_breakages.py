@@ -148,6 +148,8 @@ def test_p2_a_fault_alone_is_found_with_the_fix_that_ends_it(
         for fault in faults:
             (one,) = [one for one in desk.problems if one["check"] == fault.check and fault.words in one["message"]]
             assert fault.fix in one["fix"]
+            # One way out, not two.
+            assert "Start it with" not in one["message"]
         for fault in faults:
             if fault.remedy is not None:
                 fault.remedy(desk)

@@ -94,7 +94,7 @@ def test_a_commit_that_has_to_wait_for_a_check(project: Checked, mended: Path) -
     review = gated.approve()
     said = gated.refused("commit", "-m", "Count in digits")
     assert "(CHECK_PENDING)" in said
-    assert f"tandem checks list {review} --wait" in said
+    assert f"tandem review status {review} --wait" in said
     assert "tandem checks log" not in said
     mended.touch()
     project.ended(review)

@@ -99,7 +99,7 @@ def test_a_refused_commit_leaves_its_message_to_be_used_again(gated: Gated):
         (
             "rejected",
             "rejected exactly this: 'Because.'",
-            "Do it differently, git add it, then: tandem submit --parent {} --staged --wait -m 'what it is for'",
+            "Do it differently, git add, then: tandem submit --parent {} --staged --wait -m 'what it is for'",
         ),
     ],
 )
@@ -120,11 +120,14 @@ def test_a_refusal_names_the_command_for_the_review_of_these_bytes(
         assert step.format(review) in gated.refused("commit", "-m", "Digits")
 
 
-def test_a_refusal_of_other_content_than_was_approved_says_which_and_how_to_commit_that(gated: Gated, review: str):
-    gated.stage({"a.txt": "one\n2 (formatted)\nthree\n"})
+@pytest.mark.parametrize("path", ["a.txt", "new.txt"])
+def test_a_refusal_of_other_content_than_was_approved_says_which_and_how_to_commit_that(gated: Gated, path: str):
+    gated.stage({path: "one\n  2\nthree\n"})
+    review = gated.approve()
+    gated.stage({path: "one\n2 (formatted)\nthree\n"})
     words = gated.refused("commit", "-m", "Digits")
     [command] = re.findall(
-        rf"a\.txt: .*{review} approved other content for it.*: tandem (apply {review} --index)", words
+        rf"{path}: .*{review} approved other content for it.*: tandem (apply {review} --index)", words
     )
     refused = gated.tandem(*command.split())
     [put_away] = re.findall(r"Put it away: git (.*)", refused.stderr)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -159,6 +160,17 @@ def test_what_init_wrote_passes_the_gate_and_an_edit_of_it_does_not(desk: Desk) 
     assert git(desk.root, "status", "--short").split() == ["M", ".mcp.json"]
     again = desk.init("--client", "claude", "--client", "codex", "--gate", "--json").data
     assert (again["approved_as"], again["files"]) == (None, [])
+
+
+def test_what_init_says_to_run_next_commits_its_own_files_alone_also_outside_of_a_sparse_checkout(desk: Desk) -> None:
+    git(desk.root, "sparse-checkout", "set", "somewhere")
+    desk.write({"mine.py": b"mine\n"})
+    git(desk.root, "add", "--sparse", "mine.py")
+    ended = desk.init("--client", "claude", "--gate", "--yes", "--broker", desk.inside.url)
+    [command] = re.findall("next: (git add .*)", ended.stderr)
+    done = subprocess.run(["sh", "-c", command], cwd=desk.root, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert git(desk.root, "status", "--short").split() == ["A", "mine.py"]
 
 
 def test_the_gate_records_the_broker_of_the_environment_and_the_clients_files_do_not(desk: Desk) -> None:

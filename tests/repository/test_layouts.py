@@ -17,7 +17,7 @@ from subprocess import CalledProcessError
 import pytest
 
 from tests.broker import BrokerProcess, fresh_project
-from tests.commandline import git
+from tests.commandline import Ended, Shell, git
 from tests.interfaces.bridging import bridge
 from tests.repository.gating import START, Gated, new_repository
 from tests.repository.routes.second_git import NoSecondGit, second_git
@@ -84,6 +84,21 @@ def with_separate_folder(folder: Path) -> Laid:
     work, common = folder / "work", folder / "kept" / "repository"
     common.parent.mkdir()
     git(folder, "clone", "--quiet", f"--separate-git-dir={common}", str(source(folder)), str(work))
+    git(work, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
+    return Laid(work, folder / "feature", common)
+
+
+def with_git_folder_inside(folder: Path) -> Laid:
+    work, common = folder / "work", folder / "work" / "kept"
+    git(folder, "clone", "--quiet", str(source(folder)), str(work))
+    git(work, "init", "--quiet", f"--separate-git-dir={common}")
+    return Laid(work, None, common)
+
+
+def with_linked_git_folder(folder: Path) -> Laid:
+    work, common = source(folder), folder / "kept"
+    (work / ".git").rename(common)
+    (work / ".git").symlink_to(common)
     git(work, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
     return Laid(work, folder / "feature", common)
 
@@ -160,6 +175,7 @@ LAYOUTS: dict[str, Callable[[Path], Laid]] = {
     "a bare .git": with_bare_git,
     "configurations of working trees": with_own_configurations,
     "a separate git folder": with_separate_folder,
+    "a git folder behind a symbolic link": with_linked_git_folder,
     "a submodule": as_submodule,
     "a working tree of a submodule": as_worktree_of_submodule,
     "dotfiles by the environment": as_dotfiles,
@@ -249,6 +265,160 @@ def test_beside_its_working_trees_a_repository_says_where_they_are(
         refused = here.tandem(*command)
         assert refused.status == 1
         assert str(laid.first) in refused.stderr
+
+
+def test_of_dotfiles_only_tracked_files_are_submitted(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = as_dotfiles(tmp_path)
+    (laid.common / "info" / "exclude").unlink()
+    here = Gated(shared_broker, laid.first, fresh_project(), dict(laid.environment))
+    here.git("config", "status.showUntrackedFiles", "no")
+    done = here.tandem("init", "--gate", "--yes", "--name", here.project, "--client", "claude")
+    assert "not approved" not in done.stderr
+    here.write({"a.txt": "changed\n", ".ssh/id_rsa": "PRIVATE\n"})
+    proposed = here.tandem("submit", "-m", "x", "--json")
+    assert "git add FILE" in proposed.stderr
+    assert paths_of(proposed) == ["a.txt"]
+    here.decide(proposed.data["review_id"])
+    here.git("commit", "--quiet", "-m", "changed", "a.txt")
+    # A new file is submitted once somebody adds it.
+    here.write({".vimrc": "new\n"})
+    here.git("add", ".vimrc")
+    assert paths_of(here.tandem("submit", "-m", "x", "--json")) == [".vimrc"]
+
+
+def paths_of(proposed: Ended) -> list[str]:
+    """The files of a proposal that was just made."""
+    return [one["path"] for one in proposed.data["affected_files"]]
+
+
+@pytest.mark.parametrize("layout", [as_dotfiles, with_git_folder_inside])
+def test_a_git_folder_in_the_work_tree_is_never_submitted_or_changed(
+    layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = layout(tmp_path)
+    own = laid.common.relative_to(laid.first).as_posix()
+    here = Gated(shared_broker, laid.first, fresh_project(), dict(laid.environment))
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    git(laid.first, "init", "--quiet", "--bare", "other/some")
+    here.write({"a.txt": "changed\n"})
+    (laid.common / "info" / "exclude").write_text("unrelated.txt\n", "utf-8")
+    proposed = here.tandem("submit", "-m", "x", "--json")
+    assert paths_of(proposed) == ["a.txt"]
+    for folder in (own, "other/some"):
+        assert f"left out: {folder}/ is a git folder" in proposed.stderr
+    config = f"{own}/config"
+    here.git("add", "--force", config)
+    ways = (
+        ("submit", "-m", "x"),
+        ("submit", "--staged", "-m", "x"),
+        ("submit", "--text", config, "-m", "x"),
+        ("gate", "context", config, "--agent-type", "tests"),
+    )
+    said = ""
+    for way in ways:
+        refused = here.tandem(*way)
+        said = refused.stderr + refused.stdout
+        assert f"{config} is in {own}, the git folder itself" in said, way
+    [command] = re.findall("take it out: git (.*)", said)
+    here.git(*shlex.split(command))
+    diff = f"--- /dev/null\n+++ b/{own}/hooks/post-checkout\n@@ -0,0 +1 @@\n+#!/bin/sh\n"
+    hook = here.call("create_review", intent="x", agent_type="tests", diff=diff)["review_id"]
+    here.decide(hook)
+    assert "the git folder itself" in here.tandem("apply", hook).stderr
+    assert not (laid.common / "hooks" / "post-checkout").exists()
+
+
+@pytest.mark.parametrize("layout", [with_linked_worktree, with_bare_folder, as_submodule])
+def test_hooks_of_a_folder_that_is_set_refuse_after_a_move_in_every_working_tree(
+    layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    (tmp_path / "was").mkdir()
+    laid = layout(tmp_path / "was")
+    git(laid.common, "config", "core.hooksPath", ".githooks")
+    here = Gated(shared_broker, laid.first, fresh_project())
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    (tmp_path / "was").rename(tmp_path / "now")
+    first, second, common = (
+        tmp_path / "now" / path.relative_to(tmp_path / "was")
+        for path in (laid.first, laid.second or laid.first, laid.common)
+    )
+    git(common, "worktree", "repair", str(first), str(second))
+    for top in (first, second):
+        here.stage({"a.txt": "changed\n"}, top)
+        assert "tandem project move" in here.refused("commit", "-m", "x", cwd=top)
+    moved = replace(here, root=first)
+    assert moved.tandem("project", "move").status == 0
+    for number, top in enumerate((first, second)):
+        work_through(moved, top, f"{number}")
+
+
+def test_a_refused_commit_of_dotfiles_by_an_alias_names_the_variables_that_commands_need(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = as_dotfiles(tmp_path)
+    here = Gated(shared_broker, laid.first, fresh_project(), dict(laid.environment))
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    by_alias = replace(here, environment={})
+    dots = (f"--git-dir={laid.common}", f"--work-tree={laid.first}")
+    here.write({"a.txt": "changed\n"})
+    refused = by_alias.refused(*dots, "commit", "-am", "x")
+    assert "GIT_DIR and GIT_WORK_TREE" in by_alias.tandem("submit", "-m", "x").stderr
+    [stated] = re.findall("export (.*)", refused)
+    told = replace(here, environment=dict(one.split("=", 1) for one in shlex.split(stated)))
+    told.decide(told.submit("--description", "all"))
+    by_alias.git(*dots, "commit", "--quiet", "-am", "x")
+
+
+def test_with_longer_ids_every_hook_refuses_what_is_not_approved(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    here = Gated(shared_broker, new_repository(tmp_path / "work", None, ["--object-format=sha256"]), fresh_project())
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    work_through(here, here.root, "long")
+
+
+def test_doctor_names_where_a_clone_says_whose_objects_it_borrows(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    lender = source(tmp_path)
+    work = tmp_path / "work"
+    git(tmp_path, "clone", "--quiet", "--shared", str(lender), str(work))
+    here = Gated(shared_broker, work, fresh_project())
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    moved = lender.rename(tmp_path / "moved")
+    found = here.tandem("doctor", "--json").data["findings"]
+    alternates = work / ".git" / "objects" / "info" / "alternates"
+    fixes = [one["fix"] for one in found if one["check"] == "hooks" and one["state"] == "problem"]
+    assert fixes == [f"write where that folder is now into {alternates}"]
+    alternates.write_text(f"{moved}/.git/objects\n", "utf-8")
+    work_through(here, work, "lent")
+
+
+def test_a_work_tree_that_borrows_its_hooks_leaves_the_gate_of_the_other_alone(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    here = Gated(shared_broker, new_repository(tmp_path / "root"), fresh_project())
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    # As git-new-workdir does.
+    work = tmp_path / "work"
+    (work / ".git" / "logs").mkdir(parents=True)
+    for name in ("config", "refs", "logs/refs", "objects", "info", "hooks", "packed-refs"):
+        (work / ".git" / name).symlink_to(here.root / ".git" / name)
+    shutil.copy(here.root / ".git" / "HEAD", work / ".git")
+    git(work, "checkout", "--quiet", "-f")
+    there = replace(here, root=work)
+    for command in ("gate on", "gate off", "init --gate --yes", "gate on --project another --new"):
+        assert "through symbolic links" in there.tandem(*command.split()).stderr, command
+    way = fix_of(there).partition(",")[0]
+    assert [one["fix"] for one in there.tandem("doctor", "--json").data["findings"] if one["state"] == "problem"] == [
+        fix_of(there)
+    ]
+    there.stage({"a.txt": "changed\n"})
+    there.refused("commit", "-m", "x")
+    subprocess.run(shlex.split(way), check=True, capture_output=True)
+    work_through(here, tmp_path / "work-linked", "linked")
 
 
 def roots(here: Gated) -> list[str]:
@@ -411,9 +581,28 @@ def test_a_base_that_git_has_removed_is_named_with_the_command_that_brings_it(
     assert (work / "a.txt").read_text() == "changed\n"
 
 
+@pytest.mark.parametrize("filter_", ["blob:none", "tree:0"])
+def test_of_a_partial_clone_earlier_commits_are_submitted_once_the_command_that_is_named_was_run(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path, filter_: str
+) -> None:
+    origin = source(tmp_path)
+    for content in ("second", "third", "fourth"):
+        (origin / "a.txt").write_text(f"{content}\n", "utf-8")
+        git(origin, "commit", "--quiet", "-am", content)
+    main = tmp_path / "clone"
+    git(tmp_path, "clone", "--quiet", "--no-local", f"--filter={filter_}", origin.as_uri(), str(main))
+    here = Gated(shared_broker, main, fresh_project())
+    assert here.tandem("project", "add", "--name", here.project).status == 0
+    for source_ in (("--commit", "HEAD~1"), ("--range", "HEAD~3..HEAD~2")):
+        refused = here.tandem("submit", "-m", "x", *source_)
+        assert "lacks the object" in refused.stderr
+        run_as_told(refused.stderr)
+        assert paths_of(here.tandem("submit", "-m", "x", *source_, "--json")) == ["a.txt"]
+
+
 def run_as_told(words: str) -> None:
     """Run the command that a message names, word by word."""
-    [command] = re.findall("Bring it with `(git .*)`", words)
+    [command] = re.findall("Bring it with `(git [^`]*)`", words)
     subprocess.run(shlex.split(command), check=True, capture_output=True, cwd=tempfile.gettempdir())
 
 
@@ -444,6 +633,64 @@ def test_a_submodules_commit_is_found_in_whatever_folder_git_keeps_it(gated: Gat
     gated.git("commit", "--quiet", "-m", "part", cwd=top)
 
 
+def test_apply_names_the_commands_that_change_a_submodule(gated: Gated) -> None:
+    part = add_submodule(gated)
+    gated.approve()
+    gated.git("commit", "--quiet", "-m", "part")
+    new = new_commit(gated.root.parent / "origin")
+    git(part, "fetch", "--quiet")
+    git(part, "checkout", "--quiet", new)
+    gated.stage({"a.txt": "with it\n"})
+    review_id = gated.approve()
+    gated.git("reset", "--quiet", "--hard")
+    gated.git("submodule", "update", "--quiet")
+    refused = gated.tandem("apply", review_id)
+    [way] = re.findall("then run this again: (git .*)", refused.stderr)
+    subprocess.run(["sh", "-ec", way], check=True, capture_output=True, cwd=tempfile.gettempdir())
+    applied = gated.tandem("apply", review_id, "--index")
+    assert applied.status == 0, applied.stderr
+    gated.git("commit", "--quiet", "-m", "newer")
+    assert new in gated.git("ls-tree", "HEAD", "libs/part")
+
+
+def test_a_base_that_a_submodule_without_its_folder_lacks_is_named_with_the_command_that_brings_it(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = as_submodule(tmp_path)
+    assert laid.second is not None
+    here = Gated(shared_broker, laid.second, fresh_project())
+    assert here.tandem("project", "add", "--name", here.project).status == 0
+    new = new_commit(tmp_path / "source")
+    shutil.rmtree(laid.first)
+    diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
+    propose = ("review", "create", "--intent", "x", "--diff", diff, "--base", new)
+    refused = here.tandem(*propose)
+    assert new in refused.stderr
+    run_as_told(refused.stderr)
+    assert here.tandem(*propose).status == 0
+
+
+def test_an_agent_in_a_submodule_of_no_project_proposes_nothing_to_the_only_one(
+    tmp_path: Path, config_dir: Path
+) -> None:
+    (tmp_path / "broker").mkdir()
+    laid = as_submodule(tmp_path)
+    outer = tmp_path / "outer"
+    with BrokerProcess(tmp_path / "broker") as broker:
+        here = Gated(broker, outer, "outer")
+        assert here.tandem("project", "add").status == 0
+        diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
+        stated = {"intent": "x", "agent_type": "tests", "diff": diff}
+        with bridge("--broker", broker.url, folder=laid.first) as agent:
+            refused = agent.tool("create_review", **stated)
+            assert "tandem project add" in refused["error"]["message"]
+            assert agent.tool("list_reviews")["ok"]
+        assert here.call("list_reviews")["reviews"] == []
+        assert here.tandem("project", "add", cwd=laid.first).status == 0
+        with bridge("--broker", broker.url, folder=laid.first) as agent:
+            assert agent.tool("create_review", **stated)["ok"]
+
+
 def new_commit(root: Path) -> str:
     """A commit in a repository, which a clone of it brings."""
     git(root, "commit", "--quiet", "--allow-empty", "-m", "new")
@@ -470,6 +717,47 @@ def test_a_submodules_commit_that_is_nowhere_is_named_with_the_command_that_brin
     gated.decide(gated.submit())
     gated.git("commit", "--quiet", "-m", "newer")
     assert part.is_dir()
+
+
+def test_a_working_tree_that_has_lost_its_git_folder_is_named_with_the_command_that_brings_it(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    laid = with_linked_worktree(tmp_path)
+    here = Gated(shared_broker, laid.first, fresh_project())
+    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    assert laid.main is not None
+    moved = laid.main.rename(tmp_path / "moved")
+    way = ensure_said(here, "the repository was moved")
+    assert way == f"git worktree repair {laid.first}"
+    git(moved, *shlex.split(way)[1:])
+    assert here.tandem("project", "move").status == 0
+    work_through(here, laid.first, "moved")
+    # Moved by itself, and forgotten by git.
+    away = laid.first.rename(tmp_path / "away")
+    git(moved, "worktree", "prune")
+    way = ensure_said(replace(here, root=away), "git has removed its record")
+    subprocess.run(shlex.split(way.partition(",")[0]), check=True, capture_output=True)
+    work_through(replace(here, root=tmp_path / "away-again"), tmp_path / "away-again", "again")
+
+
+def ensure_said(here: Gated, words: str) -> str:
+    """All commands name the same trouble, and nothing else; the way out of it."""
+    for command in ("gate on", "gate status", "init --gate --yes", "project add", "submit -m x", "gate check"):
+        refused = here.tandem(*command.split())
+        assert refused.status == 1
+        assert words in refused.stderr, command
+    found = [one for one in here.tandem("doctor", "--json").data["findings"] if one["state"] == "problem"]
+    [trouble] = found
+    assert words in trouble["message"]
+    return trouble["fix"].removeprefix("where it is now, run: ")
+
+
+@pytest.mark.parametrize(("name", "words"), [("a\nb", "has a line end"), ("a\udcff", "is not UTF-8")])
+def test_a_path_that_cannot_be_used_is_named_with_the_reason(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path, name: str, words: str
+) -> None:
+    here = Gated(shared_broker, new_repository(tmp_path / name), fresh_project())
+    ensure_said(here, words)
 
 
 DELETED = "was deleted. Go to one that is there: cd "
@@ -510,6 +798,21 @@ def test_doctor_offers_a_copy_with_a_gate_no_second_project_but_one_with_a_gate_
     copy = replace(gated, root=shutil.copytree(gated.root, gated.root.with_name("copy"), symlinks=True))
     fix = fix_of(copy)
     assert "project add" not in fix
+    known = roots(copy)
+    for command in (
+        "gate on",
+        "init --gate --yes",
+        "init --yes",
+        "project add",
+        "submit -m x --staged",
+        "project move",
+    ):
+        refused = copy.tandem(*command.split())
+        assert refused.status == 1, command
+        assert fix in refused.stderr, command
+    # Without a person nothing is half done.
+    assert copy.tandem(*shlex.split(fix)[1:]).status == 1
+    assert roots(copy) == known == [str(gated.root)]
     # It lets go of the original's gate, which a person decides.
     assert copy.person(*shlex.split(fix)[1:]).ok
     copy = replace(copy, project=shlex.split(fix)[4])
@@ -517,6 +820,48 @@ def test_doctor_offers_a_copy_with_a_gate_no_second_project_but_one_with_a_gate_
     work_through(copy, copy.root, "copied")
     assert gated.tandem("gate", "status", "--json").data["project"] == gated.project
     work_through(gated, gated.root, "original")
+
+
+def test_doctor_heals_a_copy_whose_gate_asks_for_the_originals_approvals(gated: Gated) -> None:
+    copy = replace(gated, root=shutil.copytree(gated.root, gated.root.with_name("copied"), symlinks=True))
+    # As an earlier version left it.
+    copy = replace(copy, project=fresh_project())
+    stated = {"root": str(copy.root), "name": copy.project}
+    Shell(gated.broker.url, copy.root).ask(lambda client: client.data("register_project", stated))
+    fix = fix_of(copy)
+    assert replace(copy, project=gated.project).person(*shlex.split(fix)[1:]).ok
+    work_through(copy, copy.root, "healed")
+
+
+def test_a_copy_of_a_repository_whose_gate_is_off_gets_a_project_and_a_gate_of_its_own(gated: Gated) -> None:
+    assert gated.person("gate", "off").ok
+    copy = replace(gated, root=shutil.copytree(gated.root, gated.root.with_name("offcopy"), symlinks=True))
+    fix = fix_of(copy)
+    assert fix == "tandem project add"
+    assert fix in copy.tandem("gate", "on").stderr
+    copy = replace(copy, project=copy.tandem(*shlex.split(fix)[1:], "--json").data["project"])
+    assert copy.tandem("gate", "on").status == 0
+    work_through(copy, copy.root, "copied")
+
+
+def test_a_second_repository_of_the_same_name_is_offered_another_one(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    name = fresh_project()
+    first, second = (
+        Gated(shared_broker, new_repository(tmp_path / folder / name), name) for folder in ("one", "another")
+    )
+    assert first.tandem("init", "--gate", "--yes").status == 0
+    for command in ("init --gate --yes", "project add"):
+        refused = second.tandem(*command.split())
+        assert "gate off" not in refused.stderr
+        assert f"--name {name}-2 " in refused.stderr
+    assert f"--project {name}-2 --new" in second.tandem("gate", "on").stderr
+    assert fix_of(second) == f"tandem project add --name {name}-2"
+    second = replace(second, project=f"{name}-2")
+    assert second.tandem("init", "--gate", "--yes", "--name", second.project).status == 0
+    work_through(second, second.root, "second")
+    assert first.tandem("gate", "status", "--json").data["enabled"]
 
 
 def test_doctor_names_what_brings_back_a_project_that_the_broker_has_lost(gated: Gated) -> None:

@@ -1,6 +1,6 @@
 """An agent that does only what the last message says reaches an approved commit, or stops and tells its person why.
 
-Fourteen situations, each played by an agent with a shell and by one with the tools of `tandem mcp`. Whoever changes a
+The situations, each played by an agent with a shell and by one with the tools of `tandem mcp`. Whoever changes a
 message and breaks the way on, breaks one of these.
 """
 
@@ -18,10 +18,10 @@ from typing import Any, Literal
 import anyio
 import pytest
 
+from tandem.hooks.trust import CHECKS_FILE
 from tandem.settings.instance import find_running
-from tests.acceptance.checking import check, checked
-from tests.acceptance.pooling import Steward
-from tests.acceptance.reviewing import Desk
+from tests.acceptance.checking import check, checked, toml
+from tests.acceptance.staffed import StaffedBroker, program
 from tests.broker import BrokerProcess, Caller
 from tests.repository.gating import Gated, gate_on, new_repository
 from tests.repository.literal_agents import LiteralAgent, ToolAgent, tools_of
@@ -65,6 +65,11 @@ class Reviewer:
             assert not self.is_over.is_set()
             listed = self._caller.do("list_reviews", status="pending", **at)
         return listed["reviews"][0]["review_id"]
+
+    def closes(self) -> Reviewer:
+        """Wait for a review, and close it."""
+        self._caller.do("close_review", review_id=self.waits(), reason="We do not want digits.")
+        return self
 
     def decides(self, verdict: str, **more: Any) -> Reviewer:
         """Give a verdict on what is claimed."""
@@ -120,6 +125,23 @@ def rejects(reviewer: Reviewer) -> None:
     reviewer.claims().decides("rejected").claims().decides("approved")
 
 
+def always_rejects(reviewer: Reviewer) -> None:
+    """Reject each attempt."""
+    for _ in range(3):
+        reviewer.claims().decides("rejected")
+
+
+def closes(reviewer: Reviewer) -> None:
+    """Close it, and approve another attempt."""
+    reviewer.closes().claims().decides("approved")
+
+
+def always_closes(reviewer: Reviewer) -> None:
+    """Close each attempt."""
+    for _ in range(3):
+        reviewer.closes()
+
+
 def never_agrees(reviewer: Reviewer) -> None:
     """Ask for changes in every round."""
     for _ in range(3):
@@ -143,6 +165,8 @@ class Scene:
         environment: What its client sets besides.
         before_change: What it does before each change.
         prefers: A word of the other way that it takes.
+        path: The file that it changes; one that is no `a.txt` is proposed as a text.
+        is_staged: Whether the agent's change is staged when it begins.
     """
 
     gated: Gated
@@ -153,6 +177,8 @@ class Scene:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     before_change: Callable[[], None] = lambda: None
     prefers: str = ""
+    path: str = "a.txt"
+    is_staged: bool = True
 
     def edits(self) -> Iterator[Callable[[], None]]:
         """What the agent does when it is told to change something."""
@@ -161,7 +187,7 @@ class Scene:
 
     def _edit(self, text: str) -> None:
         self.before_change()
-        self.gated.write({"a.txt": text})
+        self.gated.write({self.path: text})
 
 
 class Stage:
@@ -175,7 +201,7 @@ class Stage:
     def scene(self, situation: str) -> Generator[Scene]:
         """The scene of a situation, ready for the agent."""
         with getattr(self, situation)() as found:
-            if found.gated.try_git("diff", "--cached", "--quiet").ok:
+            if found.is_staged and found.gated.try_git("diff", "--cached", "--quiet").ok:
                 found.gated.stage({"a.txt": DIGITS})
             yield found
 
@@ -208,12 +234,38 @@ class Stage:
         yield Scene(self._gated(), rejects, (WORDS,))
 
     @contextmanager
+    def text_by_tools(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.stage({"docs/PLAN.md": DIGITS})
+        yield Scene(gated, wants_changes, (WORDS,), path="docs/PLAN.md")
+
+    @contextmanager
+    def three_rejections(self) -> Generator[Scene]:
+        yield Scene(self._gated(), always_rejects, (WORDS, ROMAN), ends="stopped")
+
+    @contextmanager
+    def closed(self) -> Generator[Scene]:
+        yield Scene(self._gated(), closes, (WORDS,))
+
+    @contextmanager
+    def closed_three_times(self) -> Generator[Scene]:
+        yield Scene(self._gated(), always_closes, (WORDS, ROMAN), ends="stopped")
+
+    @contextmanager
     def three_rounds(self) -> Generator[Scene]:
         yield Scene(self._gated(), never_agrees, (WORDS, ROMAN), ends="stopped")
 
     @contextmanager
     def no_reviewer(self) -> Generator[Scene]:
         yield Scene(self._gated(), never_comes, ends="stopped", environment=SHORT)
+
+    @contextmanager
+    def no_reviewer_after_init(self) -> Generator[Scene]:
+        gated = self._gated()
+        assert gated.tandem("init", "--gate", "--yes", "--client", "claude").status == 0
+        gated.git("add", "--all")
+        gated.git("commit", "--quiet", "-m", "Set up Tandem")
+        yield Scene(gated, never_comes, ends="stopped", environment=SHORT)
 
     @contextmanager
     def amended_commit(self) -> Generator[Scene]:
@@ -223,17 +275,22 @@ class Stage:
 
     @contextmanager
     def quota(self) -> Generator[Scene]:
-        gated = self._gated()
-        with Desk(gated.broker.url, gated.project) as desk:
-            steward = Steward(desk)
-            steward.register()
+        with self._staffed("first rate-limited") as gated:
+            yield Scene(gated, never_comes)
 
-            def runs_out(reviewer: Reviewer) -> None:
-                reviewer.waits()
-                steward.fail(steward.one(), "crashed", reason="429: retry after 1 s")
-                approves(reviewer)
+    @contextmanager
+    def long_quota(self) -> Generator[Scene]:
+        with self._staffed("rate-limited 10000") as gated:
+            yield Scene(gated, never_comes, ends="stopped")
 
-            yield Scene(gated, runs_out)
+    @contextmanager
+    def _staffed(self, deed: str) -> Generator[Gated]:
+        """A gate whose pool's program does this at every review."""
+        (self._folder / "staffed").mkdir()
+        command = program(self._folder / "staffed" / "notes", *deed.split())
+        pool = {"command": command, "max_pool_size": 1}
+        with StaffedBroker(self._folder / "staffed", pool) as broker:
+            yield gate_on(broker, new_repository(self._folder / "theirs"))
 
     @contextmanager
     def broker_down(self) -> Generator[Scene]:
@@ -284,18 +341,187 @@ class Stage:
     def conflict_with_the_base(self) -> Generator[Scene]:
         with self._checked("exit(0)", {"a.txt": ROMAN}) as gated:
             gated.git("switch", "--quiet", "--create", "feature", "main^")
-
-            def rebases() -> None:
-                gated.git("reset", "--quiet", "--hard", "main")
-
-            yield Scene(gated, wants_nothing_twice, (WORDS,), before_change=rebases)
+            yield Scene(gated, wants_nothing_twice, (WORDS,))
 
     @contextmanager
-    def _checked(self, code: str, later: Mapping[str, str] | None = None) -> Generator[Gated]:
+    def commits_from_before_the_gate(self) -> Generator[Scene]:
+        with self._checked("exit(0)") as gated:
+            gated.git("switch", "--quiet", "--create", "feature")
+            gated.stage({"old.txt": "old\n"})
+            gated.git("-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-m", "From before the gate")
+            yield Scene(gated, wants_nothing_twice)
+
+    @contextmanager
+    def commit_of_all(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.write({"a.txt": DIGITS})
+        yield Scene(gated, attempt="git commit -a -m 'Count in digits'", is_staged=False)
+
+    @contextmanager
+    def commit_of_a_file(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.stage({"other.txt": "other\n"})
+        gated.write({"a.txt": DIGITS})
+        yield Scene(gated, attempt="git commit -m 'Count in digits' a.txt")
+
+    @contextmanager
+    def part_of_what_was_approved(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.stage({"a.txt": DIGITS, "b.txt": "two\n"})
+        gated.approve("--staged")
+        gated.git("reset", "--quiet", "--", "b.txt")
+        yield Scene(gated, never_comes)
+
+    @contextmanager
+    def merge(self) -> Generator[Scene]:
+        with self._conflict("merge", "theirs") as gated:
+            yield Scene(gated)
+
+    @contextmanager
+    def rebase(self) -> Generator[Scene]:
+        with self._conflict("rebase", "theirs") as gated:
+            yield Scene(gated)
+
+    @contextmanager
+    def rebase_without_a_conflict(self) -> Generator[Scene]:
+        yield Scene(self._parted(), attempt="git rebase theirs", is_staged=False)
+
+    @contextmanager
+    def cherry_pick_without_a_conflict(self) -> Generator[Scene]:
+        yield Scene(self._parted(), attempt="git cherry-pick theirs", is_staged=False)
+
+    @contextmanager
+    def revert(self) -> Generator[Scene]:
+        gated = self._parted()
+        gated.approved_commit({"n.txt": "".join(f"{number}\n" for number in "X2345678Y")})
+        yield Scene(gated, attempt="git revert --no-edit HEAD~1", is_staged=False)
+
+    def _parted(self) -> Gated:
+        """Two approved commits of a file on two branches that git merges."""
+        gated = self._gated()
+        gated.approved_commit({"n.txt": "".join(f"{number}\n" for number in "123456789")})
+        gated.git("switch", "--quiet", "--create", "theirs")
+        gated.approved_commit({"n.txt": "".join(f"{number}\n" for number in "12345678Y")})
+        gated.git("switch", "--quiet", "main")
+        gated.approved_commit({"n.txt": "".join(f"{number}\n" for number in "X23456789")})
+        return gated
+
+    @contextmanager
+    def cherry_pick(self) -> Generator[Scene]:
+        with self._conflict("cherry-pick", "theirs") as gated:
+            yield Scene(gated)
+
+    @contextmanager
+    def several_cherry_picks(self) -> Generator[Scene]:
+        with self._conflict("cherry-pick", "theirs~2..theirs") as gated:
+            yield Scene(gated)
+
+    @contextmanager
+    def first_of_several_cherry_picks(self) -> Generator[Scene]:
+        with self._conflict("cherry-pick", "theirs", "theirs~1") as gated:
+            yield Scene(gated)
+            assert "c.txt" in gated.git("ls-tree", "--name-only", "HEAD")
+
+    @contextmanager
+    def _conflict(self, *command: str) -> Generator[Gated]:
+        """A conflict of two approved commits, resolved and staged."""
+        gated = self._gated()
+        gated.git("switch", "--quiet", "--create", "theirs")
+        gated.approved_commit({"c.txt": "three\n"})
+        gated.approved_commit({"a.txt": ROMAN})
+        gated.git("switch", "--quiet", "main")
+        gated.approved_commit({"a.txt": WORDS})
+        assert not gated.try_git(*command).ok
+        gated.stage({"a.txt": DIGITS})
+        yield gated
+
+    @contextmanager
+    def text(self) -> Generator[Scene]:
+        yield self._plan(approves)
+
+    @contextmanager
+    def counter_patch_of_a_text(self) -> Generator[Scene]:
+        def knows_better_words(reviewer: Reviewer) -> None:
+            reviewer.claims().decides("changes_requested", counter_patch="# Better\n").claims().decides("approved")
+
+        yield self._plan(knows_better_words)
+
+    def _plan(self, reviews: Callable[[Reviewer], None]) -> Scene:
+        gated = self._gated()
+        gated.write({"PLAN.md": "# Plan\n"})
+        return Scene(gated, reviews, attempt="tandem submit --text PLAN.md --wait -m 'Plan it'", is_staged=False)
+
+    @contextmanager
+    def update_of_a_base_branch(self) -> Generator[Scene]:
+        with self._update(approves) as scene:
+            yield scene
+
+    @contextmanager
+    def update_with_changes_requested(self) -> Generator[Scene]:
+        with self._update(wants_changes) as scene:
+            scene.changes = (WORDS,)
+            yield scene
+
+    @contextmanager
+    def rejected_update(self) -> Generator[Scene]:
+        with self._update(rejects) as scene:
+            scene.changes = (WORDS,)
+            yield scene
+
+    @contextmanager
+    def _update(self, reviews: Callable[[Reviewer], None]) -> Generator[Scene]:
+        """A branch from before the gate that is to be the base branch's."""
+        gated = self._gated()
+        gated.git("switch", "--quiet", "--create", "feature")
+        gated.stage({"a.txt": DIGITS})
+        unseen = ("-c", "core.hooksPath=/dev/null", "commit", "--quiet")
+        gated.git(*unseen, "-m", "From before the gate")
+
+        def commits() -> None:
+            # Told to change something and to commit it, the agent does; the gate lets it on this branch.
+            gated.stage({"a.txt": WORDS})
+            gated.git(*unseen, "-m", "As it was asked for")
+
+        yield Scene(gated, reviews, attempt="git fetch . feature:main", is_staged=False, before_change=commits)
+
+    @contextmanager
+    def untrusted_checks(self) -> Generator[Scene]:
+        with self._checked("exit(0)", {CHECKS_FILE: toml(check("unit tests", "exit(1)"))}) as gated:
+            yield Scene(gated, ends="stopped")
+
+    @contextmanager
+    def approved_and_untrusted(self) -> Generator[Scene]:
+        with self.untrusted_checks() as scene:
+            scene.gated.stage({"a.txt": DIGITS})
+            scene.gated.approve()
+            yield scene
+
+    @contextmanager
+    def closed_before(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.stage({"a.txt": DIGITS})
+        gated.call("close_review", review_id=gated.put_up(), reason="We do not want digits.")
+        yield Scene(gated, changes=(WORDS,))
+
+    @contextmanager
+    def checks_that_nothing_runs(self) -> Generator[Scene]:
+        with self._checked("exit(0)", checks_at_once=0) as gated:
+            yield Scene(gated, ends="stopped")
+
+    @contextmanager
+    def unconfined_checks(self) -> Generator[Scene]:
+        with self._checked("exit(0)", unconfined=False) as gated:
+            yield Scene(gated, ends="stopped")
+
+    @contextmanager
+    def _checked(
+        self, code: str, later: Mapping[str, str] | None = None, *, unconfined: bool = True, checks_at_once: int = 1
+    ) -> Generator[Gated]:
         (self._folder / "checking").mkdir()
-        with checked(self._folder / "checking", confined=False, root=self._folder / "checked") as project:
+        place, root = self._folder / "checking", self._folder / "checked"
+        with checked(place, confined=False, root=root, checks_at_once=checks_at_once) as project:
             project.repo.write("a.txt", "one\ntwo\nthree\n")
-            project.have(check("unit tests", code), unconfined=True)
+            project.have(check("unit tests", code), unconfined=unconfined)
             gated = Gated(project.broker, project.repo.root, project.project)
             if later:
                 gated.stage(later)
@@ -312,7 +538,30 @@ def wants_nothing_twice(reviewer: Reviewer) -> None:
 SITUATIONS = (
     *("refused_commit", "changes_requested", "counter_patch", "question", "comment", "rejected", "failed_check"),
     *("pending_check", "broker_down", "three_rounds", "conflict_with_the_base", "amended_commit", "no_reviewer"),
-    "quota",
+    *("quota", "long_quota", "closed", "closed_three_times", "three_rejections", "no_reviewer_after_init"),
+    *("untrusted_checks", "unconfined_checks", "checks_that_nothing_runs"),
+)
+
+IN_A_SHELL = (
+    *("declined_counter_patch", "recorded_broker_down", "commits_from_before_the_gate", "commit_of_all"),
+    *(
+        "commit_of_a_file",
+        "part_of_what_was_approved",
+        "merge",
+        "rebase",
+        "cherry_pick",
+        "several_cherry_picks",
+        "text",
+    ),
+    *("rebase_without_a_conflict", "cherry_pick_without_a_conflict", "revert", "first_of_several_cherry_picks"),
+    *(
+        "approved_and_untrusted",
+        "closed_before",
+        "counter_patch_of_a_text",
+        "update_of_a_base_branch",
+        "update_with_changes_requested",
+        "rejected_update",
+    ),
 )
 
 
@@ -343,14 +592,17 @@ def plays(scene: Scene, agent: LiteralAgent) -> None:
         assert agent.stopped is not None, agent.told("it did not stop")
         return
     assert agent.has_committed, agent.told("it did not commit")
+    under_way = [name for name in ("rebase-merge", "MERGE_HEAD", "sequencer") if (agent.root / ".git" / name).exists()]
+    assert under_way == [], agent.told(f"it left {under_way}")
     with suppress(StopIteration):
         raise AssertionError(agent.told(f"never told to change: {next(agent.edit)}"))
-    assert scene.gated.trailers(), agent.told("the commit names no review")
+    is_commit = scene.is_staged or "commit" in agent.said[-1]
+    assert scene.gated.trailers() or not is_commit, agent.told("the commit names no review")
     assert not subprocess.run(["git", "diff", "--cached", "--quiet"], cwd=agent.root, check=False).returncode
 
 
 # Of a broker that is not known to be its own the hook only says how to start it.
-@pytest.mark.parametrize("situation", [*SITUATIONS, "declined_counter_patch", "recorded_broker_down"])
+@pytest.mark.parametrize("situation", [*SITUATIONS, *IN_A_SHELL])
 def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situation: str) -> None:
     with stage.scene(situation) as scene:
         agent = LiteralAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment}, prefers=scene.prefers)
@@ -359,12 +611,13 @@ def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situ
         plays(scene, agent)
 
 
-@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.parametrize("situation", [*SITUATIONS, "commits_from_before_the_gate", "text_by_tools"])
 def test_an_agent_with_tools_gets_there_by_the_last_answer(stage: Stage, situation: str) -> None:
     async def play(scene: Scene, agent: ToolAgent) -> None:
         async with tools_of(agent.root, scene.gated.project, agent.environment) as client:
             agent.client = client
-            await agent.begins_with("create_review")
+            content = {} if scene.path == "a.txt" else {"path": scene.path, "description": ""}
+            await agent.begins_with("create_review", **content)
 
     with stage.scene(situation) as scene:
         agent = ToolAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment})
@@ -372,3 +625,29 @@ def test_an_agent_with_tools_gets_there_by_the_last_answer(stage: Stage, situati
         with reviewed(scene):
             anyio.run(play, scene, agent)
         plays(scene, agent)
+        # It stays what it was.
+        assert (":" in agent.last["digest"]) is (scene.path != "a.txt")
+
+
+def test_a_closed_review_says_why_on_every_way(gated: Gated) -> None:
+    gated.stage({"a.txt": DIGITS})
+    review_id, why = gated.put_up(), "We do not want digits."
+    gated.call("close_review", review_id=review_id, reason=why)
+    assert f"{review_id} of exactly this was closed without approval: '{why}'" in gated.refused(
+        "commit", "-m", "Digits"
+    )
+    waited, shown = gated.tandem("review", "status", review_id, "--wait"), gated.tandem("review", "show", review_id)
+    assert (waited.status, shown.status) == (13, 0)
+    assert why in waited.stdout
+    assert why in shown.stdout
+    assert f"tandem submit --parent {review_id}" in waited.stdout
+
+
+def test_an_agent_withdraws_only_its_own_approval(gated: Gated) -> None:
+    gated.stage({"a.txt": DIGITS})
+    review_id = gated.approve()
+    withdraw = ("review", "withdraw", review_id, "--reason", "It loses data.")
+    refused = gated.tandem(*withdraw, CLAUDECODE="1")
+    assert (refused.status, "FORBIDDEN" in refused.stderr, "rev-1 approved this" in refused.stderr) == (1, True, True)
+    assert gated.call("get_review_status", review_id=review_id)["status"] == "approved"
+    assert gated.tandem(*withdraw, "--agent", "rev-1", CLAUDECODE="1").status == 0

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.architecture.source import ROOT
-from tests.repository.gating import Gated
+from tests.broker import BrokerProcess, fresh_project
+from tests.repository.gating import Gated, new_repository
 
 ZEROS = "0" * 40
 
@@ -51,15 +53,47 @@ def test_the_action_fails_where_a_commit_is_not_approved(
     assert "b.txt: no approved round has this content at this path" in refused.stdout
 
 
-def test_pre_commit_runs_the_hook_that_a_clone_of_this_repository_offers(gated: Gated, tmp_path: Path) -> None:
-    offer = tmp_path / "offer"
+def as_pre_commit_has_it(here: Gated, folder: Path) -> Path:
+    """A configuration of pre-commit with the hook that a clone of this repository offers."""
+    offer = folder / "offer"
     offer.mkdir()
     shutil.copy(ROOT / ".pre-commit-hooks.yaml", offer)
     for command in (["init", "-q"], ["add", "--all"], ["commit", "-qm", "Offer"]):
-        gated.git(*command, cwd=offer)
-    hook = {"repo": str(offer), "rev": gated.head(cwd=offer), "hooks": [{"id": "tandem-gate"}]}
-    config = tmp_path / "config.yaml"
+        here.git(*command, cwd=offer)
+    hook = {"repo": str(offer), "rev": here.head(cwd=offer), "hooks": [{"id": "tandem-gate"}]}
+    config = folder / "config.yaml"
     config.write_text(yaml.safe_dump({"repos": [hook]}), "utf-8")
+    return config
+
+
+@pytest.mark.parametrize("kind", ["a script", "pre-commit"])
+def test_p2_a_pre_commit_hook_judges_what_is_committed_and_not_what_is_staged(
+    kind: str, shared_broker: BrokerProcess, tmp_path: Path
+) -> None:
+    root = new_repository(tmp_path / "root")
+    here = Gated(shared_broker, root, fresh_project())
+    assert here.tandem("project", "add", "--name", here.project).status == 0
+    here.environment |= {"TANDEM_BROKER": shared_broker.url, "PRE_COMMIT_HOME": str(tmp_path / "home")}
+    if kind == "pre-commit":
+        config = as_pre_commit_has_it(here, tmp_path)
+        install = ["pre-commit", "install", "--config", str(config)]
+        subprocess.run(install, cwd=root, env={**os.environ, **here.environment}, check=True, capture_output=True)
+    else:
+        script = root / ".git" / "hooks" / "pre-commit"
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(f"#!/bin/sh\nexec {Path(sys.executable).with_name('tandem')} gate check\n", "utf-8")
+        script.chmod(0o755)
+    here.write({"a.txt": "changed\n"})
+    for way in (["-a"], ["a.txt"], ["-o", "a.txt"], ["-i", "a.txt"]):
+        said = here.try_git("commit", "-m", "x", *way)
+        assert not said.ok, way
+        assert "a.txt" in said.stdout + said.stderr
+    here.decide(here.submit("--description", "all of it"))
+    here.git("commit", "--quiet", "-am", "approved")
+
+
+def test_pre_commit_runs_the_hook_that_a_clone_of_this_repository_offers(gated: Gated, tmp_path: Path) -> None:
+    config = as_pre_commit_has_it(gated, tmp_path)
 
     def run() -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "TANDEM_BROKER": gated.broker.url, "PRE_COMMIT_HOME": str(tmp_path / "home")}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
+import shlex
 import socket
 from pathlib import Path
 
@@ -201,6 +203,33 @@ def test_a_counter_patch_to_a_draft_is_taken_without_writing_it(steps: Steps) ->
     assert not (steps.root / path).exists()
     steps.gated.tandem("apply", steps.reviews()[0]["review_id"])
     assert (steps.root / path).read_text() == "# Clear\n"
+
+
+def test_every_command_of_a_draft_leads_on_while_its_file_may_not_be_written(steps: Steps) -> None:
+    path, draft = f"{PHASE}/03-CONTEXT.md", steps.write("draft.md", "# Vague\n")
+    first = steps.reviewed("context", path, "--content", str(draft), verdict="changes_requested")
+    assert "Change the draft, then run again: tandem gate context" in first.stdout
+    draft.write_text("# Less vague\n", "utf-8")
+    [again] = re.findall("run again: tandem gate (.*)", first.stdout)
+    second = steps.reviewed(*shlex.split(again), verdict="changes_requested", counter_patch="# Clear\n")
+    [accept] = re.findall("Take the counter-patch: tandem gate (.*)", second.stdout)
+    waiting = steps.run(*shlex.split(accept), "--timeout", "0")
+    [again] = re.findall("Run the same command again: tandem gate (.*)", waiting.stdout)
+    ended = steps.reviewed(*shlex.split(again))
+    assert head(ended) == "APPROVED"
+    [apply] = re.findall("tandem (apply rv_.*)", ended.stdout)
+    assert steps.gated.tandem(*apply.split()).status == 0
+    assert (steps.root / path).read_text("utf-8") == "# Clear\n"
+
+
+def test_a_draft_of_standard_input_needs_no_second_one_after_its_counter_patch(steps: Steps) -> None:
+    path = f"{PHASE}/03-CONTEXT.md"
+    options = ("context", "--path", path, "-")
+    first = steps.reviewed(*options, stdin=b"# Vague\n", verdict="changes_requested", counter_patch="# Clear\n")
+    [accept] = re.findall("Take the counter-patch: tandem gate (.*)", first.stdout)
+    waiting = steps.run(*shlex.split(accept), "--timeout", "0")
+    [again] = re.findall("Run the same command again: tandem gate (.*)", waiting.stdout)
+    assert head(steps.reviewed(*shlex.split(again))) == "APPROVED"
 
 
 def test_accepting_is_refused_when_the_file_has_changed_since(steps: Steps) -> None:

@@ -40,8 +40,11 @@ ERRORS = {
     # It is over already: the clock of the provider and ours differ.
     "You've hit your session limit · resets 7:59pm (Europe/Berlin)": 0,
     "You've hit your limit · resets 3pm (No/Such_Zone)": 0,
+    "429. try again in 2 hours": 7200,
+    "429: Bitte in 10 Minuten noch einmal": 0,
     # Whatever it says, a week is the most.
     "usage limit reached, try again in 400 days": 604_800,
+    "HTTP 429, retry-after: 31536000": 604_800,
 }
 OTHERS = (
     "the model does not exist",
@@ -49,14 +52,14 @@ OTHERS = (
     "    at run (file:///cli.js:429:10)",
     "unexpected status 401 Unauthorized",
     "The context limit is 200000 tokens",
+    "429 passed, 1 failed",
 )
-PLAIN = {
-    "429 Too Many Requests\nretry after 300 seconds": 300,
-    "usage limit reached, resets in 3 hours": 10_800,
-    "Rate limit exceeded.": 0,
-    # A model may have written it, so a day is the most.
-    "usage limit reached, try again in 6 days": 86_400,
-}
+PLAIN = (
+    "429 Too Many Requests\nretry after 300 seconds",
+    "usage limit reached, try again in 6 days",
+    "Rate limit exceeded.",
+)
+PROSE = "The change handles 429 Too Many Requests with retry-after: 604800."
 
 
 def ended(exit_code: int = 1, stderr: str = "", by: EndedBy = "itself", stdout: bytes = b"") -> Finished:
@@ -81,12 +84,23 @@ def test_other_failures_are_no_quota(error: str) -> None:
     assert quota_in(ended(stderr=f"429 Too Many Requests\n{error}\n"), error, None, NOW) is None
 
 
-@pytest.mark.parametrize(("text", "seconds"), PLAIN.items())
-@pytest.mark.parametrize("exit_code", [0, 1])
-def test_a_program_may_say_it_in_place_of_an_answer(text: str, seconds: float, exit_code: int) -> None:
-    quota = quota_in(ended(exit_code), None, text, NOW)
+@pytest.mark.parametrize("text", PLAIN)
+def test_a_program_that_fails_may_say_it_in_place_of_an_answer(text: str) -> None:
+    # A model may have written it: then the wait that it names is one that a proposal can choose.
+    quota = quota_in(ended(), None, text, NOW)
     assert quota is not None
-    assert quota.seconds == pytest.approx(seconds, abs=1)
+    assert quota.seconds == 0
+    # The program's own complaint counts first.
+    quota = quota_in(ended(stderr="429, retry-after: 60"), None, text, NOW)
+    assert quota is not None
+    assert quota.seconds == 60
+
+
+@pytest.mark.parametrize("text", [*PLAIN, PROSE])
+def test_a_program_that_ends_in_order_says_nothing_of_a_quota_in_what_a_model_writes(text: str) -> None:
+    assert quota_in(ended(0), None, text, NOW) is None
+    # Nor one that was ended in the middle of it.
+    assert quota_in(ended(-15, by="timeout"), None, text, NOW) is None
 
 
 def test_an_answer_that_is_about_quotas_is_none() -> None:

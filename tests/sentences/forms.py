@@ -14,12 +14,12 @@ import typer
 from typer.exceptions import TyperException
 
 from tandem.bridge import main as bridge
+from tandem.bridge.operations import OPERATIONS
 from tandem.cli import audit
 from tandem.cli.audit import RangeGroup
 from tandem.cli.generated import fields_of
 from tandem.cli.main import COMMANDS, app, load
 from tandem.cli.wording import ARGUMENT_SUFFIX
-from tandem.bridge.operations import OPERATIONS
 
 COMMON = frozenset({"--json", "--broker", "--agent", "--timeout"})
 """Options that say where a command goes, how long it waits and how it prints, not what it does."""

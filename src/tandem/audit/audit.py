@@ -171,7 +171,7 @@ def _check_head(unit: Unit, audit: _Audit) -> None:
     except LookupError as exc:
         audit.add(str(exc))
         return
-    if [type(value) for value in head] != [int, str, int, int, str, int, str, str]:
+    if [type(value) for value in head] != [int, str, int, int, str, int, str, str, str]:
         audit.add("log_head has values that Tandem did not write")
         return
     audit.head = head

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tandem.bridge import keys, messages
 from tandem.bridge.http import Aborted, Exchange, HttpFailure, NotSent, ResponseLost, quoted
+from tandem.bridge.location import is_local
 from tandem.bridge.messages import cursor_to_pin, protocol_version, replies
 from tandem.bridge.repetition import Call
 
@@ -36,6 +37,9 @@ _EARLY_SECONDS = 1.0
 
 _OK = 200
 _WITHOUT_PROJECT = frozenset({"initialize", "server/discover", "ping", "tools/list"})
+
+_OF_ONE_PROJECT = frozenset({"create_review", "check_gate", "session_open", "cycle_start", "cycle_status"})
+_NAMES_PROJECT = ("project", "review_id", "parent_id")
 
 
 class PendingRequest:
@@ -174,6 +178,9 @@ class Forwarder:
     def _attempt(self, client: HttpClient | None, call: Call, request: PendingRequest) -> None:
         if client is None:
             raise NotSent("none runs on this user's data")
+        if (refused := self._refusal(client, call, request)) is not None:
+            self._say(request, messages.refusal(call.message, refused))
+            return
         if call.is_proposal:
             finder, project = self._route.finder, self._route.project
             call.complete(finder.with_base_files(call.arguments, project, client, request.exchange))
@@ -195,6 +202,13 @@ class Forwarder:
             if call.message.method == "initialize":
                 self._negotiated = protocol_version(reply) or self._negotiated
             self._say(request, reply)
+
+    def _refusal(self, client: HttpClient, call: Call, request: PendingRequest) -> dict[str, Any] | None:
+        """The error for a call from a repository of no project; where the broker is, folders are another machine's."""
+        is_told = self._route.project is not None or any(call.arguments.get(name) for name in _NAMES_PROJECT)
+        if is_told or call.message.tool not in _OF_ONE_PROJECT or not is_local(client.target.url):
+            return None
+        return self._route.finder.refusal(client, request.exchange)
 
     def _converse(self, client: HttpClient, message: Message, line: bytes, request: PendingRequest) -> Iterator[bytes]:
         project = self._project(client, message, request.exchange)

@@ -92,6 +92,25 @@ class BrokerLocation:
                 return f"Process {one.pid}{origin} {port}does not answer ({why})", f"{how} {one.pid}"
         return None
 
+    def unproven(self, failure: Exception | None) -> str | None:
+        """That the broker of the data folder runs, answers and cannot prove it, a sentence; None if it is not so.
+
+        Args:
+            failure: How the broker was missed.
+        """
+        from tandem.bridge.ownership import FILE
+        from tandem.core import platforms
+
+        if not (self.is_own and isinstance(failure, Stranger)):
+            return None
+        port = targets(self.url or "")[0].port
+        for one in platforms.holders(os.path.join(self.data_dir, _LOCK_FILE)):
+            if port in one.ports or not one.ports:
+                key = os.path.join(self.data_dir, FILE)
+                why = f"{key} was deleted, replaced or opened to others"
+                return f"Process {one.pid} is your broker, and cannot prove it: {why}"
+        return None
+
     def advice(self, failure: Exception | None = None) -> str:
         """What to do when it cannot be reached, a sentence without its full stop."""
         blocker = self.blocker(failure) if self.is_own else None
@@ -112,10 +131,13 @@ class BrokerLocation:
             return f"Check the address (it is from {self.origin}), and whether the broker runs on that machine"
         folder = "" if not self.is_own or self.data_dir == find_data_dir() else f" --data-dir {self.data_dir}"
         if isinstance(failure, Stranger):
-            return (
+            here = (
                 f"{self.listener()}. If that is your own broker, of an older version, end it: tandem down. Start yours"
                 f" with: tandem up --background --port 0{folder}"
             )
+            unproven = self.unproven(failure)
+            again = f"Start it again: tandem down{folder} && tandem up --background{folder}"
+            return f"{unproven}. {again}" if unproven else here
         return f"Start it with: {self._settings()}tandem up --background{folder}"
 
     def _settings(self) -> str:

@@ -69,6 +69,25 @@ class ProjectFinder:
             self._until = time.monotonic() + (_MISSED_SECONDS if self._name is None else _FOUND_SECONDS)
         return self._name
 
+    def refusal(self, client: HttpClient, exchange: Exchange) -> dict[str, Any] | None:
+        """The error for a call that takes one project, from a repository that has none; None elsewhere.
+
+        The broker would take the only project that it has, which is another repository.
+
+        Raises:
+            HttpFailure: The broker did not answer.
+        """
+        found = self.find(client, exchange)
+        if found is not None or not self._projects or find_repository(self._folder) is None:
+            return None
+        return {
+            "code": "INVALID_INPUT",
+            "message": f"The repository of {self._folder} is not registered. Register it there: tandem project add. Or"
+            " send project, to mean another one.",
+            "details": {"field": "project", "allowed": sorted(self._projects)},
+            "retryable": False,
+        }
+
     def with_base_files(
         self, arguments: dict[str, Any], project: str | None, client: HttpClient, exchange: Exchange
     ) -> dict[str, Any]:

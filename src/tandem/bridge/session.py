@@ -12,7 +12,7 @@ import time
 
 from tandem.bridge import base_files
 from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
-from tandem.bridge.http import Aborted, Exchange, HttpClient, HttpFailure, NotSent, quoted, targets
+from tandem.bridge.http import Aborted, Exchange, HttpClient, HttpFailure, NotSent, Stranger, quoted, targets
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.project import owner
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidInput, Unavailable, error_from
@@ -255,6 +255,8 @@ class Session:
                 failure = error
                 # What did not leave whole had no effect, so that even a lone write may try again.
                 may_retry = not isinstance(error, Aborted) and (is_repeatable or isinstance(error, NotSent))
+                # Who has the port from the start keeps it.
+                may_retry = may_retry and (self._contacted or not isinstance(error, Stranger))
             else:
                 self._contacted = True
                 is_away = status == Unavailable.status and _takes_nothing(envelope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated
@@ -45,12 +46,12 @@ async def apply(
         proposal = await client.get_proposal(review_id, round=status.round)
         await ensure_ours(client, options, review_id, proposal.project)
         try:
-            update = await asyncio.to_thread(_bring, proposal, index=index)
+            update, besides = await asyncio.to_thread(_bring, proposal, index=index)
         except InvalidInput as refusal:
             earlier = [await client.get_proposal(review_id, round=number) for number in range(1, status.round)]
             raise await asyncio.to_thread(_explained, refusal, review_id, earlier, index=index) from refusal
     data = {"review_id": review_id, "round": status.round, "changed": update.changed, **asdict(update)}
-    return tell(data, _report(update, status), as_json=options.as_json)
+    return tell(data, _report(update, status, besides), as_json=options.as_json)
 
 
 def _ensure_approved(status: ReviewStatus) -> None:
@@ -65,16 +66,29 @@ def _ensure_approved(status: ReviewStatus) -> None:
     )
 
 
-def _bring(proposal: Proposal, *, index: bool) -> WorktreeUpdate:
+def _bring(proposal: Proposal, *, index: bool) -> tuple[WorktreeUpdate, tuple[str, ...]]:
+    """What was done, and what else is staged."""
     with sources.here() as repository:
-        if proposal.diff is not None:
-            return repository.apply_to_worktree(proposal.diff, proposal.base_commit or proposal.base, index=index)
-        if proposal.path is None or proposal.description is None:
-            raise InvalidInput(f"{proposal.review_id} has no content to apply: it is words only.", field="review_id")
-        update = _bring_text(repository, proposal.path, proposal.description)
-        if index:
+        update = _brought(repository, proposal, index=index)
+        touched = {*update.written, *update.deleted, *update.already}
+        with suppress(InvalidInput):  # a conflict is there to be resolved first
+            return update, tuple(one.path for one in repository.raw_changes() if one.path not in touched)
+        return update, ()
+
+
+def _brought(repository: Repository, proposal: Proposal, *, index: bool) -> WorktreeUpdate:
+    if proposal.diff is not None:
+        return repository.apply_to_worktree(proposal.diff, proposal.base_commit or proposal.base, index=index)
+    if proposal.path is None or proposal.description is None:
+        raise InvalidInput(f"{proposal.review_id} has no content to apply: it is words only.", field="review_id")
+    update = _bring_text(repository, proposal.path, proposal.description)
+    if index:
+        try:
             repository.stage(proposal.path)
-        return replace(update, indexed=index)
+        except InvalidInput as refusal:
+            close = f"If it is not to be committed: tandem review close {proposal.review_id}"
+            raise InvalidInput(f"{refusal.message} {close}", **refusal.details) from refusal
+    return replace(update, indexed=index)
 
 
 def _explained(refusal: InvalidInput, review_id: str, earlier: list[Proposal], *, index: bool) -> InvalidInput:
@@ -161,7 +175,7 @@ def _content(file: Path) -> bytes | None:
         raise InvalidInput(f"{file} cannot be read: {error.strerror}.", field="worktree") from error
 
 
-def _report(update: WorktreeUpdate, status: ReviewStatus) -> Group:
+def _report(update: WorktreeUpdate, status: ReviewStatus, besides: tuple[str, ...]) -> Group:
     lines = [Text.assemble(("written  ", "green"), plain(path)) for path in update.written]
     lines += [Text.assemble(("deleted  ", "red"), plain(path)) for path in update.deleted]
     known = "The" if update.changed else "Already there: the"
@@ -179,5 +193,8 @@ def _report(update: WorktreeUpdate, status: ReviewStatus) -> Group:
         touched = shlex.join(f":/{path}" for path in (*update.written, *update.deleted, *update.already))
         staging = (f"Stage it: git add -- {touched}",)
     if status.next_action == "apply_and_close":
+        paths = shlex.join(f":/{path}" for path in besides)
+        said = f"More is staged, which it does not approve. Unstage that: git restore --staged -- {paths}"
+        lines += [plain(said)] if besides else []
         lines += map(plain, (*staging, *next_steps.commit(status.review_id)))
     return Group(*lines)

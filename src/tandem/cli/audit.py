@@ -40,6 +40,7 @@ from tandem.hooks.state import GateFile
 from tandem.present.text import Group, Text
 from tandem.settings.config import Settings, load_settings, masked
 from tandem.setup import gate_status
+from tandem.store.sqlite_file import DatabaseFile
 
 if TYPE_CHECKING:
     from tandem.audit.audit import AuditReport
@@ -395,5 +396,5 @@ async def verified(
 def _ensure_there(settings: Settings) -> None:
     """An audit must not make the database that it looks for."""
     file = settings.database.removeprefix(_SQLITE)
-    if file != settings.database and not Path(file).is_file():
+    if file != settings.database and DatabaseFile(Path(file)).is_missing():
         raise NotFound(f"There is no database at {file}. Name its folder with --data-dir.", path=file)

@@ -10,7 +10,7 @@ import os
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import typer
 
@@ -27,6 +27,7 @@ from tandem.settings.instance import (
     LOCK_FILE,
     OPTIONS,
     STOP_FILE,
+    AuthForgotten,
     FolderTaken,
     Instance,
     LastRun,
@@ -59,7 +60,8 @@ class _Start:
 
     Attributes:
         settings: With what its options and those of the last run say.
-        options: What of `OPTIONS` the command line and the environment state, or stated in an earlier run.
+        options: What of `OPTIONS` the next start takes over: what the command line and the environment state, or
+            stated in an earlier run, and that the broker asks for access tokens, whatever says so.
         given: What this command line states.
         any_port: Whether a free port is taken where that of the settings is taken.
     """
@@ -83,7 +85,15 @@ class _Start:
         stated = {
             name: getattr(loaded.settings, name) for name in OPTIONS if loaded.origins[name].startswith(("--", PREFIX))
         }
-        return cls(settings, {**last.options, **stated}, given, is_free["port"])
+        return cls(settings, {**last.options, **stated}, given, is_free["port"]).closed_as(settings.auth)
+
+    def closed_as(self, auth: Literal["trusted", "token"]) -> Self:
+        """This start, letting callers in like this."""
+        options = {name: value for name, value in self.options.items() if name != "auth"}
+        if auth == "trusted":
+            return replace(self, options=options)
+        settings = self.settings.model_copy(update={"auth": auth})
+        return replace(self, settings=settings, options={**options, "auth": auth})
 
 
 def register(app: typer.Typer) -> None:
@@ -240,6 +250,9 @@ def _serve(start: _Start, *, as_json: bool) -> None:
     while True:
         try:
             return _serve_now(start, as_json=as_json)
+        except AuthForgotten:
+            start = start.closed_as("token")
+            continue
         except (TandemError, OSError) as error:
             if not _lacks_room(error, data_dir):
                 raise

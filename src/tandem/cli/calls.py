@@ -15,6 +15,7 @@ from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.session import data_of, has_changed, is_proposers_turn, lacks_reviewer
 from tandem.cli import persons
 from tandem.cli.connection_options import ConnectionOptions, find_project
+from tandem.cli.identity import caller
 from tandem.cli.terminal import Exit, progress, say, show, show_envelope
 from tandem.client import TandemClient
 from tandem.hooks import next_steps
@@ -72,7 +73,7 @@ def wait_condition(operation: str, arguments: dict[str, Any]) -> WaitCondition:
                 verdict_status,
             )
         case "list_checks" if arguments.get("review_id") is not None:
-            return WaitCondition(_checks_ended, _checks_ended, lambda data: _CHECKED[data["outcome"]])
+            return WaitCondition(_checks_ended, _checks_ended, _checks_status)
         case "list_reviews":
             return WaitCondition(
                 _has_reviews, _has_reviews, _status_if(lambda data: _has_reviews(data) or has_changed(data))
@@ -104,11 +105,15 @@ def verdict_status(data: dict[str, Any]) -> Exit:
 
 def awaits_checks(data: dict[str, Any]) -> bool:
     """Whether a review is approved, and a required check is still to end: nothing can be done with it yet."""
-    return _is_approved(data) and data.get("checks") == "pending"
+    return _is_approved(data) and data.get("checks") == "pending" and data.get("attention") is None
 
 
 def _is_approved(data: dict[str, Any]) -> bool:
     return "approved" in {data["status"], data["outcome"]}
+
+
+def _checks_status(data: dict[str, Any]) -> Exit:
+    return Exit.PERSON if any(one["needs_person"] for one in data["checks"]) else _CHECKED[data["outcome"]]
 
 
 def _checks_ended(data: dict[str, Any]) -> bool:
@@ -202,9 +207,11 @@ async def call(
             given = persons.marked(given)
         elif operation.name in persons.REVIEWING:
             await persons.refuse(client, given.get("review_id"))
+        elif operation.name == "withdraw_approval":
+            await persons.refuse_withdrawal(client, given, caller(options.agent).name)
         async with progress("still waiting" if wait else f"{operation.noun} {operation.verb}"):
             envelope = await _send(operation, given, client, wait, patience.timeout_s)
-            besides = None if options.as_json else await _checks_besides(operation, envelope, client)
+            besides = None if options.as_json else await _besides(operation, envelope, client)
             if operation.name == "get_review_status":
                 await say_question(client, orjson.loads(envelope).get("data"))
         if operation.name == "claim_review" and "review_id" not in given:
@@ -213,16 +220,30 @@ async def call(
     if wait is not None and status is Exit.WAITING and not wait.has_ended(orjson.loads(envelope)["data"]):
         say_go_on(shlex.join(["tandem", *sys.argv[1:]]))
     if besides is not None:
-        present(besides, "list_checks", as_json=False)
+        _show_besides(operation, besides)
     return status
 
 
-async def _checks_besides(operation: Described, envelope: bytes, client: TandemClient) -> bytes | None:
-    """The checks of a review whose status people read; null where there are none, or another thing was asked."""
-    data = orjson.loads(envelope).get("data") if operation.name == "get_review_status" else None
-    if not data or data.get("checks") is None:
-        return None
-    return await client.call("list_checks", {"review_id": data["review_id"]})
+def _show_besides(operation: Described, besides: bytes) -> None:
+    """Print the checks beside a status; beside checks what comes next, but for the command that was just run."""
+    if operation.name == "get_review_status":
+        present(besides, "list_checks", as_json=False)
+        return
+    for step in next_steps.commands(orjson.loads(besides)["data"]):
+        if f" {operation.noun} {operation.verb} " not in step:
+            say(step)
+
+
+async def _besides(operation: Described, envelope: bytes, client: TandemClient) -> bytes | None:
+    """What people read beside a status: its checks; beside the checks of a review: its status. None if not asked."""
+    data: dict[str, Any] = orjson.loads(envelope).get("data") or {}
+    match operation.name:
+        case "get_review_status" if data.get("checks") is not None:
+            return await client.call("list_checks", {"review_id": data["review_id"]})
+        case "list_checks" | "run_checks" if data.get("outcome") is not None:
+            return await client.call("get_review_status", {"review_id": data["checks"][0]["review_id"]})
+        case _:
+            return None
 
 
 async def say_question(client: TandemClient, data: dict[str, Any] | None) -> None:

@@ -111,14 +111,19 @@ async def need_project(client: TandemClient, options: ConnectionOptions, gate: G
     project = await find_project(client, options)
     if project is None and top_level(str(Path.cwd())) is None:
         raise InvalidInput(
-            "You are in no git repository here. Go into the project's, or name the project: --project NAME",
+            "You are in no git repository here. Go into the project's, or name the project: --project NAME. Of"
+            " dotfiles, set GIT_DIR and GIT_WORK_TREE.",
             field="project",
         )
     if project is None:
-        from tandem.setup.registration import switch  # for this refusal alone
+        from tandem.git.layout import ensure_usable  # these for this refusal alone
+        from tandem.setup.registration import refuse_gated_copy, switch
 
         place = find_repository(str(Path.cwd()))
+        ensure_usable(place)
         known = switch(place) if place is not None else None
+        if place is not None:
+            await refuse_gated_copy(client.data, place)
         # To add it would make two projects of one, where a gate has it already.
         way = "tandem gate on" if known is not None and known.enabled else "tandem project add"
         raise InvalidInput(

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from tandem.bridge.location import locate, published_url
+from tandem.bridge.location import published_url
 from tandem.cli.audit import verified
 from tandem.cli.commands import add, command
 from tandem.cli.connection_options import BrokerOption, JsonOption
@@ -102,7 +102,7 @@ async def check_database(here: DoctorContext) -> list[Finding]:
     except ConfigInvalid:
         # The settings' own finding.
         return []
-    meant = locate(here.broker, str(here.folder))
+    meant = here.location
     if not meant.is_own and meant.url != published_url(str(settings.data_dir)):
         return [skipped("database", f"It is that of {meant.url}; there: tandem audit verify")]
     try:
@@ -126,6 +126,9 @@ async def check_database(here: DoctorContext) -> list[Finding]:
 
 
 async def _audited(here: DoctorContext, settings: Settings) -> list[Finding]:
+    if here.start_trouble == "data folder":
+        return [skipped("database", "The data folder cannot be used.")]
+
     def looked(done: int, of: int) -> None:
         here.tell(f"checking the log, {done * 100 // max(of, 1)} %")
 

@@ -252,7 +252,8 @@ def _review(
     options: ConnectionOptions,
 ) -> Answer:
     file, draft, words = _document(document.file, document.path, document.content)
-    commands = _commands(step, words, file, *([f"--{claim}"] if claim else []))
+    # What was read from standard input cannot be read again.
+    commands = _commands(step, words, file if "-" in words else None, *([f"--{claim}"] if claim else []))
     return _step(StepRequest(step, *commands, file=file, draft=draft, claim=claim), asked, options)
 
 

@@ -132,9 +132,11 @@ class SetupReport:
         written = own or tuple(change.key for change in changes if change.alters and change.after is not None)
         if written and not done.own.remark:
             root = "" if Path.cwd().samefile(manifest.tree) else f"-C {shlex.quote(str(manifest.tree))} "
-            return f"git {root}add {shlex.join(written)} && git {root}commit -m 'Set up Tandem'"
+            files = shlex.join(written)
+            # Whatever else is staged is not approved with it.
+            return f"git {root}add --sparse -- {files} && git {root}commit -m 'Set up Tandem' -- {files}"
         if written:
-            return f"git add {shlex.join(written)} && tandem submit --staged --wait -m 'Set up Tandem'"
+            return f"git add --sparse -- {shlex.join(written)} && tandem submit --staged --wait -m 'Set up Tandem'"
         return "tandem doctor"
 
 

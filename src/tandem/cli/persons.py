@@ -121,6 +121,29 @@ async def refuse(client: TandemClient, review_id: str | None) -> None:
         raise SelfApproval(person.not_to_review(str(review_id), by), review_id=review_id, next_action="escalate")
 
 
+async def refuse_withdrawal(client: TandemClient, request: dict[str, Any], name: str | None) -> None:
+    """Go on only if no agent withdraws an approval that another gave.
+
+    Args:
+        client: To ask the broker with.
+        request: That of `withdraw_approval`.
+        name: Who calls.
+
+    Raises:
+        Forbidden: An agent does.
+    """
+    mark, name = person.agent_mark(), request.get("withdrawn_by") or name
+    if mark is None:
+        return
+    approver = (await client.get_review_status(request["review_id"])).reviewer_id
+    if approver != name:
+        raise Forbidden(
+            f"{approver} approved this, and {name or 'an agent'} runs this command ({mark} is set). Only {approver} or"
+            f" a person withdraws that approval. Stop, and tell your person: tandem open {request['review_id']}",
+            needed="person",
+        )
+
+
 async def give_back(client: TandemClient, envelope: bytes) -> None:
     """After a claim of whatever came next: give it back if it is the agent's own.
 

@@ -18,6 +18,7 @@ from tandem.cli.persons import YesOption, decided
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.client import TandemClient
+from tandem.git.layout import ensure_usable
 from tandem.git.place import find_repository
 from tandem.hooks.state import GateFile, HookRepository
 from tandem.present.text import Whole
@@ -58,6 +59,9 @@ async def add_project(
     # The broker does not have the variables that name the git folder of dotfiles.
     place = find_repository(str(root)) if "GIT_DIR" in os.environ and root.is_dir() else None
     async with options.client() as client:
+        if (here := find_repository(str(root))) is not None:
+            ensure_usable(here)
+            await registration.refuse_gated_copy(client.data, here)
         moved = await registration.moved_project(client.data, root, name)
         if moved is not None:
             wish = GateOptions(moved, options.broker, reason="tandem project add")

@@ -119,13 +119,19 @@ def here() -> Repository:
     Raises:
         InvalidInput: It runs in none, or in a git folder.
     """
+    from tandem.git.layout import ensure_usable
     from tandem.git.place import find_repository, linked_worktrees
     from tandem.git.repository import Repository
 
     place = find_repository(str(Path.cwd()))
-    if place is not None and place.top is None:
+    if place is None:
+        way = "Go into the project's; of dotfiles, set GIT_DIR and GIT_WORK_TREE."
+        raise InvalidInput(f"{Path.cwd()} is not in the work tree of a git repository. {way}", field="path")
+    ensure_usable(place)
+    if place.top is None:
         trees = ", ".join(linked_worktrees(place.common_dir)) or "its working tree"
-        raise InvalidInput(f"{Path.cwd()} belongs to a git folder. Run this where the files are: {trees}", field="path")
+        where = f"Run this where the files are: {trees}. Of dotfiles, set GIT_DIR and GIT_WORK_TREE."
+        raise InvalidInput(f"{Path.cwd()} belongs to a git folder. {where}", field="path")
     return Repository.discover(Path.cwd())
 
 
@@ -140,8 +146,8 @@ def content(repository: Repository, source: Source, warn: Callable[[str], None])
     from tandem.git.snapshot import Scope
 
     found = repository.working_diff(Scope(staged=source.staged, revision=source.commit or source.range))
-    for folder in found.left_out:
-        warn(f"left out: {folder} is a git repository of its own")
+    for one in found.left_out:
+        warn(f"left out: {one}")
     if not found.diff:
         raise InvalidInput(f"Nothing to submit: {_emptiness(source)}.", field="diff", base=found.base)
     return {"diff": found.diff, "base": found.base}
@@ -158,6 +164,7 @@ def text_content(repository: Repository, file: Path) -> dict[str, Any]:
     root = repository.root.resolve()
     if not absolute.is_relative_to(root):
         raise InvalidInput(f"{file} is not in the repository at {root}.", field="text")
+    repository.ensure_outside(absolute.relative_to(root).as_posix())
     try:
         text = absolute.read_bytes().decode()
     except OSError as error:

@@ -145,9 +145,9 @@ async def _request(client: TandemClient, order: SubmitOptions, options: Connecti
     request = {"agent_role": "proposer"} | (_inherited(known) if known else {}) | order.stated
     request |= await asyncio.to_thread(_content, order, known)
     request = persons.marked(request)
-    if order.revise:
-        return {**request, "review_id": order.revise}
-    return {**request, "project": project} | ({"parent_id": order.parent} if order.parent else {"reuse": True})
+    if order.parent:
+        return {**request, "project": project, "parent_id": order.parent}
+    return {**request, "reuse": True} | ({"review_id": order.revise} if order.revise else {"project": project})
 
 
 def _inherited(known: Proposal) -> dict[str, Any]:
@@ -163,7 +163,10 @@ def _content(order: SubmitOptions, known: Proposal | None) -> dict[str, Any]:
     with sources.here() as repository:
         if known and known.path is not None and order.source in {Source(), Source(staged=True)}:
             return sources.text_content(repository, repository.root / known.path)
-        return sources.content(repository, order.source, say)
+        content = sources.content(repository, order.source, say)
+        one = order.source.commit
+        revision = order.source.range or (one and f"{one}^..{one}")
+        return {**content, "metadata": {next_steps.REVISION: revision}} if revision else content
 
 
 async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: float | None) -> bytes:

@@ -30,3 +30,19 @@ Attention = Annotated[str, Field(description="Why a person should look; null if 
 CreatedAt = Annotated[str, Field(description="When it was made.")]
 UpdatedAt = Annotated[str, Field(description="When it last changed.")]
 AlwaysTrue = Annotated[bool, Field(description="Always true.")]
+Turn = Annotated[
+    str,
+    Field(description="The side that has something to do, `proposer` or `reviewer`; null when the review is over."),
+]
+Notes = Annotated[
+    tuple[str, ...],
+    Field(description="What git did that the diff as it was sent did not say, such as a hunk at another line."),
+]
+AcceptedBy = Annotated[
+    str,
+    Field(description="Who accepted the counter-patch that this round is; null if that may have been its author."),
+]
+TextPath = Annotated[str, Field(description="The file whose whole content was proposed; null for another change.")]
+Revision = Annotated[
+    str, Field(description="The commits that were proposed, as `A..B`; null for what is still to be committed.")
+]

@@ -490,7 +490,8 @@ class PathDecision:
         str | None,
         Field(
             description="The review whose approval covers the path, or that has exactly this content and no verdict "
-            "yet. Without a `round`, the review whose approval took back the one that did."
+            "yet. Without a `round`, the review whose approval took back the one that did, or that approved it "
+            "only together with other paths."
         ),
     ]
     round: Annotated[int | None, Field(description="The round of that review.")]
@@ -501,7 +502,8 @@ class PathDecision:
             description=(
                 "Why it passes: `approved`, `exempt` (by the setting `gate_exempt`), `signed` (approved by the "
                 "broker of a signer), `rollback` (exactly takes back a commit of a change that was not "
-                "approved) or `overridden`; null if it does not."
+                "approved) or `overridden`; of what does not, `in_part` where its review approved it together with "
+                "other paths, else null."
             )
         ),
     ] = None

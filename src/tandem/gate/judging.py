@@ -22,7 +22,7 @@ from tandem.gate.approvals import CANDIDATES, Approvals, TooMuch, approved, ende
 from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecision
 from tandem.gate.rules import CommitRow, names
 from tandem.git.changes import Change
-from tandem.git.raw import ABSENT_MODE, digest_of
+from tandem.git.raw import digest_of
 from tandem.hooks import planning
 from tandem.hooks.next_steps import SUBMIT
 from tandem.reviews import checks, contents, grounds
@@ -44,7 +44,7 @@ _MOST_ENTRIES = 500_000
 """Paths of approvals that a commit is compared with; with more of them it is refused."""
 _HINTS = 10
 """Paths for which a refusal says what was approved in their place."""
-Kind = Literal["approved", "exempt", "signed", "rollback", "overridden"]
+Kind = Literal["approved", "exempt", "signed", "rollback", "overridden", "in_part"]
 
 
 _large = ThreadPoolExecutor(1, thread_name_prefix="tandem-gate")
@@ -374,9 +374,7 @@ def _concerned(unit: Unit, project: str, digest: str, missing: Sequence[Change])
 
 def _instead(unit: Unit, project: str, missing: Sequence[Change]) -> dict[str, str]:
     found = (
-        (one.path, reports.find_approved_from(unit, project, one.path, one.blob_before, CANDIDATES))
-        for one in missing
-        if one.mode_before != ABSENT_MODE
+        (one.path, reports.find_approved_from(unit, project, one.path, one.blob_before, CANDIDATES)) for one in missing
     )
     return {path: review_id for path, review_id in found if review_id is not None}
 
@@ -460,12 +458,16 @@ def _uncovered(change: Change, found: _Found) -> PathDecision:
     partly = next((one for one in ending if change in one.changes), None)
     concerned = found.concerned.get(change.path)
     review_id, number = (by[1], None) if by is not None else (concerned or (None, None))[:2]
+    kind: Kind | None = None
     if by is not None:
         reason = _taken_back_by(*by)
     elif concerned is not None:
         reason = concerned.words
     elif partly is not None:
-        reason = f"approved by {partly.review_id} only together with its other paths; commit them together"
+        review_id, kind = partly.review_id, "in_part"
+        reason = (
+            f"approved by {review_id} only together with its other paths; stage all: tandem apply {review_id} --index"
+        )
     elif ending:
         reason = f"approved by {ending[-1].review_id} against other content before; submit it again"
     elif candidates:
@@ -479,4 +481,4 @@ def _uncovered(change: Change, found: _Found) -> PathDecision:
             )
     if found.unsigned is not None:
         reason = f"{reason}; {found.unsigned}"
-    return PathDecision(change.path, allowed=False, review_id=review_id, round=number, reason=reason)
+    return PathDecision(change.path, allowed=False, review_id=review_id, round=number, reason=reason, kind=kind)

@@ -22,6 +22,7 @@ _LISTED = 10_000
 _ENTRIES = 500
 """Raw entries that are kept of the commits between, and again of all of them as one change; beyond, digests count."""
 _PATHS = 10
+_SHORT = 12
 _SIGNATURES = 10
 _SIGNATURE_LETTERS = 99
 _TWO = 2
@@ -62,6 +63,7 @@ class Ground:
         more_commits: How many further commits do.
         net: All of that as one change, without what the tip has as well; None if it is too much.
         net_digest: Over all of that as one change.
+        start: Id of the commit (or tree) that it begins after; None if nothing lies between.
         problem: Why there is no tree of tip and change, and what helps; None if there is one.
         conflict: The files that do not merge.
         commit: The commit of the tree that was made of it, for a check.
@@ -74,9 +76,15 @@ class Ground:
     more_commits: int = 0
     net: tuple[Change, ...] | None = ()
     net_digest: str | None = None
+    start: str | None = None
     problem: str | None = None
     conflict: tuple[str, ...] = ()
     commit: str | None = None
+
+    @property
+    def between(self) -> str | None:
+        """What lies between, as `A..B`; None for nothing, and of versions that did not keep it."""
+        return None if self.start is None else f"{self.start[:_SHORT]}..{self.base[:_SHORT]}"
 
 
 def find(handle: Handle, base: str, branches: Sequence[str], accepted: Iterable[str], on: str | None) -> Ground:
@@ -122,9 +130,10 @@ def _beside(handle: Handle, scratch: Scratch, base: Base, branch: tuple[str, str
     left = _between(scratch, base.oid, held)
     commits = _described(scratch, left[:LOOKED_AT])
     more = len(left[LOOKED_AT:])
-    net = _net(handle, scratch, base, held) if commits else ()
+    start = _start(handle, scratch, base, held) if commits else None
+    net = () if start is None else _difference(scratch, start, base.oid)
     beside = _without(handle, net, tip) if len(net) <= _ENTRIES else None
-    return Ground(base.oid, name, tip, commits, more, beside, digest_of(net))
+    return Ground(base.oid, name, tip, commits, more, beside, digest_of(net), start)
 
 
 def is_held(handle: Handle, ground: Ground) -> bool:
@@ -235,11 +244,10 @@ def _difference(scratch: Scratch, before: str, after: str) -> tuple[Change, ...]
     return parse_raw(scratch.run(["diff-tree", "-r", *TREE_OPTIONS, before, after]).stdout)
 
 
-def _net(handle: Handle, scratch: Scratch, base: Base, held: Sequence[str]) -> tuple[Change, ...]:
-    """What lies between as one change, since the newest commit that is held."""
+def _start(handle: Handle, scratch: Scratch, base: Base, held: Sequence[str]) -> str:
+    """The newest commit that is held, or the empty tree."""
     output = scratch.run([*_TRULY, "merge-base", base.oid, *held], accept=(0, _NO_ANCESTOR))
-    start = output.text.split()[0] if output.status_code == 0 else handle.layout.objects.empty_tree
-    return _difference(scratch, start, base.oid)
+    return output.text.split()[0] if output.status_code == 0 else handle.layout.objects.empty_tree
 
 
 def _without(handle: Handle, changes: Sequence[Change], tip: str) -> tuple[Change, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import FORMATS, ObjectFormat
-from tandem.git.place import find_repository, is_git_folder, linked_worktrees
+from tandem.git.place import HookRepository, find_repository, is_git_folder, linked_worktrees, unusable
 from tandem.git.runner import Git, GitFailed, clean_environment, ensure_recent
 
 _QUESTIONS = ("--show-object-format", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
@@ -27,12 +27,14 @@ class Layout:
         git_dir: What git keeps for this work tree alone: HEAD, index.
         common_dir: What all work trees of the repository share: objects, branches.
         objects: How objects are named.
+        index_file: Another index than git's own, as hooks of partial commits have it; None for git's own.
     """
 
     root: Path
     git_dir: Path
     common_dir: Path
     objects: ObjectFormat
+    index_file: Path | None = None
 
     @property
     def object_folder(self) -> Path:
@@ -42,7 +44,7 @@ class Layout:
     @property
     def index(self) -> Path:
         """The index that the next commit is made from."""
-        return self.git_dir / "index"
+        return self.index_file or self.git_dir / "index"
 
     def ensure_present(self) -> None:
         """Checks that the repository is still there.
@@ -52,6 +54,31 @@ class Layout:
         """
         if not (self.git_dir / "HEAD").exists():
             raise Unavailable(f"The repository at {self.root} is no longer there; restore it.", path=str(self.root))
+
+    @property
+    def own_folders(self) -> tuple[str, ...]:
+        """The git folders that lie in the work tree under a name that git does not know, from its root."""
+        root = self.root.resolve()
+        inside = {folder.resolve() for folder in (self.common_dir, self.git_dir)} - {root}
+        paths = [folder.relative_to(root) for folder in sorted(inside) if folder.is_relative_to(root)]
+        return tuple(path.as_posix() for path in paths if ".git" not in path.parts)
+
+    def ensure_outside(self, paths: Iterable[str]) -> None:
+        """Checks that no path leads into the git folder: it has secrets, and hooks that run.
+
+        Raises:
+            InvalidInput: One does.
+        """
+        own = self.own_folders
+        for path in paths if own else ():
+            for folder in own:
+                if PurePosixPath(path).is_relative_to(folder):
+                    raise InvalidInput(
+                        f"{path} is in {folder}, the git folder itself, which is never submitted or changed. If git"
+                        f" tracks it, take it out: git rm -r --cached --quiet -- {shlex.quote(f':/{folder}')}",
+                        field="path",
+                        path=path,
+                    )
 
     def module_folders(self, path: str) -> Iterator[Path]:
         """The git folders that may have a submodule's commits: those of its checkouts, then all that git keeps.
@@ -79,6 +106,8 @@ class Layout:
         extra = {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.root)}
         if self.common_dir != self.git_dir:
             extra["GIT_COMMON_DIR"] = str(self.common_dir)
+        if self.index_file is not None:
+            extra["GIT_INDEX_FILE"] = str(self.index_file)
         return clean_environment(extra, isolated=isolated)
 
 
@@ -104,6 +133,7 @@ def layout_at(git: Git, folder: Path, git_dir: Path | None = None) -> Layout:
     try:
         output = git.run(["rev-parse", *_QUESTIONS], cwd=folder, environment=environment)
     except GitFailed as exc:
+        ensure_usable(find_repository(str(folder)))
         raise InvalidInput(
             f"{folder} is not in the work tree of a git repository: {exc.words}",
             field="path",
@@ -112,19 +142,35 @@ def layout_at(git: Git, folder: Path, git_dir: Path | None = None) -> Layout:
         ) from exc
     answers = os.fsdecode(output.stdout).splitlines()
     if len(answers) != len(_QUESTIONS) or answers[0] not in FORMATS:
+        ensure_usable(find_repository(str(folder)))
         raise InvalidInput(f"The repository at {folder} has a layout that cannot be used.", field="path")
     name, root, own, common = answers
     return Layout(Path(root), Path(own), (folder / common).resolve(), FORMATS[name])
 
 
+def ensure_usable(place: HookRepository | None) -> None:
+    """Checks that a repository that was found is one to work in.
+
+    Raises:
+        InvalidInput: It is not; says why, and what to do.
+    """
+    trouble = None if place is None else unusable(place)
+    if trouble is not None:
+        said, way = trouble
+        raise InvalidInput(f"{said} {way[:1].upper()}{way[1:]}", field="path")
+
+
 def fetching(git: Git, folder: Path, oid: str) -> str:
     """The sentence with the command that brings an object to the repository of a folder."""
-    environment = clean_environment({}, isolated=False)
+    # The working tree that a git folder names may be gone.
+    own = {} if (folder / ".git").exists() else {"GIT_DIR": str(folder), "GIT_WORK_TREE": str(folder)}
+    environment = clean_environment(own, isolated=False)
     remotes = git.run(["remote"], cwd=folder, environment=environment, accept=(0, 128)).text.split()
     if not remotes:
         return "It has no remote to bring it from: fetch it there from a repository that has it."
     remote = "origin" if "origin" in remotes else remotes[0]
-    return f"Bring it with `git -C {shlex.quote(str(folder))} fetch {remote} {oid}`."
+    at = shlex.quote(str(folder))
+    return f"Bring it with `git {f'--git-dir={at} --work-tree={at}' if own else f'-C {at}'} fetch {remote} {oid}`."
 
 
 def _is_current(folder: Path) -> bool:

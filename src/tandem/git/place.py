@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False  # hooks do without `typing`
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 _GIT_NAMES = frozenset({"", "git", "bare", "repo"})
 """Names of a git folder that say nothing of the project."""
 
@@ -64,6 +68,36 @@ class HookRepository:
             return os.path.basename(place)
         name = os.path.basename(self.common_dir).removesuffix(".git").lstrip(".")
         return os.path.basename(os.path.dirname(self.common_dir)) if name in _GIT_NAMES else name
+
+
+def free_name(name: str, taken: Collection[str]) -> str:
+    """A project's name that is not taken: this one, else with the first number that is free."""
+    numbers = range(2, len(taken) + 3)
+    return next(one for one in (name, *(f"{name}-{number}" for number in numbers)) if one not in taken)
+
+
+def unusable(place: HookRepository) -> tuple[str, str] | None:
+    """Why nothing works in a repository that was found, and what to do; None if that is not so."""
+    top = place.top or place.git_dir
+    for path in (top, place.common_dir):
+        is_text = not any("\ud800" <= letter <= "\udfff" for letter in path)
+        if "\n" in path or not is_text:
+            why = "has a line end" if is_text else "is not UTF-8"
+            return (
+                f"The path {path!a} cannot be used: it {why}.",
+                "rename it; a linked worktree with: git worktree move",
+            )
+    if os.path.isdir(place.git_dir):
+        return None
+    from shlex import quote  # as in `deleted_folder`
+
+    said, common = f"{top}/.git names {place.git_dir}, which is gone", os.path.dirname(os.path.dirname(place.git_dir))
+    if os.path.basename(os.path.dirname(place.git_dir)) != "worktrees":
+        return f"{said}.", f"put it back, or write where it is now into {top}/.git"
+    if not is_git_folder(common):
+        return f"{said}: the repository was moved.", f"where it is now, run: git worktree repair {quote(top)}"
+    again = f"git -C {quote(common)} worktree add {quote(f'{top}-again')}"
+    return f"{said}: git has removed its record of this working tree.", f"{again}, then bring over what you need"
 
 
 def find_repository(folder: str | None = None) -> HookRepository | None:
@@ -136,7 +170,9 @@ def leads_to(top: str, common: str) -> bool:
 def _git_dir_in(top: str) -> str | None:
     """The git folder that the `.git` of a folder is, or names; None without one."""
     own = os.path.join(top, ".git")
-    return own if os.path.isdir(own) else pointed_at(own, "gitdir:")
+    if os.path.isdir(own):
+        return os.path.realpath(own) if os.path.islink(own) else own
+    return pointed_at(own, "gitdir:")
 
 
 def main_worktree(common: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -40,13 +41,14 @@ class Repository:
     def __init__(self, root: Path, git: str = "git", timeout_seconds: float = 10, limits: Limits | None = None) -> None:
         self.root = root
         self._git_dir: Path | None = None
+        self._index_file: Path | None = None
         self._git = Git(git, timeout_seconds, limits)
         self._lock = threading.Lock()
         self._handle: Handle | None = None
 
     @classmethod
     def discover(cls, path: Path, git: str = "git", timeout_seconds: float = 10) -> Self:
-        """The repository whose work tree contains `path`.
+        """The repository whose work tree contains `path`, with the index that `GIT_INDEX_FILE` names.
 
         Raises:
             InvalidInput: The path is in no work tree.
@@ -54,6 +56,8 @@ class Repository:
         layout = layout_at(Git(git, timeout_seconds), path)
         found = cls(layout.root, git, timeout_seconds)
         found._git_dir = layout.git_dir
+        stated = os.environ.get("GIT_INDEX_FILE")
+        found._index_file = layout.root / stated if stated else None
         return found
 
     @classmethod
@@ -112,7 +116,11 @@ class Repository:
                 field="root",
                 expected=str(layout.root),
             )
-        return layout
+        return replace(layout, index_file=self._index_file)
+
+    def ensure_outside(self, path: str) -> None:
+        """As `Layout.ensure_outside`, for one path."""
+        self._open().layout.ensure_outside([path])
 
     @property
     def common_dir(self) -> Path:
@@ -336,9 +344,10 @@ class Repository:
             # Otherwise it is seen when the tree is made.
             error = reviewed_tree.conflict(handle, content, found.tip)
             if error is not None:
-                mended = f"Rebase it onto {found.branch}, or merge {found.branch} into its branch"
-                said = f"The change does not merge with {found.branch} at {found.tip[:12]}: {error.where}. {mended}"
-                return replace(found, conflict=error.paths, problem=f"{said}, and submit a new round.")
+                said = f"The change does not merge with {found.branch} at {found.tip[:12]}: {error.where}."
+                return replace(
+                    found, conflict=error.paths, problem=f"{said} Take in {found.branch}, and submit a new round."
+                )
         return found
 
     def holds(self, found: Ground) -> bool:
@@ -366,20 +375,17 @@ class Repository:
         """
         return reviewed_tree.lay_out(self._open(), content, folder, index, title, tip)
 
-    def raw_changes(
-        self, base: str | None = None, target: str | None = None, *, index_file: Path | None = None
-    ) -> tuple[Change, ...]:
+    def raw_changes(self, base: str | None = None, target: str | None = None) -> tuple[Change, ...]:
         """What a gate compares: the raw difference from `base` to a commit, or to the index without a target.
 
         Args:
             base: The commit before; HEAD by default.
             target: The commit after; the index by default.
-            index_file: Another index than the user's, as hooks of partial commits have it; absolute.
 
         Raises:
             InvalidInput: A revision names nothing, or a path is unmerged.
         """
-        return snapshot.raw_changes(self._open(), base, target, index_file)
+        return snapshot.raw_changes(self._open(), base, target)
 
     def change_on_the_way(
         self, commit: str, *, head: str, base: str | None, branches: Sequence[str]

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PurePosixPath
 
-from tandem.errors import InvalidInput
+from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Change, Entry, ValidatedContent, parse_raw
 from tandem.git.drawing import draw, render
 from tandem.git.handle import Base, Handle
 from tandem.git.paths import quote
+from tandem.git.place import is_git_folder
 from tandem.git.raw import RAW_OPTIONS, digest_of
-from tandem.git.runner import Output
+from tandem.git.runner import GitFailed, Output
 from tandem.git.scratch import Scratch
 
 _RANGE = re.compile(r"(?P<start>.*?)(?P<dots>\.\.\.?)(?P<end>.*)", re.DOTALL)
+_OID = re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
 _PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
 
 
@@ -24,13 +28,17 @@ _PARENT = re.compile(rb"^parent ([0-9a-f]+)$", re.MULTILINE)
 class Scope:
     """What to submit: by default all of the working tree against HEAD, new files included.
 
+    Where `status.showUntrackedFiles` is `no`, as a person has it whose home folder is the work tree, new files are not.
+
     Attributes:
         staged: Only what the index holds.
         revision: One commit (against its first parent), `A..B`, or `A...B` (against where they parted).
+        new_files: The only new files to take, whatever the setting says; None for all.
     """
 
     staged: bool = False
     revision: str | None = None
+    new_files: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class WorkingDiff:
     Attributes:
         diff: UTF-8, binary files in full; empty when nothing changed.
         base: Id of the commit (or tree) that it is made against.
-        left_out: New folders that are repositories of their own and were not taken.
+        left_out: What was not taken, each with the reason.
     """
 
     diff: str
@@ -58,8 +66,29 @@ def working_diff(handle: Handle, scope: Scope) -> WorkingDiff:
             base, tree = _revisions(handle, scope.revision)
         else:
             base = handle.base(None)
-            tree, left_out = _Staging(handle, scratch).tree(staged=scope.staged)
-        return WorkingDiff(render(scratch, ["diff-tree", "-r", base.tree, tree]), base.oid, left_out)
+            tree, left_out = _Staging(handle, scratch).tree(scope)
+        if own := handle.layout.own_folders:
+            # What is there already may go.
+            asked = ["--literal-pathspecs", "diff-tree", "-r", "-z", "--name-only", "--diff-filter=d"]
+            named = scratch.run([*asked, base.tree, tree, "--", *own]).stdout.split(b"\0")
+            handle.layout.ensure_outside(map(os.fsdecode, named[:-1]))
+        try:
+            return WorkingDiff(render(scratch, ["diff-tree", "-r", base.tree, tree]), base.oid, left_out)
+        except GitFailed as exc:
+            raise _lacking(handle, exc, (base.tree, tree)) from exc
+
+
+def _lacking(handle: Handle, failure: GitFailed, trees: tuple[str, str]) -> Unavailable:
+    """The error for a difference that git cannot read: a partial clone may lack what a revision holds."""
+    for oid in _OID.findall(failure.words):
+        if handle.objects.find([oid.encode("ascii")])[0] is None:
+            at, compared = shlex.quote(str(handle.layout.root)), " ".join(trees)
+            return Unavailable(
+                f"The repository at {handle.layout.root} lacks the object {oid}, as a partial clone does. Bring it with"
+                f" `git -C {at} diff --stat {compared}`, which fetches all that the change needs.",
+                actual=oid,
+            )
+    return failure
 
 
 def file_diff(handle: Handle, found: ValidatedContent, text: str) -> ValidatedContent:
@@ -118,32 +147,58 @@ class _Staging:
             for item in ("-c", setting)
         ]
         self._settings += ["-c", scratch.no_hooks]
+        self._git_folders: dict[bytes, bool] = {}
 
-    def _run(self, arguments: Sequence[str], stdin: bytes = b"") -> Output:
+    def _run(self, arguments: Sequence[str], stdin: bytes = b"", accept: Sequence[int] = (0,)) -> Output:
         return self._handle.git.run(
             [*self._settings, *arguments],
             cwd=self._handle.layout.root,
             environment=self._environment,
             stdin=stdin,
+            accept=accept,
         )
 
-    def tree(self, *, staged: bool) -> tuple[str, tuple[str, ...]]:
-        """Id of the tree, and the new repositories that were left out."""
+    def tree(self, scope: Scope) -> tuple[str, tuple[str, ...]]:
+        """Id of the tree, and what was left out."""
         unmerged = self._run(["ls-files", "--unmerged", "-z"]).stdout
         if unmerged:
             path = unmerged.split(b"\0")[0].partition(b"\t")[2].decode("utf-8", "replace")
             raise InvalidInput(f"{path} has unresolved conflicts; resolve them first.", field="scope", path=path)
-        left_out = () if staged else self._add_everything()
+        left_out = () if scope.staged else self._add_everything(scope.new_files)
         return self._run(["write-tree"]).stdout.decode("ascii").strip(), left_out
 
-    def _add_everything(self) -> tuple[str, ...]:
-        """As `git add --all`, but without turning nested repositories into submodules."""
+    def _add_everything(self, new_files: tuple[str, ...] | None) -> tuple[str, ...]:
+        """As `git add --all`, but without turning nested repositories into submodules, and without git folders."""
         self._run(["add", "--update"])
-        others = self._run(["ls-files", "--others", "--exclude-standard", "-z"]).stdout.split(b"\0")[:-1]
-        files = [path for path in others if not path.endswith(b"/")]
+        if new_files is None and self._hides_new_files():
+            return ("new files, as status.showUntrackedFiles is no; to submit one, too: git add FILE",)
+        if new_files == ():
+            return ()
+        listing = ["--literal-pathspecs", "ls-files", "--others", "--exclude-standard", "-z", "--", *(new_files or ())]
+        others = self._run(listing).stdout.split(b"\0")[:-1]
+        folders = {path: self._git_folder(path) for path in others if not path.endswith(b"/")}
+        files = [path for path, folder in folders.items() if folder is None]
         if files:
             self._run(["update-index", "--add", "-z", "--stdin"], b"".join(path + b"\0" for path in files))
-        return tuple(_shown(path) for path in others if path.endswith(b"/"))
+        inside = sorted({folder for folder in folders.values() if folder is not None})
+        nested = [f"{_shown(path)} is a git repository of its own" for path in others if path.endswith(b"/")]
+        return (*nested, *(f"{_shown(folder)} is a git folder" for folder in inside))
+
+    def _hides_new_files(self) -> bool:
+        asked = ["config", "--get", "status.showUntrackedFiles"]
+        stated = self._run(asked, accept=(0, 1)).text.strip().lower()
+        return stated in {"no", "false", "off", "0"}
+
+    def _git_folder(self, path: bytes) -> bytes | None:
+        """The outermost git folder that a file is in; it may be one that `.git` names, or of a bare repository."""
+        known = self._git_folders
+        parents = [os.fsencode(parent) for parent in PurePosixPath(os.fsdecode(path)).parents][-2::-1]
+        for parent in parents:
+            if parent not in known:
+                known[parent] = is_git_folder(str(self._handle.layout.root / os.fsdecode(parent)))
+            if known[parent]:
+                return parent + b"/"
+        return None
 
 
 def _shown(path: bytes) -> str:
@@ -154,12 +209,10 @@ def _shown(path: bytes) -> str:
         return quote(path).decode("ascii")
 
 
-def raw_changes(handle: Handle, base: str | None, target: str | None, index_file: Path | None) -> tuple[Change, ...]:
+def raw_changes(handle: Handle, base: str | None, target: str | None) -> tuple[Change, ...]:
     """The raw difference of an index or a commit; see `Repository.raw_changes`."""
     start = handle.base(base)
     environment = handle.layout.environment()
-    if index_file is not None:
-        environment["GIT_INDEX_FILE"] = str(index_file)
     if target is None:
         arguments = ["diff-index", "--cached", *RAW_OPTIONS, start.tree]
     else:

@@ -437,6 +437,7 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 def text_change(handle: Handle, path: str, text: str, base_name: str | None = None) -> ValidatedContent:
     """The content of one file as a change to its base; see `Repository.text_change`."""
     name, data = _checked(path, text)
+    handle.layout.ensure_outside([path])
     base = handle.base(base_name)
     found = handle.objects.entries(base.tree, [name])
     absent = handle.layout.objects.absent

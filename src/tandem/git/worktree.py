@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -65,12 +66,14 @@ class _Update:
         self._left_out = self._entries_left_out()
 
     def run(self, *, index: bool) -> WorktreeUpdate:
+        self._handle.layout.ensure_outside(change.path for change in self._changes)
         for change in self._changes:
             self._ensure_plain(change)
         finished = self._paths_at(after=True)
         started = self._paths_at(after=False)
         self._refuse([change.path for change in self._changes if change.path not in finished | started], "working tree")
         pending = [change for change in self._changes if change.path not in finished]
+        self._leave_submodules(pending)
         self._refuse(self._obstructed(pending), "working tree")
         if index:
             self._ensure_index()
@@ -109,10 +112,6 @@ class _Update:
 
     def _ensure_plain(self, change: Change) -> None:
         """Refuses what cannot be written as a file at its own place."""
-        if GITLINK in {change.mode_before, change.mode_after}:
-            raise InvalidInput(
-                f"{change.path} is a submodule; use `git submodule` to change it.", field="worktree", path=change.path
-            )
         for parent in list(PurePosixPath(_name(change.path)).parents)[:-1]:
             folder = self._root / parent
             if folder.is_symlink():
@@ -121,6 +120,23 @@ class _Update:
                     field="worktree",
                     path=change.path,
                 )
+
+    def _leave_submodules(self, pending: Iterable[Change]) -> None:
+        """Refuses what git does by itself, with commands: of another repository nothing is written here."""
+        for change in pending:
+            if GITLINK not in {change.mode_before, change.mode_after}:
+                continue
+            path, at = shlex.quote(change.path), f"git -C {shlex.quote(str(self._root))}"
+            way = f"{at} rm --quiet -- {path}"
+            if change.mode_after == GITLINK:
+                inside = f"git -C {shlex.quote(str(self._file(change.path)))}"
+                way = f"{at} submodule update --init -- {path} && {inside} fetch --quiet"
+                way += f" && {inside} checkout --quiet {change.blob_after} && {at} add -- {path}"
+            raise InvalidInput(
+                f"{change.path} is a submodule, which apply does not change. Change it, then run this again: {way}",
+                field="worktree",
+                path=change.path,
+            )
 
     def _refuse(self, paths: Sequence[str], where: str) -> None:
         if paths:
@@ -145,7 +161,7 @@ class _Update:
         self._scratch.write_index(entries)
         # Exit status 1 only says that something differs.
         self._git(["update-index", "-q", "--really-refresh"], accept=(0, 1))
-        differing = set(self._git(["diff-files", "--name-only", "-z"]).stdout.split(b"\0"))
+        differing = set(self._git(["diff-files", "--ignore-submodules=dirty", "--name-only", "-z"]).stdout.split(b"\0"))
         same = {decode_path(path) for path in entries.keys() - differing}
         absent = {change.path for change in self._changes if encode_path(change.path) not in entries}
         left_out = {path for path, entry in self._left_out.items() if entries.get(encode_path(path)) == entry}

@@ -165,6 +165,7 @@ class GateClient:
                 silence_seconds=PATIENCE_SECONDS,
                 credentials=Credentials(found),
                 owner_dirs=found.owner_dirs,
+                proof_seconds=PATIENCE_SECONDS,
             )
         except NoToken:
             raise

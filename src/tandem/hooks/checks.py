@@ -42,14 +42,19 @@ def explained(asker: GateClient, decision: dict[str, Any], what: str, again: str
         lines.append(visible_line(f"  {one['name']}: {one['status']}" + (f", {reason}" if reason else "")))
         if one["has_log"] and one in ended:
             lines.append(f"    Its log:      tandem checks log {review_id} {shlex.quote(one['name'])}")
+    status = asker.call("get_review_status", review_id=review_id)
     if not open_:
         # They passed, on something that does not count.
-        lines += [f"  {visible_line(held['reason'])}", f"Its checks:     tandem checks list {review_id}"]
+        lines.append(f"  {visible_line(held['reason'])}")
         on = f" --branch {asker.branch}" if asker.branch else ""
-        lines.append(f"Run them again: tandem checks run {review_id}{on}")
+        steps = next_steps.commands({**status, "next_action": "wait"}) if status["unapproved_range"] else ()
+        lines += steps or [f"Run them again: tandem checks run {review_id}{on}"]
         return [*lines, f"When they count, {again}."]
+    needs_person = next((one for one in ended if one.get("needs_person")), None)
+    if needs_person:
+        return [*lines, f"What helps:     {next_steps.wait(review_id)}"]
     if ended:
-        lines += next_steps.commands({"review_id": review_id, "next_action": "revise", "checks": "failed"})
+        lines += next_steps.commands({**status, "next_action": "revise", "checks": "failed"})
     else:
-        lines.append(f"Wait for it:    tandem checks list {review_id} --wait")
+        lines.append(f"Wait for it:    {next_steps.wait(review_id)}")
     return [*lines, f"When they have passed, {again}."]

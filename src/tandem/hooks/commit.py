@@ -261,14 +261,25 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, file: 
         lines.append(
             f"Its message names {reviews}, which did not approve this content: a rebase or an edit changes it."
         )
-    is_rebase = git.rebased(gate.place) is not None
     concerned = next((found for one in ruling.decisions if (found := asker.concerned(one))), None)
     steps = [line for status in concerned or () for line in next_steps.commands(status)]
-    again = ", commit again, exactly what was approved."
-    if is_merge or is_rebase:
-        # An agent has no editor.
-        again = ": git commit --no-edit" if is_merge else ": git -c core.editor=true rebase --continue"
+    going_on = next_steps.continuing()
+    again = f": {going_on}" if going_on else ", commit again, exactly what was approved."
+    refused = [path for one in ruling.decisions[:1] for path in one["paths"] if not path["allowed"]]
+    if refused and not is_merge and all(path["kind"] == "in_part" for path in refused):
+        whole = dict.fromkeys(path["review_id"] for path in refused)
+        return [*lines, *(f"Stage all of it: tandem apply {review_id} --index" for review_id in whole), f"then{again}"]
+    lines += _environment(gate.place)
     return [*lines, *_staging(ruling), *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
+
+
+def _environment(place: HookRepository) -> list[str]:
+    """How commands find a git folder that no `.git` leads to, as of dotfiles, whose git is told in its options."""
+    if place.top is None or os.path.lexists(os.path.join(place.top, ".git")):
+        return []
+    import shlex  # only there
+
+    return [f"First:       export GIT_DIR={shlex.quote(place.git_dir)} GIT_WORK_TREE={shlex.quote(place.top)}"]
 
 
 def _staging(ruling: CommitDecision) -> list[str]:

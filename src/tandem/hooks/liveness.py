@@ -14,7 +14,10 @@ MARK = "# Tandem's gate: "
 """Begins the second line of every script of ours; what follows is the hook's name."""
 
 INCLUDED = "hooks.gitconfig"
-"""In Tandem's folder: the configuration by which git takes our folder for its hooks."""
+"""In Tandem's folder: the configuration by which git takes our folder for its hooks, wherever the repository is."""
+
+UNMOVED = "hooks-here.gitconfig"
+"""Beside it, included by its absolute path: names our folder, as long as the repository is where it was."""
 
 HUSKY = ".husky/_"
 """What husky sets `core.hooksPath` to."""
@@ -54,8 +57,12 @@ class HooksPath:
         for origin, value in zip(told[:-1:2], told[1::2], strict=True):
             # Without a folder git takes the name of a hook for one at the root.
             self.used, self.origin = value or "/", origin
-            if not is_same(_at(place, origin.removeprefix("file:")), os.path.join(place.folder, INCLUDED)):
+            file = _at(place, origin.removeprefix("file:"))
+            if os.path.basename(file) not in {INCLUDED, UNMOVED}:
                 self.others = self.used
+            elif is_same(file, os.path.join(place.folder, INCLUDED)) and os.path.isdir(value):
+                # The scripts there start ours.
+                self.used = os.path.join(place.folder, "hooks")
 
 
 def problem_at(folder: str) -> str | None:
@@ -154,7 +161,9 @@ def _at(place: HookRepository, path: str) -> str:
 
 
 def _is_own(place: HookRepository, folder: str, directory: str) -> bool:
-    return any(is_same(folder, own) for own in (directory, os.path.join(place.folder, "hooks")))
+    # A copy, or what was moved, has the scripts in its own folders, whatever the switch says.
+    own = (directory, os.path.join(place.folder, "hooks"), os.path.join(place.common_dir, "hooks"))
+    return any(is_same(folder, one) for one in own)
 
 
 def is_same(one: str, other: str) -> bool:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 SUBMIT = "tandem submit --staged --wait -m 'what it is for'"
 SUBMIT_IT = f"Submit it:   {SUBMIT}"
+COMMIT = "git commit -m 'what it is for'"
+REVISION = "revision"
+"""Where a proposal of commits says in its metadata which ones they are."""
 
 
 def wait(review_id: str) -> str:
@@ -30,9 +33,32 @@ def decline(review_id: str, patch_id: str | None) -> str:
     return f"tandem review patch reject {review_id} {patch_id} --reason '…'"
 
 
+def continuing() -> str | None:
+    """The command that goes on with the merge, rebase or pick that stopped here, without an editor; None for none."""
+    import os  # neither is needed by the broker
+
+    from tandem.git.place import find_repository
+
+    place = find_repository()
+
+    def has(*names: str) -> bool:
+        return place is not None and any(os.path.exists(os.path.join(place.git_dir, name)) for name in names)
+
+    if has("rebase-merge", "rebase-apply"):
+        return f"{_NO_EDITOR} git rebase --continue"
+    picking = next((verb for verb in ("cherry-pick", "revert") if has(f"{verb.upper().replace('-', '_')}_HEAD")), None)
+    if picking and has("sequencer"):
+        return f"{_NO_EDITOR} git {picking} --continue"
+    return "git commit --no-edit" if picking or has("MERGE_HEAD") else None
+
+
+_NO_EDITOR = "GIT_EDITOR=true"
+"""Git asks for no message; it counts before an editor of the configuration and of the environment."""
+
+
 def commit(review_id: str) -> list[str]:
     """How what is approved and staged is committed, a line each."""
-    return ["Commit exactly this: git commit -m 'what it is for'", f"Then: tandem review close {review_id}"]
+    return [f"Commit exactly this: {continuing() or COMMIT}", f"Then: tandem review close {review_id}"]
 
 
 def follow(review_id: str) -> str:
@@ -40,9 +66,29 @@ def follow(review_id: str) -> str:
     return f"tandem submit --parent {review_id} --staged --wait -m 'what it is for'"
 
 
-def differently(review_id: str) -> str:
+def _range(revision: str) -> str:
+    """What was proposed, with the commits that follow it."""
+    start = revision.partition("..")[0]
+    return f"{start}...HEAD" if "..." in revision else f"{start}..HEAD"
+
+
+def _revise(status: Mapping[str, Any]) -> str:
+    """How what was changed is submitted as the next round; stands behind what is to be changed."""
+    review_id = status["review_id"]
+    if status.get("revision"):
+        commits = _range(status["revision"])
+        return f"commit it on its branch, then: tandem submit --revise {review_id} --range {commits} --wait"
+    return f"git add, then: tandem submit --revise {review_id} --staged --wait"
+
+
+def _differently(status: Mapping[str, Any]) -> str:
     """How a rejected change is tried in another way."""
-    return f"Do it differently, git add it, then: {follow(review_id)}"
+    review_id = status["review_id"]
+    if status.get("revision"):
+        # It has to fit into a line.
+        again = f"tandem submit --parent {review_id} --range {_range(status['revision'])} --wait -m 'why'"
+        return f"Do it differently, commit it on its branch, then: {again}"
+    return f"Do it differently, git add, then: {follow(review_id)}"
 
 
 def alone(status: Mapping[str, Any]) -> bool:
@@ -64,8 +110,24 @@ def escalation(status: Mapping[str, Any]) -> str:
     if alone(status):
         return f"Stop. {without_reviewer(status['review_id'])}"
     why = status.get("attention") or _none(status).get("message")
-    why = why or f"{status['round']} rounds ended without agreement."
-    return f"{why} Stop, and tell your person: tandem open {status['review_id']}"
+    if why is None and (status.get("status") == "rejected" or _ended_unapproved(status)):
+        why = "Three reviews in a row, each the --parent of the next, ended without approval"
+    why = why or f"{status['round']} rounds ended without agreement"
+    return f"{why.rstrip('.')}. Stop, and tell your person: tandem open {status['review_id']}"
+
+
+def _ended_unapproved(status: Mapping[str, Any]) -> bool:
+    return status.get("outcome") in ("rejected", "withdrawn")
+
+
+def _content(status: Mapping[str, Any]) -> str:
+    """The arguments of `create_review` that hold a review's content."""
+    digest = status.get("digest")
+    if digest is None:
+        return "the diff" if status.get("category", "code_change") == "code_change" else "the whole description"
+    # That of a text names its path.
+    _, is_text, path = digest.partition(":")
+    return f"path={path} and its whole text as description" if is_text else "the diff"
 
 
 def _approved(status: Mapping[str, Any]) -> list[str]:
@@ -74,14 +136,33 @@ def _approved(status: Mapping[str, Any]) -> list[str]:
         return [f"Go on, then: tandem review close {status['review_id']}"]
     fetch = f"tandem apply {status['review_id']} --index"
     now, then = commit(status["review_id"])
-    if status.get("counter_patch_status") == "accepted":
-        # The files here know nothing of it yet.
+    if status.get("revision"):
+        return ["Run the git command again that was refused for want of it.", then]
+    if status.get("counter_patch_status") == "accepted" or status.get("path"):
+        # The files here know nothing of a counter-patch yet, and the index nothing of a text.
         return [f"Bring your files to what was approved: {fetch}", now, then]
     return [now, f"or, if your index differs, first: {fetch}", then]
 
 
+def beneath(between: str) -> str:
+    """How the commits before a change are submitted, on which no check counts before they are approved."""
+    why = "Its checks count once the commits before it are approved"
+    return f"{why}. Submit those: tandem submit --range {between} --wait -m 'what they are for'"
+
+
+def take_in(branch: str, *, committed: bool) -> list[str]:
+    """How a change is merged with the base branch that it is in conflict with; the gate kept it out of a commit."""
+    # Of a mirror the base branch is its HEAD.
+    branch = "origin/HEAD" if branch == "HEAD" else branch
+    take = f"Take in {branch}: git merge --no-edit {branch}"
+    away, back = "Put it away: git stash push --include-untracked", "Bring it back, in conflict: git stash pop"
+    return [take] if committed else [away, take, back]
+
+
 def _waiting(status: Mapping[str, Any]) -> list[str]:
     review_id = status["review_id"]
+    if status.get("unapproved_range"):
+        return [beneath(status["unapproved_range"]), f"Then wait: {wait(review_id)}"]
     if status.get("checks") == "doubtful":
         return [
             f"Its checks passed on what does not count; why: tandem checks list {review_id}",
@@ -94,7 +175,7 @@ def _waiting(status: Mapping[str, Any]) -> list[str]:
 def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911 - one case an action reads best
     """What to do next in a shell, a line each."""
     review_id, patch_id, checks = status["review_id"], status.get("counter_patch_id"), status.get("checks")
-    again = f"git add, then: tandem submit --revise {review_id} --staged --wait"
+    again = _revise(status)
     match status["next_action"]:
         case "wait":
             return _waiting(status)
@@ -107,6 +188,9 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911 - one cas
                 f"Take it: tandem review patch accept {review_id} {patch_id}",
                 f"or decline it: {decline(review_id, patch_id)}",
             ]
+        case "revise" if status.get("conflict_with"):
+            taken = take_in(status["conflict_with"], committed=bool(status.get("revision")))
+            return [*taken, f"Change what is in conflict, {again}"]
         case "revise" if checks == "failed":
             return [
                 f"See what failed: tandem checks list {review_id}",
@@ -118,20 +202,45 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911 - one cas
         case "apply_and_close":
             return _approved(status)
         case "revert":
-            return [differently(review_id), f"or undo it, then: tandem review close {review_id}"]
+            return [_differently(status), f"or undo it, then: tandem review close {review_id}"]
         case "escalate":
-            return [escalation(status)]
+            # An answer that lacks the reason has it in words.
+            return [status.get("message") or escalation(status)]
         case _:
-            return [differently(review_id)] if status.get("outcome") == "rejected" else []
+            return [_differently(status)] if _ended_unapproved(status) else []
 
 
-def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911 - as above
+def _operations_on_ground(status: Mapping[str, Any]) -> str | None:
+    """What to do next where it depends on what the round is or stands on; None elsewhere."""
+    review_id = status["review_id"]
+    waiting = f"get_review_status with review_id={review_id} and wait=true"
+    match status["next_action"]:
+        case "wait" if status.get("unapproved_range"):
+            return f"{beneath(status['unapproved_range'])}, then call {waiting}."
+        case "wait" if status.get("checks") == "doubtful":
+            again = f"tandem checks run {review_id}"
+            return f"Its checks passed on what does not count. Run them again: {again}, then call {waiting}."
+        case "revise" if status.get("conflict_with"):
+            taken = ". ".join(take_in(status["conflict_with"], committed=False))
+            return f"{taken}. Change what is in conflict, then create_review with review_id={review_id} and the diff."
+        case "apply_and_close" if status.get("revision"):
+            return "Run the git command again that was refused for want of it, then close_review."
+        case "apply_and_close" if status.get("path"):
+            return f"Bring the file to it: tandem apply {review_id} --index. Commit exactly this, then close_review."
+        case _:
+            return None
+
+
+def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as above
     """What to do next with operations, in a sentence or two."""
     review_id, patch_id, checks = status["review_id"], status.get("counter_patch_id"), status.get("checks")
     waiting = f"get_review_status with review_id={review_id} and wait=true"
+    if (special := _operations_on_ground(status)) is not None:
+        return special
+    revised, resubmitted = (
+        f"create_review with {name}={review_id} and {_content(status)}" for name in ("review_id", "parent_id")
+    )
     match status["next_action"]:
-        case "wait" if checks == "doubtful":
-            return f"Its checks passed on what does not count; list_checks says why. Call run_checks, then {waiting}."
         case "wait":
             return f"Call {waiting}, and with this cursor."
         case "answer_message":
@@ -141,15 +250,18 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911 - as above
             return f"Read it with get_proposal, then {decide}, then {waiting}."
         case "revise" if checks == "failed":
             failed = f"A required check failed; what it says: tandem checks list {review_id}."
-            return f"{failed} Change that, then create_review with review_id={review_id} and the diff."
+            return f"{failed} Change that, then {revised}."
         case "revise":
-            return f"Change what verdict_reason asks for, then create_review with review_id={review_id} and the diff."
+            return f"Change what verdict_reason asks for, then {revised}."
+        case "apply_and_close" if status.get("digest", "") is None:
+            return "Go on, then close_review."
         case "apply_and_close":
-            return "Commit exactly this content (get_proposal has its diff), then close_review."
+            return "Commit exactly this content (get_proposal has it), then close_review."
         case "revert":
-            again = f"create_review with parent_id={review_id} and the diff"
-            return f"Do it differently, then {again}; or undo it, then close_review."
+            return f"Do it differently, then {resubmitted}; or undo it, then close_review."
         case "escalate":
             return escalation(status)
+        case _ if _ended_unapproved(status):
+            return f"It is closed without approval (closed_reason says why). Do it differently, then {resubmitted}."
         case _:
             return "Nothing: it is over."

@@ -12,7 +12,7 @@ from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, duration, utc_day
 from tandem.core.log_files import Part, last_part, next_part
-from tandem.core.visible import is_blank, visible
+from tandem.core.visible import visible
 from tandem.errors import InvalidInput, NotFound, PoolDisabled, TandemError
 from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
@@ -158,7 +158,7 @@ async def pause_reviewers(services: Services, caller: Caller, request: PauseRevi
         NotFound: There is no such pool.
         PoolDisabled: There is none at all.
     """
-    why = "an operator paused it" if is_blank(request.reason or "") else request.reason or ""
+    why = request.reason or "an operator paused it"
     actor = caller.operator
     return await _change_pools(
         services,

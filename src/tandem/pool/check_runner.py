@@ -38,7 +38,7 @@ from tandem.pool.reviewers import Finished, Invocation, RunLimits, programs
 from tandem.pool.reviewers.processes import end_marked
 from tandem.pool.reviewers.providers.clean_room import CERTIFICATES, LANGUAGE, PROXIES
 from tandem.reviews.check_contract import LOG_BYTES, CheckReported, CheckView
-from tandem.reviews.check_rules import CheckStatus
+from tandem.reviews.check_rules import UNCONFINED, CheckStatus
 from tandem.settings.config import Settings, user_file
 from tandem.settings.named_files import named_files
 
@@ -335,10 +335,7 @@ class CheckRunner:
         if program is None and not trust.is_trusted(
             str(self._options.config_dir), root, trust.UNCONFINED, check.source
         ):
-            raise _NotRun(
-                "bubblewrap (bwrap) does not work on the machine that runs the checks, and nobody has trusted them to"
-                " run without. Install bubblewrap, or run 'tandem trust' there."
-            )
+            raise _NotRun(UNCONFINED)
         return program
 
     @contextmanager

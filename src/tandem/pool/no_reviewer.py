@@ -39,6 +39,8 @@ _HAPPENED: Final = {
     "crashed": "The reviewer's program failed",
     "cancelled": "The reviewer was stopped before it had decided",
 }
+LONGEST_QUOTA_SECONDS: Final = 2 * 3600
+"""For how long an agent waits for a provider's quota; of a longer wait it tells its person."""
 _RESUME: Final = "tandem reviewers resume"
 
 
@@ -118,6 +120,9 @@ def _of_pool(unit: Unit, pool: Pool, review: Review, now_us: int) -> NoReviewer 
 def _of_pause(pool: Pool, review: Review, now_us: int) -> NoReviewer:
     either = f"or review it: tandem open {review.id}"
     match pool.paused_kind:
+        case "quota" if (pool.paused_until or 0) - now_us > LONGEST_QUOTA_SECONDS * MICROSECONDS:
+            said = pool_plan.what_pauses(pool, now_us)
+            return _stuck("rate_limited", said, f"it goes on by itself then; resume it before ({_RESUME}), {either}")
         case "quota":
             return _waits("rate_limited", pool_plan.what_pauses(pool, now_us), review)
         case "quiet_hours":

@@ -252,14 +252,15 @@ def wait_for_quota(unit: Unit, pool: Pool, said: str, seconds: float, now_us: in
         unit: The unit of work; it has the log's lock.
         pool: The pool.
         said: The program's words.
-        seconds: The wait that they name; 0 if none: then it grows from one time to the next without a verdict between.
+        seconds: The wait that they name; 0 if none: then it grows from one such time to the next without a verdict
+            between.
         now_us: The time.
     """
     if pool.paused is not None and (pool.paused_kind != "quota" or not seconds):
         return pool
-    seconds = seconds or _unnamed_wait(unit, pool, now_us)
+    named, seconds = bool(seconds), seconds or _unnamed_wait(unit, pool, now_us)
     until = max(now_us + round(seconds * MICROSECONDS), pool.paused_until or 0)
-    facts = {"reason": said, "kind": "quota", "seconds": seconds, "until": isoformat(until)}
+    facts = {"reason": said, "kind": "quota", "seconds": seconds, "named": named, "until": isoformat(until)}
     after = pool._replace(paused=said, paused_kind="quota", paused_by="broker", paused_at=now_us, paused_until=until)
     paused = reviewers.put(unit, pool, after, actor="broker", kind=EventKind.POOL_PAUSED, at_us=now_us, data=facts)
     # At once: the reviewer that met the quota would take the next review meanwhile.
@@ -271,7 +272,7 @@ def wait_for_quota(unit: Unit, pool: Pool, said: str, seconds: float, now_us: in
 def _unnamed_wait(unit: Unit, pool: Pool, now_us: int) -> float:
     recent = events.list_newest(unit, _LOOKED_AT, subject=pool.subject)
     pauses = [(one.at, orjson.loads(one.data)) for one in recent if one.kind == EventKind.POOL_PAUSED]
-    waits = [(at, float(data["seconds"])) for at, data in pauses if data["kind"] == "quota"]
+    waits = [(at, float(data["seconds"])) for at, data in pauses if data["kind"] == "quota" and not data["named"]]
     if not waits:
         return _FIRST_WAIT_SECONDS
     at, last_seconds = waits[-1]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from tandem.contract.answer import time_or_none
@@ -11,7 +13,7 @@ from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.git.mirror import checked_url, name_in
-from tandem.git.place import find_repository, is_of
+from tandem.git.place import find_repository, free_name, is_of
 from tandem.git.repository import Repository
 from tandem.projects import queries as projects
 from tandem.projects.contract import (
@@ -55,17 +57,18 @@ async def register_project(services: Services, caller: Caller, request: Register
         existing = projects.find(unit, name)
         if existing and (existing.root, existing.mirror) == (top, mirror):
             return existing
+        if existing and existing.root and not request.move:
+            free = free_name(name, [one.name for one in projects.list_registered(unit)])
+            raise InvalidInput(
+                f"'{name}' is the project at {existing.root}. Give this one another name: --name {free} (with tandem"
+                f" gate on: --project {free} --new). If it takes that one's place: tandem project move {name}",
+                field="name",
+                actual=existing.root,
+            )
         if is_there:
             _ensure_not_gated(unit, services, name)
         if request.move:
             _require_movable(unit, services, name, existing, top)
-        elif existing and existing.root:
-            raise InvalidInput(
-                f"'{name}' is registered for another folder; choose a name, or move it with: tandem project move"
-                f" {name}",
-                field="name",
-                actual=existing.root,
-            )
         return _put(unit, caller, ProjectRecord(name, top, services.clock.now_us(), mirror=mirror))
 
     record = await services.store.write(work)
@@ -121,14 +124,25 @@ def _home(services: Services, root: Path) -> tuple[str, str]:
 
 
 async def _is_there(services: Services, name: str, new: str = "") -> bool:
-    """Whether a project has a repository, and that was not moved away, and is no other than that of a new folder."""
+    """Whether a project has a repository at its place, which is no other project's, and not that of a new folder."""
     root = services.projects.root(name)
 
     def look(root: str) -> bool:
-        place = find_repository(new) if new else None
-        return os.path.lexists(root) and not (place is not None and is_of(root, place.common_dir))
+        place, here = find_repository(new) if new else None, find_repository(root)
+        held = set[str]() if here is None else _on_record(Path(here.common_dir, "tandem"))
+        is_other = (held and name not in held) or (place is not None and is_of(root, place.common_dir))
+        return os.path.lexists(root) and not is_other
 
     return services.projects.mirror(name) is not None or (root is not None and await asyncio.to_thread(look, root))
+
+
+def _on_record(folder: Path) -> set[str]:
+    """Which project a repository is by its own record and by its gate's switch; nothing if neither says it."""
+    found: set[str] = set()
+    for file in ("project.json", "gate.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+            found.add(str(json.loads((folder / file).read_bytes())["project"]))
+    return found
 
 
 def _ensure_not_gated(unit: Unit, services: Services, name: str) -> None:

@@ -11,39 +11,32 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from tandem.contract.fields import (
+    AcceptedBy,
     Attention,
     Changed,
     CreatedAt,
     Cursor,
     Digest,
     NextPage,
+    Notes,
     Outcome,
     ProjectName,
     ReviewId,
+    Revision,
     RoundNumber,
     StateName,
+    TextPath,
+    Turn,
     UpdatedAt,
     VerdictName,
 )
 from tandem.git.changes import AffectedFile
-from tandem.reviews.check_contract import CheckView, GroundView
+from tandem.reviews.check_contract import CheckView, ConflictWith, GroundView, UnapprovedRange
 
-Turn = Annotated[
-    str,
-    Field(description="The side that has something to do, `proposer` or `reviewer`; null when the review is over."),
-]
 Files = Annotated[tuple[AffectedFile, ...], Field(description="The files that the content touches.")]
-Notes = Annotated[
-    tuple[str, ...],
-    Field(description="What git did that the diff as it was sent did not say, such as a hunk at another line."),
-]
 LeaseEnd = Annotated[str, Field(description="When the claim ends unless it is renewed.")]
 Author = Annotated[str, Field(description="Who wrote it.")]
 Origin = Annotated[str, Field(description="Where the round came from: `proposal`, `revision` or `counter_patch`.")]
-AcceptedBy = Annotated[
-    str,
-    Field(description="Who accepted the counter-patch that this round is; null if that may have been its author."),
-]
 PriorityName = Annotated[str, Field(description="How urgent it is; inferred once, when the review is created.")]
 CategoryName = Annotated[str, Field(description="What kind of review it is.")]
 ParentId = Annotated[str, Field(description="The rejected review that this one follows.")]
@@ -107,6 +100,8 @@ class ReviewCreated:
     existed: Annotated[bool, Field(description="Whether the review was there already: nothing was written.")] = False
     notes: Notes = ()
     no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
+    path: TextPath | None = None
+    revision: Revision | None = None
     next_action: NextActionName = "wait"
     message: NextMessage = ""
 
@@ -151,6 +146,13 @@ class ReviewStatus:
         str | None,
         Field(description="When its texts, diffs and messages were removed (setting `retention_days`); else null."),
     ] = None
+    closed_reason: Annotated[
+        str | None, Field(description="Why it was closed, or its approval withdrawn after that; null for no reason.")
+    ] = None
+    path: TextPath | None = None
+    revision: Revision | None = None
+    unapproved_range: UnapprovedRange | None = None
+    conflict_with: ConflictWith | None = None
     message: NextMessage = ""
 
 
@@ -335,6 +337,7 @@ class CounterPatchDecided:
     next_action: NextActionName = "wait"
     message: NextMessage = ""
     no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
+    revision: Revision | None = None
 
 
 @dataclass(frozen=True, slots=True)

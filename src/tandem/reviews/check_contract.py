@@ -32,6 +32,15 @@ _OptionalRound = Annotated[RoundNumber | None, Field(description="Default: the c
 _CheckName = Annotated[Name, Field(description="The check, as `checks.toml` names it.")]
 
 
+UnapprovedRange = Annotated[
+    str,
+    Field(description="The commits before the change, as `A..B`, whose missing approval makes `checks` doubtful."),
+]
+ConflictWith = Annotated[
+    str, Field(description="The base branch that the round does not merge with, so that checks failed.")
+]
+
+
 class ListChecks(ProjectRequest):
     """The checks of a review's round, and how they ended; without a review, those that are still to end."""
 
@@ -119,6 +128,9 @@ class CheckView:
     ]
     reason: Annotated[str | None, Field(description="Why it ended so, where the status does not say.")]
     required: Annotated[bool, Field(description="Whether the gate stays closed until it has passed.")]
+    needs_person: Annotated[
+        bool, Field(description="Whether it keeps the gate closed until a person has done something: an agent stops.")
+    ]
     command: Annotated[tuple[str, ...], Field(description="The program and its arguments.")]
     command_hash: Annotated[str, Field(description="SHA-256 of what is run, its setup included.")]
     setup: Annotated[CheckSetup | None, Field(description="What is made before it runs; null for nothing.")]
@@ -198,7 +210,12 @@ class CheckList:
     checks: Annotated[tuple[CheckView, ...], Field(description="The checks.")]
     outcome: Annotated[
         str | None,
-        Field(description="What the required ones come to: `pending`, `failed` or `passed`; null without checks."),
+        Field(
+            description=(
+                "What the required ones come to: `pending`, `failed`, `passed`, or `doubtful` (passed on what does not "
+                "count); null without checks."
+            )
+        ),
     ]
     cursor: Cursor
     changed: Changed

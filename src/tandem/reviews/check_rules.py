@@ -38,6 +38,12 @@ SAYS_SOMETHING: Final = frozenset({CheckStatus.PASSED, CheckStatus.FAILED, Check
 PENDING, FAILED, PASSED, DOUBTFUL = "pending", "failed", "passed", "doubtful"
 """What the required checks of a round come to."""
 
+UNCONFINED: Final = (
+    "bubblewrap (bwrap) does not work on the machine that runs the checks, and nobody has trusted them to run without."
+    " A person can install bubblewrap, or run 'tandem trust' there."
+)
+"""Why a check that may not run without bubblewrap did not run."""
+
 
 class CheckRun(NamedTuple):
     """A check of a round, and its latest run. Field order is the column order of its table.
@@ -74,6 +80,11 @@ class CheckRun(NamedTuple):
     def unfinished(self) -> bool:
         """Whether its end is still to come."""
         return self.status in UNFINISHED
+
+    @property
+    def needs_person(self) -> bool:
+        """Whether it keeps the gate closed, and only a person can change that: what agents may not trust."""
+        return self.holds and self.status == CheckStatus.ERROR and (self.name == FILE or self.reason == UNCONFINED)
 
     @property
     def holds(self) -> bool:

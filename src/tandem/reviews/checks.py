@@ -28,7 +28,7 @@ from tandem.reviews.check_contract import (
     ReportCheck,
     RunChecks,
 )
-from tandem.reviews.check_rules import SAYS_SOMETHING, CheckRun, CheckStatus, outcome, runs_of
+from tandem.reviews.check_rules import DOUBTFUL, PASSED, SAYS_SOMETHING, CheckRun, CheckStatus, outcome, runs_of
 from tandem.reviews.rules import Review, State
 from tandem.store import ledger
 from tandem.store.base import Unit
@@ -68,11 +68,18 @@ async def list_checks(services: Services, caller: Caller, request: ListChecks) -
         after = services.waits.place_among(unit, given, review.id)
         is_news = after is None or review.event_seq > after
         place = services.waits.cursor(review.event_seq, unit)
-        return CheckList(views(unit, services, found), outcome(found), place, changed=is_news), is_news
+        return _listed(unit, services, found, place, changed=is_news), is_news
 
     answer = await look_or_wait(services, review_id, lambda: services.store.read(work), request)
     project = next((one.project for one in answer.checks), "")
     return replace(answer, checks=await as_of_now(services, project, answer.checks))
+
+
+def _listed(unit: Unit, services: Services, found: Sequence[CheckRun], cursor: str, *, changed: bool) -> CheckList:
+    """The checks of a round, and what they come to."""
+    listed = views(unit, services, found)
+    comes_to = DOUBTFUL if any(one.doubt for one in listed) and outcome(found) == PASSED else outcome(found)
+    return CheckList(listed, comes_to, cursor, changed=changed)
 
 
 async def _list_unfinished(services: Services, caller: Caller, request: ListChecks) -> CheckList:
@@ -128,7 +135,7 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
         after = _requested(unit, before, again, caller.agent or before.proposer_id, now) if again else before
         found = rows.list_of_round(unit, after.id, after.round)
         place = services.waits.cursor(after.event_seq, unit)
-        return CheckList(views(unit, services, found), outcome(found), place, changed=bool(again))
+        return _listed(unit, services, found, place, changed=bool(again))
 
     return await transact(services, caller, work)
 
@@ -272,6 +279,12 @@ def held(unit: Unit, doubts: grounds.Doubts, review_id: str, number: int) -> tup
     if not found and (words := doubts.missed(stood_on)):
         found.append(Hold(words, is_pending=True))
     return tuple(found)
+
+
+def conflict(unit: Unit, review: Review) -> str | None:
+    """The base branch that the current round does not merge with, as a required check found; None without one."""
+    held = (one for one in rows.list_of_round(unit, review.id, review.round) if one.holds)
+    return next((one.branch for run in held if (one := grounds.parsed(run.ground)) and one.conflict), None)
 
 
 def views(unit: Unit, services: Services, runs: Sequence[CheckRun]) -> tuple[CheckView, ...]:

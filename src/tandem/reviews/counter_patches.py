@@ -108,7 +108,7 @@ async def reject_counter_patch(services: Services, caller: Caller, request: Reje
 
 
 def _decided(unit: Unit, services: Services, review: Review, patch: CounterPatch) -> CounterPatchDecided:
-    onward = views.onward(unit, services, review)
+    onward = views.onward(unit, services, review, "revision")
     return views.answer(CounterPatchDecided, services.waits, unit, review, counter_patch_id=patch.id, **onward)
 
 

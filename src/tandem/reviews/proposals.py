@@ -98,6 +98,8 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
     def work(unit: Unit) -> ReviewCreated:
         before = reviews.get(unit, review_id, lock=True)
         check_concerned(before, caller)
+        if request.reuse and _is_round(unit, services, before, request, content):
+            return _created(unit, services, before, content, existed=True)
         written = revise_in(unit, services, caller, before, request, content)
         return _created(unit, services, written, content)
 
@@ -182,11 +184,24 @@ def _find_same(
     # Else two that come at once would both find none.
     unit.lock(f"review {project} {content.digest}")
     found = reviews.find_same(unit, _new_review("", project, request, content, caller, services.clock.now_us()))
-    if found is None or found.state != State.APPROVED:
-        return found
+    return found if found is not None and _counts(unit, services, found, content) else None
+
+
+def _counts(unit: Unit, services: Services, review: Review, content: contents.Content) -> bool:
+    """Whether a review of this content is undecided, or its verdict holds: what a later one took back needs another."""
+    if review.state != State.APPROVED or content.digest is None:
+        return True
     what = Difference(content.digest, content.changes, ())
-    # What a later approval took back needs another.
-    return found if any(one.approves(unit, services, project, what) for one in services.participants) else None
+    return any(one.approves(unit, services, review.project, what) for one in services.participants)
+
+
+def _is_round(unit: Unit, services: Services, review: Review, request: CreateReview, content: contents.Content) -> bool:
+    """Whether a revision says nothing but what the current round says, on the same base."""
+    current = reviews.get_round(unit, review.id, review.round)
+    said = {**_stated(request), "digest": content.digest, "base_commit": content.base_commit, "path": request.path}
+    is_same = all(getattr(current, name) == value for name, value in said.items())
+    is_same = is_same and reviews.find_content(unit, current.description_id) == request.description
+    return is_same and content.validated and review.attention is None and _counts(unit, services, review, content)
 
 
 def _check_parent(unit: Unit, parent_id: str, project: str) -> None:
@@ -289,5 +304,5 @@ def _created(
         affected_files=content.affected_files,
         notes=content.notes or (),
         existed=existed,
-        **views.onward(unit, services, review),
+        **views.onward(unit, services, review, "path", "revision"),
     )

@@ -33,7 +33,7 @@ from tandem.reviews.claim_rules import check_concerned, end_claim
 from tandem.reviews.discussion_rules import with_turn
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
 from tandem.reviews.rounds import Round
-from tandem.reviews.rules import PRIORITIES, Action, Review, Side, State, allowed_actions, step
+from tandem.reviews.rules import INIT, PRIORITIES, Action, Review, Side, State, allowed_actions, step
 from tandem.store import events, pages
 from tandem.store.base import Unit
 from tandem.store.context import Services, look_or_wait, transact
@@ -100,13 +100,15 @@ async def get_review_status(services: Services, caller: Caller, request: GetRevi
 async def _in_vain(services: Services, found: ReviewStatus) -> ReviewStatus:
     """The answer to a wait in vain where no pool serves the project: it escalates, unless somebody reviews there.
 
-    Somebody does if one of the project's newest reviews was claimed within ten minutes.
+    Somebody does if one of the project's newest reviews was claimed or decided within ten minutes. Those of
+    `tandem init`, which approves its own files, do not count.
     """
     since_us = services.clock.now_us() - _REVIEWS_SECONDS * MICROSECONDS
     known = await services.store.read(
         lambda unit: reports.list_latest(unit, limit=_NEWEST, before=None, project=found.project, state=None)
     )
-    if any(max(one.claimed_at or 0, one.first_claimed_at or 0) > since_us for one in known):
+    by_others = (one for one in known if one.proposer_id != INIT)
+    if any(max(one.claimed_at or 0, one.first_claimed_at or 0, one.decided_at or 0) > since_us for one in by_others):
         return found
     action = "escalate"
     return replace(found, next_action=action, message=next_steps.operations({**asdict(found), "next_action": action}))

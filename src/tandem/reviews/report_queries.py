@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
+import orjson
 from sqlalchemy import Integer, Text, and_, bindparam, column, func, or_, select, tuple_, union_all, values
 
 from tandem.reviews import tables
 from tandem.reviews.queries import REVIEW_COLUMNS
 from tandem.reviews.rules import Review, State
 from tandem.reviews.statistics import OPEN_PREFIX
+from tandem.store import events
 from tandem.store import tables as log_tables
 from tandem.store.base import Row, Unit
-from tandem.store.event import ALL_TIME, Event
+from tandem.store.event import ALL_TIME, Event, EventKind
 from tandem.store.statement import Statement
 
 _r = tables.reviews.c
@@ -335,14 +337,21 @@ def _parts(
         yield rows
 
 
+_WITHDRAWN: Final = "withdrawn"
+_CLOSED_WITHIN = 20
+"""Of a closed review's newest events, those among which the one that closed it is sought."""
 _of_content = Statement(
     select(_r.id, _r.round, _r.state, _r.outcome, _r.verdict_reason)
     .where(
         _r.project == bindparam("project"),
         _r.digest == bindparam("digest"),
-        or_(_r.state.not_in([State.APPROVED.value, State.CLOSED.value]), _r.outcome == "rejected"),
+        or_(
+            _r.state.not_in([State.APPROVED.value, State.CLOSED.value]),
+            _r.outcome.in_(["rejected", _WITHDRAWN]),
+        ),
     )
-    .order_by(_r.id.desc())
+    # One that was withdrawn says the least.
+    .order_by(func.coalesce(_r.outcome, "") == _WITHDRAWN, _r.id.desc())
     .limit(1)
 )
 _starts_of_path = Statement(
@@ -393,14 +402,27 @@ class Concerned(NamedTuple):
                 return f"{self.review_id} rejected exactly this: '{self.reason}'"
             case State.CHANGES_REQUESTED:
                 return f"{self.review_id}, round {self.round}, wants exactly this changed: '{self.reason}'"
+            case "withdrawn":
+                why = f": '{self.reason}'" if self.reason else ", and no reason was given"
+                return f"{self.review_id} of exactly this was closed without approval{why}"
             case _:
                 return f"{self.review_id}, round {self.round}, has exactly this content and no verdict yet"
 
 
 def find_concerned(unit: Unit, project: str, digest: str) -> Concerned | None:
-    """The newest review whose content is exactly this, open or rejected."""
+    """The newest review whose content is exactly this: open or rejected, else one that was withdrawn."""
     row = unit.one_or_none(_of_content, project=project, digest=digest)
-    return Concerned(*row) if row else None
+    found = Concerned(*row) if row else None
+    if found is None or found.outcome != _WITHDRAWN:
+        return found
+    return found._replace(reason=find_close_reason(unit, found.review_id))
+
+
+def find_close_reason(unit: Unit, review_id: str) -> str | None:
+    """Why a closed review was closed, or its approval was withdrawn after that; None if no reason was given."""
+    kinds = (EventKind.REVIEW_CLOSED, EventKind.APPROVAL_WITHDRAWN)
+    recent = reversed(events.list_newest(unit, _CLOSED_WITHIN, subject=review_id))
+    return next((orjson.loads(one.data).get("reason") for one in recent if one.kind in kinds), None)
 
 
 def list_approved_paths(

@@ -23,11 +23,14 @@ NextAction = Literal[
     "wait", "answer_message", "decide_counter_patch", "revise", "apply_and_close", "revert", "escalate", "none"
 ]
 
+INIT = "tandem init"
+"""The proposer of what `tandem init` wrote, which it has approved itself."""
 PRIORITIES: tuple[Priority, ...] = ("critical", "normal", "low")
 """In queue order; a review stores its index."""
 
 ESCALATION_ROUND = 3
-"""From this round on, changes requested mean that agents stop and ask a person."""
+"""From this round on, changes requested mean that agents stop and ask a person; and so does this many reviews in a
+row, each the parent of the next, that ended without approval."""
 
 
 class State(StrEnum):
@@ -256,6 +259,11 @@ class Review(NamedTuple):
         """Whether somebody holds a claim."""
         return self.state in _HELD
 
+    @property
+    def ended_unapproved(self) -> bool:
+        """Whether it was rejected, or closed without approval."""
+        return self.state == State.REJECTED or self.outcome in ("rejected", "withdrawn")
+
 
 def step(action: Action, review: Review) -> Step:
     """The table's cell for an action in the review's current state.
@@ -342,7 +350,7 @@ def next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a state
         case State.CLOSED:
             return "none"
         case State.APPROVED:
-            return _CHECKED.get(review.checks, "apply_and_close")
+            return "escalate" if review.attention else _CHECKED.get(review.checks, "apply_and_close")
         case State.REJECTED:
             return "revert"
         case State.PENDING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any, Final, TypeVar
@@ -12,15 +13,16 @@ from tandem.contract.answer import shown
 from tandem.core.clock import isoformat
 from tandem.git.changes import AffectedFile
 from tandem.hooks import next_steps
-from tandem.reviews import checks, grounds
+from tandem.reviews import check_queries, checks, grounds
 from tandem.reviews import discussion_queries as discussion
 from tandem.reviews import queries as reviews
+from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
-from tandem.reviews.check_rules import DOUBTFUL, PASSED
+from tandem.reviews.check_rules import DOUBTFUL, FAILED, PASSED, PENDING
 from tandem.reviews.participants import why_none
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.rounds import CounterPatch
-from tandem.reviews.rules import PRIORITIES, Review, next_action
+from tandem.reviews.rules import ESCALATION_ROUND, PRIORITIES, Review, State, next_action
 from tandem.store.base import Unit
 from tandem.store.context import Services
 from tandem.store.event import Event
@@ -52,25 +54,67 @@ def files_from(text: str) -> tuple[AffectedFile, ...]:
     return tuple(AffectedFile(**item) for item in orjson.loads(text))
 
 
-def onward(unit: Unit, services: Services, review: Review) -> dict[str, Any]:
+def onward(unit: Unit, services: Services, review: Review, *of_round: str) -> dict[str, Any]:
     """What the proposer does next, as fields of an answer: the same of the same state in each."""
-    return _next(unit, services, _with_doubts(unit, services, review))
+    found = _next(unit, services, *_with_facts(unit, services, review))
+    return {name: found.get(name) for name in ("next_action", "no_reviewer", "message", *of_round)}
 
 
-def _next(unit: Unit, services: Services, review: Review) -> dict[str, Any]:
+def _next(unit: Unit, services: Services, review: Review, about: dict[str, Any]) -> dict[str, Any]:
     none = why_none(unit, services, review)
-    action = "escalate" if none and none.needs_person else next_action(review)
-    facts = {**review._asdict(), "review_id": review.id, "status": review.state, "next_action": action}
+    is_for_person = (none and none.needs_person) or _has_failed_often(unit, review)
+    action = "escalate" if is_for_person else next_action(review)
+    facts = {**review._asdict(), **about, "review_id": review.id, "status": review.state, "next_action": action}
     message = next_steps.operations({**facts, "no_reviewer": none and asdict(none)})
-    return {"next_action": action, "no_reviewer": none, "message": message}
+    return {**about, "next_action": action, "no_reviewer": none, "message": message}
 
 
-def _with_doubts(unit: Unit, services: Services, review: Review) -> Review:
-    """The review, its checks doubtful where what has passed stands on something that keeps the gate closed."""
+def _has_failed_often(unit: Unit, review: Review) -> bool:
+    """Whether it ended without approval, and so did its parent, and that one's: then a person decides."""
+    for _ in range(ESCALATION_ROUND - 1):
+        if not review.ended_unapproved or review.parent_id is None:
+            return False
+        review = reviews.get(unit, review.parent_id)
+    return review.ended_unapproved
+
+
+_DECIDED = frozenset({State.APPROVED, State.CHANGES_REQUESTED, State.REJECTED})
+_REVISION = re.compile(r"[\w./@^~-]+")
+"""What cannot be anything else in a command."""
+
+
+def _with_facts(unit: Unit, services: Services, review: Review) -> tuple[Review, dict[str, Any]]:
+    """The review, and what else the next step depends on.
+
+    Its checks are doubtful where what has passed stands on something that keeps the gate closed.
+    """
+    about: dict[str, Any] = {}
+    if review.state in _DECIDED:
+        current = reviews.get_round(unit, review.id, review.round)
+        revision = str(orjson.loads(current.metadata).get(next_steps.REVISION) or "")
+        about = {"path": current.path, "revision": revision if _REVISION.fullmatch(revision) else None}
+    if review.checks == FAILED:
+        about["conflict_with"] = checks.conflict(unit, review)
+    if review.state == State.APPROVED:
+        review = review._replace(attention=_stuck(unit, services, review) or review.attention)
     if review.checks != PASSED:
-        return review
-    doubts = grounds.Doubts(unit, services, review.project)
-    return review._replace(checks=DOUBTFUL) if checks.held(unit, doubts, review.id, review.round) else review
+        return review, about
+    held = checks.held(unit, grounds.Doubts(unit, services, review.project), review.id, review.round)
+    about["unapproved_range"] = next((one.ground.between for one in held if one.ground), None)
+    return (review._replace(checks=DOUBTFUL) if held else review), about
+
+
+def _stuck(unit: Unit, services: Services, review: Review) -> str | None:
+    """Why an approved review waits for a person: only a person can have one of its checks pass, or run; else null."""
+    # With access tokens others may run them, on PostgreSQL another broker.
+    is_alone = unit.dialect == "sqlite" and not services.authenticator.required
+    if review.checks == PENDING and is_alone and not services.policy.checks_at_once:
+        return "Nothing runs its checks: the broker's setting checks_at_once is 0."
+    if review.checks != FAILED:
+        return None
+    runs = check_queries.list_of_round(unit, review.id, review.round)
+    why = next((f"'{one.name}' keeps the gate closed. {one.reason}" for one in runs if one.needs_person), None)
+    return why and f"{why} Then: 'tandem checks run {review.id}'."
 
 
 def answer(kind: type[T], hub: WaitHub, unit: Unit, review: Review, /, **stated: Any) -> T:
@@ -86,7 +130,7 @@ def replacement(unit: Unit, record: CounterPatch) -> dict[str, str | None]:
 
 def status(unit: Unit, services: Services, review: Review, cursor: str, *, changed: bool) -> ReviewStatus:
     """Where a review stands, and why nobody takes it."""
-    review = _with_doubts(unit, services, review)
+    review, about = _with_facts(unit, services, review)
     return shown(
         ReviewStatus,
         review,
@@ -95,7 +139,8 @@ def status(unit: Unit, services: Services, review: Review, cursor: str, *, chang
         reviewer_id=review.reviewer_id or review.verdict_by,
         changed=changed,
         cursor=cursor,
-        **_next(unit, services, review),
+        closed_reason=reports.find_close_reason(unit, review.id) if review.state == State.CLOSED else None,
+        **_next(unit, services, review, about),
     )
 
 

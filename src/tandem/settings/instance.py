@@ -49,6 +49,18 @@ class FolderTaken(Unavailable):
     """Another broker has the data folder."""
 
 
+class AuthForgotten(ConfigInvalid):
+    """The last start on the database asked for access tokens, and nothing says to this one how to let callers in."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            'The last broker on this database asked for access tokens. Start this one with the setting auth = "token",'
+            ' or, to trust everybody who reaches it, auth = "trusted".',
+            setting="auth",
+            allowed=["token", "trusted"],
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Running:
     """A broker that runs, as it describes itself in its data folder.
@@ -96,7 +108,7 @@ class LastRun:
 
     Attributes:
         port: Where it listened; 0 if no run is on record.
-        options: What its command line and its environment stated of `OPTIONS`.
+        options: What of `OPTIONS` the next start takes over.
     """
 
     port: int = 0

@@ -25,6 +25,7 @@ class Policy:
         retention_days: How long a closed review or an archived cycle keeps its contents; 0 for ever.
         gate_exempt: Patterns of the paths that a gate sets aside.
         checks_on_tip: Whether the gate waits for checks on what the base branch is now.
+        checks_at_once: How many checks the broker runs at a time; 0 for none.
     """
 
     claim_timeout_seconds: float = 1200
@@ -40,3 +41,4 @@ class Policy:
     retention_days: float = 0
     gate_exempt: tuple[str, ...] = DEFAULT_PATTERNS
     checks_on_tip: bool = False
+    checks_at_once: int = 1

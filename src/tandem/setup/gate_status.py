@@ -85,13 +85,7 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
     status.granularity, status.mode = holds.granularity, holds.mode
     if gate is None:
         status.enabled = False
-        if githooks.is_installed(githooks.found(place)):
-            status.problems.append(
-                f"{place.gate_file} is missing, though the gate's hooks are installed: they refuse everything."
-                " Say which: tandem gate on, or tandem gate off"
-            )
-        else:
-            await _look_for_lost(call, place, status)
+        await _look_for_lost(call, place, status)
         return status
     status.enabled, status.project = gate.enabled, gate.project
     status.branches, status.sign = gate.branches, gate.sign
@@ -125,7 +119,16 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
 
 
 async def _look_for_lost(call: Call, place: HookRepository, status: GateStatus) -> None:
-    """Note whether the broker has a gate on in a folder that has nothing of one."""
+    """Note whether there is a gate after all: of another repository, in the hooks alone, or at the broker alone."""
+    if (borrowed := githooks.lender(place)) is not None:
+        status.problems.append(borrowed[0])
+        return
+    if githooks.is_installed(githooks.found(place)):
+        status.problems.append(
+            f"{place.gate_file} is missing, though the gate's hooks are installed: they refuse everything."
+            " Say which: tandem gate on, or tandem gate off"
+        )
+        return
     try:
         name = await registered_as(call, Path(status.root))
         known = await call("get_gate", {"project": name}) if name else None

@@ -18,7 +18,8 @@ from tandem.bridge.location import BrokerLocation, configured_url, find_data_dir
 from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, Forbidden, InvalidInput, NotFound, TandemError, Unavailable
-from tandem.git.place import linked_worktrees
+from tandem.git.layout import ensure_usable
+from tandem.git.place import linked_worktrees, main_worktree
 from tandem.git.runner import GitFailed
 from tandem.hooks import ask, git, pending, proof, remotes, state
 from tandem.hooks.state import GateFile, HookRepository
@@ -69,12 +70,14 @@ def place_at(folder: Path) -> HookRepository:
     found = state.find_repository(str(folder))
     if found is None:
         raise InvalidInput(f"{folder} is not in a git repository; run this inside of one.", field="path")
+    ensure_usable(found)
     if found.top is None:
-        trees = ", ".join(linked_worktrees(found.common_dir))
+        main, linked = main_worktree(found.common_dir), linked_worktrees(found.common_dir)
+        trees = ", ".join([*([main] if main else []), *linked])
         where = f"one of its working trees: {trees}" if trees else "a working tree"
         raise InvalidInput(
-            f"A bare repository has no commits of its own to judge; run this in {where}. On a server: tandem gate"
-            " server-hook"
+            f"A git folder has no commits of its own to judge; run this in {where}. Of dotfiles, set GIT_DIR and"
+            " GIT_WORK_TREE. On a server: tandem gate server-hook"
         )
     return found
 
@@ -108,11 +111,21 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
         githooks.ensure_room(place)
         before, root = switch(place), Path(place.home)
         gate = await _wanted(place, before, wish, agreed)
+        if before is not None and wish.project is None:
+            if before.enabled or await registered_as(call, root) is None:
+                await registration.refuse_copy(call, place)
+        elif before is not None and before.enabled and before.project != gate.project:
+            # Before anything is registered, the broker's own question included.
+            held = [place.common_dir] if await _is_on_record(call, before) else []
+            _need_agreed(before, gate, proof.loosened({}, {"folders": held}), agreed)
         project = wish.project or (await _on_record(call, before, root) if before is not None else None)
         gate.project = await _registered(call, project, place)
         if before is not None and wish.project is None:
             # What the file has wrong the record mends, which makes it no other project.
             before.project = gate.project
+        if await registered_as(call, root) == gate.project:
+            # The record may still be that of the original of which this is a copy.
+            registration.remember({"project": gate.project, "root": place.home})
         known = await call("get_gate", {"project": gate.project})
         # A record of no folder is of a version that had none, or nobody's: judging begins anew.
         stands = known["enabled"] and bool(known["folders"])
@@ -273,13 +286,18 @@ def _need_own(broker: BrokerLocation) -> None:
 
 async def _on_record(call: Call, before: GateFile, root: Path) -> str:
     """The project of a switch: by the broker's record of its folder, else as it says itself, as a copy does."""
-    try:
-        known = await call("get_gate", {"project": before.project})
-    except NotFound:
-        known = {"folders": ()}
-    if before.place.common_dir in known["folders"]:
+    if await _is_on_record(call, before):
         return before.project
     return await registered_as(call, root) or before.project
+
+
+async def _is_on_record(call: Call, gate: GateFile) -> bool:
+    """Whether the broker has a gate on record in its folder."""
+    try:
+        known = await call("get_gate", {"project": gate.project})
+    except NotFound:
+        return False
+    return gate.place.common_dir in known["folders"]
 
 
 async def switch_off(call: Call, gate: GateFile, reason: str | None, agreed: Collection[str] = ()) -> list[str]:
@@ -402,7 +420,12 @@ def _signers(known: Sequence[str], wish: GateOptions) -> list[str]:
 
 
 async def salvaged(call: Call, place: HookRepository) -> GateFile:
-    """A switch in place of one that cannot be read, good for switching off."""
+    """A switch in place of one that cannot be read, good for switching off.
+
+    Raises:
+        ConfigInvalid: The hooks are another repository's.
+    """
+    githooks.ensure_own(place)
     try:
         name = await registered_as(call, Path(place.home))
     except TandemError:

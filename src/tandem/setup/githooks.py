@@ -3,8 +3,11 @@
 Without `core.hooksPath` they are put into git's own hook folder, and what was there is moved aside and called
 first. With it (husky, a folder for all repositories) a folder of our own takes its place, whose scripts call the
 hooks of the former one where they are. The setting itself stays as it is: a file included behind it wins, so that
-a tool that sets it again switches nothing off. Without it the same folder stands by for husky: the file is included
-by a path that leads through husky's folder, and so exists from the moment on that husky sets its own.
+a tool that sets it again switches nothing off. Git knows no path that leads to the git folder from every working tree,
+so that the file names our folder absolutely. Once the repository is moved, it names a folder of the user's instead,
+whose scripts start those of the repository that git runs in. Without `core.hooksPath` the same folder stands by for
+husky: the file is included by a path that leads through husky's folder, and so exists from the moment on that husky
+sets its own.
 
 The scripts are for the POSIX shell, which git brings along on Windows. Each calls the hook that was there before, then
 the gate; what need not start Python does not.
@@ -22,10 +25,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tandem.bridge.location import find_data_dir
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid
 from tandem.hooks import liveness
-from tandem.hooks.liveness import HUSKY, INCLUDED, MARK, PRE_COMMIT, HooksPath
+from tandem.hooks.liveness import HUSKY, INCLUDED, MARK, PRE_COMMIT, UNMOVED, HooksPath
 from tandem.hooks.state import JUDGED, HookRepository
 
 _INCLUDE = f"[include]\n\tpath = tandem/{INCLUDED}\n"
@@ -39,6 +43,15 @@ _TOOLS = (PRE_COMMIT, b"LEFTHOOK")
 _BACKUPS = (".legacy", ".old")
 """Where other tools move the hook to that they find: pre-commit and lefthook."""
 _EXECUTABLE = 0o755
+_MOVED = "moved-hooks"
+"""In the user's data folder: what git starts in a repository that was moved, or in its working trees."""
+_STARTER = b"""\
+#!/bin/sh
+common=$(git rev-parse --git-common-dir) || exit 1
+hook=$common/tandem/hooks/${0##*/}
+[ -x "$hook" ] || exit 0
+exec "$hook" "$@"
+"""
 
 GATES = ("prepare-commit-msg", "reference-transaction", "pre-push")
 """Hooks that can refuse."""
@@ -146,12 +159,38 @@ class Installed:
             return None
 
 
+def lender(place: HookRepository) -> tuple[str, str] | None:
+    """That the hooks are another repository's, through symbolic links, and what to do; None if they are its own.
+
+    So `git-new-workdir` of git's contributions has it: to change them here would change them there.
+    """
+    branches = Path(place.common_dir, "refs")
+    if not branches.is_symlink():
+        return None
+    other, top = branches.resolve().parent, place.top or place.git_dir
+    said = f"{top} has its branches and hooks from {other} through symbolic links, as git-new-workdir makes them."
+    return said, f"git -C {shlex.quote(str(other))} worktree add {shlex.quote(f'{top}-linked')}, and work there"
+
+
+def ensure_own(place: HookRepository) -> None:
+    """Refuse to change hooks that are another repository's.
+
+    Raises:
+        ConfigInvalid: They are.
+    """
+    borrowed = lender(place)
+    if borrowed is not None:
+        raise ConfigInvalid(f"{borrowed[0]} The gate is switched there. For a working tree with it: {borrowed[1]}")
+
+
 def ensure_room(place: HookRepository) -> None:
     """Refuse what would beat an installation, before an earlier one of the same repository is removed for it.
 
     Raises:
-        ConfigInvalid: A working tree's own configuration names another folder of hooks, and git reads it last.
+        ConfigInvalid: A working tree's own configuration names another folder of hooks, and git reads it last; or the
+            hooks are another repository's.
     """
+    ensure_own(place)
     path = HooksPath(place)
     stated = Path(place.top or place.git_dir, path.origin.removeprefix("file:"))
     if path.used is None or not liveness.is_same(str(stated), str(Path(place.git_dir, "config.worktree"))):
@@ -311,9 +350,14 @@ def _install_before(place: HookRepository, folder: Path, setting: Setting, previ
 def _make_ready(place: HookRepository, setting: Setting, previous: str, block: str) -> str:
     """Write scripts that call the hooks of another folder, and what git is to include; what was really appended."""
     folder, former = Path(setting.folder), Path(place.top or place.git_dir, previous)
-    included = f"[core]\n\thooksPath = {_config_value(folder.as_posix())}\n"
-    Path(place.folder, INCLUDED).write_bytes(included.encode())
+    unmoved, moved = Path(place.folder, UNMOVED), Path(find_data_dir(), _MOVED)
+    unmoved.write_bytes(_hooks_path(folder))
+    inner = f"[include]\n\tpath = {_config_value(unmoved.as_posix())}\n"
+    Path(place.folder, INCLUDED).write_bytes(_hooks_path(moved) + inner.encode())
     try:
+        moved.mkdir(parents=True, exist_ok=True)
+        for name in (*OURS, *OTHERS):
+            write_atomically(moved / name, _STARTER, mode=_EXECUTABLE)
         for name in (*OURS, *OTHERS, *(name for name in TELLING if (former / name).exists())):
             # A relative folder counts from the top of whichever working tree git runs in, which is where hooks start.
             word = shlex.quote(f"{Path(previous).as_posix()}/{name}")
@@ -327,7 +371,8 @@ def _make_ready(place: HookRepository, setting: Setting, previous: str, block: s
 def _remove_ready(place: HookRepository) -> None:
     """Take away what `_make_ready` wrote, beside the block."""
     folder = Path(place.folder, "hooks")
-    Path(place.folder, INCLUDED).unlink(missing_ok=True)
+    for name in (INCLUDED, UNMOVED):
+        Path(place.folder, name).unlink(missing_ok=True)
     for name in EVERY:
         for script_file in (folder / name, *_backups(folder / name)):
             _drop_ours(script_file)
@@ -445,6 +490,10 @@ def _edit_config(place: HookRepository, edit: Callable[[bytes], bytes]) -> None:
     except BaseException:
         lock.unlink(missing_ok=True)
         raise
+
+
+def _hooks_path(folder: Path) -> bytes:
+    return f"[core]\n\thooksPath = {_config_value(folder.as_posix())}\n".encode()
 
 
 def _config_value(text: str) -> str:

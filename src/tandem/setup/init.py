@@ -325,6 +325,7 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) ->
         TandemError: The broker refuses or is away, a file cannot be written, or the gate cannot be switched on.
     """
     before, gate = plan.before or InitRecord(), gate_switch.switch(plan.place)
+    await registration.refuse_gated_copy(call, plan.place)
     async with AsyncExitStack() as undo:
         moved = await registration.moved_project(call, plan.root, wish.name)
         if moved is not None:

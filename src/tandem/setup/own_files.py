@@ -15,14 +15,15 @@ from typing import Final
 from tandem.errors import TandemError
 from tandem.git.hunks import only_files
 from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
 from tandem.hooks import git
 from tandem.hooks.person import agent_mark
 from tandem.hooks.state import HookRepository
+from tandem.reviews.rules import INIT
 from tandem.setup.edits.changes import edited
 from tandem.setup.edits.edit import Edit, content_of, located
 from tandem.setup.registration import Call
 
-PROPOSER: Final = "tandem init"
 _INTENT: Final = "What tandem init wrote: the server, permissions, instructions and commands of the agents' clients."
 
 
@@ -57,7 +58,7 @@ async def approve(
     root = Path(place.top or place.git_dir)
     own = tuple(_exactly_ours(place, root, wanted, former))
     with Repository.discover(root) as repository:
-        found = repository.working_diff()
+        found = repository.working_diff(Scope(new_files=own))
         diff = only_files(found.diff, own)
         content = repository.validate_diff(diff, found.base) if diff else None
     if content is None:
@@ -71,7 +72,7 @@ async def approve(
         return OwnFiles(paths, remark=_not_approved(f"an agent ran this command ({mark} is set)"))
     review: dict[str, str] = {}
     try:
-        stated = {"project": project, "intent": _INTENT, "agent_type": "tandem-init", "proposer_id": PROPOSER}
+        stated = {"project": project, "intent": _INTENT, "agent_type": "tandem-init", "proposer_id": INIT}
         review = {"review_id": (await call("create_review", {**stated, "diff": diff, "base": found.base}))["review_id"]}
         claim = await call("claim_review", {**review, "reviewer_id": person})
         decided = {"verdict": "approved", "claim_generation": claim["claim_generation"], "reviewer_id": person}

@@ -18,6 +18,7 @@ from typing import Any, Final
 from tandem.bridge.project import owner
 from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput
+from tandem.git.place import free_name
 from tandem.hooks import state
 from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
 from tandem.hooks.trust import same
@@ -117,15 +118,7 @@ async def require_moved(call: Call, place: HookRepository) -> str:
     origin = await find_origin(call, place)
     if origin is not None and origin.is_gone:
         return origin.project
-    if origin is not None:
-        gate = switch(place)
-        own = await way_to_own_project(call, place, is_gated=gate is not None and gate.enabled)
-        raise InvalidInput(
-            f"The project {origin.project} is still at {origin.root}, and {root} is a copy. To have the project here"
-            f" instead: tandem project move {origin.project}. For a project of its own: {own}",
-            field="name",
-            actual=origin.root,
-        )
+    await refuse_copy(call, place)
     projects = await _projects(call)
     here = next((name for name, one in projects.items() if same(one) == same(root)), None)
     if here is None:
@@ -139,18 +132,44 @@ async def require_moved(call: Call, place: HookRepository) -> str:
     return here
 
 
-async def way_to_own_project(call: Call, place: HookRepository, *, is_gated: bool) -> str:
-    """The command that makes a project of a copy, whose gate would else stay that of the original.
+async def refuse_copy(call: Call, place: HookRepository) -> None:
+    """Refuse what would leave a copy of a repository half with the original's project.
+
+    Raises:
+        InvalidInput: It is a copy; names the command that makes it a project of its own.
+        TandemError: The broker refuses or is away.
+    """
+    origin = await find_origin(call, place)
+    if origin is not None and not origin.is_gone:
+        own = await way_to_own_project(call, place)
+        raise InvalidInput(
+            f"{place.home} is a copy of the project {origin.project} at {origin.root}. For a project of its own, a"
+            f" person runs: {own}. To have that project here instead, once its gate is off there: tandem project move"
+            f" {origin.project}",
+            field="name",
+            actual=origin.root,
+        )
+
+
+async def refuse_gated_copy(call: Call, place: HookRepository) -> None:
+    """As `refuse_copy`, where a gate is on: it would go on asking for the approvals of the original's project."""
+    gate = switch(place)
+    if gate is not None and gate.enabled:
+        await refuse_copy(call, place)
+
+
+async def way_to_own_project(call: Call, place: HookRepository) -> str:
+    """The command that makes a project of a repository, or has the gate of a copy ask for that project's approvals.
 
     Raises:
         TandemError: The broker refuses or is away.
     """
-    if not is_gated:
-        return "tandem project add"
-    name, taken = place.name, await _projects(call)
-    while name in taken:
-        name += "-copy"
-    return f"tandem gate on --project {shlex.quote(name)} --new"
+    projects, gate = await _projects(call), switch(place)
+    known = owner(place.home, projects)
+    name = known or free_name(place.name, projects)
+    if gate is not None and gate.enabled:
+        return f"tandem gate on --project {shlex.quote(name)}{'' if known else ' --new'}"
+    return "tandem project add" if name == place.name else f"tandem project add --name {shlex.quote(name)}"
 
 
 def switch(place: HookRepository) -> GateFile | None:

@@ -49,6 +49,7 @@ _set_keyed = Statement(
     .values(keyed_from=bindparam("new_keyed_from"), key_check=bindparam("new_key_check"))
 )
 _set_epochs = Statement(update(tables.log_head).where(tables.log_head.c.id == 1).values(epochs=bindparam("new_epochs")))
+_set_auth = Statement(update(tables.log_head).where(tables.log_head.c.id == 1).values(auth=bindparam("new_auth")))
 _find_hash = Statement(select(_e.hash).where(_e.seq == bindparam("seq")))
 _FILTERS = ("project", "subject", "kind", "actor")
 _INDEXED = ("project", "subject")
@@ -85,6 +86,7 @@ class Head(NamedTuple):
     keyed_from: int
     key_check: str
     epochs: str
+    auth: str = ""
 
     def cursor_ids(self) -> dict[str, int]:
         """How cursors name this log, oldest name first, and up to which event it has what they were made for."""
@@ -113,6 +115,7 @@ def begin(unit: Unit, log_id: str) -> None:
         keyed_from=1,
         key_check=unit.seal(f"log {log_id} 1".encode()),
         epochs="",
+        auth="",
     )
 
 
@@ -120,6 +123,13 @@ def begin_epoch(unit: Unit, name: str) -> None:
     """Tell what happens from here on from what happened to another copy of the log, of which this one has no events."""
     _, newest, _ = head(unit)
     unit.execute(_set_epochs, new_epochs=f"{read_head(unit).epochs} {newest}:{name}".strip())
+
+
+def keep_auth(unit: Unit, stated: str | None) -> str:
+    """How callers are let in from now on: as is stated, else as the last start let them in; empty if none said it."""
+    if stated is not None:
+        unit.execute(_set_auth, new_auth=stated)
+    return stated or read_head(unit).auth
 
 
 def find_id(unit: Unit) -> str | None:

@@ -86,14 +86,27 @@ class Record:
         found = {name: tuple(one) for name, one in {**self._read(), self._database: known}.items()}
         files.write_atomically(self.path, orjson.dumps(found, option=orjson.OPT_INDENT_2))
 
-    def refuse_missing(self, store: Store) -> None:
+    def refuse_missing(self, store: Store, *, is_named: bool = True) -> None:
         """Make no new database where there was one; before the store is opened.
 
+        Args:
+            store: Of this database.
+            is_named: Whether anything says that it is this one, and not only nothing that it is another.
+
         Raises:
-            ConfigInvalid: It is gone, or empty.
+            ConfigInvalid: It is gone, or empty, or brokers of this folder worked on another one.
         """
-        if store.is_missing() and self.find(None) is not None:
+        if not store.is_missing():
+            return
+        known = self._read()
+        if self._database in known:
             raise self.lost("is gone, or empty")
+        if known and not is_named:
+            raise ConfigInvalid(
+                f"There is no database {self._database}, and a broker of this data folder worked on {', '.join(known)}."
+                " Name yours: TANDEM_DATABASE_URL=URL tandem up --background",
+                setting="database_url",
+            )
 
     def lost(self, what: str) -> ConfigInvalid:
         """The refusal of a database that is not the one that is known."""

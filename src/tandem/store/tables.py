@@ -42,6 +42,13 @@ log_head = Table(
         server_default=text("''"),
         comment="places and names of restored copies, for cursors",
     ),
+    Column(
+        "auth",
+        Text,
+        nullable=False,
+        server_default=text("''"),
+        comment="the setting `auth` of the last start; empty if that did not say it",
+    ),
     comment="One row; its lock makes sequence numbers follow the order of commits.",
 )
 

@@ -1,8 +1,9 @@
 """A model program that does what the proposal's intent says: `scripted.py NOTES [ARGUMENT …]`.
 
-The intent is the name of a deed and its arguments; any other intent is approved. Below the folder NOTES each run
-leaves `run-REVIEW-N.json` with what it was given, each process that it starts `process-PID`, and it waits there for
-the files that a test makes. Only the standard library: it is started with nothing else, so that a start is cheap.
+The intent, or else the ARGUMENTs, are the name of a deed and its arguments; anything else is approved. Below the folder
+NOTES each run leaves `run-REVIEW-N.json` with what it was given, each process that it starts `process-PID`, and it
+waits there for the files that a test makes. Only the standard library: it is started with nothing else, so that a
+start is cheap.
 """
 
 from __future__ import annotations
@@ -147,8 +148,13 @@ def fail() -> None:
 
 
 def rate_limited(seconds: str = "5") -> None:
-    """Ends in order, and says instead of an answer that its provider takes no requests."""
-    say(f"429 Too Many Requests: retry after {seconds} seconds")
+    """Ends in order without an answer, and complains that its provider takes no requests."""
+    sys.stderr.write(f"429 Too Many Requests: retry after {seconds} seconds\n")
+
+
+def speak_of_429() -> None:
+    """Ends in order, and says in prose what it thinks of a change that handles a rate limit."""
+    say("I looked at it: the change handles 429 Too Many Requests with retry-after: 604800")
 
 
 def reject_429() -> None:
@@ -392,8 +398,8 @@ DEEDS: dict[str, Callable[..., None]] = {
         complain_and_approve, hang, leave, fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage,
         megabytes, endless, other_digest, quote, quote_alone, quote_with_answer, words_around, earlier_nonce,
         read_nothing, guess_nonces, nonces_of_another, approve_and_fail, approve_and_die, approve_and_hang,
-        run_tandem, rate_limited, reject_429, latin, latin_beside, utf_16, unseen_reason, spill, spill_and_fail,
-        spill_badly,
+        run_tandem, rate_limited, speak_of_429, reject_429, latin, latin_beside, utf_16, unseen_reason, spill,
+        spill_and_fail, spill_badly,
     )
 }  # fmt: skip
 
@@ -425,8 +431,10 @@ def main() -> None:
     review = facts["review_id"]
     note(f"process-{os.getpid()}", "")
     note(f"run-{review}-{len(list(NOTES.glob(f'run-{review}-*'))) + 1}.json", json.dumps(given))
-    deed, *arguments = facts["intent"].split() or [""]
-    DEEDS[deed](*arguments) if deed in DEEDS else approve()
+    for deed, *arguments in (facts["intent"].split() or [""], sys.argv[2:] or [""], ["approve"]):
+        if deed in DEEDS:
+            DEEDS[deed](*arguments)
+            return
 
 
 if __name__ == "__main__":

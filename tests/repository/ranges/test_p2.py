@@ -190,7 +190,7 @@ def test_the_refusal_says_what_happened_and_the_shortest_way_on(work: Work):
     # The branch has gone on in the same file: the content is another one.
     words = work.refused("rebase", main)
     assert f"Its message names {review}, which did not approve this content" in words
-    assert "and when it is approved: git -c core.editor=true rebase --continue" in words
+    assert "and when it is approved: GIT_EDITOR=true git rebase --continue" in words
     work.gated.approve()
     work.git("rebase", "--continue")
     assert work.offer(work.head())

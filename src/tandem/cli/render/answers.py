@@ -65,6 +65,7 @@ def _status(answer: answers.ReviewStatus) -> Drawable:
             ("round", f"{answer.round}, digest {parts.digest(answer.digest)}"),
             ("verdict", verdict),
             ("reason", block(answer.verdict_reason)),
+            ("closed because", answer.closed_reason and block(answer.closed_reason)),
             ("contents", answer.removed_at and f"removed {ago(answer.removed_at)}: retention_days"),
             ("reviewer", answer.reviewer_id),
             ("claim", f"generation {answer.claim_generation}" if answer.claim_generation else None),

@@ -98,9 +98,7 @@ def listed(answer: CheckList) -> Drawable:
         return Text("No checks.", style="dim")
     if answer.outcome is None:
         return table(answer.checks, with_review=True)
-    doubted = answer.outcome == "passed" and any(check.doubt for check in answer.checks)
-    outcome = "doubtful" if doubted else answer.outcome
-    shown = [table(answer.checks), Text(_COMES_TO[outcome], style=OUTCOME_STYLES[outcome])]
+    shown = [table(answer.checks), Text(_COMES_TO[answer.outcome], style=OUTCOME_STYLES[answer.outcome])]
     told = next((check for check in answer.checks if failed(check) and check.has_log), None)
     if told is not None:
         shown.append(Text(f"Read what it wrote: {log_command(told)}", style="dim"))

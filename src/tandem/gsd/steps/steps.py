@@ -99,7 +99,7 @@ class StepRun:
     async def _document(self) -> StepDocument:
         order, situation = self.order, self.situation
         draft = order.draft
-        if order.accept and draft is None and order.file is not None:
+        if draft is None and order.file is not None:
             draft = await self._unwritten(order.file)
         document = subjects.read_document(situation, order.step, order.file, draft)
         if order.file is None:

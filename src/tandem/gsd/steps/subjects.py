@@ -321,7 +321,7 @@ def difference(repository: Repository, scope: Scope) -> StepChange:
     """
     working = repository.working_diff(scope)
     changes = repository.validate_diff(working.diff, working.base).changes if working.diff else ()
-    remarks = tuple(f"left out: {folder} is a git repository of its own" for folder in working.left_out)
+    remarks = tuple(f"left out: {one}" for one in working.left_out)
     return StepChange(working.diff, working.base, changes, remarks)
 
 

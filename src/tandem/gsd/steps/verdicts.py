@@ -147,6 +147,8 @@ def named(paths: Sequence[str]) -> str:
 
 def _waiting(subject: Subject, status: ReviewStatus) -> tuple[str, ...]:
     review_id, again = status.review_id, f"Then run again: {subject.command}"
+    if status.unapproved_range is not None and awaits_checks(status):
+        return (next_steps.beneath(status.unapproved_range), again)
     if status.checks == "doubtful" and awaits_checks(status):
         return (f"Run its checks again: tandem checks run {review_id}", again)
     if awaits_checks(status):
@@ -157,14 +159,21 @@ def _waiting(subject: Subject, status: ReviewStatus) -> tuple[str, ...]:
 
 
 def _again(subject: Subject) -> str:
-    where = f"Change {subject.path}" if subject.path is not None else "Change the files"
+    where = f"Change {_document(subject)}" if subject.path is not None else "Change the files"
     if subject.step == "wave":
         where = "Change the files and commit"
     return f"{where}, then run again: {subject.command}"
 
 
+def _document(subject: Subject) -> str:
+    """What holds the text: a draft is not in its file, which may not be written yet."""
+    return "the draft" if subject.is_draft else str(subject.path)
+
+
 def _changes(subject: Subject, status: ReviewStatus, patch: Patch | None) -> tuple[str, ...]:
     review_id, again = status.review_id, _again(subject)
+    if held_by_checks(status) is not None and status.conflict_with is not None:
+        return (*next_steps.take_in(status.conflict_with, committed=subject.is_committed), again)
     if held_by_checks(status) is not None:
         return (
             f"See which failed: tandem checks list {review_id}; what it wrote: tandem checks log {review_id} NAME",
@@ -187,7 +196,7 @@ def _take_back(subject: Subject) -> tuple[str, ...]:
             "Or leave the branch unmerged, and do it differently on another.",
         )
     if subject.path is not None:
-        return (f"{subject.path} is not wanted as it is: write it anew, then run again: {subject.command}",)
+        return (f"It is not wanted as it is. Write {_document(subject)} anew, then run again: {subject.command}",)
     return (
         f"Take the change back: git stash push --include-untracked -- {named(subject.paths)}",
         f"Do it differently, then run again: {subject.command}",

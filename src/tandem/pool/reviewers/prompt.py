@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, Final, cast
 
-from tandem.core.visible import LONE_SELECTOR
+from tandem.core.visible import HIDDEN, LONE_SELECTOR
 from tandem.errors import ConfigInvalid
 from tandem.pool.reviewers.verdicts import EXAMPLE, SCHEMA, TEXT_LIMIT_BYTES, Part
 
@@ -453,16 +453,8 @@ _MARK_BYTES = 8
 _NAMED_CHARACTERS = 8
 
 _INVISIBLE = re.compile(
-    "(?:["
-    # Control characters but for tab and line feed; a carriage return only where it does not end a line.
-    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
-    # Without width or form: soft hyphen, fillers, joiners, directions (which reorder what is read), tags.
-    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
-    "\ufff0-\ufffb\U00013430-\U00013442\U00016fe4\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-    # Halves of characters, which UTF-8 does not have.
-    "\ud800-\udfff"
-    # One variation selector chooses the look of an emoji; others hide text.
-    f"\ufe00-\ufe0d]|\r(?!\n)|{LONE_SELECTOR})+"
+    # A carriage return may end a line, and a space is one to a model, however wide. A joiner changes a word.
+    f"(?:(?!\r\n|[\xa0\u2000-\u200a\u202f\u205f])[{HIDDEN}\u200c\u200d]|{LONE_SELECTOR})+"
 )
 
 

@@ -1,7 +1,8 @@
 """A provider's quota: whether a program says that its provider takes no more requests, and how long that lasts.
 
-The words are those of Claude Code, Codex, Gemini CLI, opencode and the services behind them. They are looked for only
-in what a program says of its own failure: an answer may well be about rate limits.
+The words are those of Claude Code, Codex, Gemini CLI, opencode and the services behind them. They count only where no
+model writes: in an error of the program's own events, on the standard error of a program without an answer, and, where
+it failed, on standard output. What a model writes is about the change, and a change can have it write anything.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from tandem.pool.reviewers import Finished
 from tandem.pool.reviewers.outcomes import LAST_LINE_LENGTH, complaints, one_line
 
 _WEEK_SECONDS: Final = 7 * 86_400
-_DAY_SECONDS: Final = 86_400
+_MOMENT: Final = 1_000_000_000
+"""Seconds: so large a number is a moment, not a length."""
+
 _LINES, _LINES_OF_TRIES = 5, 20
 """Of standard error: a program that was ended while it tried again may have written where it was in its code, too."""
 _PLAIN_LENGTH = 500
@@ -27,7 +30,8 @@ _LATE_SECONDS = 600
 """A time of day that was so long ago is not tomorrow's."""
 
 _SAYS_SO = re.compile(
-    r"(?:status|code|error|http(?:/[\d.]+)?)[\"'\\ :=(]{0,6}429\b|\b429\b[ :-]*(?:too many|\{)|too many requests"
+    r"(?:status|code|error|http(?:/[\d.]+)?)[\"'\\ :=(]{0,6}429\b|\b429\b[ :-]*(?:too many|\{)"
+    r"|too many requests|^\W*429(?:[:.,;]\s|\W*$)"
     r"|rate[ _-]?limit|usage[ _-]limit|(?<!disk )quota|resource[ _](?:has been )?exhausted|exhausted your capacity"
     r"|hit your (?:[\w-]+ ){0,3}limit|\b(?:session|hourly|daily|weekly|monthly|hour|request) limit (?:reached|exceeded)"
     r"|\bretry[ _-]?after\b",
@@ -77,24 +81,27 @@ def quota_in(finished: Finished, error: str | None, text: str | None, now: datet
     Args:
         finished: How the program ended.
         error: What it says itself that went wrong: then nothing else counts.
-        text: What it wrote instead of an answer; a model may have written it, so that it holds for a day at most.
+        text: What it wrote instead of an answer. A model may have written it, so that the wait that it names does not
+            count, nor any of it if the program ended in order.
         now: The time, with its zone.
     """
     if finished.ended_by in {"cancelled", "too_much_output"}:
         return None
     now = now or datetime.now().astimezone()
     if error is not None:
-        return _quota([error], now, _WEEK_SECONDS)
-    plain = text is not None and len(text) <= _PLAIN_LENGTH and not text.lstrip("` \n").startswith(("{", "json"))
-    if plain and (found := _quota((text or "").splitlines()[::-1], now, _DAY_SECONDS)):
-        return found
-    if finished.ended_by == "itself" and finished.exit_code == 0 and text is not None:
+        return _quota([error], now)
+    by_itself = finished.ended_by == "itself"
+    if by_itself and finished.exit_code == 0 and text is not None:
         return None
-    most = _LINES if finished.ended_by == "itself" else _LINES_OF_TRIES
-    return _quota([*islice(complaints(finished.stderr_tail), most)], now, _WEEK_SECONDS)
+    most = _LINES if by_itself else _LINES_OF_TRIES
+    found = _quota([*islice(complaints(finished.stderr_tail), most)], now)
+    plain = text is not None and len(text) <= _PLAIN_LENGTH and not text.lstrip("` \n").startswith(("{", "json"))
+    if found is None and by_itself and plain and (said := _quota((text or "").splitlines()[::-1], now)):
+        return said._replace(seconds=0)
+    return found
 
 
-def _quota(lines: list[str], now: datetime, most_seconds: float) -> Quota | None:
+def _quota(lines: list[str], now: datetime) -> Quota | None:
     found = [line for line in lines if _SAYS_SO.search(line)]
     if not found:
         return None
@@ -102,7 +109,7 @@ def _quota(lines: list[str], now: datetime, most_seconds: float) -> Quota | None
     waits = ((wait_seconds(line, now), line) for line in (*found, *lines))
     seconds, line = next(((seconds, line) for seconds, line in waits if seconds), (0.0, found[0]))
     said = line if line in found else found[0]
-    return Quota(one_line(said, LAST_LINE_LENGTH), min(seconds, most_seconds))
+    return Quota(one_line(said, LAST_LINE_LENGTH), min(seconds, _WEEK_SECONDS))
 
 
 def wait_seconds(text: str, now: datetime) -> float | None:
@@ -124,8 +131,7 @@ def _length(text: str, *, bare: bool) -> float | None:
         seconds += float(found["number"]) * (0.001 if unit.startswith(("ms", "milli")) else _UNITS[unit[0]])
         at = found.end()
     number = re.match(r"\d+(?:\.\d+)?(?![\d:.]|\s?[ap]m\b|-\d)", text, re.IGNORECASE)
-    # Ten digits are a moment, not a length.
-    return seconds or (float(number[0]) if bare and number and float(number[0]) <= _WEEK_SECONDS * 5 else None)
+    return seconds or (float(number[0]) if bare and number and float(number[0]) < _MOMENT else None)
 
 
 def _moments(text: str) -> list[datetime | None]:

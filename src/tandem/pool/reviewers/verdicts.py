@@ -150,17 +150,18 @@ def _quoted(text: str, most: int = _QUOTED_LENGTH) -> str:
 
 
 def _check_output(output: bytes) -> None:
-    """Refuse what a program wrote unless all of it is text in UTF-8.
+    """Refuse what a program wrote unless all of it is text in UTF-8, without NUL.
 
     Raises:
         Unreadable: It is not.
     """
     try:
-        fault = output.find(b"\0") if "\0" in output.decode() else -1
+        output.decode()
     except UnicodeDecodeError as error:
-        fault = error.start
-    if fault >= 0:
-        raise Unreadable(f"its output is not UTF-8 (byte {fault + 1}); have the program write UTF-8")
+        raise Unreadable(f"its output is not UTF-8 (byte {error.start + 1}); have the program write UTF-8") from None
+    if (nul := output.find(b"\0")) >= 0:
+        said = f"there is a NUL character in its output (byte {nul + 1}), as in text that is UTF-16"
+        raise Unreadable(f"{said}; have the program write UTF-8 without any")
 
 
 def _check_text(where: str, text: str, limit_bytes: int) -> None:

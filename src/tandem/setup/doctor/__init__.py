@@ -71,8 +71,8 @@ async def examine(
     running: list[str] = []
     of_machine = OF_MACHINE, (*before,), (check_broker,), OF_BROKER
     for group in (*of_machine, (check_project,), (check_gate,), (*OF_REPOSITORY, *more)):
-        if check_project in group and not here.has_git and here.place is not None:
-            yield skipped("repository", "Nothing of this repository was looked at: git cannot be used here.")
+        if check_project in group and here.obstacle and here.place is not None:
+            yield skipped("repository", f"Nothing of this repository was looked at: {here.obstacle}.")
             break
         for found in await asyncio.gather(*(_made(here, check, running) for check in group)):
             for one in found:

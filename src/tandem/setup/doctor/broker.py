@@ -7,7 +7,7 @@ import os
 import shlex
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
@@ -15,8 +15,8 @@ from typing import Any
 
 import tandem
 from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE, published
-from tandem.bridge.http import HttpFailure, targets
-from tandem.bridge.location import VARIABLE, BrokerLocation, find_data_dir, locate
+from tandem.bridge.http import HttpFailure, Stranger, Untrusted, targets
+from tandem.bridge.location import VARIABLE, BrokerLocation, find_data_dir, is_local
 from tandem.bridge.messages import as_object
 from tandem.bridge.tls import ends
 from tandem.client import TandemClient
@@ -25,8 +25,9 @@ from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.settings.certificates import Certificate
 from tandem.settings.config import Settings, load_settings
 from tandem.settings.instance import tls_of
+from tandem.settings.pool import TABLE
 from tandem.setup.background import ask, look, reach_broker
-from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem, skipped
+from tandem.setup.doctor.finding import DoctorContext, Finding, Level, note, ok, problem, skipped
 from tandem.setup.registration import Call
 
 _SECONDS = 5.0
@@ -48,7 +49,7 @@ _ASK_FOR_TOKENS = (
 
 async def check_broker(here: DoctorContext) -> list[Finding]:
     """Whether it answers, with the version of this program, and can use its database."""
-    reached = locate(here.broker, str(here.folder))
+    reached = here.location
     said, failure = await asyncio.to_thread(look, reached)
     if failure is not None:
         return [await _silence(here, reached, failure)]
@@ -74,7 +75,13 @@ async def check_broker(here: DoctorContext) -> list[Finding]:
     if settings := facts.get("settings_changed"):
         said = f"Changed since the broker was started, and without effect until then: {', '.join(settings)}."
         found.append(problem("settings", said, _RESTART))
-    return [*found, await _database(here)]
+    found.append(await _database(here))
+    if found[-1].state is Level.PROBLEM:
+        here.call, here.silence = None, "The broker cannot read its database."
+        if here.start_trouble == "database":
+            # Which is named already.
+            found[-1] = skipped("database", here.silence)
+    return found
 
 
 def _changed_since(uptime_seconds: float) -> str | None:
@@ -88,16 +95,16 @@ def _changed_since(uptime_seconds: float) -> str | None:
 async def _silence(here: DoctorContext, meant: BrokerLocation, failure: HttpFailure) -> Finding:
     """Why nothing answers."""
     if not meant.is_own:
-        said = f"No broker answers at {meant.url}, from {meant.origin}: {failure}. {meant.advice(failure)}."
-        is_variable = meant.origin == VARIABLE
-        return problem("broker", said, f"unset {VARIABLE}" if is_variable else "name another with --broker")
+        return _named(meant, failure)
     folder = meant.data_dir
-    blocker = await asyncio.to_thread(meant.blocker, failure)
+    if (user := await asyncio.to_thread(_other_owner, folder)) is not None:
+        here.obstacle = "its gate asks another user's broker"
+        said = f"The gate of this repository asks the broker of {user}, on {folder}, which you cannot use."
+        return problem("broker", said, _own_clone(here))
     # The broker that is meant may be that of a gate's record, on another folder than the user's own.
     where = "" if folder == find_data_dir() else f" --data-dir {shlex.quote(folder)}"
-    if blocker is not None:
+    if (said := await asyncio.to_thread(_useless, meant, failure)) is not None:
         # Which works also where it has ended itself by then.
-        said = f"{blocker[0]}. End it: {blocker[1]}"
         return problem("broker", said, f"tandem down{where} && {_START}{where}")
     if here.start_trouble:
         return skipped(
@@ -113,6 +120,42 @@ async def _silence(here: DoctorContext, meant: BrokerLocation, failure: HttpFail
         said = f"No broker runs on {folder}, and the port {port} of the settings is taken. {meant.listener(port)}."
         return problem("broker", said, f"{_START} --port 0{where}", start)
     return problem("broker", f"No broker runs on {folder}.", f"{_START}{where}", start)
+
+
+def _useless(meant: BrokerLocation, failure: HttpFailure) -> str | None:
+    """That the broker runs and nobody can use it; null if it is not so."""
+    blocker = meant.blocker(failure)
+    if blocker is not None:
+        return f"{blocker[0]}. End it: {blocker[1]}"
+    unproven = meant.unproven(failure)
+    return None if unproven is None else f"{unproven}."
+
+
+def _named(meant: BrokerLocation, failure: HttpFailure) -> Finding:
+    """Why nothing answers at an address that was named."""
+    said = f"No broker answers at {meant.url}, from {meant.origin}: {failure}."
+    if isinstance(failure, Stranger | Untrusted) or not is_local(meant.url or ""):
+        said = f"{said} {meant.advice(failure)}."
+    is_variable = meant.origin == VARIABLE
+    return problem("broker", said, f"unset {VARIABLE}" if is_variable else "name another with --broker")
+
+
+def _own_clone(here: DoctorContext) -> str:
+    place = here.place
+    top, git_dir = (here.folder, here.folder) if place is None else (place.top or place.git_dir, place.common_dir)
+    trusts = f"git config --global --add safe.directory {shlex.quote(str(git_dir))}"
+    return f"work in a clone of your own: {trusts} && git clone {shlex.quote(str(top))} FOLDER"
+
+
+def _other_owner(folder: str) -> str | None:
+    """Whose a data folder is that this user cannot use; null if they can, or it is theirs, or there is none."""
+    if os.name != "posix" or not Path(folder).exists() or os.access(folder, os.R_OK | os.X_OK):
+        return None
+    owner = Path(folder).stat().st_uid
+    try:
+        return None if owner == os.geteuid() else Path(folder).owner()
+    except KeyError:
+        return f"user {owner}"
 
 
 async def _database(here: DoctorContext) -> Finding:
@@ -228,7 +271,7 @@ def _fix(here: DoctorContext) -> str:
     if not os.environ.get(TOKEN_VARIABLE, "").strip():
         who = "ask whoever runs the broker for a token (tandem token create NAME --role ROLE)"
         return f"{who}, and put it into {TOKEN_VARIABLE}"
-    left = published(locate(here.broker, str(here.folder)).data_dir)
+    left = published(here.location.data_dir)
     is_owner = left is not None and left.url == here.url
     return f"unset {TOKEN_VARIABLE}" if is_owner else f"put a token that counts into {TOKEN_VARIABLE}"
 
@@ -253,13 +296,7 @@ async def check_reviewers(here: DoctorContext) -> list[Finding]:
         ]
     program = here.facts.get("program_missing")
     if program:
-        said = (
-            f"The broker does not find the reviewers' program '{program}' on its own PATH: each reviewer ends at once."
-        )
-        path = (
-            "install it, or name it with its whole path (command in [reviewer_pool]); then, in a shell that finds it: "
-        )
-        return [problem("reviewers", said, f"{path}{_RESTART}")]
+        return [_not_found(program, here.facts.get("settings_changed", ()))]
     try:
         pools = (await here.call("list_reviewers", {})).get("pools", [])
     except (Unauthenticated, Forbidden):
@@ -268,6 +305,14 @@ async def check_reviewers(here: DoctorContext) -> list[Finding]:
         return [problem("reviewers", f"The pool cannot be asked: {error.message}", "tandem reviewers list")]
     stopped = [_stopped(pool) for pool in pools if pool.get("state") not in ("running", "ended")]
     return stopped or [ok("reviewers", f"Reviewers come by themselves: {here.facts['reviewer_pool']}.")]
+
+
+def _not_found(program: str, changed: Iterable[str]) -> Finding:
+    if f"{TABLE}.command" in changed:
+        return skipped("reviewers", f"The program is another one than '{program}' from the next start on.")
+    said = f"The broker does not find the reviewers' program '{program}' on its own PATH: each reviewer ends at once."
+    path = "install it, or name it with its whole path (command in [reviewer_pool]); then, in a shell that finds it: "
+    return problem("reviewers", said, f"{path}{_RESTART}")
 
 
 async def check_webhooks(here: DoctorContext) -> list[Finding]:

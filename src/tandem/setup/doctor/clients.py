@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -37,7 +38,7 @@ from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, proble
 from tandem.setup.edits.installing import install
 from tandem.setup.edits.json_edits import JsonMember
 from tandem.setup.edits.text_edits import TomlTable
-from tandem.setup.init import InitOptions, SetupPlan, load_record, plan_init
+from tandem.setup.init import InitOptions, InitRecord, SetupPlan, load_record, plan_init
 from tandem.setup.teaching import ClientName
 
 PROBE_SECONDS = 7.0
@@ -83,19 +84,34 @@ async def check_clients(here: DoctorContext) -> list[Finding]:
     """Whether the files of the clients that were set up hold what they should: server, time-outs, skill."""
     if here.place is None:
         return []
-    before = load_record(Path(here.place.git_dir, "tandem"))
+    before = _set_up(here)
     if before is None:
         return [note("clients", "No client was set up here.", "tandem init")]
     if not here.has_program:
         return [skipped("clients", _NO_PROGRAM)]
+    wish = InitOptions(before.clients, gate=before.gate, broker=before.broker)
     try:
-        plan = await asyncio.to_thread(plan_init, here.folder, here.home, here.environment, InitOptions(before.clients))
+        plan = await asyncio.to_thread(plan_init, here.folder, here.home, here.environment, wish)
     except ConfigInvalid as error:
         # Which client that was no longer matters: none can be set up.
         return [problem("clients", error.message, f"correct that place, or delete the file and run: {_INIT}")]
     here.changed = {change.path.resolve() for change in plan.changes}
     told = [note("clients", one) for one in (*plan.remarks, *plan.notes)]
     return [*await _versions(plan), *_differences(plan), *told]
+
+
+def _set_up(here: DoctorContext) -> InitRecord | None:
+    """What `tandem init` did in this working tree, else what its files show: they may have been checked out."""
+    if here.place is None:
+        return None
+    if (known := load_record(Path(here.place.git_dir, "tandem"))) is not None:
+        return known
+    site = Site(Path(here.place.top or here.place.git_dir), here.home, Program(("tandem",)), here.environment)
+    places = ((one, _server_place(site, one)) for one in CLIENTS)
+    clients = [one.name for one, at in places if at and at[0].is_relative_to(site.root) and says(at[0], *at[1])]
+    has_hooks = any(_hook(site, one) for one in teaching.CLIENTS if one in clients)
+    shared = load_record(Path(here.place.common_dir, "tandem")) or InitRecord()
+    return replace(shared, gate=has_hooks, clients=tuple(clients)) if clients else None
 
 
 def _differences(plan: SetupPlan) -> list[Finding]:
@@ -158,7 +174,7 @@ def _version(found: FoundClient) -> Finding:
 async def check_agent_hooks(here: DoctorContext) -> list[Finding]:
     """Fire the hooks of the clients, as their files name them, with a text that nobody approved."""
     gate = here.gate
-    before = load_record(Path(here.place.git_dir, "tandem")) if here.place is not None else None
+    before = _set_up(here)
     if here.place is None or gate is None or not gate.enabled:
         return []
     if before is None or not before.gate:
@@ -182,9 +198,9 @@ def _fire(site: Site, client: ClientName) -> Finding | None:
     entries = teaching.hooks(client, (*site.program.words, "hook"))
     if not entries:
         return None
-    entry = entries[0]
-    file = site.file(entry.scope, entry.path)
-    command = _command(file, entry.keys, client)
+    file, command = site.file(entries[0].scope, entries[0].path), _hook(site, client)
+    if file.exists() and says(file) is None:
+        return skipped("agent hooks", f"{file} cannot be read.")
     if command is None:
         return problem("agent hooks", f"{file} has no hook of Tandem's for {client}.", _INIT_GATE, file=file)
     try:
@@ -208,13 +224,14 @@ def _fire(site: Site, client: ClientName) -> Finding | None:
     return ok("agent hooks", f"The hook of {client} refuses what is not approved.")
 
 
-def _command(file: Path, keys: Sequence[str], client: str) -> str | None:
+def _hook(site: Site, client: ClientName) -> str | None:
     """The command of our hook that a client's file names."""
-    for group in _items(says(file, *keys)):
-        for hook in _items(as_object(group).get("hooks")):
-            command = as_object(hook).get("command")
-            if isinstance(command, str) and f"agent --client {client}" in command:
-                return command
+    for entry in teaching.hooks(client, (*site.program.words, "hook"))[:1]:
+        for group in _items(says(site.file(entry.scope, entry.path), *entry.keys)):
+            for hook in _items(as_object(group).get("hooks")):
+                command = as_object(hook).get("command")
+                if isinstance(command, str) and f"agent --client {client}" in command:
+                    return command
     return None
 
 
@@ -260,7 +277,7 @@ def _codex_trust(program: str, folder: Path, environment: Mapping[str, str]) -> 
 
 async def check_servers(here: DoctorContext) -> list[Finding]:
     """Start the server that each client's file names, as the client does, and ask it for its tools."""
-    before = load_record(Path(here.place.git_dir, "tandem")) if here.place is not None else None
+    before = _set_up(here)
     if here.place is None or before is None:
         return []
     if here.call is None:
@@ -272,29 +289,36 @@ async def check_servers(here: DoctorContext) -> list[Finding]:
     return await asyncio.gather(*(asyncio.to_thread(_try_server, site, one) for one in clients))
 
 
-def _try_server(site: Site, client: AgentClient) -> Finding:
-    title = client.title
+def _server_place(site: Site, client: AgentClient) -> tuple[Path, Sequence[str]] | None:
+    """The file of a client that names Tandem's server, and where in it."""
     for edit in client.edits(site):
         keys = edit.keys if isinstance(edit, JsonMember) else edit.name if isinstance(edit, TomlTable) else ()
         if keys[-1:] == (SERVER,):
-            break
-    else:
+            return edit.path, keys
+    return None
+
+
+def _try_server(site: Site, client: AgentClient) -> Finding:
+    title = client.title
+    place = _server_place(site, client)
+    if place is None:
         return skipped("servers", f"{title} has no server of Tandem's.")
-    stated = as_object(says(edit.path, *keys))
-    if not stated and edit.path.exists() and says(edit.path) is None:
-        return skipped("servers", f"{edit.path} cannot be read.")
+    file, keys = place
+    stated = as_object(says(file, *keys))
+    if not stated and file.exists() and says(file) is None:
+        return skipped("servers", f"{file} cannot be read.")
     if not stated:
-        said = f"{edit.path} does not name Tandem's server, so {title} has no tools."
-        return problem("servers", said, _INIT, file=edit.path)
+        said = f"{file} does not name Tandem's server, so {title} has no tools."
+        return problem("servers", said, _INIT, file=file)
     command = [str(word) for word in (*_words(stated.get("command")), *_items(stated.get("args")))]
     correct = f"correct {'.'.join(keys)} in that file; or delete it there, and run: {_INIT}"
     try:
         tools = _items(_listed(command, site.root, _environment_for(stated, site), _MCP_REQUESTS).get("tools"))
     except (OSError, ValueError) as error:
-        said = f"{title} gets no tools: the server that {edit.path} names, '{shlex.join(command)}', fails: {error}."
+        said = f"{title} gets no tools: the server that {file} names, '{shlex.join(command)}', fails: {error}."
         return problem("servers", said, correct)
     if not tools:
-        return problem("servers", f"{title} gets no tools: the server that {edit.path} names lists none.", correct)
+        return problem("servers", f"{title} gets no tools: the server that {file} names lists none.", correct)
     return ok("servers", f"{title} reaches Tandem as its file says: {len(tools)} tools.")
 
 

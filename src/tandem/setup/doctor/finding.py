@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from tandem.bridge.location import BrokerLocation, locate
 from tandem.hooks.state import GateFile, HookRepository
 from tandem.setup import gate_switch
 from tandem.setup.registration import Call
@@ -28,7 +29,8 @@ class DoctorContext:
         place: The repository; null outside of one.
         deep: Whether to try what takes long, or costs something, too.
         tell: Is told what is being done.
-        has_git: Whether git can be used here. Set by the check of programs.
+        obstacle: Why the repository cannot be looked at; empty if it can. Set by the checks of programs and broker.
+        is_foreign: Whether git refuses to work in the repository, as another user's. Set by the check of programs.
         has_program: Whether `tandem` is found on PATH. Set by the check of programs.
         start_trouble: What keeps a broker from starting, e.g. `database`; empty if nothing does. Set by the checks of
             settings and database.
@@ -36,8 +38,8 @@ class DoctorContext:
         call: Calls an operation of it; null if it does not answer, or lets this user do nothing.
         silence: Why there is no such call.
         facts: What the broker says of itself; empty if it says nothing. Set by the broker's check.
-        moved_from: The folder that the project is still registered for, though the repository was moved here; null if
-            it was not. Set by the project's check.
+        moved_from: The folder that the gate's project is registered for, though the repository was moved or copied
+            here; null if it was not. Set by the project's check.
         changed: The clients' files that are not as `tandem init` writes them. Set by the clients' check.
         gate_trouble: Whether the gate is not as its broker has it. Set by the gate's check.
     """
@@ -49,7 +51,8 @@ class DoctorContext:
     place: HookRepository | None
     deep: bool = False
     tell: Callable[[str], None] = lambda _doing: None
-    has_git: bool = True
+    obstacle: str = ""
+    is_foreign: bool = False
     has_program: bool = True
     start_trouble: str = ""
     url: str | None = None
@@ -59,6 +62,11 @@ class DoctorContext:
     moved_from: str | None = None
     changed: set[Path] = field(default_factory=set[Path])
     gate_trouble: bool = False
+
+    @property
+    def location(self) -> BrokerLocation:
+        """The broker that is meant; what another user's repository says of it counts no more than for git."""
+        return locate(self.broker, None if self.is_foreign else str(self.folder))
 
     @property
     def gate(self) -> GateFile | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import shlex
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -21,7 +22,7 @@ from tandem.hooks import enforcement, git, liveness, planning
 from tandem.hooks.state import GateFile, HookRepository
 from tandem.settings import checks
 from tandem.settings.config import user_file
-from tandem.setup import gate_switch, registration, trust
+from tandem.setup import gate_switch, githooks, registration, trust
 from tandem.setup.doctor.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
 from tandem.setup.gate_status import gate_status
 from tandem.setup.gate_switch import GateOptions
@@ -56,18 +57,24 @@ async def check_project(here: DoctorContext) -> list[Finding]:
     if here.call is None:
         return [skipped("project", here.silence)]
     call, place = here.call, here.place
+    if (borrowed := githooks.lender(place)) is not None:
+        return [problem("project", *borrowed)]
     origin = await registration.find_origin(call, place)
+    project = await registration.registered_as(call, here.folder)
     if origin is not None and origin.is_gone:
         here.moved_from = origin.root
+        # The one that was here before has to make room, which only a person should say.
+        other = project if project != origin.project else None
+        first = f"tandem project remove {shlex.quote(other)} && " if other else ""
 
         async def move() -> None:
             wish = GateOptions(project=origin.project, reason="tandem doctor --fix")
             await gate_switch.move(call, place, wish)
 
         said = f"This repository is the project {origin.project}, and was moved here from {origin.root}."
-        return [problem("project", said, "tandem project move", move)]
-    project = await registration.registered_as(call, here.folder)
-    if project is not None:
+        return [problem("project", said, f"{first}tandem project move", None if first else move)]
+    is_gated = here.gate is not None and here.gate.enabled
+    if project is not None and (origin is None or not is_gated):
         return [ok("project", f"This repository is the project {project}.")]
     return [await _unregistered(here, origin, call, place)]
 
@@ -75,28 +82,28 @@ async def check_project(here: DoctorContext) -> list[Finding]:
 async def _unregistered(here: DoctorContext, origin: Origin | None, call: Call, place: HookRepository) -> Finding:
     gate = here.gate
     is_gated = gate is not None and gate.enabled
+    own = await registration.way_to_own_project(call, place)
     if origin is not None:
-        said = f"This repository is not registered: it is a copy of the project {origin.project} at {origin.root}."
-        instead = f" If it takes that one's place: tandem project move {origin.project}"
-        own = await registration.way_to_own_project(call, place, is_gated=is_gated)
-        return problem("project", said + instead, own)
+        here.moved_from = origin.root if is_gated else None
+        said = f"This repository is a copy of the project {origin.project} at {origin.root}, and no project of its own."
+        return problem("project", f"{said} If it takes that one's place: tandem project move {origin.project}", own)
     if gate is not None and is_gated:
         said = f"The broker does not know the project {gate.project}, whose gate has the hooks here."
         return problem("project", said, _AGAIN, _reinstalling(here))
 
     async def register() -> None:
-        await registration.register(call, Path(place.home), place.name)
+        await registration.register(call, Path(place.home), own.partition(" --name ")[2] or place.name)
 
     said = "This repository is not registered. If it takes a project's place: tandem project move NAME"
-    return problem("project", said, "tandem project add", register)
+    return problem("project", said, own, register)
 
 
 async def check_gate(here: DoctorContext) -> list[Finding]:
     """Whether the gate is on at both places, and git starts its hooks."""
     if here.place is None:
         return []
-    if here.moved_from is not None and here.gate is not None:
-        return [skipped("gate", "It is switched on here when the project is moved.")]
+    if here.moved_from is not None:
+        return [skipped("gate", "It is switched on here when this repository has its project.")]
     call = here.call or _nobody
     found = await gate_status(call, here.place)
     if found.enabled is False and found.broker_enabled is not True and not found.problems:
@@ -130,6 +137,8 @@ async def check_hooks(here: DoctorContext) -> list[Finding]:
         return [skipped("hooks", here.silence)]
     if here.gate_trouble:
         return [skipped("hooks", "Here the gate is not as its broker has it.")]
+    if (lost := _lost_objects(gate.place)) is not None:
+        return [lost]
     try:
         # Those that git does not start are the gate's finding.
         started = await asyncio.to_thread(_started, gate)
@@ -143,6 +152,18 @@ async def check_hooks(here: DoctorContext) -> list[Finding]:
     sound = [ok("hooks", f"{hook} refuses what is not approved.") for hook in found.pop("", [])]
     repair = _reinstalling(here)
     return sound + [problem("hooks", f"{', '.join(hooks)}: {what}", _AGAIN, repair) for what, hooks in found.items()]
+
+
+def _lost_objects(place: HookRepository) -> Finding | None:
+    """That objects which a clone borrows are gone, so that the hooks can judge nothing; None if they are there."""
+    objects = Path(place.common_dir, "objects")
+    alternates = objects / "info" / "alternates"
+    named = alternates.read_text("utf-8", "surrogateescape").splitlines() if alternates.exists() else []
+    gone = next((one for one in named if one and one[0] not in '#"' and not (objects / one).is_dir()), None)
+    if gone is None:
+        return None
+    said = f"{alternates} names {gone}, which is gone: git lacks what is there, and the hooks refuse everything."
+    return problem("hooks", said, f"write where that folder is now into {alternates}")
 
 
 def _started(gate: GateFile) -> list[str]:
@@ -200,7 +221,9 @@ def _fire(gate: GateFile, *, with_commit: bool) -> dict[str, Output]:
         parents = ["-p", tip] if tip is not None else []
         commit = made("commit-tree", made("write-tree", "--missing-ok"), *parents, "-m", _MESSAGE)
         away = str(folder / "away.git")
-        init = ["init", "--quiet", "--bare", "--template=", away]
+        # A push to a repository with other ids fails before any hook.
+        ids = made("rev-parse", "--show-object-format")
+        init = ["init", "--quiet", "--bare", "--template=", f"--object-format={ids}", away]
         _GIT.run(init, cwd=folder, environment=clean_environment({}, isolated=True))
         # Git asks this one in the middle of a transaction, which is then given up.
         update = f"start\nupdate {ref} {commit} {tip or '0' * len(commit)}\nprepare\nabort\n"

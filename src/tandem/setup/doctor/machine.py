@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tandem.bridge.location import find_data_dir
 from tandem.errors import ConfigInvalid, TandemError
+from tandem.git.place import unusable
 from tandem.git.runner import HOW_TO_INSTALL, Git, ensure_recent
 from tandem.settings.config import Ignored, load_settings
 from tandem.setup.clients import find_program
@@ -45,20 +46,42 @@ def _git(here: DoctorContext) -> list[Finding]:
     try:
         found = ok("git", ensure_recent(Git()))
     except TandemError as error:
-        here.has_git = False
+        here.obstacle = "git cannot be used here"
         message, _, fix = error.message.partition(f" {HOW_TO_INSTALL}")
         return [problem("git", message, HOW_TO_INSTALL.removesuffix("."))]
+    if here.place is not None and (trouble := unusable(here.place)) is not None:
+        here.obstacle = "git cannot work in it"
+        return [found, problem("git", *trouble)]
     if here.place is not None and "dubious ownership" in _said(here, "rev-parse", "--git-dir"):
-        here.has_git = False
+        here.is_foreign, here.obstacle = True, "git refuses to work in it"
         top = here.place.top or here.place.git_dir
         fix = f"git config --global --add safe.directory {shlex.quote(top)}"
         return [problem("git", f"{top} belongs to another user, so git refuses to work in it.", fix)]
+    return [found, *_identity(here)]
+
+
+def _identity(here: DoctorContext) -> list[Finding]:
+    """Whether git knows who commits here, if not why not."""
+    if os.name == "posix" and not here.environment.get("HOME"):
+        message = "HOME is not set, so git and agents find none of your settings."
+        return [problem("git", message, f"export HOME={shlex.quote(str(here.home))}")]
+    if closed := _unread(here):
+        message = f"Git passes over {closed}, which it cannot read: it does not know who commits here."
+        return [problem("git", message, f"chmod 600 {shlex.quote(str(closed))}")]
     if said := _said(here, "var", "GIT_COMMITTER_IDENT"):
         why = said.splitlines()[-1].removeprefix("fatal: ")
         message = f"Git does not know who commits here (user.name, user.email), so each commit fails: {why}."
         fix = "git config --global user.name 'Your Name' && git config --global user.email you@example.com"
-        return [found, problem("git", message, fix)]
-    return [found]
+        return [problem("git", message, fix)]
+    return []
+
+
+def _unread(here: DoctorContext) -> Path | None:
+    """The first configuration of this user that git would read, if it could."""
+    named = here.environment.get("GIT_CONFIG_GLOBAL")
+    usual = Path(here.environment.get("XDG_CONFIG_HOME") or here.home / ".config", "git", "config")
+    files = [Path(named)] if named else [here.home / ".gitconfig", usual]
+    return next((file for file in files if file.exists() and not os.access(file, os.R_OK)), None)
 
 
 def _said(here: DoctorContext, *arguments: str) -> str:
@@ -70,14 +93,14 @@ def _said(here: DoctorContext, *arguments: str) -> str:
 async def check_settings(here: DoctorContext) -> list[Finding]:
     """The settings, those of the project included."""
     try:
-        loaded = load_settings(project_root=here.root if here.has_git else None)
+        loaded = load_settings(project_root=None if here.obstacle else here.root)
     except ConfigInvalid as error:
         here.start_trouble = "settings"
-        is_closed = isinstance(error.__cause__, PermissionError) and os.name == "posix"
-        closed = f"chmod 600 {shlex.quote(str(error.details.get('origin')))}"
-        return [
-            problem("settings", error.message, closed if is_closed else "correct that place; see tandem config show")
-        ]
+        origin = str(error.details.get("origin"))
+        if isinstance(error.__cause__, PermissionError) and os.name == "posix":
+            return [problem("settings", error.message, f"chmod 600 {shlex.quote(origin)}")]
+        fix = f"unset {origin}" if origin in here.environment else "correct that place"
+        return [problem("settings", error.message, fix)]
     found = [_ignored(one) for one in loaded.ignored]
     return found or [ok("settings", "The settings can be used, and nothing of them is ignored.")]
 
@@ -105,12 +128,30 @@ def _service(here: DoctorContext) -> list[Finding]:
     return [problem("service", message, "tandem service install")]
 
 
-async def check_data(_: DoctorContext) -> list[Finding]:
+async def check_data(here: DoctorContext) -> list[Finding]:
     """The data folder: whose it is, and whether there is room."""
-    return await asyncio.to_thread(_data, Path(find_data_dir()))
+    folder = Path(find_data_dir())
+    closed = await asyncio.to_thread(_closed, folder)
+    if closed:
+        here.start_trouble = "data folder"
+    return [*closed, *await asyncio.to_thread(_data, folder, is_sound=not closed)]
 
 
-def _data(folder: Path) -> list[Finding]:
+def _closed(folder: Path) -> list[Finding]:
+    """What the broker needs and this user may not use."""
+    for path, mode, needed, verb in (
+        (folder, 700, os.R_OK | os.W_OK | os.X_OK, "written"),
+        (folder / "tandem.db", 600, os.R_OK | os.W_OK, "written"),
+        (folder / "secret.key", 600, os.R_OK, "read"),
+    ):
+        if path.exists() and not os.access(path, needed):
+            is_own = os.name != "posix" or path.stat().st_uid == os.geteuid()
+            fix = f"chmod {mode}" if is_own else f"sudo chown -R {getpass.getuser()}"
+            return [problem("data", f"{path} cannot be {verb}.", f"{fix} {shlex.quote(str(path))}")]
+    return []
+
+
+def _data(folder: Path, *, is_sound: bool) -> list[Finding]:
     if not folder.exists():
         return [note("data", f"{folder} is made when the broker starts.")]
     found: list[Finding] = []
@@ -123,12 +164,10 @@ def _data(folder: Path) -> list[Finding]:
                 f"free some space on the disk of {folder}",
             )
         )
-    if not os.access(folder, os.W_OK):
-        is_own = os.name != "posix" or folder.stat().st_uid == os.geteuid()
-        fix = "chmod 700" if is_own else f"sudo chown -R {getpass.getuser()}"
-        found.append(problem("data", f"{folder} cannot be written.", f"{fix} {shlex.quote(str(folder))}"))
     found += _permissions(folder)
-    return found or [ok("data", f"{folder} is yours alone, with {free // 1_000_000_000} GB free.")]
+    if found or not is_sound:
+        return found
+    return [ok("data", f"{folder} is yours alone, with {free // 1_000_000_000} GB free.")]
 
 
 def _permissions(folder: Path) -> list[Finding]:

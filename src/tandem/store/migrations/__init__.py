@@ -29,10 +29,11 @@ REVISIONS: Final = (
     "0019_grounds",
     "0020_epochs",
     "0021_quota_pauses",
+    "0022_access_mode",
 )
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 
-ADDITIVE: Final = frozenset({"0018_removed_payloads", "0020_epochs", "0021_quota_pauses"})
+ADDITIVE: Final = frozenset({"0018_removed_payloads", "0020_epochs", "0021_quota_pauses", "0022_access_mode"})
 """The revisions that brokers of the version before can go on working with: they only add tables, indexes, or columns
 that are null or have a default, and what the older version writes and reads means what it did. A revision that is not
 named here runs only while no other broker is connected. What is to be removed is removed in a later release than the
