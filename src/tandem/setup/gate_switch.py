@@ -23,7 +23,7 @@ from tandem.git.place import linked_worktrees, main_worktree
 from tandem.git.runner import GitFailed
 from tandem.hooks import ask, git, pending, proof, remotes, state
 from tandem.hooks.state import GateFile, HookRepository
-from tandem.setup import githooks, registration
+from tandem.setup import githooks, hook_scripts, registration
 from tandem.setup.background import data_dirs_of, look
 from tandem.setup.edits.installing import way_out
 from tandem.setup.githooks import Installed
@@ -111,15 +111,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
         githooks.ensure_room(place)
         before, root = switch(place), Path(place.home)
         gate = await _wanted(place, before, wish, agreed)
-        if before is not None and wish.project is None:
-            if before.enabled or await registered_as(call, root) is None:
-                await registration.refuse_copy(call, place)
-        elif before is not None and before.enabled and before.project != gate.project:
-            # Before anything is registered, the broker's own question included.
-            held = [place.common_dir] if await _is_on_record(call, before) else []
-            _need_agreed(before, gate, proof.loosened({}, {"folders": held}), agreed)
-        project = wish.project or (await _on_record(call, before, root) if before is not None else None)
-        gate.project = await _registered(call, project, place)
+        gate.project = await _project_of(call, place, before, gate, wish, agreed)
         if before is not None and wish.project is None:
             # What the file has wrong the record mends, which makes it no other project.
             before.project = gate.project
@@ -160,6 +152,27 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
                     await call("set_gate", proof.proved(gate, gate.project, **off))
             raise
         return gate
+
+
+async def _project_of(
+    call: Call,
+    place: HookRepository,
+    before: GateFile | None,
+    gate: GateFile,
+    wish: GateOptions,
+    agreed: Collection[str],
+) -> str:
+    """The project whose gate this becomes, registered."""
+    root = Path(place.home)
+    if before is not None and wish.project is None:
+        if before.enabled or await registered_as(call, root) is None:
+            await registration.refuse_copy(call, place)
+    elif before is not None and before.enabled and before.project != gate.project:
+        # Before anything is registered, the broker's own question included.
+        held = [place.common_dir] if await _is_on_record(call, before) else []
+        _need_agreed(before, gate, proof.loosened({}, {"folders": held}), agreed)
+    project = wish.project or (await _on_record(call, before, root) if before is not None else None)
+    return await _registered(call, project, place)
 
 
 async def _wanted(
@@ -474,7 +487,7 @@ def new_gate(place: HookRepository, project: str, wish: GateOptions, installed: 
         "strict": wish.strict is True,
         "sign": wish.sign is True,
         "python": sys.executable,
-        "source": str(githooks.SOURCE),
+        "source": str(hook_scripts.SOURCE),
         "hooks": installed.facts() if installed else {},
     }
     return GateFile(place, facts)

@@ -22,7 +22,7 @@ from tandem.errors import ConfigInvalid, TandemError
 from tandem.hooks import pending, state
 from tandem.hooks.commit import RECORDING
 from tandem.hooks.state import GateFile, HookRepository
-from tandem.setup import gate_switch, githooks, own_files, registration
+from tandem.setup import gate_switch, githooks, hook_scripts, own_files, registration
 from tandem.setup.background import data_dirs_of
 from tandem.setup.clients import (
     ClientSetup,
@@ -247,7 +247,7 @@ def clean(folder: Path) -> None:
     """
     place = gate_switch.place_at(folder)
     own, folders = Path(place.git_dir) / _FOLDER, (githooks.found(place).directory, Path(place.folder, "hooks"))
-    hooks = [Path(folder, name) for folder in folders for name in githooks.EVERY]
+    hooks = [Path(folder, name) for folder in folders for name in hook_scripts.EVERY]
     sweep(own / MANIFEST, [own / FILE, Path(place.folder, registration.FILE), Path(place.gate_file), *hooks])
 
 
