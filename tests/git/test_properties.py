@@ -15,7 +15,7 @@ from tandem.git import validation
 from tandem.git.changes import FORMATS, Entry, parse_raw
 from tandem.git.diff_faults import ensure_meant
 from tandem.git.hunks import parse, read_patches
-from tandem.git.paths import quote, unquote
+from tandem.git.names import quote, unquote
 from tandem.git.raw import digest_of, raw_bytes
 from tandem.git.repository import Repository
 from tandem.git.scratch import decode_index, encode_index

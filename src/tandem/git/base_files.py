@@ -18,9 +18,10 @@ from tandem.git.changes import FORMATS, ObjectFormat
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import read_patches
 from tandem.git.layout import Layout, neutral_folder
+from tandem.git.names import decode_path, encode_path, quote
 from tandem.git.objects import ObjectReader
-from tandem.git.paths import quote, unsafe_reason
-from tandem.git.raw import EXECUTABLE, GITLINK, REGULAR, SYMLINK, decode_path, encode_path
+from tandem.git.paths import unsafe_reason
+from tandem.git.raw import EXECUTABLE, GITLINK, REGULAR, SYMLINK
 from tandem.git.rounds import read_blobs
 from tandem.git.runner import Git, clean_environment, make_git_folder
 from tandem.git.validation import encoded, repaired

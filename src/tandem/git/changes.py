@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from tandem.git import raw
-from tandem.git.raw import ABSENT_MODE, decode_path, encode_path
+from tandem.git.names import decode_path, encode_path
+from tandem.git.raw import ABSENT_MODE
 
 
 class Change(NamedTuple):

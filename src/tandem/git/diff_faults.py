@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tandem.errors import InvalidDiff, TooLarge
 from tandem.git.handle import Base
+from tandem.git.names import decode_path, quote
 from tandem.git.patch import FilePatch
-from tandem.git.paths import quote
-from tandem.git.raw import decode_path
 
 SHOWN_CHARACTERS = 2_000
 MOST_HUNKS = 10_000

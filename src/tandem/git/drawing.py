@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from tandem.git.changes import Change, Entry
 from tandem.git.handle import Handle
 from tandem.git.hunks import AS_LATIN_1, read_patches
-from tandem.git.paths import quote
-from tandem.git.raw import ABSENT_MODE, decode_path, encode_path
+from tandem.git.names import decode_path, encode_path, quote
+from tandem.git.raw import ABSENT_MODE
 from tandem.git.scratch import Scratch
 
 _OPTIONS = (

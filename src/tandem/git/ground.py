@@ -13,7 +13,8 @@ from typing import Final
 from tandem.errors import InvalidInput
 from tandem.git.changes import Change, Entry, parse_raw
 from tandem.git.handle import Base, Handle
-from tandem.git.raw import TREE_OPTIONS, decode_path, digest_of, encode_path, merge_arguments
+from tandem.git.names import decode_path, encode_path
+from tandem.git.raw import TREE_OPTIONS, digest_of, merge_arguments
 from tandem.git.scratch import Scratch
 
 LOOKED_AT: Final = 200

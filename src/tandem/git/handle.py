@@ -10,8 +10,9 @@ from pathlib import Path
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Entry
 from tandem.git.layout import Layout, fetching, neutral_folder
+from tandem.git.names import decode_path
 from tandem.git.objects import GitObject, ObjectReader
-from tandem.git.raw import GITLINK, decode_path
+from tandem.git.raw import GITLINK
 from tandem.git.runner import Git, Output
 from tandem.git.scratch import Scratch
 

@@ -4,66 +4,11 @@ from __future__ import annotations
 
 import re
 
-from tandem.git.raw import encode_path
+from tandem.git.names import encode_path, unquote
 
 _NOWHERE = b"/dev/null"
 _LONGEST_TRIED = 8_192
 """Of a header's two names: every space may be where the second begins; past this length only the middle is tried."""
-
-_ESCAPES = {
-    ord("a"): 7,
-    ord("b"): 8,
-    ord("t"): 9,
-    ord("n"): 10,
-    ord("v"): 11,
-    ord("f"): 12,
-    ord("r"): 13,
-    ord('"'): ord('"'),
-    ord("\\"): ord("\\"),
-}
-_QUOTED = {value: b"\\" + bytes([letter]) for letter, value in _ESCAPES.items()}
-_OCTAL = re.compile(rb"[0-3][0-7]{2}")
-_SPACE = 0x20
-_DELETE = 0x7F
-
-
-def quote(path: bytes) -> bytes:
-    """A path in double quotes with C escapes, as git reads it back in lists and attribute files."""
-    return b'"' + b"".join(_escaped(byte) for byte in path) + b'"'
-
-
-def _escaped(byte: int) -> bytes:
-    known = _QUOTED.get(byte)
-    if known is not None:
-        return known
-    return bytes([byte]) if _SPACE <= byte < _DELETE else b"\\%03o" % byte
-
-
-def unquote(text: bytes) -> tuple[bytes, bytes] | None:
-    """The name that a C-quoted string at the start of `text` stands for, and what follows it."""
-    if not text.startswith(b'"'):
-        return None
-    name = bytearray()
-    at = 1
-    while at < len(text):
-        byte = text[at]
-        if byte == ord('"'):
-            return bytes(name), text[at + 1 :]
-        if byte != ord("\\"):
-            name.append(byte)
-            at += 1
-            continue
-        octal = _OCTAL.match(text, at + 1)
-        if octal:
-            name.append(int(octal.group(), 8))
-            at = octal.end()
-            continue
-        letter = _ESCAPES.get(text[at + 1]) if at + 1 < len(text) else None
-        if letter is None:
-            return None
-        name.append(letter)
-        at += 2
-    return None
 
 
 def header_name(value: bytes) -> bytes | None:

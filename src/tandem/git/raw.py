@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from tandem.errors import InvalidInput
+from tandem.git.names import decode_path, encode_path
 
 TYPE_CHECKING = False  # as in `errors`
 if TYPE_CHECKING:
@@ -85,30 +86,3 @@ def parse_raw(data: bytes) -> Iterator[RawEntry]:
         if status.startswith("U"):
             raise InvalidInput(f"{path} has unresolved conflicts; resolve them first.", field="changes")
         yield path, before, old, after, new
-
-
-def decode_path(path: bytes) -> str:
-    """A path as text: itself, or quoted as git does where it is not UTF-8, or could be taken for a quoted one.
-
-    `encode_path` takes it back, so that no two paths have the same text.
-    """
-    try:
-        text = path.decode("utf-8")
-    except UnicodeDecodeError:
-        text = None
-    if text is not None and encode_path(text) == path:
-        return text
-    from tandem.git.paths import quote  # such paths are rare
-
-    return quote(path).decode("ascii")
-
-
-def encode_path(path: str) -> bytes:
-    """The path that a text of `decode_path` stands for."""
-    data = path.encode()
-    if not data.startswith(b'"'):
-        return data
-    from tandem.git.paths import unquote  # as above
-
-    found = unquote(data)
-    return found[0] if found is not None and not found[1] else data

@@ -18,8 +18,8 @@ from tandem.git.changes import Change, Entry, ValidatedContent
 from tandem.git.ground import Ground
 from tandem.git.handle import Handle
 from tandem.git.layout import Layout, layout_at
+from tandem.git.names import encode_path
 from tandem.git.objects import ObjectReader
-from tandem.git.raw import encode_path
 from tandem.git.returns import Returned
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
 from tandem.git.rounds import RoundPatch

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from tandem.git.changes import Change, Entry, parse_raw
 from tandem.git.handle import Handle
-from tandem.git.raw import EXECUTABLE, RAW_OPTIONS, REGULAR, encode_path
+from tandem.git.names import encode_path
+from tandem.git.raw import EXECUTABLE, RAW_OPTIONS, REGULAR
 from tandem.git.scratch import Scratch
 
 _NOTHING_THERE = 128

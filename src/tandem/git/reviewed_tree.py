@@ -23,8 +23,8 @@ from tandem.errors import InvalidDiff, Unavailable
 from tandem.git.changes import Change, Entry, changes_between
 from tandem.git.ground import merged, relation
 from tandem.git.handle import Base, Handle
-from tandem.git.paths import quote
-from tandem.git.raw import ABSENT_MODE, REGULAR, TREE_OPTIONS, digest_of, encode_path, parse_raw
+from tandem.git.names import encode_path, quote
+from tandem.git.raw import ABSENT_MODE, REGULAR, TREE_OPTIONS, digest_of, parse_raw
 from tandem.git.runner import GitFailed, make_git_folder
 from tandem.git.scratch import Scratch
 from tandem.git.validation import apply_diff, encoded, repaired

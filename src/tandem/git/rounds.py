@@ -15,8 +15,9 @@ from tandem.git.drawing import render
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import only_files
 from tandem.git.layout import fetching
+from tandem.git.names import encode_path
 from tandem.git.paths import unsafe_reason
-from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, REGULAR, SYMLINK, encode_path
+from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, REGULAR, SYMLINK
 from tandem.git.scratch import Scratch
 from tandem.git.validation import apply_diff, apply_reviewable, encoded, repaired
 

@@ -16,7 +16,7 @@ from tandem.core.scratch import ScratchFolder
 from tandem.errors import InternalError
 from tandem.git.changes import Entry, ObjectFormat
 from tandem.git.layout import Layout
-from tandem.git.paths import quote
+from tandem.git.names import quote
 from tandem.git.runner import Git, Output, clean_environment, make_git_folder, memory_folder
 
 

@@ -13,7 +13,7 @@ from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Change, Entry, ValidatedContent, parse_raw
 from tandem.git.drawing import draw, render
 from tandem.git.handle import Base, Handle
-from tandem.git.paths import quote
+from tandem.git.names import quote
 from tandem.git.place import is_git_folder
 from tandem.git.raw import RAW_OPTIONS, digest_of
 from tandem.git.runner import GitFailed, Output

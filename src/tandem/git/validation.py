@@ -17,19 +17,10 @@ from tandem.git.drawing import draw, moved_from
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import parse, read_patches
 from tandem.git.layout import fetching
+from tandem.git.names import decode_path, encode_path
 from tandem.git.patch import FilePatch, inflated_bytes
 from tandem.git.paths import header_name, link_reason, unsafe_reason
-from tandem.git.raw import (
-    ABSENT_MODE,
-    EXECUTABLE,
-    GITLINK,
-    RAW_OPTIONS,
-    REGULAR,
-    SYMLINK,
-    decode_path,
-    digest_of,
-    encode_path,
-)
+from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, RAW_OPTIONS, REGULAR, SYMLINK, digest_of
 from tandem.git.runner import GitFailed, Output
 from tandem.git.scratch import Scratch, listed_folder
 
