@@ -100,6 +100,12 @@ def knows_better(reviewer: Reviewer) -> None:
     reviewer.claims().decides("changes_requested", counter_patch=COUNTER_PATCH).claims().decides("approved")
 
 
+def wants_more_than_its_counter_patch(reviewer: Reviewer) -> None:
+    """Send a counter-patch, and ask for changes of what comes of it."""
+    reviewer.claims().decides("changes_requested", counter_patch=COUNTER_PATCH)
+    reviewer.claims().decides("changes_requested").claims().decides("approved")
+
+
 def asks(reviewer: Reviewer) -> None:
     """Ask something first."""
     reviewer.claims().asks("Why a digit?").decides("approved")
@@ -206,6 +212,10 @@ class Stage:
     @contextmanager
     def counter_patch(self) -> Generator[Scene]:
         yield Scene(self._gated(), knows_better)
+
+    @contextmanager
+    def counter_patch_and_changes(self) -> Generator[Scene]:
+        yield Scene(self._gated(), wants_more_than_its_counter_patch, (WORDS,))
 
     @contextmanager
     def declined_counter_patch(self) -> Generator[Scene]:
@@ -533,7 +543,13 @@ SITUATIONS = (
 )
 
 IN_A_SHELL = (
-    *("declined_counter_patch", "recorded_broker_down", "commits_from_before_the_gate", "commit_of_all"),
+    *(
+        "counter_patch_and_changes",
+        "declined_counter_patch",
+        "recorded_broker_down",
+        "commits_from_before_the_gate",
+        "commit_of_all",
+    ),
     *(
         "commit_of_a_file",
         "part_of_what_was_approved",

@@ -115,6 +115,16 @@ def test_of_dotfiles_only_tracked_files_are_submitted(
     assert paths_of(here.tandem("submit", "-m", "x", "--json")) == [".vimrc"]
 
 
+def test_what_git_ignores_by_settings_of_the_environment_is_not_submitted(
+    gated: Gated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ignored").write_text(".env\n", "utf-8")
+    for name, value in (("COUNT", "1"), ("KEY_0", "core.excludesFile"), ("VALUE_0", str(tmp_path / "ignored"))):
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    gated.write({"a.txt": "changed\n", ".env": "PRIVATE\n"})
+    assert paths_of(gated.tandem("submit", "-m", "x", "--json")) == ["a.txt"]
+
+
 @pytest.mark.parametrize("layout", [as_dotfiles, with_git_folder_inside])
 def test_a_git_folder_in_the_work_tree_is_never_submitted_or_changed(
     layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path

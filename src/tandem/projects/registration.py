@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -130,8 +129,8 @@ async def _is_there(services: Services, name: str, new: str = "") -> bool:
     def look(root: str) -> bool:
         place, here = find_repository(new) if new else None, find_repository(root)
         held = set[str]() if here is None else _on_record(Path(here.common_dir, "tandem"))
-        is_other = (held and name not in held) or (place is not None and is_of(root, place.common_dir))
-        return os.path.lexists(root) and not is_other
+        # A folder that anything else left there, or a clone, has no gate that could be switched off.
+        return name in held and not (place is not None and is_of(root, place.common_dir))
 
     return services.projects.mirror(name) is not None or (root is not None and await asyncio.to_thread(look, root))
 
