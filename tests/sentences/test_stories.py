@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.architecture.source import ROOT
+from tests.repository.terminal import without_agents
 from tests.sentences.guides import guide, guided, played_pages
 from tests.sentences.playing import STORIES, Player, steps_of
 
@@ -20,7 +23,8 @@ def test_each_story_happens_as_it_is_told(story: Path, tmp_path: Path) -> None:
 
 
 def test_every_guide_is_played_from_top_to_bottom() -> None:
-    pages = [page.relative_to(ROOT).as_posix() for page in [ROOT / "README.md", *(ROOT / "docs" / "guide").glob("*.md")]]
+    paths = [ROOT / "README.md", *(ROOT / "docs" / "guide").glob("*.md")]
+    pages = [path.relative_to(ROOT).as_posix() for path in paths]
     assert played_pages(STORIES) == sorted(page for page in pages if guide(page).lines)
 
 
@@ -31,3 +35,13 @@ def test_what_a_story_says_is_played_elsewhere_is_there() -> None:
     }
     there = {path.name for path in (ROOT / "tests").rglob("*") if path.suffix in {".py", ".txt"}}
     assert named - there == set()
+
+
+def test_the_picture_of_a_session_shows_what_is_printed_today(tmp_path: Path) -> None:
+    drawn = tmp_path / "session.svg"
+    subprocess.run([sys.executable, ROOT / "tools" / "picture.py", drawn], check=True, env=without_agents())
+    assert shown(drawn) == shown(ROOT / "docs" / "images" / "session.svg"), "make picture"
+
+
+def shown(picture: Path) -> list[str]:
+    return re.findall(r"<text [^>]*>([^<]*)", picture.read_text("utf-8"))
