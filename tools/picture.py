@@ -1,6 +1,6 @@
 """Draws the README's picture: a real session at two terminals, recorded and drawn as an animated SVG.
 
-    python tools/picture.py            play the session and write docs/images/session.svg
+    python tools/picture.py [FILE]     play the session and write docs/images/session.svg, or the file
 
 Commands, git and broker are real, in a scratch folder with a home of its own. Ids and times, which differ from one
 session to the next, are written as fixed ones, so that the file changes only when what is shown does. Who wants no
@@ -169,7 +169,7 @@ def main() -> int:
             play(session)
         finally:
             session.quietly("tandem down")
-    PICTURE.write_text(draw(session.record), "utf-8", newline="\n")
+    (Path(sys.argv[1]) if sys.argv[1:] else PICTURE).write_text(draw(session.record), "utf-8", newline="\n")
     return 0
 
 
