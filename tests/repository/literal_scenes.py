@@ -344,6 +344,16 @@ class Stage:
             yield Scene(gated, wants_nothing_twice, (WORDS,))
 
     @contextmanager
+    def conflict_in_a_merge_with_checks(self) -> Generator[Scene]:
+        with self._checked("exit(0)", {"a.txt": ROMAN}) as gated:
+            gated.git("switch", "--quiet", "--create", "feature", "main^")
+            gated.stage({"a.txt": WORDS})
+            gated.git("-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-m", "From before the gate")
+            assert not gated.try_git("merge", "--no-edit", "main").ok
+            gated.stage({"a.txt": DIGITS})
+            yield Scene(gated, attempt="git commit --no-edit", ends="stopped")
+
+    @contextmanager
     def commits_from_before_the_gate(self) -> Generator[Scene]:
         with self._checked("exit(0)") as gated:
             gated.git("switch", "--quiet", "--create", "feature")
@@ -544,6 +554,7 @@ SITUATIONS = (
 
 IN_A_SHELL = (
     *(
+        "conflict_in_a_merge_with_checks",
         "counter_patch_and_changes",
         "declined_counter_patch",
         "recorded_broker_down",

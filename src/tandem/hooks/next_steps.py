@@ -150,6 +150,12 @@ def beneath(between: str) -> str:
     return f"{why}. Submit those: tandem submit --range {between} --wait -m 'what they are for'"
 
 
+def conflict_in_merge(status: Mapping[str, Any]) -> str:
+    """What an agent hears in a merge whose conflict it has resolved: no check runs on that before it is committed."""
+    why = f"A required check cannot run on a merge of {status['conflict_with']} before it is committed"
+    return f"{why}. Stop, and tell your person: tandem open {status['review_id']}"
+
+
 def take_in(review_id: str, branch: str, *, committed: bool) -> list[str]:
     """How a change is merged with the base branch that it is in conflict with; the gate kept it out of a commit."""
     # Of a mirror the base branch is its HEAD.
@@ -191,6 +197,8 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
                 f"Take it: tandem review patch accept {review_id} {patch_id}",
                 f"or decline it: {decline(review_id, patch_id)}",
             ]
+        case "revise" if status.get("conflict_with") and continuing():
+            return [conflict_in_merge(status)]
         case "revise" if status.get("conflict_with"):
             taken = take_in(review_id, status["conflict_with"], committed=bool(status.get("revision")))
             return [*taken, f"Change what is in conflict, {again}"]
