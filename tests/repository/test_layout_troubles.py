@@ -178,15 +178,11 @@ def test_p2_in_the_place_of_another_gated_project_a_repository_does_not_become_t
     assert second.tandem("gate", "status", "--json").data["project"] == second.project
 
 
-@pytest.mark.parametrize("left", ["folder", "clone"])
-def test_a_repository_is_moved_whatever_else_stands_at_its_former_place(
-    gated: Gated, tmp_path: Path, left: str
+def test_a_repository_is_moved_while_a_folder_without_one_stands_at_its_former_place(
+    gated: Gated, tmp_path: Path
 ) -> None:
     moved = replace(gated, root=gated.root.rename(tmp_path / "moved"))
-    if left == "clone":
-        moved.git("clone", "--quiet", str(moved.root), str(gated.root))
-    else:
-        gated.root.mkdir()
+    gated.root.mkdir()
     assert moved.tandem("project", "move").status == 0
     work_through(moved, moved.root, "moved")
 

@@ -200,7 +200,9 @@ class Player:
         missing: list[str] = []
         position = 0
         for wanted in step.printed:
-            pattern = ".*".join(re.escape(part) for part in self._filled(wanted).split("*"))
+            # A long path breaks a line where a short one does not.
+            words = (r"\s+".join(map(re.escape, re.split(r"\s", part))) for part in self._filled(wanted).split("*"))
+            pattern = ".*".join(words)
             found = re.compile(pattern).search(said, position)
             missing += [] if found else [wanted]
             position = found.end() if found else position

@@ -129,8 +129,9 @@ async def _is_there(services: Services, name: str, new: str = "") -> bool:
     def look(root: str) -> bool:
         place, here = find_repository(new) if new else None, find_repository(root)
         held = set[str]() if here is None else _on_record(Path(here.common_dir, "tandem"))
-        # A folder that anything else left there, or a clone, has no gate that could be switched off.
-        return name in held and not (place is not None and is_of(root, place.common_dir))
+        is_other = (held and name not in held) or (place is not None and is_of(root, place.common_dir))
+        # In a folder without a repository nobody could switch a gate off.
+        return here is not None and is_of(root, here.common_dir) and not is_other
 
     return services.projects.mirror(name) is not None or (root is not None and await asyncio.to_thread(look, root))
 
