@@ -55,7 +55,7 @@ from tandem.server.maintenance import Maintenance
 from tandem.server.measurements import Measurements
 from tandem.server.mirrors import MirrorRoutes
 from tandem.settings.config import Settings, load_settings, masked, user_file
-from tandem.settings.instance import AuthForgotten, Instance
+from tandem.settings.instance import AuthForgotten, Instance, LastRun
 from tandem.settings.policy import Policy
 from tandem.settings.pool import TABLE, THROUGH_WSL, PoolSettings
 from tandem.settings.workflows import load as load_workflows
@@ -300,6 +300,9 @@ class Broker:
         """
         now = self._settings.auth
         stated = now if "auth" in self._settings.model_fields_set else None
+        # Which of several databases the last start was on, and how it let callers in there, only its record says.
+        if stated is None and self._record.knows_others() and not LastRun.of(self._settings.data_dir).port:
+            raise AuthForgotten
         if await self._store.write(lambda unit: events.keep_auth(unit, stated) or events.keep_auth(unit, now)) != now:
             raise AuthForgotten
 

@@ -134,6 +134,21 @@ def test_a_start_by_itself_asks_for_tokens_as_the_last_run_did_whatever_became_o
     assert user.run("review", "list").status == 0
 
 
+def test_a_start_by_itself_asks_for_tokens_where_the_last_run_may_have_done_so_on_another_database(user: User) -> None:
+    trusting = user.environment
+    user.up("--port", "0")
+    user.crash()
+    other = {"TANDEM_DATABASE_URL": f"sqlite:///{user.folder}/other.db", "TANDEM_AUTH": "token"}
+    user.environment = {**trusting, **other}
+    user.up("--port", "0")
+    user.crash()
+    user.environment = trusting
+    (user.data_dir / "last_run.json").unlink()
+    start_broker(str(user.data_dir), environment=user.environment)
+    wait_for(lambda: user.status()["running"])
+    assert status_without_a_token(user) == 401
+
+
 def test_a_broker_trusts_everybody_again_once_a_person_says_so(user: User) -> None:
     started = user.environment
     for auth, status in (("token", 401), (None, 401), ("trusted", 200), (None, 200)):

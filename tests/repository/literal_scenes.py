@@ -100,6 +100,12 @@ def knows_better(reviewer: Reviewer) -> None:
     reviewer.claims().decides("changes_requested", counter_patch=COUNTER_PATCH).claims().decides("approved")
 
 
+def wants_more_than_its_counter_patch(reviewer: Reviewer) -> None:
+    """Send a counter-patch, and ask for changes of what comes of it."""
+    reviewer.claims().decides("changes_requested", counter_patch=COUNTER_PATCH)
+    reviewer.claims().decides("changes_requested").claims().decides("approved")
+
+
 def asks(reviewer: Reviewer) -> None:
     """Ask something first."""
     reviewer.claims().asks("Why a digit?").decides("approved")
@@ -206,6 +212,10 @@ class Stage:
     @contextmanager
     def counter_patch(self) -> Generator[Scene]:
         yield Scene(self._gated(), knows_better)
+
+    @contextmanager
+    def counter_patch_and_changes(self) -> Generator[Scene]:
+        yield Scene(self._gated(), wants_more_than_its_counter_patch, (WORDS,))
 
     @contextmanager
     def declined_counter_patch(self) -> Generator[Scene]:
@@ -332,6 +342,16 @@ class Stage:
         with self._checked("exit(0)", {"a.txt": ROMAN}) as gated:
             gated.git("switch", "--quiet", "--create", "feature", "main^")
             yield Scene(gated, wants_nothing_twice, (WORDS,))
+
+    @contextmanager
+    def conflict_in_a_merge_with_checks(self) -> Generator[Scene]:
+        with self._checked("exit(0)", {"a.txt": ROMAN}) as gated:
+            gated.git("switch", "--quiet", "--create", "feature", "main^")
+            gated.stage({"a.txt": WORDS})
+            gated.git("-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-m", "From before the gate")
+            assert not gated.try_git("merge", "--no-edit", "main").ok
+            gated.stage({"a.txt": DIGITS})
+            yield Scene(gated, attempt="git commit --no-edit", ends="stopped")
 
     @contextmanager
     def commits_from_before_the_gate(self) -> Generator[Scene]:
@@ -533,7 +553,14 @@ SITUATIONS = (
 )
 
 IN_A_SHELL = (
-    *("declined_counter_patch", "recorded_broker_down", "commits_from_before_the_gate", "commit_of_all"),
+    *(
+        "conflict_in_a_merge_with_checks",
+        "counter_patch_and_changes",
+        "declined_counter_patch",
+        "recorded_broker_down",
+        "commits_from_before_the_gate",
+        "commit_of_all",
+    ),
     *(
         "commit_of_a_file",
         "part_of_what_was_approved",

@@ -162,6 +162,31 @@ def test_a_second_repository_of_the_same_name_is_offered_another_one(
     assert first.tandem("gate", "status", "--json").data["enabled"]
 
 
+def test_p2_in_the_place_of_another_gated_project_a_repository_does_not_become_that_one(
+    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+) -> None:
+    first, second = (
+        Gated(shared_broker, new_repository(tmp_path / folder), fresh_project()) for folder in ("one", "another")
+    )
+    for here in (first, second):
+        assert here.tandem("init", "--gate", "--yes", "--name", here.project).status == 0
+    first.root.rename(tmp_path / "former")
+    second = replace(second, root=second.root.rename(first.root))
+    refused = second.tandem("gate", "on")
+    assert refused.status == 1
+    assert f"tandem project remove {first.project} && tandem project move" in refused.stderr
+    assert second.tandem("gate", "status", "--json").data["project"] == second.project
+
+
+def test_a_repository_is_moved_while_a_folder_without_one_stands_at_its_former_place(
+    gated: Gated, tmp_path: Path
+) -> None:
+    moved = replace(gated, root=gated.root.rename(tmp_path / "moved"))
+    gated.root.mkdir()
+    assert moved.tandem("project", "move").status == 0
+    work_through(moved, moved.root, "moved")
+
+
 def test_doctor_names_what_brings_back_a_project_that_the_broker_has_lost(gated: Gated) -> None:
     gated.loosen(enabled=False, reason="lost")
     assert gated.tandem("project", "remove", gated.project).status == 0

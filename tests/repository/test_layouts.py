@@ -42,7 +42,7 @@ from tests.repository.routes.second_git import NoSecondGit, second_git
 def test_a_project_is_its_common_git_folder(
     name: str, shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
 ) -> None:
-    live_in(LAYOUTS[name](tmp_path), shared_broker)
+    live_in(LAYOUTS[name](tmp_path), shared_broker, tmp_path / "home")
 
 
 def test_a_project_is_its_common_git_folder_with_reftable(
@@ -57,12 +57,17 @@ def test_a_project_is_its_common_git_folder_with_reftable(
         pytest.skip("platform: the second git here knows no reftable")
     (tmp_path / "broker").mkdir()
     with BrokerProcess(tmp_path / "broker", PATH=os.environ["PATH"]) as broker:
-        live_in(laid, broker)
+        live_in(laid, broker, tmp_path / "home")
 
 
-def live_in(laid: Laid, broker: BrokerProcess) -> None:
-    """Set a layout up, work in all its working trees, and go on after the removal of the one that was set up."""
-    here = Gated(broker, laid.first, fresh_project(), dict(laid.environment))
+def live_in(laid: Laid, broker: BrokerProcess, home: Path) -> None:
+    """Set a layout up, work in all its working trees, and go on after the removal of the one that was set up.
+
+    In a home of its own, where no client's files would be outside of a sparse checkout.
+    """
+    home.mkdir(exist_ok=True)
+    shutil.copy(Path.home() / ".gitconfig", home)
+    here = Gated(broker, laid.first, fresh_project(), {**laid.environment, "HOME": str(home)})
     done = here.tandem("init", "--gate", "--yes", "--name", here.project, "--json")
     assert done.data["project"] == here.project
     # In whichever of its working trees: it is no second project.
@@ -113,6 +118,16 @@ def test_of_dotfiles_only_tracked_files_are_submitted(
     here.write({".vimrc": "new\n"})
     here.git("add", ".vimrc")
     assert paths_of(here.tandem("submit", "-m", "x", "--json")) == [".vimrc"]
+
+
+def test_what_git_ignores_by_settings_of_the_environment_is_not_submitted(
+    gated: Gated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ignored").write_text(".env\n", "utf-8")
+    for name, value in (("COUNT", "1"), ("KEY_0", "core.excludesFile"), ("VALUE_0", str(tmp_path / "ignored"))):
+        monkeypatch.setenv(f"GIT_CONFIG_{name}", value)
+    gated.write({"a.txt": "changed\n", ".env": "PRIVATE\n"})
+    assert paths_of(gated.tandem("submit", "-m", "x", "--json")) == ["a.txt"]
 
 
 @pytest.mark.parametrize("layout", [as_dotfiles, with_git_folder_inside])

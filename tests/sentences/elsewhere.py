@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+import shlex
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ import pytest
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
 from tests.architecture.source import ROOT
-from tests.recording import executed
+from tests.recording import executed, started
 
 if TYPE_CHECKING:
     from tests.sentences.forms import Form
@@ -48,26 +49,36 @@ def is_there(test: str) -> bool:
     return any(isinstance(one, ast.FunctionDef) and one.name == name.partition("[")[0] for one in tree.body)
 
 
-def _covers(played: Form, wanted: Form) -> bool:
+def covers(played: Form, wanted: Form) -> bool:
     """Whether it is the same command; a test may give it further options."""
     return played.command == wanted.command and {*wanted.essence.given} <= {*played.given}
+
+
+def form_of_line(line: str) -> Form:
+    """The form of a command as the table has it, of `tandem` or of another program."""
+    from tests.sentences.forms import form_of, other_form, words_of
+
+    return form_of(words_of(line)).essence if line.startswith("tandem ") else other_form(shlex.split(line))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """A test that is said to execute commands fails if it did not."""
     wanted = elsewhere().get(item.nodeid, ())
-    before = len(executed)
+    before, others = len(executed), len(started)
     yield
     if wanted:
-        from tests.sentences.forms import form_of, words_of
+        from tests.sentences.forms import form_of, other_form
+        from tests.sentences.named import typed_commands
 
-        played: set[Form] = set()
+        lines = [words[-1] for words in started[others:] if words[1:2] == ("-c",)]
+        shells = [one for line in lines for one in typed_commands("", line)]
+        played = {other_form(words) for words in [*started[others:], *(one.words for one in shells)]}
         with mock.patch.dict(os.environ, TOKENS):
             for words in executed[before:]:
                 try:
                     played.add(form_of(words).essence)
                 except Exception:  # noqa: BLE001 - what was typed wrongly on purpose is no form
                     continue
-            missing = [line for line in wanted if not any(_covers(one, form_of(words_of(line))) for one in played)]
+            missing = [line for line in wanted if not any(covers(one, form_of_line(line)) for one in played)]
         assert missing == [], f"elsewhere.txt says that {item.nodeid} executes this, and it does not"

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import product, takewhile
 from typing import Any
 
 import typer
@@ -33,6 +33,9 @@ _ALONE = frozenset({"review"})
 """Groups that do something when no command of them is named."""
 _TAILS = {"folder": ("--data-dir", "DIR"), "on": ("--branch", "BRANCH")}
 """Options that a message adds where they are needed, by the names of the variables that have them."""
+_VERB = re.compile(r"[a-z][a-z-]*|tools/\w+\.py")
+_VERBS = {"claude": 3, "codex": 3, "opencode": 3, "docker": 2}
+"""How many words say what another program does, if not one."""
 _OF_THE_PROGRAM = frozenset({"--version", "--install-completion", "--show-completion"})
 
 
@@ -86,6 +89,24 @@ _load = cache(load)
 @cache
 def _root() -> Any:
     return typer.main.get_command(app)
+
+
+def other_form(words: Sequence[str]) -> Form:
+    """The form of a command of another program: its name, what it is told to do, and its options and variables."""
+    program, *left = (words[0].rpartition("/")[2], *words[1:])
+    if program == "make":
+        targets = [one for one in left if re.fullmatch(r"[a-z-]+", one)]
+        return Form(" ".join([program, *targets]), tuple(sorted({n for n, is_set, _ in _variables(left) if is_set})))
+    while program == "git" and left and left[0].startswith(("-", "{")):
+        # Where it runs, or with what, is not what it does.
+        left = left[2:] if left[0] in {"-C", "-c"} else left[1:]
+    verb = list(takewhile(_VERB.fullmatch, left[: _VERBS.get(program, 1)]))
+    options = {one.partition("=")[0] for one in left[len(verb) :] if one.startswith("-")} - {"-", "--", "-q", "--quiet"}
+    return Form(" ".join([program, *verb]), tuple(sorted(options)))
+
+
+def _variables(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    return (word.partition("=") for word in words)
 
 
 def words_of(line: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import html
 import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -13,15 +14,24 @@ from typing import Literal
 
 from tandem.cli.main import COMMANDS
 from tests.architecture.source import ROOT, Module, package_modules
-from tests.sentences.forms import is_flag, length_of_path
+from tests.sentences.forms import is_flag, length_of_path, other_form
 
 PACKAGE = ROOT / "src" / "tandem"
+MAKEFILE = ROOT / "Makefile"
 HISTORY = {"CHANGELOG.md", "decisions"}
 """Says what was true once."""
 Place = Literal["typed", "told", "named"]
 """Where a text has a command: a line to type, a message or text that tells somebody to run it, or running prose."""
 
-_PROGRAM = re.compile(r"(?:(?<=[\s`'\"(>}|/])|^)tandem(?= [\w{-])(?! -->)")
+_BEGINS = r"(?:(?<=[\s`'\"(>}|/])|^)"
+_PROGRAM = re.compile(_BEGINS + r"tandem(?= [\w{-])(?! -->)")
+_OTHERS = frozenset({
+    "git", "make", "pip", "pipx", "uv", "npx", "python", "python3", "claude", "codex", "gemini", "opencode", "docker",
+    "bwrap", "apt", "dnf", "pacman", "curl", "ssh", "kill", "chmod", "sudo", "journalctl", "loginctl", "launchctl",
+})  # fmt: skip
+_OTHER = re.compile(_BEGINS + rf"(?:{'|'.join(_OTHERS)})(?= [\w{{./~:-])")
+_TELLS = re.compile(r"(?:^|[:;,(] |'|\"|&& |\bwith |\bthen |\brun )$")
+"""What a message says right before a command of another program; else the name is that of the program itself."""
 _WORD = re.compile(
     r"""\s*(?P<word>(?:'[^'\n]*'|"[^"\n]*"|\{[^{}\n]*\}|\[[^\]\n]*\]|<[^>\n]*>|[^\s'"`|;>&<]|\|(?=\w)|&(?!&))+)"""
 )
@@ -50,10 +60,26 @@ class Named:
 
 
 @cache
-def named() -> tuple[Named, ...]:
-    """All that name `tandem`, in the order of the files."""
+def every() -> tuple[Named, ...]:
+    """All commands, in the order of the files."""
     found = [*_of_pages(), *_of_package_files(), *_of_modules()]
     return tuple(dict.fromkeys(found))
+
+
+def named() -> tuple[Named, ...]:
+    """All that name `tandem`."""
+    return tuple(one for one in every() if one.words[0] == "tandem")
+
+
+def others() -> tuple[Named, ...]:
+    """All that name another program, such as git; "git refuses" is about the program itself, and names none."""
+    known = {"git": _known("git", "--list-cmds=main"), "make": re.findall(r"(?m)^([a-z-]+):", MAKEFILE.read_text())}
+    found = [(one, *other_form(one.words).command.split()) for one in every() if one.words[0] != "tandem"]
+    return tuple(one for one, program, *verb in found if program not in known or {*verb[:1]} & {*known[program]})
+
+
+def _known(*command: str) -> list[str]:
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()
 
 
 def pages() -> list[Path]:
@@ -90,7 +116,7 @@ def lines_of(text: str) -> Iterator[tuple[int, bool, str]]:
                 typed = language == "console" and (one.startswith("$ ") or not marks)
                 yield at, typed, one.removeprefix("$ ") if typed else one
             block, language = [], None
-        elif line.startswith("    ") and not paragraph and line.lstrip().startswith("tandem "):
+        elif line.startswith("    ") and not paragraph and re.match(rf"\s+(?:tandem|{'|'.join(_OTHERS)}) ", line):
             yield number, True, line.strip()
         elif starts_or_ends or not line.strip() or re.match(r"\s*(\||- |#|\d\. )", line):
             if paragraph:
@@ -151,15 +177,17 @@ def _part(node: ast.expr) -> str:
 
 def typed_commands(where: str, line: str) -> Iterator[Named]:
     """Each command of a line of shell."""
-    rest = line
-    while rest.strip() and not rest.lstrip().startswith("#"):
+    rest, before = line, ""
+    # What a shell reads and this does not is the end of it.
+    while rest.strip() and rest != before and not rest.lstrip().startswith("#"):
+        before = rest
         words, rest = _take(rest)
         while words and "=" in words[0]:
             words = words[1:]
         if words[:2] == ["ssh", "host"]:
             words = words[2:]
-        if words and words[0].rpartition("/")[2] == "tandem":
-            yield Named(where, ("tandem", *words[1:]), "typed")
+        if words and (program := words[0].rpartition("/")[2]) in {"tandem", *_OTHERS}:
+            yield Named(where, (program, *words[1:]), "typed")
         rest = re.sub(r"^\s*(?:\||;|&&|<\s+\S+|#.*)\s*", "", rest)
 
 
@@ -179,6 +207,23 @@ def said_commands(where: str, text: str, place: Place) -> Iterator[Named]:
                 continue
         if words[1:]:
             yield Named(where, tuple(words), place)
+    for match in _OTHER.finditer(text):
+        before, rest = text[: match.start()], text[match.start() :]
+        if before.count("`") % 2:
+            yield Named(where, tuple(_take(rest.partition("`")[0])[0]), place)
+        elif place == "told" and _TELLS.search(before):
+            yield Named(where, tuple(_until_end(_take(rest)[0])), place)
+
+
+def _until_end(words: list[str]) -> Iterator[str]:
+    """The words of a command up to the end of its clause."""
+    for word in words:
+        if word.startswith("("):
+            return
+        bare = word if word.endswith(("...", "…")) else word.rstrip(".,;:)")
+        yield bare
+        if bare != word:
+            return
 
 
 def _take(text: str) -> tuple[list[str], str]:

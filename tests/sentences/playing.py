@@ -8,22 +8,25 @@
     @ review rv_[a-z0-9]+                   what matched is {review} in the lines below
     < src/upload.py                         writes a file, of the lines that follow with `| `
 
-Everything is real: `tandem` is a process of its own, and all else is run by a shell.
+`guides.py` has the lines that play a guide. Everything is real: `tandem` is a process of its own, and all else is run
+by a shell.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import select
 import shlex
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from tandem import examples
 from tests.commandline import repository
@@ -31,6 +34,7 @@ from tests.forked import Started, run_tandem, start_tandem
 from tests.repository.terminal import at_a_terminal, without_agents
 
 COMMAND_SECONDS = 30
+_CHUNK = 65536
 SCRIPTED = str(files(examples).joinpath("scripted_reviewer.py"))
 STORIES = Path(__file__).with_name("stories")
 _SHELL = re.compile(r"[|<>;&$*`]|^(?!\S+=\S+ |tandem )")
@@ -46,6 +50,10 @@ class Step:
     kept: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     typed: str = ""
     status: int = 0
+    page: str = ""
+    of_guide: bool = False
+    unplayed: str = ""
+    differs: str = ""
 
     def expect(self, line: str) -> None:
         """Take a line of the story that is below the one that is typed."""
@@ -56,6 +64,10 @@ class Step:
             self.kept.append((name, pattern))
         elif ended := re.fullmatch(r"\[(\d+)\]", line):
             self.status = int(ended[1])
+        elif self.of_guide and line.startswith("- "):
+            self.unplayed = line[2:]
+        elif self.of_guide and line.startswith("~ "):
+            self.differs = line[2:]
         else:
             self.printed.append(line)
 
@@ -71,13 +83,17 @@ def steps_of(name: str, text: str) -> Iterator[Step | tuple[str, str]]:
         if file:
             yield file, content
             file = content = ""
-        if step and (line[:2] in {"$ ", "< ", "# "} or line in {"", "#"}):
+        if step and (line[:2] in {"$ ", "% ", "< ", "<%", "= ", "# "} or line in {"", "#"}):
             yield step
             step = None
-        if line.startswith("$ "):
-            step = Step(f"{name}:{number}", line[2:])
+        if line.startswith(("$ ", "% ")):
+            step = Step(f"{name}:{number}", line[2:], of_guide=line[0] == "%")
+        elif line.startswith("= "):
+            yield Step(f"{name}:{number}", "", page=line[2:])
         elif line.startswith("< "):
             file = line[2:]
+        elif line.startswith("<% "):
+            yield line[1:], ""
         elif step:
             step.expect(line)
 
@@ -85,20 +101,17 @@ def steps_of(name: str, text: str) -> Iterator[Step | tuple[str, str]]:
 class Player:
     """Plays a story in a folder of its own, with a home, settings and a broker of its own."""
 
-    def __init__(self, folder: Path, *, begins_in_shop: bool = True) -> None:
-        """Make the folder `shop`, a repository, in which the story begins; or let it begin in an empty folder."""
+    def __init__(self, folder: Path) -> None:
+        """Make the folder `shop`, a repository, in which the story begins, and a home beside it."""
         self._folder = folder
-        self._names: dict[str, str] = {"folder": str(folder), "python": sys.executable, "scripted": SCRIPTED}
-        self._left: list[tuple[Started, BinaryIO]] = []
+        self._names = {"folder": str(folder), "python": sys.executable, "base": sys.base_prefix, "scripted": SCRIPTED}
+        self._left: list[tuple[Started, FileIO]] = []
         self._wrong: list[str] = []
         (folder / "home").mkdir()
         shutil.copy(Path(os.environ["HOME"]) / ".gitconfig", folder / "home" / ".gitconfig")
-        places = {"HOME": folder / "home", "TANDEM_DATA_DIR": folder / "data", "TANDEM_CONFIG_DIR": folder / "config"}
         # Several stories are played at once; each broker takes the port that is free.
-        self._environment = {**without_agents(), **{name: str(at) for name, at in places.items()}, "TANDEM_PORT": "0"}
-        self._cwd = folder
-        if begins_in_shop:
-            self._cwd = repository(folder / "shop", {"a.txt": b"one\ntwo\n", "src/app.py": b"ATTEMPTS = 3\n"})
+        self._environment = {**without_agents(), "HOME": str(folder / "home"), "TANDEM_PORT": "0", "COLUMNS": "200"}
+        self._cwd = repository(folder / "shop", {"a.txt": b"one\ntwo\n", "src/app.py": b"ATTEMPTS = 3\n"})
 
     def play(self, steps: Iterable[Step | tuple[str, str]]) -> None:
         """Play a story to its end, and end what it left running."""
@@ -109,7 +122,7 @@ class Player:
                     self._play(step)
                 else:
                     name, text = step
-                    at = self._cwd / self._filled(name)
+                    at = self._cwd / self._filled(re.sub("^~", "{folder}/home", name))
                     at.parent.mkdir(parents=True, exist_ok=True)
                     at.write_text(self._filled(text), "utf-8")
         finally:
@@ -149,19 +162,21 @@ class Player:
 
     def _set(self, verb: str, value: str) -> None:
         if verb == "cd":
-            self._cwd = (self._cwd / value).resolve(strict=True)
+            self._cwd = (self._cwd / re.sub("^~", self._environment["HOME"], value)).resolve(strict=True)
         else:
-            name, _, rest = value.partition("=")
-            self._environment[name] = rest.strip("'")
+            for one in shlex.split(value):
+                name, _, rest = one.partition("=")
+                self._environment[name] = rest
 
     def _run(self, line: str, typed: str) -> tuple[int, str]:
         """Run a line to its end; its exit status, and what it printed."""
         if line == "fg":
-            process, output = self._left.pop()
+            process, output = self._left[-1]
+            status = process.wait(COMMAND_SECONDS)
+            self._left.pop()
             with process, output:
-                said = output.read().decode()
-            return process.wait(COMMAND_SECONDS), said
-        if _SHELL.search(line):
+                return status, output.read().decode()
+        if _SHELL.search(re.sub("'[^']*'", "''", line)):
             ended = subprocess.run(
                 ["bash", "-c", f"exec 2>&1; {line}"], cwd=self._cwd, env=self._environment, text=True,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=COMMAND_SECONDS, check=False,
@@ -176,7 +191,7 @@ class Player:
         return ended.returncode, ended.stdout + ended.stderr
 
     def _words(self, line: str) -> tuple[Mapping[str, str], list[str]]:
-        words = shlex.split(line)
+        words = [re.sub("^~(?=/)", self._environment["HOME"], word) for word in shlex.split(line)]
         program = words.index("tandem")
         return {**self._environment, **dict(one.split("=", 1) for one in words[:program])}, words[program + 1 :]
 
@@ -185,7 +200,9 @@ class Player:
         missing: list[str] = []
         position = 0
         for wanted in step.printed:
-            pattern = ".*".join(re.escape(part) for part in self._filled(wanted).split("*"))
+            # A long path breaks a line where a short one does not.
+            words = (r"\s+".join(map(re.escape, re.split(r"\s", part))) for part in self._filled(wanted).split("*"))
+            pattern = ".*".join(words)
             found = re.compile(pattern).search(said, position)
             missing += [] if found else [wanted]
             position = found.end() if found else position
@@ -197,9 +214,13 @@ class Player:
         heard, told = os.pipe()
         process = start_tandem(words, self._cwd, environment, stdout=told, stderr=told)
         os.close(told)
-        output = os.fdopen(heard, "rb")
+        output = FileIO(heard)
         self._left.append((process, output))
-        said = ""
-        while self._missing(step, said) and (shown := output.readline()):
-            said += shown.decode()
-        return said
+        said, until = b"", time.monotonic() + COMMAND_SECONDS
+        while self._missing(step, said.decode(errors="replace")):
+            if not select.select([output], [], [], max(0, until - time.monotonic()))[0]:
+                break
+            if not (shown := output.read(_CHUNK)):
+                break
+            said += shown
+        return said.decode()

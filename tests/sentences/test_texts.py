@@ -6,6 +6,8 @@ The stories beside this file are played by `test_stories.py`; `elsewhere.txt` na
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 from collections import defaultdict
 from collections.abc import Generator, Sequence
 from functools import cache
@@ -13,9 +15,10 @@ from unittest import mock
 
 import pytest
 
-from tests.sentences.elsewhere import NOT_HERE, TOKENS, elsewhere, is_there
-from tests.sentences.forms import Form, alternatives, form_of, is_group, read, words_of
-from tests.sentences.named import Named, named, typed_commands
+from tests.architecture.source import ROOT
+from tests.sentences.elsewhere import NOT_HERE, TOKENS, covers, elsewhere, form_of_line, is_there
+from tests.sentences.forms import Form, alternatives, form_of, is_group, other_form, read
+from tests.sentences.named import Named, every, named, others, typed_commands
 from tests.sentences.playing import STORIES, Step, steps_of
 
 # Parts of a command that are filled in when it is told, and what they can be.
@@ -38,6 +41,8 @@ NO_COMMANDS = {
     ("src/tandem/gsd/rollback/telling.py", "tandem rollback {report_review_id} {report_head_after} --"): "a mark",
     ("src/tandem/gsd/rollback/publishing.py", "tandem rollback"): "what git's log of the branch says",
     ("src/tandem/hooks/agent_commands.py", "tandem gate {verb}"): "what an agent has typed, and is refused",
+    ("src/tandem/projects/contract.py", "ssh or file"): "kinds of addresses",
+    ("src/tandem/setup/doctor/machine.py", "pipx or uv tool"): "programs that install",
     ("src/tandem/setup/teaching/__init__.py", "tandem {one}:*"): "a permission of a client",
 }
 # Names of commands in messages that tell nobody to run them, so that what they need is left out.
@@ -87,10 +92,13 @@ def test_every_command_in_our_texts_is_understood_by_the_command_line() -> None:
 def played() -> set[Form]:
     """The forms that stories and other tests execute."""
     stories = [step for path in STORIES.glob("*.txt") for step in steps_of(path.name, path.read_text("utf-8"))]
-    # One that is refused shows only that it can be typed.
-    lines = [step.line for step in stories if isinstance(step, Step) and step.status not in {1, 2}]
-    found = {form_of(one.words[1:]) for line in lines for one in typed_commands("", line.removesuffix(" &"))}
-    return {one.essence for one in found} | {form_of(words_of(one)).essence for one in elsewhere_commands()}
+    steps = [step for step in stories if isinstance(step, Step) and not step.unplayed]
+    lines = [(step.status, re.sub(r"\{\w+\}", "1", step.line)) for step in steps]
+    named = [(status, one.words) for status, line in lines for one in typed_commands("", line.removesuffix(" &"))]
+    # One of ours that is refused shows only that it can be typed.
+    typed = [words for status, words in named if words[0] != "tandem" or status not in {1, 2}]
+    found = {form_of(words[1:]) if words[0] == "tandem" else other_form(words) for words in typed}
+    return {one.essence for one in found} | {form_of_line(one) for one in elsewhere_commands()}
 
 
 def elsewhere_commands() -> Sequence[str]:
@@ -102,6 +110,20 @@ def test_every_command_in_our_texts_is_executed_by_a_test() -> None:
     told = {form: where for form, where in read_all()[0].items() if not form.is_bare}
     missing = {str(form): str(where[0]) for form, where in told.items() if form not in executed}
     assert missing == {}, "add it to a story, or name the test that executes it in elsewhere.txt"
+
+
+def test_every_command_of_another_program_is_executed_too() -> None:
+    executed = played()
+    told = {other_form(one.words): str(one) for one in others() if not is_none(one)}
+    missing = {str(form): one for form, one in told.items() if not any(covers(done, form) for done in executed)}
+    assert missing == {}, "add it to a story, or name the test that executes it in elsewhere.txt"
+
+
+def test_every_target_that_texts_name_is_one() -> None:
+    named = {one.words[1:] for one in others() if one.words[0] == "make"}
+    asked = [["make", "--dry-run", "--directory", str(ROOT), *words] for words in named]
+    assert len(asked) > 10
+    assert [command for command in asked if subprocess.run(command, capture_output=True, check=False).returncode] == []
 
 
 def test_what_is_only_named_is_executed_too() -> None:
@@ -116,11 +138,12 @@ def test_the_tests_that_execute_commands_are_there() -> None:
 
 
 def test_nothing_is_left_in_the_tables_that_no_text_names() -> None:
-    there = {(one.where.partition(":")[0], " ".join(one.words)) for one in named()}
+    there = {(one.where.partition(":")[0], " ".join(one.words)) for one in every()}
     assert set(NO_COMMANDS) - there == set()
     forms = read_all()[0]
     assert [one for one in ONLY_NAMED if not any(str(form) == one for form in forms)] == []
-    assert [line for line in elsewhere_commands() if form_of(words_of(line)).essence not in forms] == []
+    known = {*forms, *(other_form(one.words) for one in others())}
+    assert [line for line in elsewhere_commands() if form_of_line(line) not in known] == []
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ def _document(file: str | None, path: Path | None, content: str | None) -> tuple
     if file == "-":
         if path is None:
             raise typer.BadParameter("Say where it is to be written.", param_hint="--path")
-        return path, sys.stdin.buffer.read(), ["--path", str(path), "-"]
+        return path, _from_standard_input("FILE"), ["--path", str(path), "-"]
     if path is not None and file is not None:
         raise typer.BadParameter("Name the document once: FILE, or --path with -.", param_hint="--path")
     named = path if path is not None else None if file is None else Path(file)
@@ -276,11 +276,19 @@ def _document(file: str | None, path: Path | None, content: str | None) -> tuple
 
 def _draft(content: str) -> bytes:
     if content == "-":
-        return sys.stdin.buffer.read()
+        return _from_standard_input("--content")
     try:
         return Path(content).read_bytes()
     except OSError as error:
         raise typer.BadParameter(f"Cannot read {content}: {error.strerror}.", param_hint="--content") from error
+
+
+def _from_standard_input(option: str) -> bytes:
+    """What is to be reviewed, never nothing: a command that is run again finds its input read already."""
+    content = sys.stdin.buffer.read()
+    if not content.strip():
+        raise typer.BadParameter("Standard input has nothing to review; give the text again.", param_hint=option)
+    return content
 
 
 def _commands(step: str, words: list[str], document: Path | None, *options: str) -> tuple[str, str]:

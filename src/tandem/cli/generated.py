@@ -71,6 +71,7 @@ FOR_PROGRAMS = frozenset(
 _WAIT_FIELDS = frozenset({"wait", "timeout_s"})
 _POSITIONAL = frozenset({"counter_patch_id", "name", "feature", "role", "target", "token_id", "webhook_id"})
 """May be given without their names where they are required."""
+_TYPED_LENGTH = 4_000
 _ALWAYS_POSITIONAL = frozenset({"review_id", "cycle_id"})
 _COMMON_FIELDS = frozenset({"project", "idempotency_key"})
 _DEFAULT_AGENT_TYPE = "cli"
@@ -215,7 +216,7 @@ def _field(name: str, info: FieldInfo, *, named: bool) -> Field:
 
 
 def _plain_type(annotation: Any, metadata: list[Any]) -> tuple[Any, bool]:
-    """A field's type without constraints and null, and whether it is a text without a fixed length."""
+    """A field's type without constraints and null, and whether it is a text that may be too long to type."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return _plain_type(arguments[0], [*metadata, *_spread(arguments[1:])])
@@ -225,7 +226,7 @@ def _plain_type(annotation: Any, metadata: list[Any]) -> tuple[Any, bool]:
     if origin is list:
         item, _ = _plain_type(arguments[0], [])
         return list[item], False
-    return annotation, not any(isinstance(fact, MaxLen) for fact in metadata)
+    return annotation, not any(isinstance(fact, MaxLen) and fact.max_length <= _TYPED_LENGTH for fact in metadata)
 
 
 def _spread(metadata: tuple[Any, ...]) -> Iterator[Any]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 _LOG_LINES, _LOG_WIDTH = 15, 500
 """Of a failed check's log, what is shown at the end: lines, and the characters of each."""
 _MOST_LOGS = 3
+_SHORT = 12
 _IDENTITY_FIELDS = ("phase", "plan", "task")
 
 
@@ -165,7 +166,8 @@ def _content(order: SubmitOptions, known: Proposal | None) -> dict[str, Any]:
             return sources.text_content(repository, repository.root / known.path)
         content = sources.content(repository, order.source, say)
         one = order.source.commit
-        revision = order.source.range or (one and f"{one}^..{one}")
+        # Names such as HEAD^ are of other commits later.
+        revision = order.source.range or (one and f"{content['base'][:_SHORT]}..{one}")
         return {**content, "metadata": {next_steps.REVISION: revision}} if revision else content
 
 

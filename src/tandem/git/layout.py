@@ -28,6 +28,7 @@ class Layout:
         common_dir: What all work trees of the repository share: objects, branches.
         objects: How objects are named.
         index_file: Another index than git's own, as hooks of partial commits have it; None for git's own.
+        configuration: Variables with git's settings, of whoever works here.
     """
 
     root: Path
@@ -35,6 +36,7 @@ class Layout:
     common_dir: Path
     objects: ObjectFormat
     index_file: Path | None = None
+    configuration: tuple[tuple[str, str], ...] = ()
 
     @property
     def object_folder(self) -> Path:
@@ -106,6 +108,8 @@ class Layout:
         extra = {"GIT_DIR": str(self.git_dir), "GIT_WORK_TREE": str(self.root)}
         if self.common_dir != self.git_dir:
             extra["GIT_COMMON_DIR"] = str(self.common_dir)
+        if not isolated:
+            extra |= dict(self.configuration)
         if self.index_file is not None:
             extra["GIT_INDEX_FILE"] = str(self.index_file)
         return clean_environment(extra, isolated=isolated)

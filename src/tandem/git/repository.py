@@ -42,13 +42,14 @@ class Repository:
         self.root = root
         self._git_dir: Path | None = None
         self._index_file: Path | None = None
+        self._configuration: tuple[tuple[str, str], ...] = ()
         self._git = Git(git, timeout_seconds, limits)
         self._lock = threading.Lock()
         self._handle: Handle | None = None
 
     @classmethod
     def discover(cls, path: Path, git: str = "git", timeout_seconds: float = 10) -> Self:
-        """The repository whose work tree contains `path`, with the index that `GIT_INDEX_FILE` names.
+        """The repository whose work tree contains `path`, with the index and the settings that the environment names.
 
         Raises:
             InvalidInput: The path is in no work tree.
@@ -58,6 +59,8 @@ class Repository:
         found._git_dir = layout.git_dir
         stated = os.environ.get("GIT_INDEX_FILE")
         found._index_file = layout.root / stated if stated else None
+        # What is ignored there is not to be submitted.
+        found._configuration = tuple(one for one in os.environ.items() if one[0].startswith("GIT_CONFIG"))
         return found
 
     @classmethod
@@ -116,7 +119,7 @@ class Repository:
                 field="root",
                 expected=str(layout.root),
             )
-        return replace(layout, index_file=self._index_file)
+        return replace(layout, index_file=self._index_file, configuration=self._configuration)
 
     def ensure_outside(self, path: str) -> None:
         """As `Layout.ensure_outside`, for one path."""

@@ -22,6 +22,7 @@ RECORDING = "recording"
 """A file in Tandem's folder of the git folder: commits are to be recorded. Without it `post-commit` starts nothing."""
 
 _SHOWN_PATHS = 10
+_FEW_PATHS = 5
 _REFUSED = 1
 _MOMENT_SECONDS = 2
 
@@ -263,14 +264,18 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, file: 
         )
     concerned = next((found for one in ruling.decisions if (found := asker.concerned(one))), None)
     steps = [line for status in concerned or () for line in next_steps.commands(status)]
-    going_on = next_steps.continuing()
+    # One pick or revert without a conflict leaves nothing behind but its message.
+    picks = os.environ.get("GIT_REFLOG_ACTION", "").partition(" ")[0] in {"cherry-pick", "revert"}
+    going_on = next_steps.continuing() or ("git commit --no-edit" if picks else None)
     again = f": {going_on}" if going_on else ", commit again, exactly what was approved."
     refused = [path for one in ruling.decisions[:1] for path in one["paths"] if not path["allowed"]]
     if refused and not is_merge and all(path["kind"] == "in_part" for path in refused):
         whole = dict.fromkeys(path["review_id"] for path in refused)
         return [*lines, *(f"Stage all of it: tandem apply {review_id} --index" for review_id in whole), f"then{again}"]
     lines += _environment(gate.place)
-    return [*lines, *_staging(ruling), *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
+    if any(status["next_action"] == "escalate" for status in concerned or ()):
+        return [*lines, *steps]
+    return [*lines, *_staging(gate.place), *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
 
 
 def _environment(place: HookRepository) -> list[str]:
@@ -282,18 +287,19 @@ def _environment(place: HookRepository) -> list[str]:
     return [f"First:       export GIT_DIR={shlex.quote(place.git_dir)} GIT_WORK_TREE={shlex.quote(place.top)}"]
 
 
-def _staging(ruling: CommitDecision) -> list[str]:
+def _staging(place: HookRepository) -> list[str]:
     """How a commit of what the index does not hold is staged, so that it can be submitted."""
     index = os.path.basename(os.environ.get("GIT_INDEX_FILE", ""))
     if not index.endswith(".lock"):
         return []
-    if index == "index.lock":
-        return ["Stage it:    git add -u"]
-    import shlex  # only where files were named
+    import shlex  # only for such commits
 
-    paths = dict.fromkeys(path["path"] for one in ruling.decisions for path in one["paths"])
+    entries = git.between(place, git.head(place) or git.empty_tree(place), git.written_tree(place))
+    paths = dict.fromkeys(entry["path"] for entry in entries)
+    if index == "index.lock" and len(paths) > _FEW_PATHS:
+        return ["Stage it:    git add -u"]
     named = shlex.join([f":/{path}" for path in paths])
-    return [f"Stage just it: git reset -q && git add -- {named}"]
+    return [f"Stage {'it:   ' if index == 'index.lock' else 'just it: git reset -q &&'} git add -- {named}"]
 
 
 def _refuse(gate: GateFile, arguments: Sequence[str], reasons: list[str]) -> int:

@@ -150,12 +150,21 @@ def beneath(between: str) -> str:
     return f"{why}. Submit those: tandem submit --range {between} --wait -m 'what they are for'"
 
 
-def take_in(branch: str, *, committed: bool) -> list[str]:
+def conflict_in_merge(status: Mapping[str, Any]) -> str:
+    """What an agent hears in a merge whose conflict it has resolved: no check runs on that before it is committed."""
+    why = f"A required check cannot run on a merge of {status['conflict_with']} before it is committed"
+    return f"{why}. Stop, and tell your person: tandem open {status['review_id']}"
+
+
+def take_in(review_id: str, branch: str, *, committed: bool) -> list[str]:
     """How a change is merged with the base branch that it is in conflict with; the gate kept it out of a commit."""
     # Of a mirror the base branch is its HEAD.
     branch = "origin/HEAD" if branch == "HEAD" else branch
     take = f"Take in {branch}: git merge --no-edit {branch}"
-    away, back = "Put it away: git stash push --include-untracked", "Bring it back, in conflict: git stash pop"
+    # By name: where nothing was to be put away, an older stash stays where it is.
+    newest = f'"$(git stash list --format=%gd --grep={review_id} -1)"'
+    away = f"Put it away: git stash push --include-untracked -m {review_id}"
+    back = f"Bring it back, in conflict: git stash pop {newest}"
     return [take] if committed else [away, take, back]
 
 
@@ -172,7 +181,7 @@ def _waiting(status: Mapping[str, Any]) -> list[str]:
     return [f"Wait for {'its checks' if status['status'] == 'approved' else 'it'}: {wait(review_id)}"]
 
 
-def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911 - one case an action reads best
+def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - one case an action reads best
     """What to do next in a shell, a line each."""
     review_id, patch_id, checks = status["review_id"], status.get("counter_patch_id"), status.get("checks")
     again = _revise(status)
@@ -188,8 +197,10 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911 - one cas
                 f"Take it: tandem review patch accept {review_id} {patch_id}",
                 f"or decline it: {decline(review_id, patch_id)}",
             ]
+        case "revise" if status.get("conflict_with") and continuing():
+            return [conflict_in_merge(status)]
         case "revise" if status.get("conflict_with"):
-            taken = take_in(status["conflict_with"], committed=bool(status.get("revision")))
+            taken = take_in(review_id, status["conflict_with"], committed=bool(status.get("revision")))
             return [*taken, f"Change what is in conflict, {again}"]
         case "revise" if checks == "failed":
             return [
@@ -197,6 +208,9 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911 - one cas
                 f"Change that, {again}",
                 f"or, if the check was at fault: tandem checks run {review_id}",
             ]
+        case "revise" if status.get("counter_patch_status") == "accepted":
+            # The files here know nothing of it yet.
+            return [f"Bring your files to the round: tandem apply {review_id}", f"Change them, {again}"]
         case "revise":
             return [f"Change it, {again}"]
         case "apply_and_close":
@@ -221,7 +235,7 @@ def _operations_on_ground(status: Mapping[str, Any]) -> str | None:
             again = f"tandem checks run {review_id}"
             return f"Its checks passed on what does not count. Run them again: {again}, then call {waiting}."
         case "revise" if status.get("conflict_with"):
-            taken = ". ".join(take_in(status["conflict_with"], committed=False))
+            taken = ". ".join(take_in(review_id, status["conflict_with"], committed=False))
             return f"{taken}. Change what is in conflict, then create_review with review_id={review_id} and the diff."
         case "apply_and_close" if status.get("revision"):
             return "Run the git command again that was refused for want of it, then close_review."
@@ -252,7 +266,9 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as ab
             failed = f"A required check failed; what it says: tandem checks list {review_id}."
             return f"{failed} Change that, then {revised}."
         case "revise":
-            return f"Change what verdict_reason asks for, then {revised}."
+            has_counter_patch = status.get("counter_patch_status") == "accepted"
+            bring = f"Bring your files to the round: tandem apply {review_id}. " if has_counter_patch else ""
+            return f"{bring}Change what verdict_reason asks for, then {revised}."
         case "apply_and_close" if status.get("digest", "") is None:
             return "Go on, then close_review."
         case "apply_and_close":

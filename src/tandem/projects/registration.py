@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -131,7 +130,8 @@ async def _is_there(services: Services, name: str, new: str = "") -> bool:
         place, here = find_repository(new) if new else None, find_repository(root)
         held = set[str]() if here is None else _on_record(Path(here.common_dir, "tandem"))
         is_other = (held and name not in held) or (place is not None and is_of(root, place.common_dir))
-        return os.path.lexists(root) and not is_other
+        # In a folder without a repository nobody could switch a gate off.
+        return here is not None and is_of(root, here.common_dir) and not is_other
 
     return services.projects.mirror(name) is not None or (root is not None and await asyncio.to_thread(look, root))
 

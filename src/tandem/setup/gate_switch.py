@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Collection, Generator, Mapping, Sequence
@@ -165,8 +166,17 @@ async def _project_of(
     """The project whose gate this becomes, registered."""
     root = Path(place.home)
     if before is not None and wish.project is None:
-        if before.enabled or await registered_as(call, root) is None:
+        here = await registered_as(call, root)
+        if before.enabled or here is None:
             await registration.refuse_copy(call, place)
+        origin = await registration.find_origin(call, place) if before.enabled and here is not None else None
+        if origin is not None and origin.project != here:
+            raise InvalidInput(
+                f"This repository is the project {origin.project}, and was moved to where {here} was. A person runs:"
+                f" tandem project remove {shlex.quote(str(here))} && tandem project move",
+                field="project",
+                actual=origin.project,
+            )
     elif before is not None and before.enabled and before.project != gate.project:
         # Before anything is registered, the broker's own question included.
         held = [place.common_dir] if await _is_on_record(call, before) else []

@@ -92,7 +92,8 @@ def lender(place: HookRepository) -> tuple[str, str] | None:
         return None
     other, top = branches.resolve().parent, place.top or place.git_dir
     said = f"{top} has its branches and hooks from {other} through symbolic links, as git-new-workdir makes them."
-    return said, f"git -C {shlex.quote(str(other))} worktree add {shlex.quote(f'{top}-linked')}, and work there"
+    said += " Work in a linked worktree in its place."
+    return said, f"git -C {shlex.quote(str(other))} worktree add {shlex.quote(f'{top}-linked')}"
 
 
 def ensure_own(place: HookRepository) -> None:

@@ -86,6 +86,10 @@ class Record:
         found = {name: tuple(one) for name, one in {**self._read(), self._database: known}.items()}
         files.write_atomically(self.path, orjson.dumps(found, option=orjson.OPT_INDENT_2))
 
+    def knows_others(self) -> bool:
+        """Whether brokers of this data folder worked on another database, too."""
+        return any(name != self._database for name in self._read())
+
     def refuse_missing(self, store: Store, *, is_named: bool = True) -> None:
         """Make no new database where there was one; before the store is opened.
 
