@@ -15,9 +15,10 @@ from textwrap import dedent
 
 import httpx
 import pytest
-from rich.console import Console
 
 from tandem.cli.render import render
+from tandem.present.record import record
+from tandem.present.text import Group, drawn
 from tests.architecture.source import ROOT
 from tests.interfaces.serving import MODERN, Reached, answer_of, ask, call_tool, envelope_of
 
@@ -155,27 +156,18 @@ def test_make_docs_is_done_after_one_run(copy: Copy) -> None:
     assert {path.name for path, content in copy.generated().items() if once[path] != content} == set()
 
 
-@dataclass(frozen=True)
-class Inner:
-    name: str
-    is_new: bool
-    tags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Outer:
-    about: Inner
-    rows: tuple[Inner, ...]
-    nothing: str | None = None
-    counts: tuple[int, ...] = (1, 2)
-
-
 def test_any_answer_can_be_shown() -> None:
-    console = Console(width=80)
-    with console.capture() as shown:
-        console.print(render(Outer(Inner("\x1b[31mred", is_new=True), (Inner("a", is_new=False, tags=("x", "y")),))))
-        console.print(render(Outer(Inner("none", is_new=True), ())))
-    lines = [" ".join(line.split()) for line in shown.get().splitlines()]
+    answers: tuple[dict[str, object], ...] = (
+        {
+            "about": {"name": "\x1b[31mred", "is_new": True},
+            "rows": [{"name": "a", "is_new": False, "tags": ["x", "y"]}],
+            "nothing": None,
+            "counts": [1, 2],
+        },
+        {"about": {"name": "none", "is_new": True}, "rows": [], "counts": [1, 2]},
+    )
+    shown = drawn(Group(*(render("Unknown", record(answer)) for answer in answers)), 80, coloured=False)
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
     assert [line for line in lines if line.strip("─ ")] == [
         "about name \\u001b[31mred", "about is new yes", "counts 1, 2", "rows", "name is new tags", "a no x, y",
         "about name none", "about is new yes", "counts 1, 2",
