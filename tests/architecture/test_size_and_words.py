@@ -55,7 +55,7 @@ def test_files_are_short_enough_to_read() -> None:
     long = [
         f"{module.where}: {module.lines} lines"
         for module in all_modules()
-        if module.lines > LONGEST_FILE and module.where != GENERATED
+        if module.lines > LONGEST_FILE and module.where != GENERATED and not module.where.startswith(LISTS)
     ]
     assert long == [], "split it by concept"
 
