@@ -1,7 +1,7 @@
 """Writes the next migration: `python tools/migration.py "what changed"`, for developers.
 
-Takes a SQLite database with the first tables through the migrations that there are, compares it to the tables, and
-writes the difference into `store/migrations/versions`. Read it before it is committed, and add its name to `REVISIONS`.
+Takes an empty SQLite database through the migrations that there are, compares it to the tables, and writes the
+difference into `store/migrations/versions`. Read it before it is committed, and add its name to `REVISIONS`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from contextlib import closing
 
 from alembic import command
 
-import first_tables
 from tandem.schema import TANDEM
 from tandem.store.schema import SQLITE_WORDS, migrating
 
@@ -23,13 +22,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python tools/migration.py", description=__doc__)
     parser.add_argument("message", help="what the step does, in a few words")
     message: str = parser.parse_args().message
-    number = sum(1 for _ in (TANDEM.scripts / "versions").glob("*.py")) + 1
+    number = int(TANDEM.version.partition("_")[0]) + 1
     slug = re.sub(r"[^a-z0-9]+", "_", message.lower()).strip("_")
     with (
         closing(sqlite3.connect(":memory:", isolation_level=None)) as raw,
         migrating(TANDEM, SQLITE_WORDS, raw) as config,
     ):
-        first_tables.create(config.attributes["connection"])
         command.upgrade(config, "head")
         command.revision(config, message, autogenerate=True, rev_id=f"{number:04}_{slug}")
 

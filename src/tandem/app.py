@@ -42,6 +42,7 @@ from tandem.projects.mirrors import MirrorSettings
 from tandem.projects.registry import GitSettings, Projects
 from tandem.retention.queries import newest_removed
 from tandem.reviews import check_queries
+from tandem.reviews.context import Services
 from tandem.schema import TANDEM, UNCHANGED
 from tandem.server.app import Application
 from tandem.server.asgi.connections import BrokerProtocol, Connections, TlsListener
@@ -61,7 +62,6 @@ from tandem.settings.pool import TABLE, THROUGH_WSL, PoolSettings
 from tandem.settings.workflows import load as load_workflows
 from tandem.store import events, log
 from tandem.store.base import Store
-from tandem.store.context import Services
 from tandem.store.engine import make_store
 from tandem.store.event import Event, EventKind, Seal
 from tandem.store.waits import WaitHub

@@ -7,11 +7,17 @@ from typing import get_origin, get_type_hints
 
 import pytest
 
+from tandem.access.tokens import AccessContext
 from tandem.contract.caller import Caller
 from tandem.contract.operation import Operation
+from tandem.projects.registration import ProjectContext
+from tandem.reviews.context import Services
 from tandem.server.catalogue import REGISTRY
 from tandem.server.handlers import HANDLERS, MODULES
-from tandem.store.context import Services
+from tandem.store.context import Context
+
+GIVEN = {Services, ProjectContext, AccessContext, Context}
+"""What the composition root fills in, and what packages below reviews know of it."""
 
 
 @pytest.mark.parametrize("operation", tuple(REGISTRY), ids=lambda operation: operation.name)
@@ -19,7 +25,9 @@ def test_an_operation_has_one_function_from_its_request_to_its_answer(operation:
     assert sum(hasattr(module, operation.name) for module in MODULES) == 1, "a name that two services have"
     function = HANDLERS[operation.name]
     types = list(get_type_hints(function).items())
-    assert [kind for _, kind in types[:3]] == [Services, Caller, operation.request]
+    given, *asked = (kind for _, kind in types[:3])
+    assert given in GIVEN
+    assert asked == [Caller, operation.request]
     assert [name.lstrip("_") for name in inspect.signature(function).parameters] == ["services", "caller", "request"]
     name, answer = types[3]
     assert (name, get_origin(answer) or answer) == ("return", operation.answer)

@@ -13,7 +13,7 @@ LONGEST_FILE = 600
 GENERATED = "src/tandem/client/methods.py"
 LONGEST_FUNCTION = 60
 # A migration is a list of columns: as long as the table.
-LISTS = ("src/tandem/store/migrations/versions/", "tools/first_tables.py")
+LISTS = ("src/tandem/store/migrations/versions/",)
 NAMES_THAT_SAY_NOTHING = {"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc", "shared"}
 
 # Brackets in the middle of a word keep these patterns from finding themselves.
@@ -55,7 +55,7 @@ def test_files_are_short_enough_to_read() -> None:
     long = [
         f"{module.where}: {module.lines} lines"
         for module in all_modules()
-        if module.lines > LONGEST_FILE and module.where != GENERATED
+        if module.lines > LONGEST_FILE and module.where != GENERATED and not module.where.startswith(LISTS)
     ]
     assert long == [], "split it by concept"
 

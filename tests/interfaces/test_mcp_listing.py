@@ -9,10 +9,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from tandem.core.clock import SystemClock
+from tandem.reviews.context import Services
 from tandem.server.catalogue import REGISTRY
 from tandem.server.dispatch import Dispatcher
 from tandem.server.mcp.tools import CORE_TOOLS, Tools, slim
-from tandem.store.context import Services
 
 ROLES = ["proposer", "reviewer", "operator", "handoff"]
 HANDOFF = {

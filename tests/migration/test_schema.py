@@ -19,7 +19,6 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, MetaData, Table, Text, bindparam, insert, select
 
-import first_tables
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.schema import TANDEM
 from tandem.store.engine import Statement, Store, make_store
@@ -60,8 +59,6 @@ def migrated(url: str, schema: Schema = TANDEM) -> None:
     """Take a database through every migration, as one of the first version would be."""
     raw, words = connected(url)
     with closing(raw), migrating(schema, words, raw) as config:
-        if schema is TANDEM:
-            first_tables.create(config.attributes["connection"])
         command.upgrade(config, "head")
 
 
@@ -283,6 +280,14 @@ def test_a_newer_database_is_refused(url: str) -> None:
     with pytest.raises(ConfigInvalid, match=r"newer Tandem.*9999_from_the_future") as caught:
         opened(url)
     assert caught.value.details["actual"] == ["9999_from_the_future"]
+    assert described(url) == before
+
+
+def test_an_older_database_is_refused_with_the_way_to_import_it(url: str) -> None:
+    with_version(url, "0021_quota_pauses")
+    before = described(url)
+    with pytest.raises(ConfigInvalid, match=r"older Tandem \(schema 0021.*data export FILE.*data import FILE"):
+        opened(url)
     assert described(url) == before
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Protocol
 
 from tandem.access import queries as access_tokens
-from tandem.access.admission import LOGIN_SECONDS, TOKEN_PREFIX, hash_of, new_token
+from tandem.access.admission import LOGIN_SECONDS, TOKEN_PREFIX, Authenticator, hash_of, new_token
 from tandem.access.contract import (
     CreateLogin,
     CreateToken,
@@ -24,14 +25,23 @@ from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.store import events, pages
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import Context, transact
 
 SHOWN_ONCE = "(shown once, when it was made)"
 _DAY_SECONDS = 86_400
 _LOGIN_PATH = "/login"
 
 
-async def create_token(services: Services, caller: Caller, request: CreateToken) -> TokenCreated:
+class AccessContext(Context, Protocol):
+    """What logins need besides."""
+
+    @property
+    def authenticator(self) -> Authenticator:
+        """Makes their codes."""
+        ...
+
+
+async def create_token(services: Context, caller: Caller, request: CreateToken) -> TokenCreated:
     """Make a token.
 
     Raises:
@@ -61,7 +71,7 @@ async def create_token(services: Services, caller: Caller, request: CreateToken)
     return await transact(services, caller, work, kept=lambda answer: replace(answer, token=SHOWN_ONCE))
 
 
-async def list_tokens(services: Services, _caller: Caller, request: ListTokens) -> TokenList:
+async def list_tokens(services: Context, _caller: Caller, request: ListTokens) -> TokenList:
     """A page of tokens, the newest first; void ones included.
 
     Raises:
@@ -77,7 +87,7 @@ async def list_tokens(services: Services, _caller: Caller, request: ListTokens) 
     return TokenList(tuple(_view(token, now) for token in listed), following)
 
 
-async def revoke_token(services: Services, caller: Caller, request: RevokeToken) -> TokenRevoked:
+async def revoke_token(services: Context, caller: Caller, request: RevokeToken) -> TokenRevoked:
     """Make a token void; again, it is the same answer.
 
     Raises:
@@ -96,7 +106,7 @@ async def revoke_token(services: Services, caller: Caller, request: RevokeToken)
     return await transact(services, caller, work)
 
 
-async def create_login(services: Services, caller: Caller, _request: CreateLogin) -> Login:
+async def create_login(services: AccessContext, caller: Caller, _request: CreateLogin) -> Login:
     """Where a browser logs in as somebody; on a trusted broker just where the pages are.
 
     Raises:

@@ -20,14 +20,14 @@ from tandem.cycles.running import check_token, refuse_undecided
 from tandem.errors import InvalidPhase, InvalidTransition, SchemaInvalid
 from tandem.reviews import contents, proposals
 from tandem.reviews import queries as reviews
-from tandem.reviews.participants import Decision, Participant
+from tandem.reviews.context import Decision, Participant, Services
 from tandem.reviews.reading import close_in
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review, State
 from tandem.store import ledger
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 CATEGORY = "handoff"

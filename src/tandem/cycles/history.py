@@ -22,10 +22,11 @@ from tandem.cycles.running import check_token, lock_of
 from tandem.cycles.session_rules import Session
 from tandem.errors import NotFound, Unavailable
 from tandem.reviews import queries as reviews
+from tandem.reviews.context import Services
 from tandem.reviews.rules import Review
 from tandem.store import pages
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 _PATIENCE_SECONDS = 10.0

@@ -25,13 +25,13 @@ from tandem.cycles.session_rules import Session
 from tandem.errors import CycleAlreadyActive, InvalidPhase
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import NoReviewer
-from tandem.reviews.participants import why_none
+from tandem.reviews.context import Services, why_none
 from tandem.reviews.reading import close_in
 from tandem.reviews.rules import Review, State
 from tandem.settings.workflows import COMPLETE, Workflow
 from tandem.store import events
 from tandem.store.base import Conflict, Unit
-from tandem.store.context import Services, look_or_wait, transact
+from tandem.store.context import look_or_wait, transact
 from tandem.store.event import EventKind
 from tandem.store.waits import topic
 

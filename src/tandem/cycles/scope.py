@@ -12,10 +12,10 @@ from tandem.cycles import session_queries as sessions
 from tandem.cycles.rules import Cycle, workflow_of
 from tandem.cycles.session_rules import Session
 from tandem.errors import ConfigInvalid, InvalidInput, InvalidSession, NoActiveCycle
+from tandem.reviews.context import Services
 from tandem.settings.workflow_form import quoted
 from tandem.settings.workflows import BUILT_IN, Workflow
 from tandem.store.base import Unit
-from tandem.store.context import Services
 
 
 class WorkflowScope(Protocol):

@@ -20,10 +20,11 @@ from tandem.cycles.requests import CycleInit, CycleRevoke, CycleRotate, SessionC
 from tandem.cycles.scope import CycleScope, WorkflowScope
 from tandem.cycles.session_rules import CycleKey, Session
 from tandem.errors import AuthFailed, InvalidInput, InvalidSession, NotFound
+from tandem.reviews.context import Services
 from tandem.settings.workflows import Workflow
 from tandem.store import events
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 
 _log = logging.getLogger("tandem.sessions")
 SHOWN_ONCE = "(shown once, when it was made)"

@@ -102,7 +102,7 @@ async def restore(settings: Settings, file: Path, name: str, *, replace: bool, v
         Unavailable: A broker has the database, or it cannot be written.
     """
     header = await asyncio.to_thread(_header, file, name)
-    if header.schema not in TANDEM.revisions:
+    if header.schema > TANDEM.version:
         raise ConfigInvalid(
             f"{name} was made by a newer Tandem ({header.tandem}, schema {header.schema}; this one knows up to"
             f" {TANDEM.version}). Restore it with that one.",
@@ -214,7 +214,8 @@ async def _audited_copy(file: Path, name: str, scratch: Path, settings: Settings
 async def _make(file: Path, name: str, header: portable.Header, path: Path, told: Told) -> None:
     """Make a SQLite database of a copy, and bring it to this version's schema."""
     url = _SQLITE + path.as_posix()
-    is_older = header.schema != TANDEM.version
+    # From before the first migration, rows go into this version's tables as far as they fit.
+    is_older = header.schema in TANDEM.revisions[:-1]
     store = _store(url, TANDEM.former(header.schema, header.ddl) if is_older else TANDEM)
     epoch = log.new_epoch()
     try:

@@ -37,13 +37,13 @@ from tandem.hooks import proof
 from tandem.reviews import queries as reviews
 from tandem.reviews import writing
 from tandem.reviews.approvals import inverse
-from tandem.reviews.participants import Decision, Difference, Participant
+from tandem.reviews.context import Decision, Difference, Participant, Services
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review, Rollback
 from tandem.settings.exempt import is_exempt
 from tandem.store import events, pages
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 _GIT = "git"

@@ -29,10 +29,10 @@ from tandem.reviews import checks, contents, grounds
 from tandem.reviews import report_queries as reports
 from tandem.reviews.approvals import Approval, Cover, inverse
 from tandem.reviews.checks import Hold
+from tandem.reviews.context import Services
 from tandem.settings.config import PROJECT_FILE, load_settings
 from tandem.settings.exempt import is_exempt
 from tandem.store.base import Unit
-from tandem.store.context import Services
 
 _log = logging.getLogger("tandem.gate")
 _T = TypeVar("_T")

@@ -15,11 +15,11 @@ from tandem.gate import switch as gate_switch
 from tandem.gate.contract import GetProjectSettings, ProjectSettings, SettingView
 from tandem.hooks import planning
 from tandem.pool import sandbox
+from tandem.reviews.context import Services
 from tandem.settings import pool as pool_settings
 from tandem.settings import view as settings_view
 from tandem.settings.config import PROJECT_FILE, LoadedSettings, load_settings
 from tandem.settings.pool import PoolSettings
-from tandem.store.context import Services
 
 _LARGEST_FILE_BYTES = 1_000_000
 _MOST_IGNORED = 200

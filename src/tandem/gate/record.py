@@ -10,8 +10,8 @@ from tandem.gate import queries as gates
 from tandem.gate.contract import GateHere
 from tandem.gate.rules import Gate, names
 from tandem.hooks import trust
+from tandem.reviews.context import Services
 from tandem.settings.config import user_file
-from tandem.store.context import Services
 
 
 async def require_same(services: Services, project: str, here: GateHere | None) -> None:

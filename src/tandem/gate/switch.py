@@ -24,9 +24,10 @@ from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.hooks import proof
 from tandem.reviews import contents
+from tandem.reviews.context import Services
 from tandem.store import events
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 
 _SHOWN_PATHS = 100
 _LISTS = ("branches", "accepted", "folders", "trusted", "signers")

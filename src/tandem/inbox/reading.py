@@ -22,10 +22,10 @@ from tandem.pool import admin as pool_admin
 from tandem.pool import queries as reviewers
 from tandem.pool.rules import Pool
 from tandem.reviews import views
+from tandem.reviews.context import Services
 from tandem.reviews.rules import Review, State
 from tandem.store import pages
 from tandem.store.base import Unit
-from tandem.store.context import Services
 
 SCAN_LIMIT: Final = 1_000
 """Open reviews of each side's turn that are looked at; beyond it only those that concern the person, or are wrong."""

@@ -32,9 +32,10 @@ from tandem.pool.contract import (
 )
 from tandem.pool.reviewers import logs
 from tandem.pool.rules import CIRCUIT_FAILURES, DrainReason, Pool, Reviewer, ReviewerState
+from tandem.reviews.context import Services
 from tandem.store import events
 from tandem.store.base import Unit
-from tandem.store.context import Services, amend, transact
+from tandem.store.context import amend, transact
 from tandem.store.waits import wait_until
 
 _RECENT = 20

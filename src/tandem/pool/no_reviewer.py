@@ -20,10 +20,10 @@ from tandem.pool.rules import (
     next_try,
 )
 from tandem.reviews.answers import NoReviewer
+from tandem.reviews.context import Services
 from tandem.reviews.rules import Review, State
 from tandem.store import events
 from tandem.store.base import Unit
-from tandem.store.context import Services
 from tandem.store.event import EventKind
 
 _LOOKED_AT: Final = 12

@@ -17,11 +17,11 @@ from tandem.reviews import attention
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import NoReviewer
 from tandem.reviews.attention import Failure
-from tandem.reviews.participants import Decision, Participant
+from tandem.reviews.context import Decision, Participant, Services
 from tandem.reviews.rules import Review
 from tandem.store import events
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 _SUPERVISOR = "supervisor"

@@ -18,9 +18,10 @@ from tandem.pool import runs as reviewer_runs
 from tandem.pool.contract import Order, Orders, Registered, ReviewerSighting, SupervisorHeartbeat, SupervisorRegister
 from tandem.pool.plan import PoolDecision
 from tandem.pool.rules import Pool, Reviewer, ReviewerState, supervisor_id
+from tandem.reviews.context import Services
 from tandem.store import events
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact, wait_seconds
+from tandem.store.context import transact, wait_seconds
 from tandem.store.event import EventKind
 from tandem.store.waits import topic
 

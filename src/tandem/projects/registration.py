@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Protocol
 
 from tandem.contract.answer import time_or_none
 from tandem.contract.caller import Caller
@@ -26,11 +28,34 @@ from tandem.projects.contract import (
 )
 from tandem.projects.mirrors import Mirror
 from tandem.projects.queries import ProjectRecord
+from tandem.projects.registry import Projects
 from tandem.store.base import Unit
-from tandem.store.context import Services
+from tandem.store.context import Context
 
 
-async def register_project(services: Services, caller: Caller, request: RegisterProject) -> ProjectView:
+class ProtectsBranches(Protocol):
+    """A gate, as far as projects ask it."""
+
+    def protected_branches(self, unit: Unit, project: str) -> tuple[str, ...]:
+        """The branches of a project that nothing gets into unless it was approved."""
+        ...
+
+
+class ProjectContext(Context, Protocol):
+    """What projects need besides."""
+
+    @property
+    def projects(self) -> Projects:
+        """Those that are registered."""
+        ...
+
+    @property
+    def participants(self) -> Sequence[ProtectsBranches]:
+        """The subjects that may protect a project's branches."""
+        ...
+
+
+async def register_project(services: ProjectContext, caller: Caller, request: RegisterProject) -> ProjectView:
     """Register a folder, or move a project to it; or the URL of a repository, which is fetched.
 
     Raises:
@@ -78,7 +103,7 @@ async def register_project(services: Services, caller: Caller, request: Register
     return _view(services, record)
 
 
-async def remove_project(services: Services, caller: Caller, request: RemoveProject) -> ProjectRemoved:
+async def remove_project(services: ProjectContext, caller: Caller, request: RemoveProject) -> ProjectRemoved:
     """Forget a project's folder; its reviews stay under the name, as a label.
 
     Raises:
@@ -101,13 +126,13 @@ async def remove_project(services: Services, caller: Caller, request: RemoveProj
     return ProjectRemoved(name, removed=True)
 
 
-async def list_projects(services: Services, _caller: Caller, _request: ListProjects) -> ProjectList:
+async def list_projects(services: ProjectContext, _caller: Caller, _request: ListProjects) -> ProjectList:
     """All registered projects, by name, as far as the caller may know them."""
     await services.projects.learn()
     return ProjectList(tuple(_view(services, record) for record in services.projects.records()))
 
 
-def _home(services: Services, root: Path) -> tuple[str, str]:
+def _home(services: ProjectContext, root: Path) -> tuple[str, str]:
     """The folder that a repository is registered for, whichever of its folders was named, and its usual name."""
     if not root.is_absolute():
         raise InvalidInput("Give the folder's absolute path.", field="root")
@@ -122,7 +147,7 @@ def _home(services: Services, root: Path) -> tuple[str, str]:
     return place.home, place.name
 
 
-async def _is_there(services: Services, name: str, new: str = "") -> bool:
+async def _is_there(services: ProjectContext, name: str, new: str = "") -> bool:
     """Whether a project has a repository at its place, which is no other project's, and not that of a new folder."""
     root = services.projects.root(name)
 
@@ -145,7 +170,7 @@ def _on_record(folder: Path) -> set[str]:
     return found
 
 
-def _ensure_not_gated(unit: Unit, services: Services, name: str) -> None:
+def _ensure_not_gated(unit: Unit, services: ProjectContext, name: str) -> None:
     """Refuse to take a project from the repository that its gate goes by, in which the checks are named, too.
 
     Raises:
@@ -160,7 +185,7 @@ def _ensure_not_gated(unit: Unit, services: Services, name: str) -> None:
         )
 
 
-def _require_movable(unit: Unit, services: Services, name: str, existing: ProjectRecord | None, top: str) -> None:
+def _require_movable(unit: Unit, services: ProjectContext, name: str, existing: ProjectRecord | None, top: str) -> None:
     """Refuse to move a project that nobody knows, or to a folder that is another one.
 
     Raises:
@@ -179,7 +204,7 @@ def _require_movable(unit: Unit, services: Services, name: str, existing: Projec
         )
 
 
-def _unknown(services: Services, name: str) -> NotFound:
+def _unknown(services: ProjectContext, name: str) -> NotFound:
     return NotFound(f"No project '{name}' is registered.", project=name, allowed=services.projects.names())
 
 
@@ -187,7 +212,7 @@ def _put(unit: Unit, caller: Caller, record: ProjectRecord) -> ProjectRecord:
     return projects.put(unit, record, caller.agent or caller.principal)
 
 
-def _view(services: Services, record: ProjectRecord) -> ProjectView:
+def _view(services: ProjectContext, record: ProjectRecord) -> ProjectView:
     mirror = services.projects.mirror(record.name)
     return ProjectView(
         record.name,

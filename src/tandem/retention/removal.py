@@ -13,12 +13,12 @@ from tandem.retention import queries
 from tandem.retention.queries import Closed
 from tandem.retention.rules import BLANK, EMPTY, without_contents
 from tandem.reviews import queries as reviews
+from tandem.reviews.context import Services
 from tandem.reviews.reading import close_in
 from tandem.reviews.rules import State
 from tandem.reviews.writing import change_review
 from tandem.store import events, log
 from tandem.store.base import Unit
-from tandem.store.context import Services
 from tandem.store.event import Event, EventKind
 from tandem.store.ledger import keep_content
 

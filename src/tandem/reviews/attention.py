@@ -12,11 +12,12 @@ from tandem.reviews import claim_rules as claims
 from tandem.reviews import queries as reviews
 from tandem.reviews import views, writing
 from tandem.reviews.answers import ReviewStatus
+from tandem.reviews.context import Services
 from tandem.reviews.discussion_rules import with_turn
 from tandem.reviews.requests import RetryReview
 from tandem.reviews.rules import Action, Review, State, step
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 

@@ -29,10 +29,11 @@ from tandem.reviews.check_contract import (
     RunChecks,
 )
 from tandem.reviews.check_rules import DOUBTFUL, PASSED, SAYS_SOMETHING, CheckRun, CheckStatus, outcome, runs_of
+from tandem.reviews.context import Services
 from tandem.reviews.rules import Review, State
 from tandem.store import ledger
 from tandem.store.base import Unit
-from tandem.store.context import Services, look_or_wait, transact
+from tandem.store.context import look_or_wait, transact
 from tandem.store.event import EventKind
 
 _MOST_UNFINISHED = 100

@@ -15,12 +15,13 @@ from tandem.reviews import claim_rules as claims
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Claim, ClaimReleased, ClaimRenewed
 from tandem.reviews.check_contract import GroundView
+from tandem.reviews.context import Services
 from tandem.reviews.discussion_rules import with_turn
 from tandem.reviews.requests import ClaimReview, ReleaseClaim, RenewClaim
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Action, Review
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 _log = logging.getLogger("tandem.claims")

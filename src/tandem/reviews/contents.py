@@ -27,12 +27,12 @@ from tandem.projects.registry import ProjectMoved
 from tandem.reviews import grounds, queries
 from tandem.reviews.answers import Proposal
 from tandem.reviews.check_rules import CheckStatus, PlannedCheck, unusable
+from tandem.reviews.context import Services
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
 from tandem.settings import checks
 from tandem.settings.config import user_file
 from tandem.store.base import Unit
-from tandem.store.context import Services
 
 HEAD = "HEAD"
 _DIFF_LIMIT = "diff_limit_bytes"

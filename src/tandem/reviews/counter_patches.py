@@ -11,6 +11,7 @@ from tandem.reviews import discussion_queries as discussion
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
 from tandem.reviews.claim_rules import COUNTER_PATCH, acceptor, check_concerned, end_claim
+from tandem.reviews.context import Services
 from tandem.reviews.discussion_rules import next_round, record_speaker, with_turn
 from tandem.reviews.requests import AcceptCounterPatch, RejectCounterPatch
 from tandem.reviews.rounds import CounterPatch, Round
@@ -18,7 +19,7 @@ from tandem.reviews.rules import Action, Review, step
 from tandem.reviews.writing import CounterPatchEnd, Rows
 from tandem.store import ledger
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 PENDING = "pending"

@@ -13,6 +13,7 @@ from tandem.reviews import contents, views, writing
 from tandem.reviews import discussion_queries as rows
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Discussion, DiscussionEntry, MessageSent
+from tandem.reviews.context import Services
 from tandem.reviews.discussion_rules import Message, Verdict, check_turn, record_speaker
 from tandem.reviews.requests import AddMessage, GetDiscussion
 from tandem.reviews.rounds import CounterPatch
@@ -20,7 +21,7 @@ from tandem.reviews.rules import Action, Review, step
 from tandem.reviews.writing import Rows
 from tandem.store import pages
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 _BEFORE_ALL = (0, -2)

@@ -11,12 +11,12 @@ from tandem.reviews import contents, verdicts
 from tandem.reviews import files as round_files
 from tandem.reviews import queries as reviews
 from tandem.reviews.claim_rules import check_round
+from tandem.reviews.context import Services
 from tandem.reviews.page_answers import CounterPatchCheck, CounterPatchDraft
 from tandem.reviews.page_requests import CheckCounterPatch, DraftCounterPatch
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.rules import Review
 from tandem.store.base import Unit
-from tandem.store.context import Services
 
 
 async def draft_counter_patch(services: Services, _caller: Caller, request: DraftCounterPatch) -> CounterPatchDraft:

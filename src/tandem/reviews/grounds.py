@@ -22,9 +22,8 @@ from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import RoundContent
 from tandem.reviews import queries
 from tandem.reviews.check_contract import GroundView, UnapprovedCommit
-from tandem.reviews.participants import Difference
+from tandem.reviews.context import Difference, Services
 from tandem.store.base import Unit
-from tandem.store.context import Services
 
 HEAD: Final = "HEAD"
 _SHORT = 12

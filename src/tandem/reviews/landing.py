@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tandem.errors import AlreadyLanded, TandemError
 from tandem.reviews import queries as reviews
+from tandem.reviews.context import Services
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
 from tandem.store.base import Unit
-from tandem.store.context import Services
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,14 @@ from tandem.reviews import attention, checks, contents, counter_patches, grounds
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import check_concerned, end_claim
+from tandem.reviews.context import Difference, Services
 from tandem.reviews.discussion_rules import next_round, reset_turn
-from tandem.reviews.participants import Difference
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import PRIORITIES, Action, Review, State, infer_priority, step
 from tandem.store import ledger
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 

@@ -30,13 +30,14 @@ from tandem.reviews import report_queries as reports
 from tandem.reviews import viewed_queries as viewed
 from tandem.reviews.answers import FullReview, Proposal, ReviewClosed, ReviewPage, ReviewStatus, RoundRow
 from tandem.reviews.claim_rules import check_concerned, end_claim
+from tandem.reviews.context import Services
 from tandem.reviews.discussion_rules import with_turn
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import INIT, PRIORITIES, Action, Review, Side, State, allowed_actions, step
 from tandem.store import events, pages
 from tandem.store.base import Unit
-from tandem.store.context import Services, look_or_wait, transact
+from tandem.store.context import look_or_wait, transact
 from tandem.store.event import EventKind
 from tandem.store.waits import topic
 

@@ -14,12 +14,13 @@ from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews import views
 from tandem.reviews.answers import ActivityFeed, AuditPage, FeedEntry, Statistics, Tally, Timeline
+from tandem.reviews.context import Services
 from tandem.reviews.requests import GetActivityFeed, GetAuditLog, GetReviewStats, GetReviewTimeline
 from tandem.reviews.rules import State
 from tandem.reviews.statistics import OPEN_PREFIX
 from tandem.store import events, pages
 from tandem.store.base import Unit
-from tandem.store.context import Services, look_or_wait
+from tandem.store.context import look_or_wait
 from tandem.store.event import FOREVER
 from tandem.store.waits import topic
 

@@ -13,13 +13,13 @@ from tandem.contract.caller import Caller
 from tandem.git.changes import AffectedFile
 from tandem.reviews import search_queries as search
 from tandem.reviews import views
+from tandem.reviews.context import Services
 from tandem.reviews.page_answers import FoundReview, SearchPage
 from tandem.reviews.page_requests import SearchReviews
 from tandem.reviews.rules import PRIORITIES, Review, State
 from tandem.reviews.search_queries import KEYS, Key, SearchHit, Shape
 from tandem.store import pages
 from tandem.store.base import Unit
-from tandem.store.context import Services
 
 REVIEW_LIMIT: Final = 2_000
 """Reviews that one call looks through at most; beyond it the next page goes on."""

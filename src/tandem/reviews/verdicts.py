@@ -10,15 +10,15 @@ from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, counter_patches, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import VerdictGiven
+from tandem.reviews.context import Decision, Services
 from tandem.reviews.discussion_rules import Message, Verdict, record_speaker
-from tandem.reviews.participants import Decision
 from tandem.reviews.requests import LineComment, SubmitVerdict
 from tandem.reviews.rounds import CounterPatch, Round
 from tandem.reviews.rules import Action, Review, Step
 from tandem.reviews.writing import Rows
 from tandem.store import ledger
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 COMMENT = "comment"

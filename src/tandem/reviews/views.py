@@ -19,12 +19,11 @@ from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
 from tandem.reviews.check_rules import DOUBTFUL, FAILED, PASSED, PENDING
-from tandem.reviews.participants import why_none
+from tandem.reviews.context import Services, why_none
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.rounds import CounterPatch
 from tandem.reviews.rules import ESCALATION_ROUND, PRIORITIES, Review, State, next_action
 from tandem.store.base import Unit
-from tandem.store.context import Services
 from tandem.store.event import Event
 from tandem.store.waits import WaitHub
 

@@ -8,13 +8,13 @@ from tandem.reviews import contents, landing, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ApprovalWithdrawn
 from tandem.reviews.claim_rules import decides_for_all
+from tandem.reviews.context import Decision, Services
 from tandem.reviews.discussion_rules import Verdict, with_turn
-from tandem.reviews.participants import Decision
 from tandem.reviews.requests import WithdrawApproval
 from tandem.reviews.rules import Action, Review, State, allowed_actions, allowed_targets, step
 from tandem.reviews.writing import Rows
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 from tandem.store.event import EventKind
 
 _AGAINST = "changes_requested"

@@ -17,8 +17,8 @@ from tandem.errors import Forbidden, InvalidInput, TandemError, Unauthenticated
 from tandem.pool import queries as reviewers
 from tandem.pool import runs as reviewer_runs
 from tandem.reviews import queries as reviews
+from tandem.reviews.context import Services
 from tandem.store.base import Unit
-from tandem.store.context import Services
 
 # Interfaces are given it too, and reach no deeper than here.
 __all__ = ["Authenticator", "Authorisation"]

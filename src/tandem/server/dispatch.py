@@ -29,10 +29,11 @@ from tandem.errors import (
     Unavailable,
     error_from,
 )
+from tandem.reviews.context import Services
 from tandem.server.authorisation import Authorisation
 from tandem.server.tally import CallTally
 from tandem.store import idempotency
-from tandem.store.context import Replayed, Services, envelope, find_answer, keep_refusal
+from tandem.store.context import Replayed, envelope, find_answer, keep_refusal
 from tandem.store.jobs import lane
 
 TRACEPARENT: ContextVar[str | None] = ContextVar("traceparent", default=None)

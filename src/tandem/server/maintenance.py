@@ -11,8 +11,8 @@ from tandem.core.clock import MICROSECONDS
 from tandem.cycles import sessions
 from tandem.retention.removal import Place, remove_contents
 from tandem.reviews import claims
+from tandem.reviews.context import Services
 from tandem.store import events, idempotency, log
-from tandem.store.context import Services
 
 _log = logging.getLogger("tandem.maintenance")
 

@@ -15,12 +15,12 @@ from tandem.errors import TandemError
 from tandem.pool import queries as pool_queries
 from tandem.pool.rules import LIVE_SECONDS
 from tandem.reviews import check_queries, report_queries
+from tandem.reviews.context import Services
 from tandem.reviews.rules import State
 from tandem.server.dispatch import Dispatcher
 from tandem.server.tally import Durations, Family, Labels
 from tandem.store import events
 from tandem.store.base import Unit
-from tandem.store.context import Services
 
 _READ_SECONDS = 5.0
 _MOST_CHECKS = 1_000

@@ -10,9 +10,9 @@ from typing import Final
 from tandem.contract.operation import Operation
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.git import upload
+from tandem.reviews.context import Services
 from tandem.server.asgi.exchange import Exchange, MethodNotAllowed, read_body
 from tandem.server.asgi.watching import run_watched
-from tandem.store.context import Services
 
 PREFIX: Final = "/git/"
 _ABOUT, _PACK = "info/refs", "git-upload-pack"

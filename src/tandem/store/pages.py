@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 
 from tandem.errors import InvalidInput, TooLarge
-from tandem.store.context import Services
+from tandem.store.context import Context
 
 _LARGEST = 2**62
 
 
-def check_limit(services: Services, limit: int) -> None:
+def check_limit(services: Context, limit: int) -> None:
     """Refuse more rows than a page may have.
 
     Raises:
@@ -32,14 +32,14 @@ def check_limit(services: Services, limit: int) -> None:
         )
 
 
-def encode(services: Services, *place: Any) -> str:
+def encode(services: Context, *place: Any) -> str:
     """The token for the place after a row's sort key."""
     key = orjson.dumps(place)
     veil = services.waits.veil
     return base64.urlsafe_b64encode(key).decode().rstrip("=") if veil is None else veil.hide(key)
 
 
-def decode(services: Services, token: str, *types: type) -> Any:
+def decode(services: Context, token: str, *types: type) -> Any:
     """The sort key in a token, as a tuple of those types.
 
     Raises:

@@ -1,8 +1,8 @@
 """The schema that a database has, and the one that it has to have.
 
-A fresh database gets its tables from the same definitions that the statements use; an older one is taken
-forward by the migrations, the only case in which Alembic is imported; somebody else's, or a newer one that does
-not say that this version can work with it, is refused before anything in it is touched.
+A fresh database gets its tables from the same definitions that the statements use. The migrations take an older
+one forward, the only case in which Alembic is imported. Refused before anything in it changes: a database of another
+program, one from before the first migration, and a newer one that does not say that this version can work with it.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Schema:
         """The version that the database has, or None when it is fresh; ours for a newer one that we can work with.
 
         Raises:
-            ConfigInvalid: It is of no version that is known here, or it is not Tandem's.
+            ConfigInvalid: No known version made it.
         """
         tables = {str(name) for (name,) in connection.execute(words.tables)}
         if VERSION_TABLE not in tables:
@@ -190,18 +190,27 @@ class Schema:
                 )
             return None
         versions = [str(version) for (version,) in connection.execute(_GET_VERSION)]
-        if len(versions) == 1 and versions[0] not in self.revisions and self._can_serve(connection, words):
-            return self.version
-        if len(versions) != 1 or versions[0] not in self.revisions:
+        if len(versions) == 1 and versions[0] in self.revisions:
+            return versions[0]
+        if len(versions) == 1 and versions[0] < self.revisions[0]:
             raise ConfigInvalid(
-                f"the database was made by a newer Tandem (schema {', '.join(versions) or 'unknown'}, this one knows"
-                f" up to {self.version}); run that Tandem, or name another database",
+                f"the database was made by an older Tandem (schema {versions[0]}, this one knows {self.revisions[0]}"
+                " and later); run 'tandem data export FILE' with the version that made it, then 'tandem data import"
+                " FILE --replace' with this one, on PostgreSQL into an empty database",
                 setting="database_url",
-                newer=True,
                 actual=versions,
                 expected=self.version,
             )
-        return versions[0]
+        if len(versions) == 1 and self._can_serve(connection, words):
+            return self.version
+        raise ConfigInvalid(
+            f"the database was made by a newer Tandem (schema {', '.join(versions) or 'unknown'}, this one knows"
+            f" up to {self.version}); run that Tandem, or name another database",
+            setting="database_url",
+            newer=True,
+            actual=versions,
+            expected=self.version,
+        )
 
     def _can_serve(self, connection: Any, words: SchemaDialect) -> bool:
         """Whether a broker of a newer version left a note that brokers of this one can work with its database."""

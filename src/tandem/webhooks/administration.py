@@ -11,9 +11,10 @@ from tandem.contract.caller import Caller
 from tandem.core.clock import isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound, TooLarge
 from tandem.gate.switch import key_of
+from tandem.reviews.context import Services
 from tandem.store import events, pages
 from tandem.store.base import Unit
-from tandem.store.context import Services, transact
+from tandem.store.context import transact
 from tandem.store.event import EventKind
 from tandem.webhooks import posting, queries, rules
 from tandem.webhooks.contract import (

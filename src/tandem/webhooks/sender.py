@@ -16,9 +16,9 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from tandem.core.clock import MICROSECONDS
+from tandem.reviews.context import Services
 from tandem.store import events
 from tandem.store.base import Unit
-from tandem.store.context import Services
 from tandem.store.event import Event
 from tandem.webhooks import posting, queries, rules
 from tandem.webhooks.queries import Delivery

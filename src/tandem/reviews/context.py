@@ -1,17 +1,28 @@
-"""What the subjects above reviews do when something happens to one. The composition root names them."""
+"""What every service is given, and what the subjects above reviews do when something happens to one.
+
+The composition root fills it in.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
+from tandem.access.admission import Authenticator
+from tandem.core.clock import Clock
+from tandem.core.secret_key import Tokens
 from tandem.git.changes import Change
+from tandem.projects.registry import Projects
 from tandem.reviews.answers import NoReviewer
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
-from tandem.store.base import Unit
-from tandem.store.context import Services
+from tandem.settings.policy import Policy
+from tandem.settings.workflows import Workflow
+from tandem.store.base import Store, Unit
+from tandem.store.waits import WaitHub
 
 
 class Difference(NamedTuple):
@@ -107,3 +118,53 @@ class Participant:
             InvalidPhase: It would approve what has been overtaken.
             SchemaInvalid: What was approved cannot be used.
         """
+
+
+class PoolReviewers(Protocol):
+    """What claims ask about the reviewers of pools, in their own unit of work; everybody else is in no pool."""
+
+    def is_draining(self, unit: Unit, reviewer_id: str) -> bool:
+        """Whether it is to take nothing new."""
+        ...
+
+    def expire(self, unit: Unit, review_id: str, now_us: int) -> None:
+        """Take a review back whose lease has run out, whoever holds it; a reviewer of a pool is ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What the services stand on, wired once by the composition root.
+
+    Attributes:
+        validations: Bounds how many git runs are under way at once.
+        workflows: What hand-off cycles can be started with, by name.
+        tokens: Derives the tokens of sessions and locks.
+        authenticator: Tells who calls, and makes the passes of reviewers and the codes of logins.
+        archives: The folder that archived cycles are written to.
+        pool: Answers for the reviewers of pools.
+        reviewer_logs: The folder of the logs of this machine's reviewers.
+        participants: The subjects with a stake in reviews.
+        options: The settings that the command line can name, as the broker was started with them.
+        archiving: Held while one is written.
+        checks_wanted: Set once a project has checks to run.
+        webhooks_wanted: Set while there are webhooks, or may be.
+    """
+
+    store: Store
+    clock: Clock
+    policy: Policy
+    projects: Projects
+    waits: WaitHub
+    validations: asyncio.Semaphore
+    workflows: Mapping[str, Workflow]
+    tokens: Tokens
+    authenticator: Authenticator
+    archives: Path
+    pool: PoolReviewers
+    reviewer_logs: Path
+    participants: tuple[Participant, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    archiving: asyncio.Lock = field(default_factory=asyncio.Lock)
+    checks_wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    webhooks_wanted: asyncio.Event = field(default_factory=asyncio.Event)
