@@ -89,14 +89,12 @@ def unusable(place: HookRepository) -> tuple[str, str] | None:
             )
     if os.path.isdir(place.git_dir):
         return None
-    from shlex import quote  # as in `deleted_folder`
-
     said, common = f"{top}/.git names {place.git_dir}, which is gone", os.path.dirname(os.path.dirname(place.git_dir))
     if os.path.basename(os.path.dirname(place.git_dir)) != "worktrees":
         return f"{said}.", f"put it back, or write where it is now into {top}/.git"
     if not is_git_folder(common):
-        return f"{said}: the repository was moved.", f"where it is now, run: git worktree repair {quote(top)}"
-    again = f"git -C {quote(common)} worktree add {quote(f'{top}-again')}"
+        return f"{said}: the repository was moved.", f"where it is now, run: git worktree repair {shell_quoted(top)}"
+    again = f"git -C {shell_quoted(common)} worktree add {shell_quoted(f'{top}-again')}"
     return f"{said}: git has removed its record of this working tree.", f"{again}, then bring over what you need"
 
 
@@ -135,6 +133,13 @@ def _stated(git_dir: str, worktree: str | None, here: str) -> HookRepository:
     return HookRepository(git_dir, common, None if top == git_dir else top)
 
 
+def shell_quoted(text: str) -> str:
+    """A text as one word of a command to copy."""
+    from shlex import quote  # for messages that are rare, in what every hook imports
+
+    return quote(text)
+
+
 def deleted_folder() -> tuple[str, str] | None:
     """Where the current folder was deleted: what to do, and the nearest folder that is there; else null."""
     try:
@@ -144,10 +149,9 @@ def deleted_folder() -> tuple[str, str] | None:
         near = was if os.path.isabs(was) else os.path.expanduser("~")
         while not os.path.isdir(near):
             near = os.path.dirname(near)
-        from shlex import quote  # as in `bridge.location`
-
         where = f" ({was})" if was else ""
-        return f"NOT_FOUND: The current folder{where} was deleted. Go to one that is there: cd {quote(near)}", near
+        way = f"Go to one that is there: cd {shell_quoted(near)}"
+        return f"NOT_FOUND: The current folder{where} was deleted. {way}", near
     return None
 
 
@@ -240,7 +244,7 @@ def linked_head(folder: str) -> str | None:
     head = (first_line(os.path.join(place.git_dir, "HEAD")) or "").removeprefix("ref: ")
     if head != _REFTABLE:
         return head or None
-    from tandem.git.runner import Git, clean_environment
+    from tandem.git.runner import Git, clean_environment  # for the few whose references are in tables
 
     asked = ["--git-dir", place.git_dir, "rev-parse", "--quiet", "--verify", "HEAD"]
     return Git().run(asked, environment=clean_environment({}, isolated=False), accept=(0, 1)).text or None

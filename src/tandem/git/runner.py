@@ -6,6 +6,7 @@ Quick to import, as each commit waits for hooks that ask git.
 from __future__ import annotations
 
 import os
+import select
 import time
 
 from tandem.errors import TimedOut, TooLarge, Unavailable
@@ -316,8 +317,6 @@ def _exchange(process: Process, stdin: bytes, deadline: float) -> tuple[bytes, b
     """
     if not isinstance(process, Spawned) and os.name == "nt":
         return _communicate(process, stdin, deadline - time.monotonic())
-    import select  # hooks of which files say enough do without it
-
     into, *outputs = (_open(pipe).fileno() for pipe in (process.stdin, process.stdout, process.stderr))
     read: dict[int, list[bytes]] = {end: [] for end in outputs}
     watched = select.poll()
@@ -352,7 +351,7 @@ def _exchange(process: Process, stdin: bytes, deadline: float) -> tuple[bytes, b
 
 def _communicate(process: subprocess.Popen[bytes], stdin: bytes, timeout_seconds: float) -> tuple[bytes, bytes]:
     """As `_exchange`, on Windows, which polls no pipes."""
-    from subprocess import TimeoutExpired
+    from subprocess import TimeoutExpired  # as in `Git.start`
 
     try:
         return process.communicate(stdin, timeout_seconds)
