@@ -426,4 +426,4 @@ class Repository:
         Raises:
             InvalidInput: There is no such commit.
         """
-        return returns.has(self._open(), changes, commit)
+        return returns.has_any(self._open(), changes, commit)

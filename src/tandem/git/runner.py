@@ -254,6 +254,55 @@ class Git:
         return process
 
 
+class BoundGit:
+    """Git in one folder, with one environment.
+
+    Attributes:
+        environment: The whole environment of each command.
+    """
+
+    def __init__(
+        self, git: Git, environment: Mapping[str, str], cwd: Path | None = None, settings: Sequence[str] = ()
+    ) -> None:
+        """Nothing runs yet.
+
+        Args:
+            git: The program.
+            environment: The whole environment.
+            cwd: The folder to run in; None for the current one.
+            settings: What each command begins with, such as `-c name=value`.
+        """
+        self._git = git
+        self.environment = environment
+        self._cwd = cwd
+        self._settings = settings
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        accept: Sequence[int] = (0,),
+        extra: Mapping[str, str] | None = None,
+    ) -> Output:
+        """Runs one command; see `Git.run`. `extra` are variables to add, such as another `GIT_INDEX_FILE`."""
+        environment = {**self.environment, **extra} if extra else self.environment
+        command = [*self._settings, *arguments]
+        return self._git.run(command, environment=environment, cwd=self._cwd, stdin=stdin, accept=accept)
+
+
+def interactively(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Runs git as the person would, with their terminal, for as long as it takes; answers with its exit status.
+
+    Args:
+        arguments: What follows `git`.
+        environment: The whole environment.
+    """
+    from subprocess import run  # as in `Git.start`
+
+    return run(["git", *arguments], env=dict(environment), check=False).returncode
+
+
 class Spawned:
     """A child as `subprocess.Popen` has it, which takes longer to import than git to answer."""
 
