@@ -9,8 +9,9 @@ from typing import Self
 
 import pytest
 
-from tandem.bridge import incoming
-from tandem.bridge.http import HttpClient, HttpResponse, NotSent, ResponseLost, Target, targets
+from tandem.bridge import http
+from tandem.bridge.http import HttpClient, HttpResponse
+from tandem.bridge.target import NotSent, ResponseLost, Target, targets
 from tests.commandline import NOBODY
 from tests.stranger import dripping
 
@@ -45,7 +46,7 @@ def test_a_url_names_a_broker_or_is_refused(url: str, parts: tuple[str, int, str
     "head", ["Content-Length: 2000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n7d0\r\n", "Connection: close\r\n\r\n"]
 )
 def test_an_answer_may_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch, head: str):
-    monkeypatch.setattr(incoming, "LARGEST_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(http, "LARGEST_ANSWER_BYTES", 1000)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:

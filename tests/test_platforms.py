@@ -92,7 +92,8 @@ def test_a_process_is_told_from_a_later_one_with_its_number() -> None:
 
 
 def test_a_dead_process_is_gone_before_anybody_has_reaped_it() -> None:
-    script = "from tandem.core import platforms; print(*platforms.this_process(), flush=True); input()"
+    said = "own = platforms.this_process(); print(own.pid, own.started_us, flush=True); input()"
+    script = f"from tandem.core import platforms; {said}"
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as child:

@@ -11,7 +11,8 @@ import httpx
 import orjson
 import pytest
 
-from tandem.bridge.http import HttpClient, Target
+from tandem.bridge.http import HttpClient
+from tandem.bridge.target import Target
 from tests.interfaces.serving import HANDSHAKE, MODERN, Served, answer_of, call_tool, mcp_headers, mcp_message, serving
 
 pytestmark = pytest.mark.anyio

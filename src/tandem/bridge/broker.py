@@ -8,15 +8,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tandem.bridge.credentials import Credentials, stated_token
-from tandem.bridge.http import HttpClient, targets
+from tandem.bridge.http import HttpClient
 from tandem.bridge.keys import without_secrets
 from tandem.bridge.location import locate
+from tandem.bridge.target import targets
 from tandem.core import platforms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tandem.bridge.http import HttpFailure
+    from tandem.bridge.target import HttpFailure
 
 
 _LONGEST_PAUSE_SECONDS = 8.0
@@ -166,7 +167,7 @@ class BrokerLocator:
         found = self._location = locate(self._stated_url, self._folder)
         if found.url is None:
             return None
-        credentials = Credentials(found)
+        credentials = Credentials(found.data_dirs)
         return HttpClient(
             *targets(found.url),
             credentials=credentials,

@@ -15,7 +15,7 @@ import time
 
 TYPE_CHECKING = False  # every commit waits for what is imported here, and `typing` takes a third of a start
 if TYPE_CHECKING:
-    from tandem.bridge.location import BrokerLocation
+    from collections.abc import Sequence
 
 TOKEN_VARIABLE = "TANDEM_TOKEN"  # noqa: S105 - the variable's name
 RUNTIME_FILE = "broker.json"
@@ -84,16 +84,16 @@ def headers(token: str | None) -> dict[str, str]:
 class Credentials:
     """The token for a broker, or those for several. Safe to share between threads."""
 
-    def __init__(self, broker: BrokerLocation) -> None:
+    def __init__(self, data_dirs: Sequence[str]) -> None:
         """Nothing is read yet but the environment.
 
         Args:
-            broker: Where the requests go; its data folders may hold tokens.
+            data_dirs: The data folders of those brokers, where they may have left tokens.
 
         Raises:
             NoToken: `TANDEM_TOKEN` holds something else.
         """
-        self._data_dirs = broker.data_dirs
+        self._data_dirs = data_dirs
         self._stated = stated_token()
         self._left: dict[str, str | None] = {}
 

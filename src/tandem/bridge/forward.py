@@ -8,10 +8,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tandem.bridge import keys, messages
-from tandem.bridge.http import Aborted, Exchange, HttpFailure, NotSent, ResponseLost, quoted
-from tandem.bridge.location import is_local
+from tandem.bridge.http import Exchange, quoted
 from tandem.bridge.messages import cursor_to_pin, protocol_version, replies
+from tandem.bridge.project import CREATE_REVIEW
 from tandem.bridge.repetition import Call
+from tandem.bridge.target import Aborted, HttpFailure, NotSent, ResponseLost, is_local
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ _EARLY_SECONDS = 1.0
 _OK = 200
 _WITHOUT_PROJECT = frozenset({"initialize", "server/discover", "ping", "tools/list"})
 
-_OF_ONE_PROJECT = frozenset({"create_review", "check_gate", "session_open", "cycle_start", "cycle_status"})
+_OF_ONE_PROJECT = frozenset({CREATE_REVIEW, "check_gate", "session_open", "cycle_start", "cycle_status"})
 _NAMES_PROJECT = ("project", "review_id", "parent_id")
 
 
@@ -232,7 +233,7 @@ class Forwarder:
     def _base(self, message: Message) -> dict[str, str]:
         """The base of a diff that names none and comes from a linked working tree: a broker takes the main one's."""
         given = message.arguments
-        names_one = message.tool != "create_review" or given.get("diff") is None or given.get("base") is not None
+        names_one = message.tool != CREATE_REVIEW or given.get("diff") is None or given.get("base") is not None
         head = None if names_one else self._route.finder.base()
         return {} if head is None else {"base": head}
 

@@ -5,33 +5,32 @@ database. Written on sockets, as importing `http.client` takes as long as all el
 answer; and without `socket`, `threading` and `re` where the broker is on this machine, as each commit waits for it.
 Speaks HTTP/1.1 as far as a broker needs it.
 
-Errors:
-
-    HttpFailure
-    ├── NotSent     the request did not leave whole: the other side cannot have acted on it
-    │   ├── Stranger    who answers has not proved to be this user's broker, and was told nothing
-    │   └── Untrusted   who answers has no certificate that is trusted here, and was told nothing
-    ├── Lost        it left whole, and the answer did not arrive whole: the other side may have acted
-    └── Aborted     this side closed the connection, see `Exchange.abort`
+Bounded in time and size. A limit on silence alone would let a program that sends a byte now and then keep its client
+forever. So the head of an answer has to arrive whole in the time of one silence, and a body has to come on: at a least
+pace, or in whole pieces where it is a stream.
 """
 
 from __future__ import annotations
 
 import _socket
 import _thread
+import io
+import select
 import time
 
 from tandem.bridge.credentials import REFUSED_STATUS
 from tandem.bridge.credentials import headers as bearing
-from tandem.bridge.incoming import Reader, has_end
+from tandem.bridge.ownership import is_proven, new_nonce
+from tandem.bridge.target import CONNECT_SECONDS, Aborted, HttpFailure, NotSent, ResponseLost, Stranger
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
     from tandem.bridge.credentials import Credentials
+    from tandem.bridge.target import Target
 
-CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 30.0
 """How long a request is repeated that the broker refuses as one too many; with a whole wait still under a minute."""
 
@@ -42,95 +41,19 @@ PROOF_SECONDS = 10.0
 """How long the other side has to prove whose it is: a broker does it at once, whatever else it does."""
 
 _HERE = "127.0.0.1"
-_NOT_IN_URL = frozenset("?# \t\n\r\f\v")
-_NOT_IN_NAME = frozenset("@[]")
-_IN_ADDRESS = frozenset("0123456789abcdefABCDEF:.")
-_MOST_PORT_DIGITS = 5
-_LARGEST_PORT = 65_535
 _UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
 _UNAVAILABLE = 503
 _TOO_MANY = 429
 _MOST_DIGITS = 6
 
+LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
+"""More than any broker answers: whatever sends it may not fill the memory."""
 
-class HttpFailure(Exception):
-    """A request without a whole answer."""
-
-
-class NotSent(HttpFailure):
-    """The request did not leave whole, so that it can be repeated safely, whatever it is."""
-
-
-class Stranger(NotSent):
-    """Who answers there has not proved that it is this user's broker."""
-
-    def __init__(self) -> None:
-        super().__init__("what answers there has not proved that it is this user's broker")
-
-
-class Untrusted(NotSent):
-    """Who answers there has no certificate for that name of a CA that is trusted here."""
-
-
-class ResponseLost(HttpFailure):
-    """The request left whole and its answer did not arrive whole: it may have had its effect."""
-
-
-class Aborted(HttpFailure):
-    """The exchange was given up by this side."""
-
-
-class Target:
-    """Where requests go.
-
-    Attributes:
-        url: As it was stated, without a trailing slash.
-        host: Name or address.
-        port: TCP port.
-        secure: Whether to use TLS.
-        authority: Host and port as the `Host` header has them.
-        prefix: The path that all others are under; empty, or begins with a slash.
-    """
-
-    __slots__ = ("authority", "host", "port", "prefix", "secure", "url")
-
-    def __init__(self, url: str) -> None:
-        """Parse `http://host:port/prefix`.
-
-        Raises:
-            ValueError: The text is not an http or https URL, or holds credentials.
-        """
-        self.url = url.rstrip("/")
-        scheme, _, rest = self.url.partition("://")
-        self.authority, slash, path = rest.partition("/")
-        self.prefix = slash + path
-        if self.authority.startswith("["):
-            self.host, bracket, port = self.authority[1:].partition("]")
-            is_host = bool(bracket and self.host) and _IN_ADDRESS.issuperset(self.host)
-        else:
-            self.host, colon, port = self.authority.partition(":")
-            is_host, port = bool(self.host) and _NOT_IN_NAME.isdisjoint(self.host), colon + port
-        digits = port[1:]
-        is_number = digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_PORT_DIGITS
-        is_port = not port or (port[0] == ":" and is_number and int(digits) <= _LARGEST_PORT)
-        if scheme not in {"http", "https"} or not (is_host and is_port and _NOT_IN_URL.isdisjoint(self.url)):
-            raise ValueError(f"'{url}' is not a URL such as http://127.0.0.1:8321")
-        self.secure = scheme == "https"
-        self.port = int(digits) if port else (443 if self.secure else 80)
-
-    @property
-    def is_local(self) -> bool:
-        """Whether it is one of this machine's own, which its other users can listen at, too."""
-        return self.host in {"localhost", "::1"} or self.host.startswith("127.")
-
-
-def targets(urls: str) -> list[Target]:
-    """The brokers of one database: their URLs, with commas between them.
-
-    Raises:
-        ValueError: One of them is not a URL.
-    """
-    return [Target(url.strip()) for url in urls.split(",")]
+_SLOWEST_BYTES_PER_SECOND = 4096
+_LONGEST_LINE_BYTES = 65_536
+_MOST_HEADERS = 200
+_FIRST_FINAL_STATUS = 200
+_NO_BODY = frozenset({204, 304})
 
 
 class Exchange:
@@ -211,8 +134,6 @@ class _Connection:
 
     def is_quiet(self) -> bool:
         """Whether an idle connection says nothing, as it must: what it says can only be its end."""
-        import select  # most hooks ask once
-
         try:
             return not select.select([self.socket], [], [], 0)[0]
         except (OSError, ValueError):
@@ -455,8 +376,6 @@ class HttpClient:
             Stranger: It does not, or takes too long to say all of it.
             OSError: It hangs up, or is silent.
         """
-        from tandem.bridge.ownership import is_proven, new_nonce  # who needs no proof need not wait for this
-
         nonce = new_nonce()
         target = connection.target
         head = f"GET {target.prefix}/healthz HTTP/1.1\r\nHost: {target.authority}\r\nTandem-Nonce: {nonce}"
@@ -523,3 +442,138 @@ def _shut(connected: _socket.socket) -> None:
     except OSError:
         # It is closed already, which is what was wanted.
         return
+
+
+class _Received(io.RawIOBase):
+    """What a socket receives, as a file: `_socket.socket` has none. Each step of reading has a time limit."""
+
+    def __init__(self, connected: _socket.socket) -> None:
+        self._socket = connected
+        self._seconds = self._ends = 0.0
+        self._deadline: float | None = None
+        self._gains = False
+
+    def begin(self, seconds: float, deadline: float | None) -> None:
+        self._seconds, self._deadline, self._gains = seconds, deadline, False
+        self._ends = time.monotonic() + seconds
+
+    def go_on(self) -> None:
+        """Begin a step of a body: it has as long as the head had, and more for each byte that arrives."""
+        self._gains = True
+        self._ends = time.monotonic() + self._seconds
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        ends = self._ends if self._deadline is None else min(self._ends, self._deadline)
+        left = ends - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        self._socket.settimeout(left)
+        count = self._socket.recv_into(buffer)
+        if self._gains:
+            self._ends += count / _SLOWEST_BYTES_PER_SECOND
+        return count
+
+
+class Reader:
+    """Reads answers from a connection."""
+
+    def __init__(self, connected: _socket.socket) -> None:
+        self._received = _Received(connected)
+        self._buffered = io.BufferedReader(self._received)
+
+    def begin(self, seconds: float, deadline: float | None) -> None:
+        """Give the next head this time to arrive whole, and until this moment of the monotonic clock at most."""
+        self._received.begin(seconds, deadline)
+
+    def has_more(self) -> bool:
+        """Wait for the first byte of an answer; false if the connection was closed instead."""
+        return bool(self._buffered.peek(1))
+
+    def head(self) -> tuple[int, dict[str, str]]:
+        """Status and headers, with names in lower case; interim answers are passed over.
+
+        Raises:
+            ValueError: It is not HTTP.
+            OSError: It did not arrive in time, or at all.
+        """
+        while True:
+            version, _, rest = self._line().partition(" ")
+            if not version.startswith("HTTP/1."):
+                raise ValueError("the connection was closed before an answer" if not version else "not an HTTP answer")
+            status = int(rest[:3])
+            head: dict[str, str] = {"connection": "close"} if version == "HTTP/1.0" else {}
+            while line := self._line():
+                name, _, value = line.partition(":")
+                head[name.strip().lower()] = value.strip()
+                if len(head) > _MOST_HEADERS:
+                    raise ValueError("too many headers")
+            if status >= _FIRST_FINAL_STATUS:
+                return status, head
+
+    def body(self, status: int, head: Mapping[str, str], *, is_stream: bool = False) -> Iterator[bytes]:
+        """The body as it arrives, up to its end, or that of the connection where nothing else says it.
+
+        Args:
+            status: That of the head.
+            head: The headers.
+            is_stream: Whether each piece has a time limit of its own, rather than the whole body one.
+
+        Raises:
+            ValueError: It was cut off, or is too large.
+            OSError: It did not arrive in time.
+        """
+        received, buffered = self._received, self._buffered
+        length = 0 if status in _NO_BODY else int(head.get("content-length", -1))
+        total = 0
+        received.go_on()
+        if head.get("transfer-encoding", "").lower() == "chunked":
+            while size := _chunk_size(buffered.readline(_LONGEST_LINE_BYTES)):
+                total = _within_limit(total + size)
+                yield _exactly(buffered.read(size), size)
+                if is_stream:
+                    received.go_on()
+                buffered.readline(_LONGEST_LINE_BYTES)
+            while buffered.readline(_LONGEST_LINE_BYTES).strip():
+                pass
+        elif length >= 0:
+            yield _exactly(buffered.read(_within_limit(length)), length)
+        else:
+            while piece := buffered.read1(_LONGEST_LINE_BYTES):
+                total = _within_limit(total + len(piece))
+                yield piece
+                if is_stream:
+                    received.go_on()
+
+    def close(self) -> None:
+        """Free what it holds; the socket stays open."""
+        self._buffered.close()
+
+    def _line(self) -> str:
+        return self._buffered.readline(_LONGEST_LINE_BYTES).decode("latin-1").rstrip("\r\n")
+
+
+def has_end(status: int, head: Mapping[str, str]) -> bool:
+    """Whether a body says itself where it ends, so that the connection can serve the next request."""
+    is_chunked = head.get("transfer-encoding", "").lower() == "chunked"
+    return is_chunked or status in _NO_BODY or "content-length" in head
+
+
+def _chunk_size(line: bytes) -> int:
+    if not line.endswith(b"\n"):
+        raise ValueError("the answer was cut off")
+    return int(line.partition(b";")[0], 16)
+
+
+def _exactly(piece: bytes, size: int) -> bytes:
+    if len(piece) != size:
+        raise ValueError("the answer was cut off")
+    return piece
+
+
+def _within_limit(size: int) -> int:
+    if size > LARGEST_ANSWER_BYTES:
+        raise ValueError(f"the answer has more than {LARGEST_ANSWER_BYTES} bytes")
+    return size

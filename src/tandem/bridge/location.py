@@ -12,8 +12,10 @@ import json
 import os
 
 from tandem.bridge.credentials import published
-from tandem.bridge.http import Stranger, Untrusted, targets
-from tandem.git.place import find_repository
+from tandem.bridge.ownership import FILE
+from tandem.bridge.target import Stranger, Untrusted, is_local, is_url, targets
+from tandem.core import platforms
+from tandem.git.place import find_repository, shell_quoted
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
@@ -79,8 +81,6 @@ class BrokerLocation:
         Returns:
             None if there is none, or it may be just starting.
         """
-        from tandem.core import platforms
-
         is_silent = failure is not None and isinstance(failure.__cause__, TimeoutError)
         for one in platforms.holders(os.path.join(self.data_dir, _LOCK_FILE)):
             if one.is_deleted or one.is_suspended or is_silent:
@@ -98,9 +98,6 @@ class BrokerLocation:
         Args:
             failure: How the broker was missed.
         """
-        from tandem.bridge.ownership import FILE
-        from tandem.core import platforms
-
         if not (self.is_own and isinstance(failure, Stranger)):
             return None
         port = targets(self.url or "")[0].port
@@ -144,15 +141,10 @@ class BrokerLocation:
         """What a command begins with that is to have its settings."""
         if self.config_dir is None:
             return ""
-        # Every hook imports this module, and few need that one.
-        from shlex import quote
-
-        return f"TANDEM_CONFIG_DIR={quote(self.config_dir)} "
+        return f"TANDEM_CONFIG_DIR={shell_quoted(self.config_dir)} "
 
     def listener(self, port: int | None = None) -> str:
         """Who has a port of this machine, by default that of the address, as far as the system says."""
-        from tandem.core import platforms
-
         name = platforms.listener(port or targets(self.url or "")[0].port)
         return "Another user may listen there" if name is None else f"The user {name} listens there"
 
@@ -202,7 +194,7 @@ def of_record(
 
 def _on_data(data_dir: str, usual_url: str | None) -> BrokerLocation:
     found = published(data_dir)
-    if found is not None and _is_url(found.url):
+    if found is not None and is_url(found.url):
         return BrokerLocation(found.url, RUNTIME, data_dir, is_own=True)
     return BrokerLocation(usual_url, PORT, data_dir, is_own=True)
 
@@ -224,7 +216,7 @@ def _recorded(folder: str) -> BrokerLocation | None:
         pass  # edited by hand: as good as none
     init = _facts(place.git_dir, "init.json")
     named, data_dir = init.get("broker"), init.get("data_dir")
-    if not isinstance(named, str) or not _is_url(named):
+    if not isinstance(named, str) or not is_url(named):
         return None
     return of_record(
         named,
@@ -249,24 +241,7 @@ def _facts(git_dir: str, name: str) -> dict[str, Any]:
 
 
 def _is_broker(url: str | None, data_dir: str) -> bool:
-    return os.path.isdir(data_dir) if url is None else _is_url(url)
-
-
-def _is_url(text: str) -> bool:
-    try:
-        targets(text)
-    except ValueError:
-        # Edited by hand: as good as none.
-        return False
-    return True
-
-
-def is_local(url: str) -> bool:
-    """Whether an address, or one of several, is this machine's own."""
-    try:
-        return any(target.is_local for target in targets(url))
-    except ValueError:
-        return True
+    return os.path.isdir(data_dir) if url is None else is_url(url)
 
 
 def configured_url() -> str | None:
@@ -277,8 +252,6 @@ def configured_url() -> str | None:
 
 def find_data_dir() -> str:
     """The broker's data folder: `TANDEM_DATA_DIR`, the user's configuration file, the default."""
-    from tandem.core import platforms  # hooks read where it is
-
     return stated_data_dir() or platforms.data_dir()
 
 
@@ -290,8 +263,6 @@ def stated_data_dir() -> str | None:
 
 def configured() -> dict[str, Any]:
     """What the user's configuration file says."""
-    from tandem.core import platforms
-
     folder = os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()
     try:
         with open(os.path.join(folder, "config.toml"), "rb") as file:

@@ -8,13 +8,19 @@ from __future__ import annotations
 import json
 import time
 
+from tandem.bridge.target import is_local
+from tandem.errors import TandemError
 from tandem.git.place import find_repository, is_of, linked_head, same
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from tandem.bridge.http import Exchange, HttpClient
+
+CREATE_REVIEW = "create_review"
+_BASE_FILES = "base_files"
 
 _FOUND_SECONDS = 60.0
 _MISSED_SECONDS = 5.0
@@ -42,6 +48,39 @@ def owner(folder: str, projects: dict[str, str]) -> str | None:
         if found is not None:
             return found
     return next((name for name, root in projects.items() if not root), None) if len(projects) == 1 else None
+
+
+def needs_base_files(url: str, arguments: Mapping[str, Any], projects: Mapping[str, str], project: str | None) -> bool:
+    """Whether a broker may need the base's files for a proposal.
+
+    Args:
+        url: The broker's address.
+        arguments: Those of `create_review`.
+        projects: The folders of the broker's registered projects; empty for those without one.
+        project: The one that is meant; null if that is not known.
+    """
+    roots = [root for name, root in projects.items() if project in {None, name}]
+    # A folder on another machine may lack the base that somebody names. Without a base the broker's own counts.
+    may_lack_base = not is_local(url) and arguments.get("base") is not None
+    return any(not root or may_lack_base for root in roots)
+
+
+def with_base_files(arguments: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """The arguments of `create_review` with the base's files; as they are where there are none to send."""
+    given = dict(arguments)
+    diff, path, base = given.get("diff"), given.get("path"), given.get("base")
+    if (diff is None and path is None) or given.get(_BASE_FILES) is not None or given.get("skip_diff_validation"):
+        return given
+    # For the few whose broker is elsewhere: it takes longer to import than all else here.
+    from tandem.git.repository import Repository
+
+    try:
+        with Repository.discover(folder) as repository:
+            found, files = repository.base_files(diff, path, base)
+    except (TandemError, TypeError, AttributeError):
+        # The broker says what is wrong with the change, or that it has not the files.
+        return given
+    return {**given, "base": found, _BASE_FILES: [one.as_json() for one in files]}
 
 
 class ProjectFinder:
@@ -96,14 +135,12 @@ class ProjectFinder:
         Raises:
             HttpFailure: The broker did not answer.
         """
-        from tandem.bridge import base_files  # for the bridges of proposers
-
         found = self.find(client, exchange)
         stated = arguments.get("project")
         project = stated if isinstance(stated, str) else project or found
-        if not base_files.is_wanted(client.target.url, arguments, self._projects, project):
+        if not needs_base_files(client.target.url, arguments, self._projects, project):
             return {}
-        sent = base_files.with_base_files(arguments, self._folder)
+        sent = with_base_files(arguments, self._folder)
         return {name: value for name, value in sent.items() if arguments.get(name) != value}
 
 

@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tandem.bridge.operations import OPERATIONS
+from tandem.bridge.project import CREATE_REVIEW
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +51,7 @@ class Call:
         self.is_repeatable = message.method != "tools/call" or is_safe or has_key
         waits = message.tool is not None and arguments.get("wait") is True
         has_content = arguments.get("diff") is not None or arguments.get("path") is not None
-        self.is_proposal = message.tool == "create_review" and has_content
+        self.is_proposal = message.tool == CREATE_REVIEW and has_content
         self.is_unpinned = waits and arguments.get("cursor") is None
         self._wait_seconds = _asked_seconds(arguments) if waits else None
         self._begun = time.monotonic()

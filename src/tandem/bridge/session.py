@@ -10,11 +10,11 @@ import json
 import os
 import time
 
-from tandem.bridge import base_files
 from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
-from tandem.bridge.http import Aborted, Exchange, HttpClient, HttpFailure, NotSent, Stranger, quoted, targets
+from tandem.bridge.http import Exchange, HttpClient, quoted
 from tandem.bridge.operations import OPERATIONS
-from tandem.bridge.project import owner
+from tandem.bridge.project import CREATE_REVIEW, needs_base_files, owner, with_base_files
+from tandem.bridge.target import Aborted, HttpFailure, NotSent, Stranger, targets
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidInput, Unavailable, error_from
 
 TYPE_CHECKING = False  # as in `errors`
@@ -125,7 +125,7 @@ class Session:
                 self._http = HttpClient(
                     *targets(self.url),
                     silence_seconds=_ANSWER_SECONDS,
-                    credentials=Credentials(self.location),
+                    credentials=Credentials(self.location.data_dirs),
                     owner_dirs=self.location.owner_dirs,
                 )
             except NoToken as error:
@@ -161,7 +161,7 @@ class Session:
         exchange.deadline = None if limit_s is None else time.monotonic() + limit_s
         body = dict(arguments)
         has_content = body.get("diff") is not None or body.get("path") is not None
-        if operation == base_files.OPERATION and has_content and not self.location.is_own:
+        if operation == CREATE_REVIEW and has_content and not self.location.is_own:
             body = self._with_base_files(body, exchange)
         known = OPERATIONS.get(operation)
         if known is not None and known.keyed and body.get("idempotency_key") is None:
@@ -284,9 +284,9 @@ class Session:
             found = (_data_if_ok(envelope) or {}).get("projects", ())
             self._projects = {one["project"]: one["root"] for one in found}
         project = arguments.get("project") or self._project or owner(".", self._projects)
-        if not base_files.is_wanted(self.url.partition(",")[0], arguments, self._projects, project):
+        if not needs_base_files(self.url.partition(",")[0], arguments, self._projects, project):
             return arguments
-        return base_files.with_base_files(arguments, ".")
+        return with_base_files(arguments, ".")
 
     def _post(self, operation: str, body: bytes, exchange: Exchange) -> tuple[int, bytes]:
         answer = self.http.request("POST", f"/api/v1/{operation}{self._query}", body, self._headers, exchange)

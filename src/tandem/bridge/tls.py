@@ -9,15 +9,14 @@ from __future__ import annotations
 import os
 import socket
 import ssl
+from datetime import UTC, datetime
 
-from tandem.bridge.http import CONNECT_SECONDS, Untrusted
 from tandem.bridge.location import configured
+from tandem.bridge.target import CONNECT_SECONDS, Untrusted
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from tandem.bridge.http import Target
+    from tandem.bridge.target import Target
 
 VARIABLE = "TANDEM_CA_FILE"
 SETTING = "ca_file"
@@ -55,8 +54,6 @@ def ends(target: Target) -> datetime:
         Untrusted: It is not.
         OSError: Nobody answers.
     """
-    from datetime import UTC, datetime  # only who looks after certificates needs it
-
     plain = socket.create_connection((target.host, target.port), CONNECT_SECONDS)
     with secured(plain, target.host) as connection:
         shown = connection.getpeercert() or {}

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from tandem.bridge.http import HttpFailure
+from tandem.bridge.target import HttpFailure
 from tandem.cli import demo_cycle, demo_pool, demo_review
 from tandem.cli.demo_stage import SceneFailed, open_stage
 from tandem.cli.terminal import Exit, say, show

@@ -22,7 +22,8 @@ from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.core.visible import is_blank
 from tandem.errors import Forbidden, InvalidInput
 from tandem.gate.contract import SIGNER
-from tandem.hooks import ask, git, override, person, state
+from tandem.git.runner import interactively
+from tandem.hooks import ask, override, person, state
 from tandem.hooks.next_steps import SUBMIT
 from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.present.text import Whole
@@ -78,7 +79,7 @@ def override_gate(
     if not person.is_at_terminal():
         raise Forbidden("An override needs a person at a terminal, and there is none here.", needed="person")
     named = arguments if arguments and arguments[0] in _COMMANDS else ["commit", *arguments]
-    return git.interactively(named, {**os.environ, override.VARIABLE: reason})
+    return interactively(named, {**os.environ, override.VARIABLE: reason})
 
 
 def register(group: typer.Typer) -> None:

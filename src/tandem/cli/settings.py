@@ -12,8 +12,9 @@ from typing import Annotated, Any
 import typer
 from rich.cells import chop_cells
 
-from tandem.bridge.location import is_local, locate
+from tandem.bridge.location import locate
 from tandem.bridge.project import top_level
+from tandem.bridge.target import is_local
 from tandem.cli.commands import CommandGroup, EnvelopeOption, add, command
 from tandem.cli.persons import YesOption
 from tandem.cli.terminal import say, show, show_data

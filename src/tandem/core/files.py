@@ -6,6 +6,9 @@ import errno
 import os
 import sys
 
+if sys.platform == "darwin":
+    import fcntl
+
 TYPE_CHECKING = False  # importing `typing` for it would cost a hook more than all else here
 if TYPE_CHECKING:
     from os import PathLike
@@ -80,8 +83,6 @@ def flush_file(descriptor: int) -> None:
         OSError: The disk does not take it.
     """
     if sys.platform == "darwin":
-        import fcntl
-
         # A plain fsync leaves the data in the drive's cache there.
         try:
             fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)

@@ -6,23 +6,27 @@ its start. Paths are texts here for the same reason.
 
 from __future__ import annotations
 
+import _socket
 import os
-import signal
-import socket
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 if sys.platform == "win32":
+    import _winapi
     import msvcrt
 else:
     import fcntl
+    import pwd
+    import resource
 
 
+TYPE_CHECKING = False  # as in `files`
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator, Sequence
+    from socket import socket
+    from typing import Any, BinaryIO
 
     import psutil
 
@@ -89,9 +93,7 @@ def _windows_local() -> str:
 
 def accounts() -> list[str]:
     """The names of the people who have an account on this machine; empty where the system has no such list."""
-    try:
-        import pwd
-    except ImportError:
+    if sys.platform == "win32":
         return []
     return [
         one.pw_name
@@ -109,19 +111,24 @@ def listener(port: int) -> str | None:
 
 
 def _account(number: int) -> str:
-    import pwd
-
+    if sys.platform == "win32":
+        return str(number)
     try:
         return pwd.getpwuid(number).pw_name
     except KeyError:
         return str(number)
 
 
+def _psutil():  # noqa: ANN202 - a module, whose type has no name
+    import psutil  # hooks have it not, and an idle broker would keep it in memory
+
+    return psutil
+
+
 def others_logged_in() -> set[str]:
     """The names of other people who are logged in now; empty where the system does not tell."""
-    import psutil
-
     # Windows puts the domain before the name of who runs a process.
+    psutil = _psutil()
     own = {psutil.Process().username().rpartition("\\")[2], os.environ.get("SUDO_USER", "")}
     return {user.name for user in psutil.users()} - own
 
@@ -152,21 +159,19 @@ def unlock_file(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
-def claim_address(listener: socket.socket) -> None:
+def claim_address(listener: socket) -> None:
     """Set the options with which exactly one process can listen at an address, at once after a restart."""
     if sys.platform == "win32":
         # SO_REUSEADDR would let another process steal the port there.
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
+        listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_EXCLUSIVEADDRUSE, 1)
     else:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
 
 
 def raise_open_files(wanted: int) -> int:
     """Let this process open as many files and sockets as it may, up to `wanted`; how many it then can."""
     if sys.platform == "win32":
         return wanted
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft == resource.RLIM_INFINITY or soft >= most:
@@ -215,7 +220,7 @@ def start_detached(arguments: list[str], folder: str, environment: dict[str, str
     Raises:
         OSError: It cannot be started.
     """
-    import subprocess  # most who are handed this module start nothing
+    import subprocess  # most who import this module start nothing
 
     command = [sys.executable, *arguments]
     stated: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stderr": output, "cwd": folder, "env": environment}
@@ -234,8 +239,6 @@ def has_ended(number: int) -> bool:
     """Whether a process that was started a moment ago has ended; one that nobody has reaped has."""
     if sys.platform == "win32":
         # Not psutil, which hooks have not.
-        import _winapi
-
         try:
             process = _winapi.OpenProcess(_SYNCHRONIZE, False, number)  # noqa: FBT003 - the system's signature
         except OSError:
@@ -254,7 +257,7 @@ def has_ended(number: int) -> bool:
         return False
 
 
-class ProcessIdentity(NamedTuple):
+class ProcessIdentity:
     """A process that no later one with the same number is mistaken for.
 
     Attributes:
@@ -262,8 +265,11 @@ class ProcessIdentity(NamedTuple):
         started_us: When it began, microseconds since the epoch.
     """
 
-    pid: int
-    started_us: int
+    __slots__ = ("pid", "started_us")
+
+    def __init__(self, pid: int, started_us: int) -> None:
+        self.pid = pid
+        self.started_us = started_us
 
 
 def this_process() -> ProcessIdentity:
@@ -279,12 +285,10 @@ def _started_us() -> int:
         with open("/proc/stat", "rb") as stream:
             boot_seconds = next(int(line.split()[1]) for line in stream if line.startswith(b"btime "))
         return round((ticks / os.sysconf("SC_CLK_TCK") + boot_seconds) * 1_000_000)
-    import psutil
-
-    return round(psutil.Process().create_time() * 1_000_000)
+    return round(_psutil().Process().create_time() * 1_000_000)
 
 
-class Holder(NamedTuple):
+class Holder:
     """A process of this user's that has a file open.
 
     Attributes:
@@ -295,11 +299,22 @@ class Holder(NamedTuple):
         ports: Where it listens; empty where the system does not tell.
     """
 
-    pid: int
-    is_deleted: bool = False
-    is_suspended: bool = False
-    folder: str | None = None
-    ports: Sequence[int] = ()
+    __slots__ = ("folder", "is_deleted", "is_suspended", "pid", "ports")
+
+    def __init__(
+        self,
+        pid: int,
+        *,
+        is_deleted: bool = False,
+        is_suspended: bool = False,
+        folder: str | None = None,
+        ports: Sequence[int] = (),
+    ) -> None:
+        self.pid = pid
+        self.is_deleted = is_deleted
+        self.is_suspended = is_suspended
+        self.folder = folder
+        self.ports = ports
 
 
 _DELETED = " (deleted)"
@@ -320,7 +335,15 @@ def holders(path: str) -> list[Holder]:
                 with open(f"/proc/{name}/stat", "rb") as stream:
                     is_suspended = stream.read().rpartition(b")")[2].split()[0] == b"T"
                 folder = os.readlink(f"/proc/{name}/cwd").removesuffix(_DELETED)
-                found.append(Holder(int(name), path not in links, is_suspended, folder, _listens_at(links)))
+                found.append(
+                    Holder(
+                        int(name),
+                        is_deleted=path not in links,
+                        is_suspended=is_suspended,
+                        folder=folder,
+                        ports=_listens_at(links),
+                    )
+                )
     return found
 
 
@@ -333,7 +356,7 @@ def _links(folder: str) -> Iterator[str]:
 
 def _holders_elsewhere(path: str) -> list[Holder]:
     try:
-        import psutil
+        psutil = _psutil()
     except ImportError:  # hooks have it not
         return []
     found: list[Holder] = []
@@ -341,7 +364,14 @@ def _holders_elsewhere(path: str) -> list[Holder]:
         with suppress(psutil.Error, OSError):
             if any(file.path == path for file in process.open_files()):
                 is_suspended = process.status() == psutil.STATUS_STOPPED
-                found.append(Holder(process.pid, not os.path.exists(path), is_suspended, process.cwd()))
+                found.append(
+                    Holder(
+                        process.pid,
+                        is_deleted=not os.path.exists(path),
+                        is_suspended=is_suspended,
+                        folder=process.cwd(),
+                    )
+                )
     return found
 
 
@@ -359,8 +389,7 @@ def _listening_rows() -> Iterator[list[str]]:
 
 def identify(pid: int) -> ProcessIdentity | None:
     """The identity of a running process; None if there is none of that number."""
-    import psutil
-
+    psutil = _psutil()
     try:
         return ProcessIdentity(pid, round(psutil.Process(pid).create_time() * 1_000_000))
     except psutil.Error:
@@ -378,8 +407,7 @@ def ask_to_stop(process: ProcessIdentity) -> bool:
     Raises:
         PermissionError: It belongs to somebody else.
     """
-    import psutil
-
+    psutil = _psutil()
     found = None if STOPS_BY_FILE else _find(process)
     if found is None:
         return False
@@ -399,8 +427,7 @@ def kill(process: ProcessIdentity) -> None:
     Raises:
         PermissionError: It belongs to somebody else.
     """
-    import psutil
-
+    psutil = _psutil()
     found = _find(process)
     if found is None:
         return
@@ -424,8 +451,7 @@ def wait_until_gone(process: ProcessIdentity, timeout_seconds: float) -> bool:
 
 
 def _find(process: ProcessIdentity) -> psutil.Process | None:
-    import psutil
-
+    psutil = _psutil()
     try:
         found = psutil.Process(process.pid)
         started_us = found.create_time() * 1_000_000
@@ -441,8 +467,6 @@ def limit_process(number: int, most_bytes: int) -> None:
     On Linux only; elsewhere a process cannot be bound from outside.
     """
     if sys.platform == "linux":
-        import resource
-
         # Not RLIMIT_AS: a large repository's packs, which are only looked at in place, do not count.
         for kind in (resource.RLIMIT_DATA, resource.RLIMIT_FSIZE):
             # It may have ended, or be bound more closely already.
@@ -453,16 +477,16 @@ def limit_process(number: int, most_bytes: int) -> None:
 def new_event_loop() -> asyncio.AbstractEventLoop:
     """The fastest event loop that there is for the platform."""
     if sys.platform == "win32":
-        import asyncio
-
-        return asyncio.new_event_loop()
-    import uvloop
-
-    return uvloop.new_event_loop()
+        import asyncio as loops  # only the broker runs on one
+    else:
+        import uvloop as loops
+    return loops.new_event_loop()
 
 
 def on_stop_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
     """Call `stop` in the loop's thread whenever the process is asked to stop by a signal."""
+    import signal  # as in `new_event_loop`
+
     if sys.platform == "win32":
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGBREAK):
             signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stop))

@@ -11,6 +11,7 @@ import sys
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from re import Pattern
 
 _NARROW, _WIDE = 0xFF, 0xFFFF
 HIDDEN = (
@@ -53,9 +54,7 @@ def unseen(text: str) -> list[str]:
     """The characters of a text that cannot be seen."""
     if text.isascii() and text.isprintable():
         return []
-    import re  # as in `spelling`
-
-    return re.findall(f"[{HIDDEN}]{LONE}", text)
+    return _pattern(f"[{HIDDEN}]{LONE}").findall(text)
 
 
 def is_blank(text: str) -> bool:
@@ -65,19 +64,22 @@ def is_blank(text: str) -> bool:
 
 
 def _can_be_seen(char: str) -> bool:
-    import re  # as in `spelling`
-    import unicodedata
+    import unicodedata  # as in `_pattern`
 
-    return unicodedata.category(char)[0] != "M" and re.fullmatch(f"[{HIDDEN}]", char) is None
+    return unicodedata.category(char)[0] != "M" and _pattern(f"[{HIDDEN}]").fullmatch(char) is None
 
 
 def spelling(text: str, spell: Callable[[str], str]) -> str:
     """The text with something else in place of each character that cannot be seen."""
     if text.isascii() and text.isprintable():
         return text
+    return _pattern(f"[{HIDDEN}]{LONE}").sub(lambda match: spell(match.group()), text)
+
+
+def _pattern(expression: str) -> Pattern[str]:
     import re  # what a hook says is mostly ASCII, and each would pay for this
 
-    return re.sub(f"[{HIDDEN}]{LONE}", lambda match: spell(match.group()), text)
+    return re.compile(expression)
 
 
 def code(char: str) -> str:

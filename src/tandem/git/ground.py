@@ -13,6 +13,7 @@ from typing import Final
 from tandem.errors import InvalidInput
 from tandem.git.changes import Change, Entry, parse_raw
 from tandem.git.handle import Base, Handle
+from tandem.git.history import by_commit, has, signatures
 from tandem.git.names import decode_path, encode_path
 from tandem.git.raw import TREE_OPTIONS, digest_of, merge_arguments
 from tandem.git.scratch import Scratch
@@ -24,8 +25,6 @@ _ENTRIES = 500
 """Raw entries that are kept of the commits between, and again of all of them as one change; beyond, digests count."""
 _PATHS = 10
 _SHORT = 12
-_SIGNATURES = 10
-_SIGNATURE_LETTERS = 99
 _TWO = 2
 _NO_ANCESTOR = 1
 _CONFLICT = 1
@@ -116,12 +115,8 @@ def find(handle: Handle, base: str, branches: Sequence[str], accepted: Iterable[
             return Ground(found.oid, name, tips[name])
         # What a person accepted, but not as a part of another base branch: an update of this one brings none of that.
         others = {tip for other, tip in every.items() if other != name}
-        known = [oid for oid in handle.objects.sizes(accepted) if not _is_in(scratch, oid, others)]
+        known = [oid for oid in handle.objects.sizes(accepted) if not any(has(scratch, tip, oid) for tip in others)]
         return _beside(handle, scratch, found, (name, tips[name]), known)
-
-
-def _is_in(scratch: Scratch, oid: str, tips: Iterable[str]) -> bool:
-    return any(relation(scratch, oid, tip) == oid for tip in tips)
 
 
 def _beside(handle: Handle, scratch: Scratch, base: Base, branch: tuple[str, str], accepted: Sequence[str]) -> Ground:
@@ -132,7 +127,7 @@ def _beside(handle: Handle, scratch: Scratch, base: Base, branch: tuple[str, str
     commits = _described(scratch, left[:LOOKED_AT])
     more = len(left[LOOKED_AT:])
     start = _start(handle, scratch, base, held) if commits else None
-    net = () if start is None else _difference(scratch, start, base.oid)
+    net = () if start is None else scratch.difference(start, base.oid)
     beside = _without(handle, net, tip) if len(net) <= _ENTRIES else None
     return Ground(base.oid, name, tip, commits, more, beside, digest_of(net), start)
 
@@ -150,7 +145,7 @@ def is_held(handle: Handle, ground: Ground) -> bool:
 
 def relation(scratch: Scratch, one: str, other: str) -> str | None:
     """The best commit that two have in common, which may be one of them; None if there is none."""
-    asked = [*_TRULY, "merge-base", one, other]
+    asked = ["merge-base", one, other]
     output = scratch.run(asked, accept=(0, _NO_ANCESTOR))
     return output.text.split()[0] if output.status_code == 0 else None
 
@@ -158,22 +153,20 @@ def relation(scratch: Scratch, one: str, other: str) -> str | None:
 def merged(scratch: Scratch, one: str, other: str) -> tuple[str | None, tuple[str, ...]]:
     """The tree that git alone makes of two commits, and the files that do not merge; no tree if they are unrelated."""
     arguments = merge_arguments(scratch.folder.name)
-    output = scratch.run([*_TRULY, *arguments, "--name-only", "-z", one, other], accept=(0, _CONFLICT, 128))
+    output = scratch.run([*arguments, "--name-only", "-z", one, other], accept=(0, _CONFLICT, 128))
     if output.status_code not in (0, _CONFLICT):
         return None, ()
     tree, *names = output.stdout.split(b"\0")
     return tree.decode("ascii"), tuple(decode_path(name) for name in names if name)
 
 
-# A commit-graph file is the repository's, and could say anything of a commit's parents.
-_TRULY = ("-c", "core.commitGraph=false")
 _AS_US = ("-c", "user.name=Tandem", "-c", "user.email=tandem@localhost")
 
 
 def _between(scratch: Scratch, commit: str, held: Iterable[str], most: int = _LISTED) -> list[tuple[str, ...]]:
     """The commits that one has and others have not, each with its parents, newest first."""
     asked = "".join(f"{line}\n" for line in (commit, *(f"^{oid}" for oid in held))).encode()
-    listing = [*_TRULY, "rev-list", "--topo-order", "--parents", f"--max-count={most}", "--stdin"]
+    listing = ["rev-list", "--topo-order", "--parents", f"--max-count={most}", "--stdin"]
     return [tuple(line.split()) for line in scratch.run(listing, stdin=asked).text.splitlines()]
 
 
@@ -207,8 +200,7 @@ def _signatures(scratch: Scratch, commits: Sequence[str]) -> list[tuple[str, ...
     listing = ["rev-list", "--no-walk=unsorted", "--no-commit-header", shape, "--stdin"]
     output = scratch.run(listing, stdin="".join(f"{oid}\n" for oid in commits).encode()).stdout
     lines = output.decode("utf-8", "replace").split("\n")[:-1]
-    found = ([word for word in line[1:].split() if len(word) == _SIGNATURE_LETTERS] for line in lines)
-    return [tuple(words[:_SIGNATURES]) for words in found]
+    return [signatures(line[1:].split()) for line in lines]
 
 
 def _differences(scratch: Scratch, commits: Sequence[str]) -> list[Sequence[Change]]:
@@ -217,14 +209,7 @@ def _differences(scratch: Scratch, commits: Sequence[str]) -> list[Sequence[Chan
         return []
     asked = "".join(f"{oid}\n" for oid in commits).encode()
     arguments = ["diff-tree", "--stdin", "--always", "--root", "-r", *TREE_OPTIONS]
-    found: list[list[bytes]] = []
-    fields = iter(scratch.run(arguments, stdin=asked).stdout.split(b"\0")[:-1])
-    for field in fields:
-        if field.startswith(b":"):
-            found[-1] += (field, next(fields))
-        else:
-            found.append([])
-    return [parse_raw(b"".join(field + b"\0" for field in entries)) for entries in found]
+    return [parse_raw(entries) for entries in by_commit(scratch.run(arguments, stdin=asked).stdout)]
 
 
 def _of_merge(scratch: Scratch, commit: str, parents: Sequence[str]) -> Sequence[Change]:
@@ -233,21 +218,17 @@ def _of_merge(scratch: Scratch, commit: str, parents: Sequence[str]) -> Sequence
     for place, other in enumerate(others, 1):
         tree, _ = merged(scratch, before, other)
         if tree is None:
-            found = {change.path: change for parent in parents for change in _difference(scratch, parent, commit)}
+            found = {change.path: change for parent in parents for change in scratch.difference(parent, commit)}
             return tuple(found.values())
         # Only a commit can be merged with the next one.
         made = [*_AS_US, "commit-tree", tree, "-p", before, "-p", other]
         before = tree if place == len(others) else scratch.run(made, stdin=b"").text
-    return _difference(scratch, before, commit)
-
-
-def _difference(scratch: Scratch, before: str, after: str) -> tuple[Change, ...]:
-    return parse_raw(scratch.run(["diff-tree", "-r", *TREE_OPTIONS, before, after]).stdout)
+    return scratch.difference(before, commit)
 
 
 def _start(handle: Handle, scratch: Scratch, base: Base, held: Sequence[str]) -> str:
     """The newest commit that is held, or the empty tree."""
-    output = scratch.run([*_TRULY, "merge-base", base.oid, *held], accept=(0, _NO_ANCESTOR))
+    output = scratch.run(["merge-base", base.oid, *held], accept=(0, _NO_ANCESTOR))
     return output.text.split()[0] if output.status_code == 0 else handle.layout.objects.empty_tree
 
 

@@ -14,6 +14,10 @@ _GIT_NAMES = frozenset({"", "git", "bare", "repo"})
 _REFTABLE = "refs/heads/.invalid"
 """What git writes into `HEAD` where references are in tables."""
 
+_SYMBOLIC = "ref: "
+_LONGEST_LINE = 8192
+_ID_LENGTHS = (40, 64)
+
 _FALSE = frozenset({"false", "no", "off", "0", ""})
 
 
@@ -89,14 +93,12 @@ def unusable(place: HookRepository) -> tuple[str, str] | None:
             )
     if os.path.isdir(place.git_dir):
         return None
-    from shlex import quote  # as in `deleted_folder`
-
     said, common = f"{top}/.git names {place.git_dir}, which is gone", os.path.dirname(os.path.dirname(place.git_dir))
     if os.path.basename(os.path.dirname(place.git_dir)) != "worktrees":
         return f"{said}.", f"put it back, or write where it is now into {top}/.git"
     if not is_git_folder(common):
-        return f"{said}: the repository was moved.", f"where it is now, run: git worktree repair {quote(top)}"
-    again = f"git -C {quote(common)} worktree add {quote(f'{top}-again')}"
+        return f"{said}: the repository was moved.", f"where it is now, run: git worktree repair {shell_quoted(top)}"
+    again = f"git -C {shell_quoted(common)} worktree add {shell_quoted(f'{top}-again')}"
     return f"{said}: git has removed its record of this working tree.", f"{again}, then bring over what you need"
 
 
@@ -135,6 +137,13 @@ def _stated(git_dir: str, worktree: str | None, here: str) -> HookRepository:
     return HookRepository(git_dir, common, None if top == git_dir else top)
 
 
+def shell_quoted(text: str) -> str:
+    """A text as one word of a command to copy."""
+    from shlex import quote  # for messages that are rare, in what every hook imports
+
+    return quote(text)
+
+
 def deleted_folder() -> tuple[str, str] | None:
     """Where the current folder was deleted: what to do, and the nearest folder that is there; else null."""
     try:
@@ -144,10 +153,9 @@ def deleted_folder() -> tuple[str, str] | None:
         near = was if os.path.isabs(was) else os.path.expanduser("~")
         while not os.path.isdir(near):
             near = os.path.dirname(near)
-        from shlex import quote  # as in `bridge.location`
-
         where = f" ({was})" if was else ""
-        return f"NOT_FOUND: The current folder{where} was deleted. Go to one that is there: cd {quote(near)}", near
+        way = f"Go to one that is there: cd {shell_quoted(near)}"
+        return f"NOT_FOUND: The current folder{where} was deleted. {way}", near
     return None
 
 
@@ -240,10 +248,28 @@ def linked_head(folder: str) -> str | None:
     head = (first_line(os.path.join(place.git_dir, "HEAD")) or "").removeprefix("ref: ")
     if head != _REFTABLE:
         return head or None
-    from tandem.git.runner import Git, clean_environment
+    from tandem.git.runner import Git, clean_environment  # for the few whose references are in tables
 
     asked = ["--git-dir", place.git_dir, "rev-parse", "--quiet", "--verify", "HEAD"]
     return Git().run(asked, environment=clean_environment({}, isolated=False), accept=(0, 1)).text or None
+
+
+def head_commit(git_dir: str, common_dir: str) -> str | None:
+    """The id of the commit that HEAD stands for, where files say so, as nearly always; else None.
+
+    A start of git is a tenth of what a hook takes.
+    """
+    head = first_line(os.path.join(git_dir, "HEAD")) or ""
+    return branch_tip(common_dir, head.removeprefix(_SYMBOLIC)) if head.startswith(_SYMBOLIC) else _as_id(head)
+
+
+def branch_tip(common_dir: str, ref: str) -> str | None:
+    """The id of the commit that a reference such as `refs/heads/main` has in a file of its own; else None."""
+    return _as_id(first_line(os.path.join(common_dir, ref)) or "")
+
+
+def _as_id(text: str) -> str | None:
+    return text if len(text) in _ID_LENGTHS and not text.strip("0123456789abcdef") else None
 
 
 def pointed_at(file: str, mark: str = "") -> str | None:
@@ -256,9 +282,12 @@ def pointed_at(file: str, mark: str = "") -> str | None:
 
 def first_line(file: str) -> str | None:
     """The first line of a file; null if it cannot be read."""
+    # A pipe in its place would never end.
+    if not os.path.isfile(file):
+        return None
     try:
         with open(file, encoding="utf-8", errors="surrogateescape") as lines:
-            return lines.readline().strip()
+            return lines.readline(_LONGEST_LINE).strip()
     except OSError:
         return None
 

@@ -48,13 +48,13 @@ class Repository:
         self._handle: Handle | None = None
 
     @classmethod
-    def discover(cls, path: Path, git: str = "git", timeout_seconds: float = 10) -> Self:
+    def discover(cls, path: str | Path, git: str = "git", timeout_seconds: float = 10) -> Self:
         """The repository whose work tree contains `path`, with the index and the settings that the environment names.
 
         Raises:
             InvalidInput: The path is in no work tree.
         """
-        layout = layout_at(Git(git, timeout_seconds), path)
+        layout = layout_at(Git(git, timeout_seconds), Path(path))
         found = cls(layout.root, git, timeout_seconds)
         found._git_dir = layout.git_dir
         stated = os.environ.get("GIT_INDEX_FILE")
@@ -426,4 +426,4 @@ class Repository:
         Raises:
             InvalidInput: There is no such commit.
         """
-        return returns.has(self._open(), changes, commit)
+        return returns.has_any(self._open(), changes, commit)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tandem.git.changes import Change, Entry, parse_raw
+from tandem.git.changes import Change, Entry
 from tandem.git.handle import Handle
+from tandem.git.history import has, parents_of
 from tandem.git.names import encode_path
-from tandem.git.raw import EXECUTABLE, RAW_OPTIONS, REGULAR
+from tandem.git.raw import EXECUTABLE, REGULAR
 from tandem.git.scratch import Scratch
 
-_NOTHING_THERE = 128
 _STATUSES = range(256)
 _FILES = frozenset({REGULAR, EXECUTABLE})
 _MERGED_BYTES = 8_000_000
@@ -41,16 +41,16 @@ def look(
         for commit, made_on in commits.items():
             changes = [change for change in _changes(handle, scratch, commit) if judges(change)]
             for name, tip in ({branch: head} | _tips(handle, commit, made_on, branch)).items():
-                has = _has(scratch, tip, commit)
-                stands, by = _walk(handle, scratch, changes, tip, commit if has else None)
+                is_there = has(scratch, tip, commit) is True
+                stands, by = _walk(handle, scratch, changes, tip, commit if is_there else None)
                 if stands:
                     return Returned((commit, name), {})
-                if has and by is not None:
+                if is_there and by is not None:
                     back[commit] = by
     return Returned(None, back)
 
 
-def has(handle: Handle, changes: Sequence[Change], commit: str) -> bool:
+def has_any(handle: Handle, changes: Sequence[Change], commit: str) -> bool:
     """Whether a commit has what some changes lead to, in any file."""
     with handle.scratch() as scratch:
         return _state(handle, scratch, changes, commit) is True
@@ -67,17 +67,10 @@ def _tips(handle: Handle, commit: str, made_on: str | None, but: str) -> dict[st
 
 def _changes(handle: Handle, scratch: Scratch, commit: str) -> tuple[Change, ...]:
     """What a commit changed against its first parent; nothing if it is no longer there, as no branch has it then."""
-    asked = ["rev-list", "--parents", "--no-walk", commit, "--"]
-    ids = scratch.run(asked, accept=(0, _NOTHING_THERE)).stdout.decode("ascii", "replace").split()
-    if not ids:
+    parents = parents_of(scratch, commit)
+    if parents is None:
         return ()
-    before = ids[1] if len(ids) > 1 else handle.layout.objects.empty_tree
-    return parse_raw(scratch.run(["diff-tree", "-r", *RAW_OPTIONS, before, commit]).stdout)
-
-
-def _has(scratch: Scratch, descendant: str, commit: str) -> bool:
-    asked = ["merge-base", "--is-ancestor", commit, descendant]
-    return scratch.run(asked, accept=(0, 1, _NOTHING_THERE)).status_code == 0
+    return scratch.difference(parents[0] if parents else handle.layout.objects.empty_tree, commit)
 
 
 def _walk(

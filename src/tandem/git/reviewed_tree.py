@@ -24,8 +24,8 @@ from tandem.git.changes import Change, Entry, changes_between
 from tandem.git.ground import merged, relation
 from tandem.git.handle import Base, Handle
 from tandem.git.names import encode_path, quote
-from tandem.git.raw import ABSENT_MODE, REGULAR, TREE_OPTIONS, digest_of, parse_raw
-from tandem.git.runner import GitFailed, make_git_folder
+from tandem.git.raw import ABSENT_MODE, REGULAR, digest_of
+from tandem.git.runner import BoundGit, GitFailed, make_git_folder
 from tandem.git.scratch import Scratch
 from tandem.git.validation import apply_diff, encoded, repaired
 
@@ -205,13 +205,13 @@ class _Standing:
         # Asked in the scratch folder, where the ground may have been made.
         there = self._scratch.run(["ls-tree", "-z", base.tree, "--", path.decode()]).text.split()
         before = {path: Entry(there[0], there[2])} if there else {}
-        blob = self._scratch.run(["hash-object", "-w", "--stdin"], stdin=content.text.encode()).text
+        blob = self._scratch.write_blob(content.text.encode())
         after = {path: Entry(there[0] if there else REGULAR, blob)}
         return changes_between(before, after, self._handle.layout.objects.absent)
 
     def _ensure_bound(self, base: Base, commit: str) -> None:
         """Insists that a commit changes exactly what an approval binds to."""
-        changes = [*parse_raw(self._scratch.run(["diff-tree", "-r", *TREE_OPTIONS, base.tree, commit]).stdout)]
+        changes = self._scratch.difference(base.tree, commit)
         is_text = self._content.diff is None
         found = "".join(f"{blob}:{path}" for path, _, _, _, blob in changes) if is_text else digest_of(changes)
         if found != self._content.digest:
@@ -252,7 +252,8 @@ class _Making:
         self._scratch = scratch
         self._folder = folder
         self._index = index
-        self._environment = {**scratch.environment, "GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": str(index)}
+        environment = {**scratch.environment, "GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": str(index)}
+        self._run = BoundGit(handle.git, environment, folder, _BY_TEXT).run
 
     def made(self, standing: tuple[str, str | None, str]) -> ReviewedTree:
         commit, parent, tree = standing
@@ -306,9 +307,6 @@ class _Making:
         if shallow.is_file():
             shutil.copy2(shallow, own / "shallow")
         return () if self._handle.bases is not None else _with_alternates(layout.object_folder)
-
-    def _run(self, arguments: Sequence[str]) -> None:
-        self._handle.git.run([*_BY_TEXT, *arguments], cwd=self._folder, environment=self._environment)
 
 
 def _remove(path: Path) -> None:

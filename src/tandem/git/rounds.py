@@ -114,28 +114,25 @@ def read_blobs(scratch: Scratch, oids: Iterable[str]) -> dict[str, bytes | None]
     wanted = sorted(set(oids))
     if not wanted:
         return {}
-    asked = "".join(f"{oid}\n" for oid in wanted).encode()
-    found: dict[str, bytes | None] = dict.fromkeys(wanted)
-    sizes: dict[str, int] = {}
-    for line in scratch.run(["cat-file", "--batch-check"], stdin=asked).stdout.decode("ascii").splitlines():
-        oid, kind, *rest = line.split(" ")
-        if kind == "blob":
-            sizes[oid] = int(rest[0])
-    largest = max(sizes.values(), default=0)
+    data = scratch.run(["cat-file", "--batch"], stdin="".join(f"{oid}\n" for oid in wanted).encode()).stdout
+    found: dict[str, bytes | None] = {}
+    at = 0
+    for oid in wanted:
+        end = data.index(b"\n", at)
+        _, kind, *size = data[at:end].split(b" ")
+        at = end + 1
+        found[oid] = None
+        if size:
+            content = data[at : at + int(size[0])]
+            at += len(content) + 1
+            found[oid] = content if kind == b"blob" else None
+    largest = max(len(content or b"") for content in found.values())
     if largest > LARGEST_FILE_BYTES:
         raise TooLarge(
             f"The file has {largest} bytes; more than {LARGEST_FILE_BYTES} are not shown. Open it in a working tree.",
             limit=LARGEST_FILE_BYTES,
             actual=largest,
         )
-    if sizes:
-        there = "".join(f"{oid}\n" for oid in sizes).encode()
-        data = scratch.run(["cat-file", "--batch"], stdin=there).stdout
-        at = 0
-        for oid, size in sizes.items():
-            start = data.index(b"\n", at) + 1
-            found[oid] = data[start : start + size]
-            at = start + size + 1
     return found
 
 

@@ -6,6 +6,7 @@ Quick to import, as each commit waits for hooks that ask git.
 from __future__ import annotations
 
 import os
+import select
 import time
 
 from tandem.errors import TimedOut, TooLarge, Unavailable
@@ -253,6 +254,55 @@ class Git:
         return process
 
 
+class BoundGit:
+    """Git in one folder, with one environment.
+
+    Attributes:
+        environment: The whole environment of each command.
+    """
+
+    def __init__(
+        self, git: Git, environment: Mapping[str, str], cwd: Path | None = None, settings: Sequence[str] = ()
+    ) -> None:
+        """Nothing runs yet.
+
+        Args:
+            git: The program.
+            environment: The whole environment.
+            cwd: The folder to run in; None for the current one.
+            settings: What each command begins with, such as `-c name=value`.
+        """
+        self._git = git
+        self.environment = environment
+        self._cwd = cwd
+        self._settings = settings
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        accept: Sequence[int] = (0,),
+        extra: Mapping[str, str] | None = None,
+    ) -> Output:
+        """Runs one command; see `Git.run`. `extra` are variables to add, such as another `GIT_INDEX_FILE`."""
+        environment = {**self.environment, **extra} if extra else self.environment
+        command = [*self._settings, *arguments]
+        return self._git.run(command, environment=environment, cwd=self._cwd, stdin=stdin, accept=accept)
+
+
+def interactively(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Runs git as the person would, with their terminal, for as long as it takes; answers with its exit status.
+
+    Args:
+        arguments: What follows `git`.
+        environment: The whole environment.
+    """
+    from subprocess import run  # as in `Git.start`
+
+    return run(["git", *arguments], env=dict(environment), check=False).returncode
+
+
 class Spawned:
     """A child as `subprocess.Popen` has it, which takes longer to import than git to answer."""
 
@@ -316,8 +366,6 @@ def _exchange(process: Process, stdin: bytes, deadline: float) -> tuple[bytes, b
     """
     if not isinstance(process, Spawned) and os.name == "nt":
         return _communicate(process, stdin, deadline - time.monotonic())
-    import select  # hooks of which files say enough do without it
-
     into, *outputs = (_open(pipe).fileno() for pipe in (process.stdin, process.stdout, process.stderr))
     read: dict[int, list[bytes]] = {end: [] for end in outputs}
     watched = select.poll()
@@ -352,7 +400,7 @@ def _exchange(process: Process, stdin: bytes, deadline: float) -> tuple[bytes, b
 
 def _communicate(process: subprocess.Popen[bytes], stdin: bytes, timeout_seconds: float) -> tuple[bytes, bytes]:
     """As `_exchange`, on Windows, which polls no pipes."""
-    from subprocess import TimeoutExpired
+    from subprocess import TimeoutExpired  # as in `Git.start`
 
     try:
         return process.communicate(stdin, timeout_seconds)

@@ -14,13 +14,14 @@ from typing import Self
 
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import InternalError
-from tandem.git.changes import Entry, ObjectFormat
+from tandem.git.changes import Change, Entry, ObjectFormat, parse_raw
 from tandem.git.layout import Layout
 from tandem.git.names import quote
-from tandem.git.runner import Git, Output, clean_environment, make_git_folder, memory_folder
+from tandem.git.raw import TREE_OPTIONS
+from tandem.git.runner import BoundGit, Git, clean_environment, make_git_folder, memory_folder
 
 
-class Scratch:
+class Scratch(BoundGit):
     """A bare repository of our own over the objects of another, gone when the block ends.
 
     Args:
@@ -30,11 +31,10 @@ class Scratch:
     """
 
     def __init__(self, git: Git, layout: Layout, *, large: bool = False) -> None:
-        self._git = git
         self._layout = layout
         self._folder = ScratchFolder("git", None if large else memory_folder())
         self.folder = Path(self._folder.name)
-        self.environment = clean_environment(
+        environment = clean_environment(
             {
                 "GIT_DIR": str(self.folder),
                 "GIT_ALTERNATE_OBJECT_DIRECTORIES": listed_folder(layout.object_folder),
@@ -45,6 +45,7 @@ class Scratch:
             },
             isolated=True,
         )
+        super().__init__(git, environment, self.folder)
 
     def __enter__(self) -> Self:
         try:
@@ -57,9 +58,17 @@ class Scratch:
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
 
-    def run(self, arguments: Sequence[str], *, stdin: bytes = b"", accept: Sequence[int] = (0,)) -> Output:
-        """Runs git in the private folder; see `Git.run`."""
-        return self._git.run(arguments, cwd=self.folder, environment=self.environment, stdin=stdin, accept=accept)
+    def write_blob(self, content: bytes) -> str:
+        """Id of a blob with this content, kept here."""
+        return self.run(["hash-object", "-w", "--no-filters", "--stdin"], stdin=content).text
+
+    def difference(self, before: str, after: str) -> tuple[Change, ...]:
+        """What changed from one commit or tree to another, in path order.
+
+        Raises:
+            InvalidInput: A path is unmerged.
+        """
+        return parse_raw(self.run(["diff-tree", "-r", *TREE_OPTIONS, before, after]).stdout)
 
     def write_index(self, entries: Mapping[bytes, Entry]) -> None:
         """Makes the private index hold exactly these entries."""
@@ -72,7 +81,7 @@ class Scratch:
     def tree_of(self, entries: Mapping[bytes, Entry]) -> str:
         """Id of a tree with exactly these entries, kept here."""
         self.write_index(entries)
-        return self.run(["write-tree"]).stdout.decode("ascii").strip()
+        return self.run(["write-tree"]).text
 
     def write_attributes(self, lines: Sequence[bytes]) -> None:
         """The only attributes that git finds here."""

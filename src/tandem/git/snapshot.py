@@ -13,10 +13,11 @@ from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Change, Entry, ValidatedContent, parse_raw
 from tandem.git.drawing import draw, render
 from tandem.git.handle import Base, Handle
+from tandem.git.history import NOTHING_THERE, has, parents_of
 from tandem.git.names import quote
 from tandem.git.place import is_git_folder
 from tandem.git.raw import RAW_OPTIONS, digest_of
-from tandem.git.runner import GitFailed, Output
+from tandem.git.runner import BoundGit, GitFailed
 from tandem.git.scratch import Scratch
 
 _RANGE = re.compile(r"(?P<start>.*?)(?P<dots>\.\.\.?)(?P<end>.*)", re.DOTALL)
@@ -97,7 +98,7 @@ def file_diff(handle: Handle, found: ValidatedContent, text: str) -> ValidatedCo
     if change[1:3] == change[3:]:
         raise InvalidInput(f"{change.path} has exactly this content already.", field="description", path=change.path)
     with handle.scratch() as scratch:
-        scratch.run(["hash-object", "-w", "--no-filters", "--stdin"], stdin=text.encode())
+        scratch.write_blob(text.encode())
         diff = draw(scratch, handle.base(found.base_commit).tree, found.changes)
     return replace(found, content=diff, digest=digest_of(found.changes), notes=())
 
@@ -139,24 +140,11 @@ class _Staging:
 
     def __init__(self, handle: Handle, scratch: Scratch) -> None:
         self._handle = handle
-        self._environment = scratch.borrow_index()
         # Nothing of the user's may run or be written for a look at the working tree.
-        self._settings = [
-            item
-            for setting in ("core.fsmonitor=false", "core.splitIndex=false", "core.untrackedCache=false")
-            for item in ("-c", setting)
-        ]
-        self._settings += ["-c", scratch.no_hooks]
+        off = ("core.fsmonitor=false", "core.splitIndex=false", "core.untrackedCache=false", scratch.no_hooks)
+        settings = [item for setting in off for item in ("-c", setting)]
+        self._run = BoundGit(handle.git, scratch.borrow_index(), handle.layout.root, settings).run
         self._git_folders: dict[bytes, bool] = {}
-
-    def _run(self, arguments: Sequence[str], stdin: bytes = b"", accept: Sequence[int] = (0,)) -> Output:
-        return self._handle.git.run(
-            [*self._settings, *arguments],
-            cwd=self._handle.layout.root,
-            environment=self._environment,
-            stdin=stdin,
-            accept=accept,
-        )
 
     def tree(self, scope: Scope) -> tuple[str, tuple[str, ...]]:
         """Id of the tree, and what was left out."""
@@ -165,7 +153,7 @@ class _Staging:
             path = unmerged.split(b"\0")[0].partition(b"\t")[2].decode("utf-8", "replace")
             raise InvalidInput(f"{path} has unresolved conflicts; resolve them first.", field="scope", path=path)
         left_out = () if scope.staged else self._add_everything(scope.new_files)
-        return self._run(["write-tree"]).stdout.decode("ascii").strip(), left_out
+        return self._run(["write-tree"]).text, left_out
 
     def _add_everything(self, new_files: tuple[str, ...] | None) -> tuple[str, ...]:
         """As `git add --all`, but without turning nested repositories into submodules, and without git folders."""
@@ -179,7 +167,7 @@ class _Staging:
         folders = {path: self._git_folder(path) for path in others if not path.endswith(b"/")}
         files = [path for path, folder in folders.items() if folder is None]
         if files:
-            self._run(["update-index", "--add", "-z", "--stdin"], b"".join(path + b"\0" for path in files))
+            self._run(["update-index", "--add", "-z", "--stdin"], stdin=b"".join(path + b"\0" for path in files))
         inside = sorted({folder for folder in folders.values() if folder is not None})
         nested = [f"{_shown(path)} is a git repository of its own" for path in others if path.endswith(b"/")]
         return (*nested, *(f"{_shown(folder)} is a git folder" for folder in inside))
@@ -227,7 +215,7 @@ def has_landed(handle: Handle, wanted: Mapping[bytes, Entry], base: str, branch:
     if tip is None or not _has_entries(handle, wanted, tip):
         return False
     with handle.scratch() as scratch:
-        fork = scratch.run(["merge-base", base, tip], accept=(0, 1, _NOTHING_THERE)).stdout.decode("ascii").split()
+        fork = scratch.run(["merge-base", base, tip], accept=(0, 1, NOTHING_THERE)).stdout.decode("ascii").split()
     # A branch that never had a file has not landed its deletion.
     return not fork or not _has_entries(handle, wanted, fork[0])
 
@@ -237,10 +225,6 @@ def _has_entries(handle: Handle, wanted: Mapping[bytes, Entry], commit: str) -> 
     return all(found.get(path, handle.layout.objects.absent) == entry for path, entry in wanted.items())
 
 
-_NOTHING_THERE = 128
-"""Git's exit status when a name stands for nothing."""
-
-
 def change_of(
     handle: Handle, commit: str, *, head: str, base: str | None, branches: Sequence[str]
 ) -> tuple[Change, ...] | None:
@@ -248,30 +232,18 @@ def change_of(
     # In a folder of our own: neither grafts nor the commit graph, which are files in the repository, may say who a
     # commit's parents are.
     with handle.scratch() as scratch:
-        parents = _parents(scratch, commit)
-        if len(parents) != 1 or _has(scratch, head, commit) is not True:
+        parents = parents_of(scratch, commit) or ()
+        if len(parents) != 1 or has(scratch, head, commit) is not True:
             return None
         if base is not None:
-            built_on = _has(scratch, base, commit)
+            built_on = has(scratch, base, commit)
         else:
             tips = filter(None, (handle.resolve(f"refs/heads/{branch}")[0] for branch in branches))
             # Without branches nobody can tell, so it might be on one.
-            built_on = not branches or any(_has(scratch, tip, commit) for tip in tips)
+            built_on = not branches or any(has(scratch, tip, commit) for tip in tips)
         if built_on is not False:
             return None
         try:
-            return parse_raw(scratch.run(["diff-tree", "-r", *RAW_OPTIONS, parents[0], commit]).stdout)
+            return scratch.difference(parents[0], commit)
         except InvalidInput:
             return None
-
-
-def _parents(scratch: Scratch, commit: str) -> list[str]:
-    """The ids of a commit's parents; none if there is no such commit."""
-    found = scratch.run(["rev-list", "--parents", "--no-walk", commit, "--"], accept=(0, _NOTHING_THERE))
-    return found.stdout.decode("ascii", "replace").split()[1:]
-
-
-def _has(scratch: Scratch, descendant: str, commit: str) -> bool | None:
-    """Whether a commit is among another's ancestors, or is it; null if one of them is not there."""
-    asked = ["merge-base", "--is-ancestor", commit, descendant]
-    return {0: True, 1: False}.get(scratch.run(asked, accept=(0, 1, _NOTHING_THERE)).status_code)

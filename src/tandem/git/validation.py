@@ -475,7 +475,7 @@ def _counts(handle: Handle, before: Entry, data: bytes) -> tuple[int | None, int
     """Lines gained and lost against the file as it is, counted by git; none of what is binary."""
     handle.ensure_fits([before], len(data))
     with handle.scratch() as scratch:
-        written = scratch.run(["hash-object", "-w", "--stdin", "--no-filters"], stdin=data).stdout.decode().strip()
+        written = scratch.write_blob(data)
         output = scratch.run(["diff", "--numstat", "--no-ext-diff", "--no-textconv", before.oid, written])
     if not output.stdout:
         return 0, 0

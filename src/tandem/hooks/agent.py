@@ -27,7 +27,7 @@ _SHELLS = frozenset({"Bash", "PowerShell", "shell", "exec_command", "run_shell_c
 _WRITES = frozenset({"Write", "Edit", "MultiEdit", "write_file", "replace"})
 _PATCH_MARK = "*** Begin Patch"
 _PLANNING = ".planning"
-_LOOKED_FOR = ("git", "override", "review", "tandem", "set_gate", "person.key", "secret.key")
+_LOOKED_FOR = ("override", "git", "review", "tandem", "set_gate", "person.key", "secret.key")
 _QUOTES = str.maketrans("", "", "\"'\\")
 
 

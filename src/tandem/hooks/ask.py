@@ -6,8 +6,9 @@ import json
 import time
 
 from tandem.bridge.credentials import REFUSED_CODE, Credentials, NoToken
-from tandem.bridge.http import Exchange, HttpClient, HttpFailure, NotSent, targets
+from tandem.bridge.http import Exchange, HttpClient
 from tandem.bridge.location import of_record
+from tandem.bridge.target import HttpFailure, NotSent, targets
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ class GateClient:
             return HttpClient(
                 *targets(found.url),
                 silence_seconds=PATIENCE_SECONDS,
-                credentials=Credentials(found),
+                credentials=Credentials(found.data_dirs),
                 owner_dirs=found.owner_dirs,
                 proof_seconds=PATIENCE_SECONDS,
             )

@@ -110,7 +110,7 @@ def loosen(gate: GateFile, asker: GateClient, ruling: CommitDecision, mode: str,
         if review_id is None:
             request = _request(gate, ruling, text, branch, belongs, plan)
             if gate.broker is not None:
-                from tandem.bridge.base_files import with_base_files  # that one may have no repository
+                from tandem.bridge.project import with_base_files  # that one may have no repository
 
                 request = with_base_files(request, gate.place.top or gate.place.git_dir)
             review_id = asker.call("create_review", **request)["review_id"]

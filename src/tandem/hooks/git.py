@@ -11,7 +11,9 @@ import os
 
 from tandem.errors import TimedOut, Unavailable
 from tandem.git import raw
-from tandem.git.runner import Git, clean_environment, make_git_folder
+from tandem.git.history import by_commit, signatures
+from tandem.git.place import head_commit
+from tandem.git.runner import BoundGit, Git, clean_environment, make_git_folder
 from tandem.hooks.state import HookRepository
 
 TYPE_CHECKING = False  # every commit waits for what is imported here, and `typing` takes a third of a start
@@ -30,7 +32,6 @@ _GIT = Git(timeout_seconds=30.0)
 _KEPT = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH")
 _HEX = "0123456789abcdef"
 _SHA256_DIGITS = 64
-_ID_LENGTHS = (40, _SHA256_DIGITS)
 _SYMBOLIC = "ref: "
 _REFTABLE = "refs/heads/.invalid"
 HEADS = "refs/heads/"
@@ -40,10 +41,9 @@ _REF_FORMAT = "%(objecttype) %(objectname) %(refname)"
 
 _TRAILERS = "%(trailers:key=Tandem-{},valueonly,unfold,separator=%x2C)"
 _FORMAT = f"%T%x00%s%x00{_TRAILERS.format('Review')}%x00{_TRAILERS.format('Signed')}%x00"
-_MOST_SIGNATURES = 10
-_SIGNATURE_LETTERS = 99
 _OPTIONS = ("--topo-order", "--reverse", "--parents", "--encoding=UTF-8", f"--format={_FORMAT}")
-_LIST = ("-c", "core.commitGraph=false", "rev-list")
+_TRULY = ("-c", "core.commitGraph=false")
+_LIST = (*_TRULY, "rev-list")
 
 
 def run(
@@ -66,21 +66,8 @@ def run(
     Raises:
         TandemError: Git is missing, hangs, or ended with another status.
     """
-    command = ["-C", place.top or place.git_dir, *arguments]
-    variables = {**environment(place), **(extra or {})}
-    return _GIT.run(command, environment=variables, stdin=stdin, accept=accept)
-
-
-def interactively(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Run git as the person would, with their terminal, for as long as it takes; answers with its exit status.
-
-    Args:
-        arguments: What follows `git`.
-        environment: The whole environment.
-    """
-    import subprocess  # the hooks do without it
-
-    return subprocess.run(["git", *arguments], env=dict(environment), check=False).returncode
+    bound = BoundGit(_GIT, environment(place), settings=("-C", place.top or place.git_dir))
+    return bound.run(arguments, stdin=stdin, accept=accept, extra=extra)
 
 
 def environment(place: HookRepository) -> dict[str, str]:
@@ -139,15 +126,7 @@ def head(place: HookRepository) -> str | None:
     Raises:
         TandemError: It cannot be found out.
     """
-    ref = head_ref(place)
-    # Nearly always it is in a file, and a start of git is a tenth of what a hook takes.
-    path = os.path.join(place.common_dir, ref) if ref else os.path.join(place.git_dir, "HEAD")
-    try:
-        with open(path, encoding="ascii") as file:
-            oid = file.read().strip()
-    except (OSError, ValueError):
-        oid = ""
-    return oid if len(oid) in _ID_LENGTHS and not oid.strip(_HEX) else resolve(place, "HEAD")
+    return head_commit(place.git_dir, place.common_dir) or resolve(place, "HEAD")
 
 
 def resolve(place: HookRepository, revision: str, kind: str = "commit") -> str | None:
@@ -340,12 +319,6 @@ class Commit:
         return self.parents[0] if self.parents else None
 
 
-def signatures(stated: Iterable[str]) -> tuple[str, ...]:
-    """Those of a message's values that look like signatures, as many as the broker is asked about."""
-    found = (one for one in dict.fromkeys(stated) if len(one) == _SIGNATURE_LETTERS and one.isascii())
-    return tuple(found)[:_MOST_SIGNATURES]
-
-
 def commits(place: HookRepository, tip: str, without: Iterable[str] = ()) -> tuple[Commit, ...]:
     """The commits that can be reached from `tip` and from none of `without`; a parent comes before its children.
 
@@ -403,19 +376,10 @@ def differences(place: HookRepository, pairs: Sequence[tuple[str | None, str]]) 
         return []
     lines = "".join(f"{after} {before}\n" if before else f"{after}\n" for before, after in pairs)
     arguments = ["diff-tree", "--stdin", "--always", "--root", "-r", *raw.TREE_OPTIONS]
-    fields = run(place, arguments, stdin=lines.encode()).stdout.split(b"\0")
-    found: list[list[bytes]] = []
-    at = 0
-    while at < len(fields) - 1:
-        if fields[at].startswith(b":"):
-            found[-1] += fields[at : at + 2]
-            at += 2
-        else:
-            found.append([])
-            at += 1
+    found = by_commit(run(place, arguments, stdin=lines.encode()).stdout)
     if len(found) != len(pairs):
         raise Unavailable("git diff-tree did not answer for every commit.")
-    return [changes_in(b"".join(field + b"\0" for field in entries)) for entries in found]
+    return [changes_in(entries) for entries in found]
 
 
 def amended(place: HookRepository, limit: int = 2000) -> dict[tuple[str, ...], list[str]]:
@@ -423,7 +387,7 @@ def amended(place: HookRepository, limit: int = 2000) -> dict[tuple[str, ...], l
 
     An amended commit stands where an earlier one stood: its siblings are what it was made from.
     """
-    arguments = ["-c", "core.commitGraph=false", "log", "-g", "--all", f"--max-count={limit}", "--format=%H %P"]
+    arguments = [*_TRULY, "log", "-g", "--all", f"--max-count={limit}", "--format=%H %P"]
     # Without a log of the refs there is nothing to find, and git says so by its status.
     lines = run(place, arguments, accept=(0, 1, 128)).text.splitlines()
     found: dict[tuple[str, ...], list[str]] = {}

@@ -193,8 +193,8 @@ class Instance:
 
     def publish(self, version: str, instance_id: str, token: str | None = None) -> Running:
         """Let the bridge and the command line find the broker; only its own user can read it."""
-        pid, started_us = platforms.this_process()
-        running = Running(self.url, pid, started_us, version, instance_id, token, self.tls_url)
+        own = platforms.this_process()
+        running = Running(self.url, own.pid, own.started_us, version, instance_id, token, self.tls_url)
         stated = asdict(running)
         if self.tls_url is None:
             del stated["tls_url"]  # commands of an older version would not understand it

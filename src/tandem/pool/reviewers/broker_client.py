@@ -17,7 +17,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from tandem.bridge import credentials
-from tandem.bridge.http import Exchange, HttpClient, HttpFailure, targets
+from tandem.bridge.http import Exchange, HttpClient
+from tandem.bridge.target import HttpFailure, targets
 from tandem.errors import TandemError, error_from
 
 PATIENCE_SECONDS: Final = 60.0

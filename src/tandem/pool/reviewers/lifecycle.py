@@ -108,13 +108,12 @@ class ReviewerLifecycle:
 
     def report(self) -> dict[str, Any]:
         """What the broker is told of it, once it is not starting any more."""
-        pid, started_us = self.identity or (None, None)
-        ended = self.ended
+        identity, ended = self.identity, self.ended
         report: dict[str, Any] = {
             "reviewer_id": self.reviewer_id,
             "wanted": self._order.wanted,
-            "pid": pid,
-            "started_us": started_us,
+            "pid": None if identity is None else identity.pid,
+            "started_us": None if identity is None else identity.started_us,
             "state": "running" if ended is None else "ended",
             "exit_code": None if ended is None else ended.exit_code,
             "quick": ended is not None and ended.quick,

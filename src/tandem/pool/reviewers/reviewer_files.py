@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
-from tandem.bridge.location import is_local
+from tandem.bridge.target import is_local
 from tandem.core import log_files, platforms
 from tandem.core.scratch import remove_tree
 from tandem.errors import ConfigInvalid

@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from tandem.bridge.http import HttpClient, HttpFailure, targets
+from tandem.bridge.http import HttpClient
+from tandem.bridge.target import HttpFailure, targets
 from tandem.core.platforms import ProcessIdentity
 from tandem.errors import (
     ConfigInvalid,

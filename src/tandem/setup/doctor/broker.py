@@ -15,9 +15,9 @@ from typing import Any
 
 import tandem
 from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE, published
-from tandem.bridge.http import HttpFailure, Stranger, Untrusted, targets
-from tandem.bridge.location import VARIABLE, BrokerLocation, find_data_dir, is_local
+from tandem.bridge.location import VARIABLE, BrokerLocation, find_data_dir
 from tandem.bridge.messages import as_object
+from tandem.bridge.target import HttpFailure, Stranger, Untrusted, is_local, targets
 from tandem.bridge.tls import ends
 from tandem.client import TandemClient
 from tandem.core import platforms

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tandem.bridge.location import is_local
+from tandem.bridge.target import is_local
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import TandemError, Unavailable
 from tandem.git.runner import Git, Output, clean_environment
