@@ -192,8 +192,6 @@ GIVES_PLACES: dict[str, dict[str, Any]] = {
 }
 """Operations whose answers say where in the log, or in a list, the caller is."""
 
-OF_A_REVIEW = ("get_review_timeline", "get_review_status", "get_discussion")
-
 
 def test_no_answer_changes_with_what_happens_in_other_projects(shop: Bearer, stranger: Bearer):
     reviews = [stranger.put_up() for _ in range(3)]
