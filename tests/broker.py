@@ -220,6 +220,21 @@ class BrokerProcess:
             "audit", "verify", *["--json"][:as_json], *where, stdin=b"", **self._settings
         )
 
+    def assert_intact(self) -> None:
+        """P8: whatever tests did, in whatever order, the log tells one story and the state is what it says."""
+        verified = self.audited()
+        assert verified.status == 0, verified.stdout + verified.stderr
+
+
+def database_of(request: pytest.FixtureRequest, stack: ExitStack) -> dict[str, object]:
+    """Settings for a fixture's own database: SQLite, or a fresh one on PostgreSQL if the parameter says so."""
+    if request.param != "postgresql":
+        return {}
+    server: PostgresServer = request.getfixturevalue("postgres_server")
+    url = server.create_database()
+    stack.callback(server.drop_database, url)
+    return {"database_url": url}
+
 
 class Poster:
     """POSTs to one broker, each thread over a connection of its own.
@@ -384,12 +399,7 @@ StartBroker = Callable[..., BrokerProcess]
 def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One broker for all tests that only need a project of their own; on each database."""
     with ExitStack() as stack:
-        settings: dict[str, object] = {}
-        if request.param == "postgresql":
-            server: PostgresServer = request.getfixturevalue("postgres_server")
-            url = server.create_database()
-            stack.callback(server.drop_database, url)
-            settings["database_url"] = url
+        settings = database_of(request, stack)
         folders = [tmp_path_factory.mktemp("broker") for _ in range(BROKERS)]
         if BROKERS > 1 and settings:
             from tests.round_robin import BrokersAtOneAddress  # it builds on this module
@@ -398,9 +408,7 @@ def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         else:
             started = stack.enter_context(BrokerProcess(folders[0], **settings))
         yield started
-        # P8: whatever the tests did, in whatever order, its log tells and its state is what the log says.
-        verified = started.run("audit", "verify")
-        assert verified.returncode == 0, verified.stdout + verified.stderr
+        started.assert_intact()
 
 
 @pytest.fixture

@@ -14,12 +14,6 @@ import pytest
 ON_BOTH_DATABASES = pytest.mark.both_databases
 """For tests of what the database has a part in."""
 
-ON_ONE_DATABASE = pytest.mark.parametrize("broker", ["sqlite"], indirect=True)
-"""For tests of what no database takes part in, in a module that is for both."""
-
-ON_POSTGRESQL = pytest.mark.parametrize("broker", ["postgresql"], indirect=True)
-"""For tests of what each database does by itself, and of which another shows on SQLite more than that."""
-
 _NARROWED = ("broker", "database_settings", "gated")
 """Fixtures that have a broker on each database, or the settings for one."""
 

@@ -17,8 +17,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]
     folder: Path = tmp_path_factory.mktemp("guarded")
     with BrokerProcess(folder, **TOKEN) as started:
         yield started
-        verified = started.audited()
-        assert verified.status == 0, verified.stdout
+        started.assert_intact()
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.checking import Checked, checked
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess, broker, database_settings, fresh_project, start_broker
 from tests.git.sandbox import Sandbox
@@ -45,4 +46,19 @@ def shop(broker: BrokerProcess, repo: Sandbox) -> Iterator[Desk]:
     """A project that is registered for `repo`, so that diffs are validated and digests computed."""
     with Desk(broker.url, fresh_project()) as opened:
         opened.register(repo.root)
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def checking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checked]:
+    """One broker that runs checks, for all tests that only need a project of their own."""
+    with checked(tmp_path_factory.mktemp("checking")) as first:
+        yield first
+        first.broker.assert_intact()
+
+
+@pytest.fixture
+def project(checking: Checked, tmp_path: Path) -> Iterator[Checked]:
+    """A project whose checks run, in a repository of the test's own."""
+    with Checked(checking.broker, tmp_path / "repository", checking.config_dir) as opened:
         yield opened

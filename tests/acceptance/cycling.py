@@ -6,14 +6,11 @@ import itertools
 import json
 import time
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-import pytest
-
 from tests.broker import CALL_SECONDS, BrokerProcess, Poster
-from tests.postgres import PostgresServer
 
 TOOLS = frozenset(
     {
@@ -285,19 +282,3 @@ def until_waiting(broker: BrokerProcess, count: int) -> None:
     while (waiting := broker.health()["waiting"]) != count:
         assert time.monotonic() < deadline, f"{waiting} waits are parked, not {count}"
         time.sleep(0.02)
-
-
-def own_database(request: pytest.FixtureRequest, stack: ExitStack) -> dict[str, object]:
-    """Settings for a database of a module's own: SQLite, or a fresh one on PostgreSQL where the parameter says so."""
-    if request.param != "postgresql":
-        return {}
-    server: PostgresServer = request.getfixturevalue("postgres_server")
-    url = server.create_database()
-    stack.callback(server.drop_database, url)
-    return {"database_url": url}
-
-
-def audit(broker: BrokerProcess) -> None:
-    """What was done to a broker of the test's own is in its log, and its state is what the log says."""
-    verified = broker.run("audit", "verify")
-    assert verified.returncode == 0, verified.stdout + verified.stderr

@@ -10,12 +10,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import httpx
-import orjson
 import psycopg
 
 from tests.acceptance.reviewing import Desk
-from tests.broker import STATUS_OF, BrokerProcess
 
 GATED = "frontend-backend"
 DIRECT = "direct"
@@ -69,22 +66,6 @@ ARRAYS = ("files_modified", "endpoints", "data_shapes", "assumptions", "todos", 
 UNDECIDED = ("pending", "claimed", "in_review")
 """States in which a review holds its cycle up."""
 
-STATUSES = {
-    **STATUS_OF,
-    "CONFIG_INVALID": 500,
-    "AUTH_FAILED": 401,
-    "INVALID_ROLE": 400,
-    "INVALID_SESSION": 401,
-    "INVALID_TARGET": 400,
-    "NO_ACTIVE_CYCLE": 409,
-    "CYCLE_ALREADY_ACTIVE": 409,
-    "INVALID_PHASE": 409,
-    "LOCK_DENIED": 409,
-    "ARCHIVE_NOT_ALLOWED": 409,
-    "SCHEMA_INVALID": 400,
-}
-"""Every code that these tests may meet; `INTERNAL_ERROR` is none of them."""
-
 _WITHOUT_SESSION = {
     "session_open",
     "cycle_start",
@@ -123,11 +104,7 @@ class Team(Desk):
         """One call; its envelope, with the HTTP status checked against it."""
         if operation in _WITHOUT_SESSION:
             arguments = {"workflow": self.workflow, **arguments}
-        response = self.send(operation, orjson.dumps({"project": self.project, **arguments}))
-        envelope: dict[str, Any] = response.json()
-        expected = 200 if envelope["ok"] else STATUSES[envelope["error"]["code"]]
-        assert response.status_code == expected, envelope
-        return envelope
+        return super().call(operation, **arguments)
 
     def enrol(self) -> None:
         """Make every role's key and open a session for it."""
@@ -341,37 +318,11 @@ def are_adjacent(events: list[dict[str, Any]], *kinds: str) -> bool:
     return any((one["kind"], two["kind"]) == kinds and two["seq"] == one["seq"] + 1 for one, two in pairwise(events))
 
 
-def over_mcp(team: Team, endpoint: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
-    """A tool call at an MCP endpoint; its envelope."""
-    params = {"name": tool, "arguments": {"project": team.project, **arguments}}
-    response = httpx.post(
-        f"{team.url}/mcp/{endpoint}",
-        content=orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}),
-        headers={
-            "content-type": "application/json",
-            "accept": "application/json, text/event-stream",
-            "mcp-protocol-version": "2025-11-25",
-        },
-        timeout=60,
-    )
-    # One event of a stream.
-    data = next(line for line in response.text.splitlines() if line.startswith("data: "))
-    result = orjson.loads(data.removeprefix("data: "))["result"]
-    assert result.get("isError", False) is not result["structuredContent"]["ok"]
-    return result["structuredContent"]
-
-
 def config_dir(folder: Path) -> Path:
     """A user's configuration folder with the workflows of these tests."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.toml").write_text(CONFIG, "utf-8")
     return folder
-
-
-def assert_intact(broker: BrokerProcess) -> None:
-    """P8: the log tells one story, and the state is what the log says."""
-    verified = broker.run("audit", "verify")
-    assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
 def assert_no_deadlocks(database: str) -> None:

@@ -14,32 +14,26 @@ from tests.acceptance.gated import (
     FORK,
     GATED,
     Team,
-    assert_intact,
     assert_no_deadlocks,
     check_story,
     config_dir,
     played,
 )
-from tests.broker import BrokerProcess, fresh_project
-from tests.postgres import PostgresServer
+from tests.broker import BrokerProcess, database_of, fresh_project
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])
 def gated(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One broker with the workflows of these tests, on each database."""
     with ExitStack() as stack:
-        settings: dict[str, object] = {}
-        if request.param == "postgresql":
-            server: PostgresServer = request.getfixturevalue("postgres_server")
-            url = server.create_database()
-            stack.callback(server.drop_database, url)
-            stack.callback(assert_no_deadlocks, url)
-            settings["database_url"] = url
+        settings = database_of(request, stack)
+        if settings:
+            stack.callback(assert_no_deadlocks, str(settings["database_url"]))
         folder = tmp_path_factory.mktemp("gated")
         broker = stack.enter_context(BrokerProcess(folder, config_dir=config_dir(folder / "config"), **settings))
         yield broker
         # P8, after approvals and races of every kind.
-        assert_intact(broker)
+        broker.assert_intact()
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 HELD = ("claimed", "in_review")
-DECISIVE = ("approved", "changes_requested", "rejected")
 
 
 class Refused(Exception):

@@ -21,7 +21,6 @@ from tests.acceptance.furnishing import AGENT, CHANGES, Shop
 from tests.acceptance.receiving import NOBODY, proved
 from tests.acceptance.reviewing import OTHER, PROPOSAL, PROPOSER, REVIEWER, WHY, Desk, edited
 from tests.broker import BrokerProcess, fresh_project
-from tests.databases import ON_ONE_DATABASE, ON_POSTGRESQL
 from tests.git.sandbox import Sandbox
 
 TO_CALL = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
@@ -281,35 +280,19 @@ def test_no_operation_is_left_out():
     assert REQUESTS.keys() | {"report_check"} == {operation.name for operation in REGISTRY}
 
 
-# A write answers with what it was told and made; what a read finds, each database counts and sorts by itself.
-@ON_ONE_DATABASE
 @of_each(WRITING)
 def test_the_answer_of_a_write_is_of_the_declared_type_and_the_same_over_mcp(own: Shop, operation: str, number: int):
     is_the_same_over_mcp(own, *is_as_declared(own, operation, number))
 
 
-@ON_ONE_DATABASE
 @of_each(PASSING)
 def test_so_is_that_of_a_read_of_what_does_not_last(own: Shop, operation: str, number: int):
     is_the_same_over_mcp(own, *is_as_declared(own, operation, number))
 
 
-@ON_ONE_DATABASE
 @of_each(LASTING)
 def test_and_that_of_every_other_read(looked_at: Shop, operation: str, number: int):
     is_the_same_over_mcp(looked_at, *is_as_declared(looked_at, operation, number))
-
-
-@ON_POSTGRESQL
-@of_each(PASSING)
-def test_postgresql_answers_a_read_of_what_does_not_last(own: Shop, operation: str, number: int):
-    is_as_declared(own, operation, number)
-
-
-@ON_POSTGRESQL
-@of_each(LASTING)
-def test_postgresql_answers_every_other_read(looked_at: Shop, operation: str, number: int):
-    is_as_declared(looked_at, operation, number)
 
 
 def is_as_declared(shop: Shop, operation: str, number: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
@@ -338,7 +321,6 @@ def is_the_same_over_mcp(shop: Shop, operation: str, request: dict[str, Any], en
             assert answer == envelope
 
 
-@ON_ONE_DATABASE
 @pytest.mark.parametrize("operation", [operation.name for operation in REGISTRY if operation.over_mcp])
 def test_a_refusal_is_the_same_over_mcp(desk: Desk, operation: str):
     request = {"project": desk.project, "review_id": "rv_nothing", "reviewer_id": "x" * 300, "surprise": 1}
@@ -347,7 +329,6 @@ def test_a_refusal_is_the_same_over_mcp(desk: Desk, operation: str):
     assert over_mcp(desk.url, operation, request) == envelope
 
 
-@ON_ONE_DATABASE
 @pytest.mark.anyio
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_the_official_client_goes_the_whole_way(broker: BrokerProcess, desk: Desk, mode: Any):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -122,24 +123,16 @@ def review(desk: Desk) -> str:
     return put_up
 
 
-@pytest.mark.parametrize(("operation", "arguments", "field"), WRONG, ids=[f"{one[0]}-{one[2]}" for one in WRONG])
-def test_what_no_state_could_accept_names_its_field(
-    desk: Desk, review: str, operation: str, arguments: dict[str, Any], field: str
-):
-    sent = {name: review if value is REVIEW else value for name, value in arguments.items()}
+def test_what_no_state_could_accept_names_its_field(desk: Desk, review: str):
     with desk.unchanged(review):
-        # The standard library's encoder: ours sends no number of more than 64 bits.
-        body = json.dumps({"project": desk.project, **sent}).encode()
-        response = desk.send(operation, body)
-        error = response.json()["error"]
-        assert (response.status_code, error["code"]) == (400, "INVALID_INPUT"), error
-        assert error["details"]["field"].startswith(field), error
-        assert not error["retryable"]
-
-
-@pytest.mark.parametrize(("operation", "arguments"), UNKNOWN, ids=[one[0] for one in UNKNOWN])
-def test_an_unknown_review_is_not_found(desk: Desk, operation: str, arguments: dict[str, Any]):
-    desk.refused("NOT_FOUND", operation, **arguments)
+        for operation, arguments, field in WRONG:
+            sent = {name: review if value is REVIEW else value for name, value in arguments.items()}
+            # The standard library's encoder: ours sends no number of more than 64 bits.
+            response = desk.send(operation, json.dumps({"project": desk.project, **sent}).encode())
+            error = response.json()["error"]
+            assert (response.status_code, error["code"]) == (400, "INVALID_INPUT"), (operation, arguments, error)
+            assert error["details"]["field"].startswith(field), (operation, arguments, error)
+            assert not error["retryable"]
 
 
 def test_other_unknown_things_are_not_found(desk: Desk, review: str):
@@ -150,19 +143,19 @@ def test_other_unknown_things_are_not_found(desk: Desk, review: str):
     assert desk.envelope_unscoped("remove_project", name=fresh_project())["error"]["code"] == "NOT_FOUND"
 
 
-def test_another_projects_review_is_not_found(broker: BrokerProcess, desk: Desk, review: str):
+def test_neither_an_unknown_review_nor_another_projects_is_found(broker: BrokerProcess, desk: Desk, review: str):
     with Desk(broker.url, fresh_project()) as elsewhere, desk.unchanged(review):
         for operation, arguments in UNKNOWN:
+            desk.refused("NOT_FOUND", operation, **arguments)
             elsewhere.refused("NOT_FOUND", operation, **{**arguments, "review_id": review})
         elsewhere.refused("INVALID_INPUT", "create_review", **CREATE, parent_id=review)
 
 
-@pytest.mark.parametrize("verdict", ["comment", "changes_requested", "rejected"])
-@pytest.mark.parametrize("reason", [None, "", "  \n"])
-def test_a_verdict_that_is_no_approval_needs_a_reason(desk: Desk, review: str, verdict: str, reason: str | None):
+def test_a_verdict_that_is_no_approval_needs_a_reason(desk: Desk, review: str):
     with desk.unchanged(review):
-        sent = {"review_id": review, "verdict": verdict, "reason": reason, "claim_generation": 1}
-        desk.refused("REASON_REQUIRED", "submit_verdict", **sent)
+        for verdict, reason in itertools.product(("comment", "changes_requested", "rejected"), (None, "", "  \n")):
+            sent = {"review_id": review, "verdict": verdict, "reason": reason, "claim_generation": 1}
+            desk.refused("REASON_REQUIRED", "submit_verdict", **sent)
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,7 @@ def test_p2_a_required_check_that_failed_keeps_the_gate_closed(
         project.approve(review)
         assert decision(project, mended["digest"]) == (True, None)
         assert {"checks_requested", "check_started", "check_finished"} <= {*project.kinds(review)}
-        verified = project.broker.run("audit", "verify")
-        assert verified.returncode == 0, verified.stdout
+        project.broker.assert_intact()
 
 
 def test_the_gate_waits_for_a_check_that_has_not_ended(tmp_path: Path) -> None:
@@ -69,99 +68,92 @@ def test_the_gate_waits_for_a_check_that_has_not_ended(tmp_path: Path) -> None:
         assert project.status(created["review_id"])["checks"] == "pending"
 
 
-def test_the_gate_does_not_wait_for_a_check_that_is_not_required_or_does_not_apply(tmp_path: Path) -> None:
-    with checked(tmp_path) as project:
-        project.have(check("extra", "raise SystemExit(1)", required=False), check("docs", "1", paths=["docs/**"]))
-        created = project.put_up_whole(diff=edited())
-        assert project.statuses(created["review_id"]) == {"extra": "failed", "docs": "skipped"}
-        project.approve(created["review_id"])
-        assert decision(project, created["digest"]) == (True, None)
+def test_the_gate_does_not_wait_for_a_check_that_is_not_required_or_does_not_apply(project: Checked) -> None:
+    project.have(check("extra", "raise SystemExit(1)", required=False), check("docs", "1", paths=["docs/**"]))
+    created = project.put_up_whole(diff=edited())
+    assert project.statuses(created["review_id"]) == {"extra": "failed", "docs": "skipped"}
+    project.approve(created["review_id"])
+    assert decision(project, created["digest"]) == (True, None)
 
 
-def test_a_change_to_the_file_is_judged_by_the_old_one(tmp_path: Path) -> None:
-    with checked(tmp_path) as project:
-        project.have(check("old", "print('old')"))
-        project.repo.write(CHECKS_FILE, toml(check("new", "print('new')")))
-        project.repo.write("a.txt", "other\n")
-        review = project.put_up(diff=project.repo.diff())
-        assert project.statuses(review) == {"old": "passed"}
+def test_a_change_to_the_file_is_judged_by_the_old_one(project: Checked) -> None:
+    project.have(check("old", "print('old')"))
+    project.repo.write(CHECKS_FILE, toml(check("new", "print('new')")))
+    project.repo.write("a.txt", "other\n")
+    review = project.put_up(diff=project.repo.diff())
+    assert project.statuses(review) == {"old": "passed"}
 
 
-def test_an_old_base_is_no_way_around_newer_checks(tmp_path: Path) -> None:
-    with checked(tmp_path) as project:
-        old = project.repo.head()
-        project.have(check("tests", NO_BETTER))
-        project.do("set_gate", enabled=True, branches=["main"])
-        created = project.put_up_whole(diff=edited(), base=old)
-        assert project.statuses(created["review_id"]) == {"tests": "failed"}
-        project.approve(created["review_id"])
-        assert decision(project, created["digest"]) == (False, "CHECK_FAILED")
+def test_an_old_base_is_no_way_around_newer_checks(project: Checked) -> None:
+    old = project.repo.head()
+    project.have(check("tests", NO_BETTER))
+    project.do("set_gate", enabled=True, branches=["main"])
+    created = project.put_up_whole(diff=edited(), base=old)
+    assert project.statuses(created["review_id"]) == {"tests": "failed"}
+    project.approve(created["review_id"])
+    assert decision(project, created["digest"]) == (False, "CHECK_FAILED")
 
 
-def test_nothing_runs_that_nobody_has_trusted(tmp_path: Path) -> None:
-    with checked(tmp_path) as project:
-        ran = tmp_path / "ran"
-        touch = check("touch", f"open({str(ran)!r}, 'w')")
-        project.have(touch, trusted=False)
-        created = project.put_up_whole(diff=edited())
-        [found] = project.ended(created["review_id"]).values()
-        assert (found["status"], found["required"]) == ("skipped", False)
-        assert "tandem trust" in found["reason"]
-        project.approve(created["review_id"])
-        assert decision(project, created["digest"]) == (True, None)
-        # Once it was trusted, another content does not quietly stop to be run: it keeps the gate closed.
-        project.trust()
-        project.have(check("touch", "pass"), trusted=False)
-        created = project.put_up_whole(diff=edited(text="more"))
-        [found] = project.ended(created["review_id"]).values()
-        assert (found["status"], found["required"]) == ("error", True)
-        project.approve(created["review_id"])
-        assert decision(project, created["digest"]) == (False, "CHECK_FAILED")
-        project.trust()
-        project.do("run_checks", review_id=created["review_id"])
-        assert project.ended(created["review_id"])["touch"]["status"] == "passed"
-        # The row that stood for the file that nobody had trusted is settled, too.
-        assert decision(project, created["digest"]) == (True, None)
-        assert not ran.exists()
+def test_nothing_runs_that_nobody_has_trusted(project: Checked, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    touch = check("touch", f"open({str(ran)!r}, 'w')")
+    project.have(touch, trusted=False)
+    created = project.put_up_whole(diff=edited())
+    [found] = project.ended(created["review_id"]).values()
+    assert (found["status"], found["required"]) == ("skipped", False)
+    assert "tandem trust" in found["reason"]
+    project.approve(created["review_id"])
+    assert decision(project, created["digest"]) == (True, None)
+    # Once it was trusted, another content does not quietly stop to be run: it keeps the gate closed.
+    project.trust()
+    project.have(check("touch", "pass"), trusted=False)
+    created = project.put_up_whole(diff=edited(text="more"))
+    [found] = project.ended(created["review_id"]).values()
+    assert (found["status"], found["required"]) == ("error", True)
+    project.approve(created["review_id"])
+    assert decision(project, created["digest"]) == (False, "CHECK_FAILED")
+    project.trust()
+    project.do("run_checks", review_id=created["review_id"])
+    assert project.ended(created["review_id"])["touch"]["status"] == "passed"
+    # The row that stood for the file that nobody had trusted is settled, too.
+    assert decision(project, created["digest"]) == (True, None)
+    assert not ran.exists()
 
 
-def test_a_file_that_is_none_says_what_is_wrong(tmp_path: Path) -> None:
-    with checked(tmp_path) as project:
-        project.have(CALM)
-        project.repo.write(CHECKS_FILE, "[[check]]\nname = 'x'\ncommand = 'make'\n")
-        project.repo.commit("broken")
-        [found] = project.ended(project.put_up(diff=edited())).values()
-        assert found["status"] == "error"
-        assert "check.0.command" in found["reason"]
+def test_a_file_that_is_none_says_what_is_wrong(project: Checked) -> None:
+    project.have(CALM)
+    project.repo.write(CHECKS_FILE, "[[check]]\nname = 'x'\ncommand = 'make'\n")
+    project.repo.commit("broken")
+    [found] = project.ended(project.put_up(diff=edited())).values()
+    assert found["status"] == "error"
+    assert "check.0.command" in found["reason"]
 
 
-def test_the_ends_of_lines_of_the_file_do_not_count(tmp_path: Path) -> None:
-    with checked(tmp_path) as project:
-        project.repo.write(".gitattributes", "*.toml text eol=crlf\n")
-        project.have(CALM, trusted=False)
-        (project.repo.root / CHECKS_FILE).unlink()
-        project.repo.git("checkout", "--", CHECKS_FILE)
-        assert b"\r\n" in project.repo.read(CHECKS_FILE)
-        project.trust()
-        assert project.statuses(project.put_up(diff=edited())) == {"calm": "passed"}
+def test_the_ends_of_lines_of_the_file_do_not_count(project: Checked) -> None:
+    project.repo.write(".gitattributes", "*.toml text eol=crlf\n")
+    project.have(CALM, trusted=False)
+    (project.repo.root / CHECKS_FILE).unlink()
+    project.repo.git("checkout", "--", CHECKS_FILE)
+    assert b"\r\n" in project.repo.read(CHECKS_FILE)
+    project.trust()
+    assert project.statuses(project.put_up(diff=edited())) == {"calm": "passed"}
 
 
-def test_the_same_check_of_the_same_tree_runs_once(tmp_path: Path) -> None:
-    with checked(tmp_path) as project:
-        project.have(check("count", "import time; print(time.time_ns())"))
-        first = project.put_up(diff=edited())
-        project.ended(first)
-        second = project.put_up(diff=edited())
-        found = project.ended(second)["count"]
-        assert first in found["reason"]
-        assert project.log(second, "count") == project.log(first, "count")
-        # Asked for again, it runs.
-        project.do("run_checks", review_id=second)
-        project.ended(second)
-        assert project.log(second, "count") != project.log(first, "count")
+def test_the_same_check_of_the_same_tree_runs_once(project: Checked) -> None:
+    project.have(check("count", "import time; print(time.time_ns())"))
+    first = project.put_up(diff=edited())
+    project.ended(first)
+    second = project.put_up(diff=edited())
+    found = project.ended(second)["count"]
+    assert first in found["reason"]
+    assert project.log(second, "count") == project.log(first, "count")
+    # Asked for again, it runs.
+    project.do("run_checks", review_id=second)
+    project.ended(second)
+    assert project.log(second, "count") != project.log(first, "count")
 
 
-def test_a_setup_is_made_once_for_each_content_of_its_files(tmp_path: Path) -> None:
+def test_a_setup_is_made_once_for_each_content_of_its_files(project: Checked) -> None:
     make = (
         "import os, time; open(os.environ['TANDEM_SETUP'] + '/made', 'w').write(str(time.time_ns())); open('left', 'w')"
     )
@@ -169,28 +161,27 @@ def test_a_setup_is_made_once_for_each_content_of_its_files(tmp_path: Path) -> N
         "import os; folder = os.environ['TANDEM_SETUP']; print(open(folder + '/made').read(), os.path.exists('left'))\n"
         "try: open(folder + '/made', 'w')\nexcept OSError: print('read-only')"
     )
-    with checked(tmp_path) as project:
-        setup = {"files": ["a.txt"], "command": [PYTHON, "-c", make]}
-        project.repo.write("b.txt", "1\n")
-        project.have(check("use", use, setup=setup))
-        logs: list[str] = []
-        for name, text in (("b.txt", "2\n"), ("b.txt", "3\n"), ("a.txt", "new\n")):
-            project.repo.write(name, text)
-            # Nothing of the round but the files that it names is there for a setup.
-            project.repo.write("left", "of the round\n")
-            project.repo.git("add", "--intent-to-add", "left")
-            review = project.put_up(diff=project.repo.diff())
-            assert project.statuses(review) == {"use": "passed"}, project.log(review, "use")
-            logs.append(project.log(review, "use"))
-            project.repo.git("reset", "--quiet", "--hard")
-        assert logs[0] == logs[1] != logs[2]
-        assert all(log.split()[1:] == ["True", "read-only"] for log in logs)
-        fail = [PYTHON, "-c", "print('no'); raise SystemExit(3)"]
-        project.have(check("use", use, setup={"files": ["a.txt"], "command": fail}))
-        review = project.put_up(diff=edited())
-        [found] = project.ended(review).values()
-        assert (found["status"], "exit status 3" in found["reason"]) == ("error", True)
-        assert project.log(review, "use") == "no\n"
+    setup = {"files": ["a.txt"], "command": [PYTHON, "-c", make]}
+    project.repo.write("b.txt", "1\n")
+    project.have(check("use", use, setup=setup))
+    logs: list[str] = []
+    for name, text in (("b.txt", "2\n"), ("b.txt", "3\n"), ("a.txt", "new\n")):
+        project.repo.write(name, text)
+        # Nothing of the round but the files that it names is there for a setup.
+        project.repo.write("left", "of the round\n")
+        project.repo.git("add", "--intent-to-add", "left")
+        review = project.put_up(diff=project.repo.diff())
+        assert project.statuses(review) == {"use": "passed"}, project.log(review, "use")
+        logs.append(project.log(review, "use"))
+        project.repo.git("reset", "--quiet", "--hard")
+    assert logs[0] == logs[1] != logs[2]
+    assert all(log.split()[1:] == ["True", "read-only"] for log in logs)
+    fail = [PYTHON, "-c", "print('no'); raise SystemExit(3)"]
+    project.have(check("use", use, setup={"files": ["a.txt"], "command": fail}))
+    review = project.put_up(diff=edited())
+    [found] = project.ended(review).values()
+    assert (found["status"], "exit status 3" in found["reason"]) == ("error", True)
+    assert project.log(review, "use") == "no\n"
 
 
 SECRET = "what nobody else may read"
@@ -337,7 +328,7 @@ def test_p8_a_check_that_was_made_to_pass_in_the_database_is_found(tmp_path: Pat
         project.broker.stop()
         with closing(sqlite3.connect(project.broker.data_dir / "tandem.db")) as database, database:
             database.execute("UPDATE checks SET status = 'passed'")
-        assert project.broker.run("audit", "verify").returncode != 0
+        assert project.broker.audited().status != 0
         project.broker.start()
 
 

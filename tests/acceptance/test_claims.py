@@ -68,36 +68,11 @@ def test_the_next_one_is_of_the_asked_category_and_project(desk: Desk):
     assert claim_next(desk, project=fresh_project())["review"] is None
 
 
-def test_the_next_one_is_never_ones_own(desk: Desk):
-    desk.put_up()
-    others = desk.put_up(proposer_id="prop-2")
-    assert claim_next(desk, PROPOSER)["review_id"] == others
-    assert claim_next(desk, PROPOSER)["review"] is None
-
-
-@ON_BOTH_DATABASES
-def test_who_made_the_round_is_not_offered_it_and_not_stuck_behind_it(desk: Desk):
-    revised = desk.put_up()
-    desk.revise(revised, proposer_id=OTHER)
-    behind = desk.put_up()
-    assert claim_next(desk, OTHER)["review_id"] == behind
-    assert claim_next(desk, REVIEWER)["review_id"] == revised
-
-
 def test_nobody_claims_their_own_review(desk: Desk):
     review = desk.put_up()
     with desk.unchanged(review):
         details = desk.refused("SELF_APPROVAL", "claim_review", review_id=review, reviewer_id=PROPOSER)
     assert details["proposer_id"] == PROPOSER
-
-
-def test_nor_one_of_which_they_made_a_revision(desk: Desk):
-    review = desk.put_up()
-    desk.revise(review, proposer_id=OTHER)
-    desk.refused("SELF_APPROVAL", "claim_review", review_id=review, reviewer_id=OTHER)
-    # The proposer did not make this round, and yet it is their review.
-    desk.refused("SELF_APPROVAL", "claim_review", review_id=review, reviewer_id=PROPOSER)
-    desk.approve(review, REVIEWER)
 
 
 def test_a_person_may_review_their_own_agent(desk: Desk):

@@ -79,13 +79,6 @@ def test_accepted_while_claimed_the_verdict_must_name_the_new_round(shop: Desk, 
     assert shop.is_open_for(shop.status(review)["digest"])
 
 
-def test_claiming_again_gives_the_holder_the_new_round(shop: Desk, review: str):
-    decide(shop, "accept", review, offer(shop, review))
-    again = shop.do("claim_review", review_id=review, reviewer_id=REVIEWER)
-    assert (again["claim_generation"], again["round"], again["review"]["diff"]) == (1, 2, drawn(text="best"))
-    assert shop.verdict(review, "approved")["round"] == 2
-
-
 @pytest.mark.parametrize("verdict", ["comment", "changes_requested"])
 def test_declined_the_content_stays(shop: Desk, review: str, verdict: str):
     patch = offer(shop, review, verdict)
@@ -135,21 +128,6 @@ def test_neither_a_comment_nor_a_release_supersedes_it(shop: Desk, review: str):
     shop.claim(review, OTHER)
     decided = decide(shop, "accept", review, patch)
     assert (decided["status"], decided["round"]) == ("claimed", 2)
-
-
-def test_one_that_does_not_fit_is_refused_with_gits_words(shop: Desk, review: str):
-    misfit = BEST.replace(" line 1\n", " line one\n")
-    with shop.unchanged(review):
-        for patch in (misfit, "no diff at all\n", edited(name="../out.txt")):
-            shop.refused(
-                "INVALID_DIFF",
-                "submit_verdict",
-                review_id=review,
-                verdict="comment",
-                reason=WHY,
-                claim_generation=1,
-                counter_patch=patch,
-            )
 
 
 def test_one_that_no_longer_fits_cannot_be_accepted_any_more(shop: Desk, review: str, repo: Sandbox):

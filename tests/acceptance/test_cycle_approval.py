@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +11,12 @@ from tests.acceptance.gated import (
     GATED,
     Team,
     are_adjacent,
-    check_archive,
     check_story,
     kinds_of,
-    over_mcp,
 )
 from tests.acceptance.reviewing import OTHER, REVIEWER, WHY
 from tests.acceptance.waiting import Waiter, until_waiting
-from tests.broker import BrokerProcess, fresh_project
+from tests.broker import BrokerProcess
 from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.gated_brokers"]
@@ -92,19 +89,6 @@ def test_the_approval_that_a_cycle_has_gone_on_with_is_not_withdrawn(team: Team)
     with team.unchanged(review):
         details = team.refused("INVALID_TRANSITION", "withdraw_approval", review_id=review, reason=WHY)
     assert details["cycle_id"] == team.where()["cycle_id"]
-
-
-def test_a_whole_cycle_with_every_handoff_approved(team: Team):
-    team.to_refine()
-    team.pass_on("gemini", "codex", notes=["Once more."])
-    assert team.do("handoff_read", target="codex")["notes"] == ["Once more."]
-    team.pass_on("codex", "gemini")
-    archived = team.finish("gemini")
-    assert team.place() == (None, None)
-    history = team.history()
-    assert [one["status"] for one in history["handoffs"]] == ["advanced"] * 4
-    assert len({one["review_id"] for one in history["handoffs"]}) == 4
-    check_archive(team, Path(archived["archive"]))
 
 
 @pytest.mark.anyio
@@ -203,31 +187,3 @@ def test_an_approval_needs_nothing_of_the_producer_any_more(newcomers: Team):
     newcomers.do("cycle_revoke", role="gemini")
     newcomers.approve(review)
     assert newcomers.place() == ("backend", "codex")
-
-
-def test_a_gated_handoff_over_mcp(gated: BrokerProcess):
-    with Team(gated.url, fresh_project()) as team:
-        team.keys = team.do("cycle_init")["keys"]
-
-        def step(tool: str, **arguments: Any) -> Any:
-            envelope = over_mcp(team, "handoff", tool, **arguments)
-            assert envelope["ok"], envelope
-            return envelope["data"]
-
-        for role, key in team.keys.items():
-            team.sessions[role] = step("session.open", role=role, psk=key)["session_token"]
-        started = step("cycle.start", feature="By tools")
-        team.cycle_id, team.feature = started["cycle_id"], started["feature"]
-        sent = team.handing(
-            "gemini", "codex", step("lock.acquire", session_token=team.sessions["gemini"])["lock_token"]
-        )
-        review = step("handoff.write", **sent)["review_id"]
-        refused = over_mcp(team, "handoff", "handoff_write", **sent)["error"]
-        assert (refused["code"], refused["details"]["review_id"]) == ("INVALID_PHASE", review)
-        claim = over_mcp(team, "reviewer", "claim_review", reviewer_id=REVIEWER, category="handoff")["data"]
-        assert claim["review_id"] == review
-        verdict = {"review_id": review, "verdict": "approve", "claim_generation": claim["claim_generation"]}
-        assert over_mcp(team, "reviewer", "submit_verdict", **verdict)["ok"]
-        status = step("cycle_status", wait=True, role="codex", timeout_s=LONG)
-        assert (status["phase"], status["active_role"]) == ("backend", "codex")
-        assert step("handoff.read", target="codex") == sent["payload"]

@@ -6,62 +6,41 @@ An audit is a process of its own, so that each of these does several things at o
 from __future__ import annotations
 
 import re
-import shutil
-import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import psycopg
 import pytest
 
 from tandem.store.event import Event
 from tests.acceptance.gated import DIRECT, FORK, GATED, Team, config_dir
-from tests.broker import BrokerProcess, fresh_project
-from tests.postgres import PostgresServer
+from tests.acceptance.test_p8_audit import Archive, copy_of
+from tests.broker import BrokerProcess, database_of, fresh_project
 
 ANY = 424242
 
 
-@dataclass
-class Stored:
+class Stored(Archive):
     """What a broker that has stopped left behind, to be spoilt.
 
     Attributes:
         names: Subjects by what they are in these tests: `{complete}` is the id of a complete cycle, and so on.
     """
 
-    broker: BrokerProcess
-    database: str
-    names: dict[str, str]
+    names: ClassVar[dict[str, str]] = {}
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Run a statement with the names filled in; its rows, or those that it says it touched."""
-        filled = statement.format_map(self.names)
-        if self.database.startswith("postgresql"):
-            with psycopg.connect(self.database, autocommit=True) as server:
-                # What somebody who tampers would do too.
-                server.execute("SET session_replication_role = replica")
-                return server.execute(filled.encode()).fetchall()
-        with closing(sqlite3.connect(self.database, isolation_level=None)) as file:
-            return file.execute(filled).fetchall()
+        """Rows of the database, with the names filled in."""
+        return self.all(statement.format_map(self.names))
 
     def forge(self, statement: str) -> None:
         """Change something; there must be something to change."""
-        assert self.rows(f"{statement} RETURNING 1"), statement
-
-    def problems(self) -> list[str]:
-        """Everything that the audit complains of."""
-        ended = self.broker.audited()
-        report = ended.data
-        assert ended.status == (0 if report["intact"] else 1), ended.stderr
-        return report["problems"]
+        assert self.change(statement.format_map(self.names)), statement
 
     def missing(self, expected: list[str]) -> list[str]:
         """What the audit should complain of and does not."""
-        found = "\n".join(self.problems())
+        found = self.problems()
         return [each for each in (one.format_map(self.names) for one in expected) if each not in found]
 
 
@@ -108,28 +87,17 @@ def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     """A history that is all well, made once for each database, and no broker running on it."""
     folder = tmp_path_factory.mktemp("original")
     with ExitStack() as stack:
-        settings: dict[str, object] = {"config_dir": config_dir(folder / "config")}
-        if request.param == "postgresql":
-            server: PostgresServer = request.getfixturevalue("postgres_server")
-            settings["database_url"] = server.create_database()
-            stack.callback(server.drop_database, str(settings["database_url"]))
+        settings = {"config_dir": config_dir(folder / "config"), **database_of(request, stack)}
         with BrokerProcess(folder, **settings) as broker:
-            names = whole_history(broker.url)
-        yield Stored(broker, str(settings.get("database_url") or broker.data_dir / "tandem.db"), names)
+            Stored.names = whole_history(broker.url)
+        yield Stored.left_by(broker, settings)
 
 
 @pytest.fixture
 def stored(request: pytest.FixtureRequest, original: Stored, tmp_path: Path) -> Iterator[Stored]:
     """A copy of that history."""
-    if original.database.startswith("postgresql"):
-        server: PostgresServer = request.getfixturevalue("postgres_server")
-        url = server.copy_database(original.database)
-        yield Stored(BrokerProcess(tmp_path, database_url=url), url, original.names)
-        server.drop_database(url)
-    else:
-        broker = BrokerProcess(tmp_path)
-        shutil.copytree(original.broker.data_dir, broker.data_dir)
-        yield Stored(broker, str(broker.data_dir / "tandem.db"), original.names)
+    with copy_of(original, tmp_path, request) as copy:
+        yield copy
 
 
 COLUMNS = {
@@ -246,7 +214,7 @@ def test_p8_events_that_were_changed_removed_or_put_in_are_detected(stored: Stor
         oldest = stored.rows(f"SELECT min(seq) FROM events WHERE kind = '{kind}'")[0][0]
         stored.forge(f"DELETE FROM events WHERE seq = {oldest}")
         removed.add(oldest)
-    problems = "\n".join(stored.problems())
+    problems = stored.problems()
     if not stored.database.startswith("postgresql"):
         # Neighbours are told as one. On PostgreSQL numbers have gaps: there the chain of the subject says it.
         gaps = re.findall(r"events (\d+) to (\d+) are missing", problems)
@@ -261,6 +229,6 @@ def test_p8_who_can_make_hashes_is_betrayed_by_the_checkpoint(stored: Stored):
     forged = event._replace(actor="somebody").sealed(stored.broker.seal)
     stored.forge(f"UPDATE events SET actor = 'somebody', hash = '{forged.hash}' WHERE seq = {number}")
     stored.forge(f"UPDATE cycles SET event_hash = '{forged.hash}' WHERE event_hash = '{event.hash}'")
-    problems = stored.problems()
+    problems = stored.audit()["problems"]
     assert len(problems) == 1
     assert "checkpoint" in problems[0]

@@ -20,7 +20,6 @@ from tests.acceptance.gated import (
     DIRECT,
     GATED,
     Team,
-    assert_intact,
     check_archive,
     check_story,
     config_dir,
@@ -240,7 +239,7 @@ def test_p3_kill_9_while_cycles_are_played(
         folders = {folder.name for folder in (broker.data_dir / "archives").glob("[!.]*")}
         assert folders == {folder.name for player in players for folder in player.archives}
     broker.kill()
-    assert_intact(broker)
+    broker.assert_intact()
 
 
 def test_a_start_with_another_clock_and_another_configuration(

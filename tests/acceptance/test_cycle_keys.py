@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.cycling import Crew, audit
+from tests.acceptance.cycling import Crew
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 
@@ -176,7 +176,7 @@ def test_a_session_that_nobody_uses_ends_and_one_in_use_does_not(
         crew.hand_over("codex", notes=["Still here."])
         crew.join("codex")
         crew.hand_over("gemini")
-    audit(broker)
+    broker.assert_intact()
 
 
 # ------------------------------------------------------------------------------------------------ repeated calls

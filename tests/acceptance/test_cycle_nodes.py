@@ -18,7 +18,6 @@ from tests.acceptance.gated import (
     FORK,
     GATED,
     Team,
-    assert_intact,
     assert_no_deadlocks,
     check_archive,
     check_story,
@@ -37,7 +36,7 @@ Answer = dict[str, Any]
 
 
 class Nodes:
-    """Two brokers with one database, one secret key, one folder of archives; and a third with another key."""
+    """Two brokers with one database, one secret key, one folder of archives."""
 
     def __init__(self, folder: Path, database: str) -> None:
         self.database = database
@@ -47,12 +46,11 @@ class Nodes:
             "archive_dir": folder / "archives",
         }
         key = {"secret_key_file": folder / "secret.key"}
-        homes = [folder / name for name in ("one", "two", "stranger")]
+        homes = [folder / name for name in ("one", "two")]
         for home in homes:
             home.mkdir()
         self.one = BrokerProcess(homes[0], **shared, **key)
         self.two = BrokerProcess(homes[1], **shared, **key)
-        self.stranger = BrokerProcess(homes[2], **shared, secret_key_file=homes[2] / "secret.key")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +64,7 @@ def nodes(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFact
             stack.callback(broker.stop)
         at_once([broker.start for broker in brokers])
         yield made
-        assert_intact(made.one)
+        made.one.assert_intact()
     assert_no_deadlocks(database)
     postgres_server.drop_database(database)
 
@@ -173,48 +171,12 @@ def test_tokens_of_one_broker_work_at_the_other(teams: Pair):
     two.refused("INVALID_SESSION", "lock_acquire", session_token=session)
 
 
-def test_a_broker_with_another_key_is_refused(nodes: Nodes):
-    refused = nodes.stranger.run("up", "--json")
-    assert refused.returncode != 0
-    assert "copy the file secret.key of the first one" in refused.stdout + refused.stderr
-
-
-def test_of_starts_at_several_brokers_one_begins_a_cycle(writers: Pair):
-    one, two = writers
-    for _ in range(ROUNDS):
-        starts = [partial(team.call, "cycle_start", feature="Anything") for team in writers * 4]
-        answers = at_once(starts)
-        begun = [answer["data"]["cycle_id"] for answer in answers if answer["ok"]]
-        assert len(begun) == 1
-        assert {code_of(answer) for answer in answers} == {None, "CYCLE_ALREADY_ACTIVE"}
-        assert one.where()["cycle_id"] == two.where()["cycle_id"] == begun[0]
-        two.finish("writer")
-
-
 def test_p4_a_start_under_a_key_begins_one_cycle_with_one_token(writers: Pair):
     one, two = writers
     answers = at_once([partial(team.do, "cycle_start", feature="Once", idempotency_key="k") for team in writers * 3])
     assert all(answer == answers[0] for answer in answers)
     assert two.lock("writer") == answers[0]["lock_token"]
     one.finish("writer")
-
-
-def test_of_handoffs_at_several_brokers_one_is_written(teams: Pair):
-    one, two = teams
-    token = begin(one, two)
-    for number in range(1, ROUNDS + 1):
-        writes = [
-            partial(team.call, "handoff_write", **team.handing("gemini", "codex", token, notes=[note]))
-            for note, team in enumerate(teams * 6)
-        ]
-        answers = at_once(writes)
-        assert sorted(answer["ok"] for answer in answers)[-2:] == [False, True]
-        assert {code_of(answer) for answer in answers} == {None, "INVALID_PHASE"}
-        handoffs = two.history()["handoffs"]
-        assert len(handoffs) == number
-        assert handoffs[-1]["payload"]["notes"] == [[answer["ok"] for answer in answers].index(True)]
-        review = handoffs[-1]["review_id"]
-        one.verdict(review, "rejected", two.claim(review))
 
 
 def test_every_order_of_approval_withdrawal_and_revision(nodes: Nodes, teams: Pair):
@@ -271,19 +233,6 @@ def test_every_order_of_completion_and_handoff_and_claim(nodes: Nodes, writers: 
             one.do("close_review", review_id=review)
             one.do("cycle_complete", **one.tokens("writer", token))
         one.do("cycle_archive", **one.tokens("writer"))
-
-
-def test_of_archives_at_several_brokers_one_is_made(writers: Pair):
-    one, two = writers
-    for _ in range(ROUNDS):
-        begin(one, two)
-        two.do("cycle_complete", **two.tokens("writer"))
-        sent = two.tokens("writer")
-        answers = at_once([partial(team.call, "cycle_archive", **sent) for team in writers * 2])
-        archived = [answer["data"]["archive"] for answer in answers if answer["ok"]]
-        assert len(archived) == 1
-        assert {code_of(answer) for answer in answers} <= {None, "ARCHIVE_NOT_ALLOWED"}
-        check_archive(one, Path(archived[0]))
 
 
 @pytest.mark.anyio

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tandem.errors import by_code
-from tests.acceptance.cycling import ARRAYS, Crew, audit, without
+from tests.acceptance.cycling import ARRAYS, Crew, without
 from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 
@@ -51,7 +51,7 @@ def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProce
     """A broker for what is asked hundreds of times, on SQLite only, which is audited at the end."""
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
         yield started
-        audit(started)
+        started.assert_intact()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import httpx
 import psycopg
 from psycopg import sql
 
-from tests.acceptance.cycling import Crew, audit
+from tests.acceptance.cycling import Crew
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 
@@ -126,7 +126,7 @@ def test_no_key_and_no_token_is_found_anywhere(start_broker: StartBroker, databa
     assert any(name.endswith(".jsonl") and b"a wrong key for the role codex" in places[name] for name in places)
     found = [(what, name) for what, needle in wanted.items() for name, content in places.items() if needle in content]
     assert not found
-    audit(broker)
+    broker.assert_intact()
 
 
 def test_the_key_of_tokens_is_the_users_alone(broker: BrokerProcess, crew: Crew):

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.cycling import Crew, audit, own_database, until_waiting
-from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.acceptance.cycling import Crew, until_waiting
+from tests.broker import BrokerProcess, StartBroker, database_of, fresh_project
 
 LONG = 30
 """Seconds that no wait here ever takes, unless it was not woken."""
@@ -21,10 +21,10 @@ LONG = 30
 def quiet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker in which nobody else waits, on each database; audited at the end."""
     with ExitStack() as stack:
-        settings = own_database(request, stack)
+        settings = database_of(request, stack)
         started = stack.enter_context(BrokerProcess(tmp_path_factory.mktemp("broker"), **settings))
         yield started
-        audit(started)
+        started.assert_intact()
 
 
 @pytest.fixture(scope="module")
@@ -213,4 +213,4 @@ def test_a_restart_during_a_wait_loses_nothing(start_broker: StartBroker, databa
         woken = park("gemini")
         crew.do("handoff_write", **handing)
         assert (woken.result()["changed"], woken.result()["phase"]) == (True, "frontend_refine")
-    audit(broker)
+    broker.assert_intact()

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tandem.examples import examples
-from tests.acceptance.cycling import Crew, audit, own_database
-from tests.broker import BrokerProcess, fresh_project
+from tests.acceptance.cycling import Crew
+from tests.broker import BrokerProcess, database_of, fresh_project
 
 RELAY = "planner-builder-tester"
 STUDIO = "designer-developer-reviewer"
@@ -117,10 +117,10 @@ def studio(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     text = "\n".join([*examples().values(), MORE])
     settings = configured(tmp_path_factory.mktemp("configuration"), text)
     with ExitStack() as stack:
-        settings |= own_database(request, stack)
+        settings |= database_of(request, stack)
         started = stack.enter_context(BrokerProcess(tmp_path_factory.mktemp("broker"), **settings))
         yield started
-        audit(started)
+        started.assert_intact()
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
         for _ in range(3):
             made.begin(stack.enter_context(Crew(broker.url, fresh_project(), RELAY)))
         yield made
-        audit(broker)
+        broker.assert_intact()
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.cycling import FEATURE, Crew, audit, payload
-from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.acceptance.cycling import FEATURE, Crew, payload
+from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.cycling_crews"]
@@ -121,29 +121,6 @@ def test_the_daily_procedure_from_the_answer_to_the_archive(crew: Crew, spelling
     assert do("handoff_read", target="codex") == do("handoff_read", target="gemini") == {}
 
 
-def test_rework_goes_round_as_often_as_needed(crew: Crew):
-    crew.start()
-    locks = [crew.lock()]
-    for number, target in enumerate([*ROUND_TRIP] * 3, 1):
-        handed = crew.hand_over(target, notes=[f"number {number}"])
-        assert handed["phase"] == ("backend" if target == "codex" else "frontend_refine")
-        assert crew.read(target)["notes"] == [f"number {number}"]
-        assert crew.status()["cycle_id"] == crew.cycle["cycle_id"]
-        locks.append(crew.lock())
-    # A new token each time that the lock goes to the other.
-    assert len(set(locks)) == len(locks) == 7
-    history = crew.do("get_cycle")["handoffs"]
-    assert [(one["number"], one["target"], one["payload"]["notes"]) for one in history] == [
-        (number, target, [f"number {number}"]) for number, target in enumerate([*ROUND_TRIP] * 3, 1)
-    ]
-    assert {one["status"] for one in history} == {"advanced"}
-    crew.complete()
-    crew.archive()
-    one_hand_off = ["lock_acquired", "handoff_written", "cycle_advanced"]
-    kinds = [kind for kind in crew.kinds() if kind != "lock_acquired"]
-    assert kinds == ["cycle_started", *one_hand_off[1:] * 6, "cycle_completed", "cycle_archived"]
-
-
 def test_every_event_names_the_role_that_acted(fresh_crew: Crew):
     fresh_crew.start()
     fresh_crew.play(*ROUND_TRIP)
@@ -164,18 +141,6 @@ def test_every_event_names_the_role_that_acted(fresh_crew: Crew):
     ]
     opened = [event["actor"] for event in fresh_crew.events() if event["kind"] == "session_opened"]
     assert sorted(opened) == ["codex", "gemini"]
-
-
-def test_the_lock_stays_with_its_role_until_it_hands_over(crew: Crew):
-    started = crew.start()
-    assert crew.lock() == crew.lock() == started["lock_token"]
-    crew.play(*ROUND_TRIP)
-    held = crew.lock()
-    assert held != started["lock_token"]
-    crew.do("cycle_complete", lock_token=held, session_token=crew.sessions["gemini"])
-    # Who completes archives too: taking the lock again is not needed, but allowed.
-    assert crew.lock() == held
-    crew.do("cycle_archive", lock_token=held, session_token=crew.sessions["gemini"])
 
 
 def test_the_status_says_since_when_the_lock_is_held(crew: Crew):
@@ -246,18 +211,6 @@ def test_the_session_says_which_project_and_workflow_it_is_for(crew: Crew):
     assert do("handoff_write", target="codex", payload=sent, lock_token=lock["lock_token"])["phase"] == "backend"
 
 
-def test_two_projects_have_nothing_to_do_with_each_other(broker: BrokerProcess, crew: Crew):
-    crew.start("Here")
-    with Crew(broker.url, fresh_project()) as other:
-        other.prepare().start("There")
-        with crew.unchanged():
-            other.play(*ROUND_TRIP)
-            other.complete()
-            other.archive()
-        assert is_idle(other.status())
-    crew.play(*ROUND_TRIP)
-
-
 def test_two_sessions_of_a_role_are_equally_good(crew: Crew):
     crew.start()
     first = crew.sessions["gemini"]
@@ -266,23 +219,3 @@ def test_two_sessions_of_a_role_are_equally_good(crew: Crew):
     token = crew.do("lock_acquire", session_token=first)["lock_token"]
     sent = crew.payload("gemini", "codex")
     crew.do("handoff_write", target="codex", payload=sent, lock_token=token, session_token=second)
-
-
-@ON_BOTH_DATABASES
-def test_everything_goes_on_after_the_broker_was_killed(
-    start_broker: StartBroker, database_settings: dict[str, object]
-):
-    broker = start_broker(**database_settings)
-    with Crew(broker.url, fresh_project()) as crew:
-        crew.prepare().start()
-        crew.hand_over("codex")
-        taken = crew.tokens("codex")
-        before = crew.everything()
-        broker.kill()
-        broker.start()
-        assert crew.everything() == before
-        # The tokens of before the crash are as good as ever.
-        crew.do("handoff_write", target="gemini", payload=crew.payload("codex", "gemini"), **taken)
-        crew.complete()
-        crew.archive()
-    audit(broker)

@@ -18,7 +18,7 @@ import pytest
 from tandem.client import TandemClient
 from tests.acceptance.receiving import Receiver, added
 from tests.acceptance.reviewing import Desk
-from tests.acceptance.test_data import Place, place_in, whole
+from tests.acceptance.test_data import Place, place_in
 from tests.acceptance.test_webhooks import HASTY
 from tests.broker import BrokerProcess, fresh_project
 from tests.postgres import PostgresServer
@@ -40,13 +40,6 @@ def _restore(place: Place, copy: Path) -> None:
     else:
         _empty(place)
         place.done("restore", str(copy))
-
-
-def _import(place: Place, copy: Path) -> None:
-    if place.url is not None:
-        _empty(place)
-    exported = b"".join(whole(copy))
-    assert place.run("import", *["--replace"][: place.url is None], stdin=exported).status == 0
 
 
 def _put_back(place: Place, copy: Path) -> None:
@@ -72,7 +65,7 @@ def _copy(place: Place, copy: Path) -> None:
     former.done("copy", to)
 
 
-WAYS = [*itertools.product((_restore, _import, _copy), ("sqlite", "postgresql")), (_put_back, "sqlite")]
+WAYS = [*itertools.product((_restore, _copy), ("sqlite", "postgresql")), (_put_back, "sqlite")]
 
 
 @pytest.mark.parametrize(("way", "kind"), WAYS, ids=lambda value: getattr(value, "__name__", value).strip("_"))

@@ -37,45 +37,6 @@ def _refused_turn(desk: Caller, review: str, side: str) -> dict[str, object]:
     return desk.refused("TURN_VIOLATION", "add_message", review_id=review, sender_role=side, body="Again.", **who)
 
 
-def test_turns_start_afresh_with_a_revision(desk: Desk, review: str):
-    desk.say(review, "proposer")
-    desk.revise(review)
-    desk.say(review, "proposer")
-    _refused_turn(desk, review, "proposer")
-
-
-def test_turns_start_afresh_with_a_claim_but_not_with_a_release(desk: Desk, review: str):
-    desk.say(review, "proposer")
-    desk.do("release_claim", review_id=review, claim_generation=1)
-    _refused_turn(desk, review, "proposer")
-    desk.claim(review, OTHER)
-    desk.say(review, "proposer")
-
-
-def test_turns_start_afresh_with_an_accepted_counter_patch(desk: Desk, review: str):
-    patch = desk.verdict(review, "comment", counter_patch="So.")["counter_patch_id"]
-    desk.say(review, "proposer")
-    desk.do("accept_counter_patch", review_id=review, counter_patch_id=patch)
-    desk.say(review, "proposer")
-
-
-def test_a_verdict_is_the_reviewers_turn(desk: Desk, review: str):
-    desk.verdict(review, "comment")
-    _refused_turn(desk, review, "reviewer")
-    desk.say(review, "proposer")
-    desk.say(review, "reviewer")
-    desk.say(review, "proposer")
-    desk.verdict(review, "changes_requested")
-    _refused_turn(desk, review, "reviewer")
-
-
-def test_declining_a_counter_patch_is_the_proposers_turn(desk: Desk, review: str):
-    patch = desk.verdict(review, "comment", counter_patch="So.")["counter_patch_id"]
-    desk.do("reject_counter_patch", review_id=review, counter_patch_id=patch)
-    _refused_turn(desk, review, "proposer")
-    desk.say(review, "reviewer")
-
-
 @ON_BOTH_DATABASES
 def test_when_both_speak_at_once_both_are_heard_once_and_when_one_speaks_twice_one_is(desk: Desk, review: str):
     for side in itertools.islice(itertools.cycle(("proposer", "reviewer")), 6):
@@ -86,21 +47,6 @@ def test_when_both_speak_at_once_both_are_heard_once_and_when_one_speaks_twice_o
         assert len(heard) == 1
         assert {answer["error"]["code"] for answer in answers if not answer["ok"]} == {"TURN_VIOLATION"}
     assert [entry["sender_role"] for entry in desk.discussion(review)] == ["proposer", "reviewer"] * 3
-
-
-@ON_BOTH_DATABASES
-def test_both_sides_at_the_same_moment_alternate_too(desk: Desk):
-    for _ in range(5):
-        review = desk.put_up()
-        desk.claim(review)
-        calls = [
-            partial(desk.call, "add_message", review_id=review, sender_role=side, body="First!", reviewer_id=REVIEWER)
-            for side in ("proposer", "reviewer") * 4
-        ]
-        at_once(calls)
-        said = [entry["sender_role"] for entry in desk.discussion(review)]
-        assert said
-        assert all(one != next_one for one, next_one in itertools.pairwise(said))
 
 
 @pytest.mark.parametrize("verdict", ["changes_requested", "approved"])

@@ -78,13 +78,6 @@ def test_a_claimed_review_is_its_holders_until_somebody_asks(desk: Desk):
     assert everywhere(desk, review) == {PROPOSER: others, REVIEWER: holder, BYSTANDER: others}
 
 
-def test_a_released_review_is_everybodys_again(desk: Desk):
-    review = desk.put_up()
-    generation = desk.claim(review)
-    desk.do("release_claim", review_id=review, claim_generation=generation)
-    assert place(desk, REVIEWER, review) == ("your_turn", "review", None)
-
-
 @pytest.mark.parametrize("patch", [None, "Another text."])
 def test_after_changes_were_requested_it_is_the_proposers(desk: Desk, patch: str | None):
     review = desk.put_up()

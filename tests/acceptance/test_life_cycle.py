@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, edited
+from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk
 from tests.databases import ON_BOTH_DATABASES
 
 STATES = ("pending", "claimed", "in_review", "changes_requested", "approved", "rejected", "closed")
@@ -174,46 +174,6 @@ def test_closing_twice_gives_the_same_answer_and_no_second_event(desk: Desk, sta
     assert desk.kinds(review).count("review_closed") == 1
 
 
-@pytest.mark.parametrize("state", ["claimed", "in_review"])
-def test_a_held_review_is_refused_to_others_by_name_of_the_holder(desk: Desk, state: str):
-    review, _ = arrange(desk, state)
-    with desk.unchanged(review):
-        details = desk.refused("ALREADY_CLAIMED", "claim_review", review_id=review, reviewer_id=OTHER)
-    assert details["reviewer_id"] == REVIEWER
-
-
-@ON_BOTH_DATABASES
-def test_claim_next_gives_out_only_what_is_pending(desk: Desk):
-    for state in STATES:
-        if state != "pending":
-            arrange(desk, state)
-    assert desk.do("claim_review", reviewer_id=OTHER)["review"] is None
-    review = desk.put_up()
-    assert desk.do("claim_review", reviewer_id=OTHER)["review_id"] == review
-
-
-def test_an_approval_ends_when_the_proposer_revises(shop: Desk):
-    created = shop.put_up_whole(diff=edited())
-    review, digest = created["review_id"], created["digest"]
-    shop.approve(review)
-    assert shop.is_open_for(digest)
-    revised = shop.revise(review, diff=edited(text="best"))
-    assert (revised["status"], revised["round"]) == ("pending", 2)
-    assert not shop.is_open_for(digest)
-    status = shop.status(review)
-    assert (status["verdict"], status["digest"]) == (None, revised["digest"])
-    # What was said about the first round stays readable.
-    assert [entry["verdict"] for entry in shop.discussion(review, round=1)] == ["approved"]
-    assert shop.do("get_proposal", review_id=review, round=1)["digest"] == digest
-
-
-def test_an_approval_outlives_the_close(shop: Desk):
-    created = shop.put_up_whole(diff=edited())
-    shop.approve(created["review_id"])
-    shop.do("close_review", review_id=created["review_id"])
-    assert shop.is_open_for(created["digest"])
-
-
 def test_a_rejected_change_goes_on_as_a_new_review_of_its_parent(desk: Desk):
     parent, _ = arrange(desk, "rejected")
     desk.refused("INVALID_TRANSITION", "create_review", **PROPOSAL, review_id=parent, description="Again.")
@@ -238,18 +198,6 @@ def test_a_rejected_change_goes_on_as_a_new_review_of_its_parent(desk: Desk):
 def test_the_status_says_what_to_do_next(desk: Desk, state: str, next_action: str):
     review, _ = arrange(desk, state)
     assert desk.status(review)["next_action"] == next_action
-
-
-def test_after_three_rounds_a_person_is_asked(desk: Desk):
-    review = desk.put_up()
-    for _ in range(2):
-        desk.claim(review)
-        desk.verdict(review, "changes_requested")
-        assert desk.status(review)["next_action"] == "revise"
-        desk.revise(review)
-    desk.claim(review)
-    desk.verdict(review, "changes_requested")
-    assert desk.status(review)["next_action"] == "escalate"
 
 
 @ON_BOTH_DATABASES

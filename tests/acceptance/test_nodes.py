@@ -17,7 +17,6 @@ import pytest
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, at_once, edited
 from tests.acceptance.test_retention import SOON, until_removed
-from tests.acceptance.waiting import Waiter, until_waiting
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
 from tests.postgres import PostgresServer
@@ -72,15 +71,6 @@ def test_p1_claims_and_verdicts_at_several_brokers(desks: tuple[Desk, Desk]):
         assert one.everything(review) == two.everything(review)
 
 
-def test_p1_each_takes_another_next_one(desks: tuple[Desk, Desk]):
-    reviews = {desks[0].put_up() for _ in range(8)}
-    calls = [
-        partial(desk.do, "claim_review", reviewer_id=f"rev-{number}")
-        for number, desk in zip(range(8), itertools.cycle(desks), strict=False)
-    ]
-    assert {answer["review_id"] for answer in at_once(calls)} == reviews
-
-
 def test_p1_one_content_that_is_put_up_everywhere_at_once_is_one_review(desks: tuple[Desk, Desk], repo: Sandbox):
     desks[0].register(repo.root)
     for number in range(5):
@@ -104,40 +94,6 @@ def test_p4_a_key_is_the_same_key_everywhere(desks: tuple[Desk, Desk]):
         _, *claimed = at_once([release, *[partial(desk.call, "claim_review", **claim) for desk in desks * 3]])
         # Refused, or let through after the release: but all of them the same.
         assert all(answer == claimed[0] for answer in claimed)
-
-
-@pytest.mark.anyio
-async def test_p6_a_waiter_is_woken_by_what_happens_at_another_broker(
-    nodes: tuple[BrokerProcess, BrokerProcess], desks: tuple[Desk, Desk]
-):
-    one, two = desks
-    created = one.put_up_whole()
-    asked = {"review_id": created["review_id"], "wait": True, "cursor": created["cursor"], "timeout_s": LONG}
-    async with (
-        Waiter(nodes[1], "get_review_status", **asked) as by_status,
-        Waiter(nodes[1], "get_audit_log", wait=True, cursor=created["cursor"], timeout_s=LONG) as by_log,
-    ):
-        await until_waiting(nodes[1], 2)
-        one.approve(created["review_id"])
-        assert (await by_status.answer())["status"] == "approved"
-        assert (await by_log.answer())["changed"]
-    assert two.status(created["review_id"])["status"] == "approved"
-
-
-def test_p6_events_of_many_writers_reach_a_consumer_in_order_and_once(desks: tuple[Desk, Desk]):
-    one, two = desks
-    cursor = one.do("get_audit_log", project=None)["cursor"]
-    at_once([partial(desk.put_up, description=f"Number {number}.") for number, desk in enumerate(desks * 8)])
-    seen: list[int] = []
-    # Each page from the broker that did not give the last one.
-    for desk in itertools.cycle((two, one)):
-        page = desk.do("get_audit_log", project=None, cursor=cursor, limit=3)
-        seen += [event["seq"] for event in page["events"]]
-        cursor = page["cursor"]
-        if not page["more"]:
-            break
-    assert len(seen) == 16
-    assert seen == sorted(set(seen))
 
 
 def test_p5_a_dead_holders_claim_is_taken_back_once(start_broker: StartBroker, postgres_url: str):

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import psycopg
 import pytest
@@ -17,7 +17,7 @@ import pytest
 from tandem.store.event import GENESIS, Event, Seal, unkeyed
 from tandem.store.log import chain
 from tests.acceptance.reviewing import Desk, edited
-from tests.broker import BrokerProcess, fresh_project
+from tests.broker import BrokerProcess, database_of, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 from tests.postgres import PostgresServer
 
@@ -32,7 +32,12 @@ class Archive:
 
     broker: BrokerProcess
     database: str
-    review: str
+    review: str = ""
+
+    @classmethod
+    def left_by(cls, broker: BrokerProcess, settings: dict[str, object], review: str = "") -> Self:
+        """What a broker with these settings has left behind."""
+        return cls(broker, str(settings.get("database_url") or broker.data_dir / DATABASE_FILE), review)
 
     def change(self, statement: str) -> int:
         """Do something to the database behind the broker's back; how many rows it touched."""
@@ -103,6 +108,9 @@ def whole_history(desk: Desk) -> str:
     return full
 
 
+Left = TypeVar("Left", bound=Archive)
+
+
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def original(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, repo_template: Path
@@ -110,16 +118,12 @@ def original(
     """A history that is all well, made once for each database, and no broker running on it."""
     folder = tmp_path_factory.mktemp("original")
     with ExitStack() as stack:
-        settings: dict[str, object] = {}
-        if request.param == "postgresql":
-            server: PostgresServer = request.getfixturevalue("postgres_server")
-            settings["database_url"] = server.create_database()
-            stack.callback(server.drop_database, str(settings["database_url"]))
+        settings = database_of(request, stack)
         broker = BrokerProcess(folder, **settings)
         with broker, Desk(broker.url, fresh_project()) as desk:
             desk.register(shutil.copytree(repo_template, folder / "repository"))
             review = whole_history(desk)
-        yield Archive(broker, str(settings.get("database_url") or broker.data_dir / DATABASE_FILE), review)
+        yield Archive.left_by(broker, settings, review)
 
 
 @pytest.fixture
@@ -130,19 +134,17 @@ def archive(request: pytest.FixtureRequest, original: Archive, tmp_path: Path) -
 
 
 @contextmanager
-def copy_of(original: Archive, folder: Path, request: pytest.FixtureRequest) -> Generator[Archive]:
+def copy_of(original: Left, folder: Path, request: pytest.FixtureRequest) -> Generator[Left]:
     """The history in another place, with what its broker knows of it."""
-    if original.database.startswith("postgresql"):
-        server: PostgresServer = request.getfixturevalue("postgres_server")
-        url = server.copy_database(original.database)
-        broker = BrokerProcess(folder, database_url=url)
+    settings: dict[str, object] = {}
+    with ExitStack() as stack:
+        if original.database.startswith("postgresql"):
+            server: PostgresServer = request.getfixturevalue("postgres_server")
+            settings["database_url"] = server.copy_database(original.database)
+            stack.callback(server.drop_database, str(settings["database_url"]))
+        broker = BrokerProcess(folder, **settings)
         shutil.copytree(original.broker.data_dir, broker.data_dir)
-        yield Archive(broker, url, original.review)
-        server.drop_database(url)
-    else:
-        broker = BrokerProcess(folder)
-        shutil.copytree(original.broker.data_dir, broker.data_dir)
-        yield Archive(broker, str(broker.data_dir / DATABASE_FILE), original.review)
+        yield original.left_by(broker, settings, original.review)
 
 
 def test_p8_replaying_the_log_rebuilds_the_state(archive: Archive):

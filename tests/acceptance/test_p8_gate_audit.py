@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.acceptance.gating import Branch
 from tests.acceptance.reviewing import Desk
-from tests.acceptance.test_p8_audit import DATABASE_FILE, Archive
+from tests.acceptance.test_p8_audit import Archive, copy_of
 from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
 
@@ -50,15 +51,14 @@ def original(tmp_path_factory: pytest.TempPathFactory, repo_template: Path) -> A
         repo = Sandbox(Path(shutil.copytree(repo_template, folder / "repository")))
         desk.register(repo.root)
         review = gated_history(desk, repo)
-    return Archive(broker, str(broker.data_dir / DATABASE_FILE), review)
+    return Archive.left_by(broker, {}, review)
 
 
 @pytest.fixture
-def archive(original: Archive, tmp_path: Path) -> Archive:
+def archive(original: Archive, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Archive]:
     """A copy of that history, to be spoilt."""
-    broker = BrokerProcess(tmp_path)
-    shutil.copytree(original.broker.data_dir, broker.data_dir)
-    return Archive(broker, str(broker.data_dir / DATABASE_FILE), original.review)
+    with copy_of(original, tmp_path, request) as copy:
+        yield copy
 
 
 def test_p8_replaying_the_log_rebuilds_what_a_gate_is_made_of(archive: Archive):

@@ -45,12 +45,6 @@ def without_pool(broker: StaffedBroker) -> Generator[BrokerProcess]:
         yield plain
 
 
-def verify(broker: BrokerProcess) -> None:
-    """Checks the log, and the state against it."""
-    verified = broker.run("audit", "verify")
-    assert verified.returncode == 0, verified.stdout + verified.stderr
-
-
 def test_p5_after_a_kill_of_the_broker_the_next_start_ends_orphans_and_reviews_go_on(tmp_path: Path) -> None:
     with StaffedBroker(tmp_path, A_PAIR) as broker, counter(broker, tmp_path / "repository") as project:
         free, still = [project.ask(f"hold-with-brood {name}") for name in ("free", "still")]
@@ -94,7 +88,7 @@ def test_p5_after_a_kill_of_the_broker_the_next_start_ends_orphans_and_reviews_g
         with Desk(broker.url, elsewhere.project) as again:
             # A person's claim has nothing to do with the broker's reviewers.
             again.verdict(persons, "approved", generation)
-        verify(broker)
+        broker.assert_intact()
 
 
 def _programs_of(broker: StaffedBroker, reviewer_id: str) -> list[int]:
@@ -155,7 +149,7 @@ def test_a_stop_waits_for_a_review_that_ends_in_time(tmp_path: Path) -> None:
         broker.let("drained")
         assert broker.wait_stopped() == 0
         broker.assert_nobody_is_left()
-        verify(broker)
+        broker.assert_intact()
         with without_pool(broker), reopened(project) as again:
             status = again.status(review)
             assert (status["status"], status["reviewer_id"]) == ("approved", reviewer)
@@ -176,7 +170,7 @@ def test_a_stop_ends_a_review_that_takes_longer_and_gives_it_back(tmp_path: Path
         assert broker.wait_stopped() == 0
         assert time.monotonic() - began < 20
         broker.assert_nobody_is_left()
-        verify(broker)
+        broker.assert_intact()
         broker.start()
         with reopened(project) as again:
             [released] = again.of_kind(review, "claim_released")

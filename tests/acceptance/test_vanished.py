@@ -113,4 +113,4 @@ def test_p4_a_machine_that_vanishes_holds_nobody_up_and_goes_on_when_it_is_back(
         assert slept.result()["data"]["changed"]
         assert here.kinds(untouched) == ["review_created", "message_sent"]
         assert here.kinds(review) == ["review_created", "review_claimed"]
-    assert site.here.audited().status == 0
+    site.here.assert_intact()

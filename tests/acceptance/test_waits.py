@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tests.acceptance.databases import run_sql
 from tests.acceptance.reviewing import REVIEWER, Desk
 from tests.acceptance.waiting import Waiter, until_waiting
-from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.broker import BrokerProcess, StartBroker, database_of, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 
 pytestmark = [pytest.mark.anyio, ON_BOTH_DATABASES]
@@ -27,12 +28,19 @@ WAITS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def alone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker in which nobody else waits, for all tests here, on each database."""
+    with ExitStack() as stack:
+        folder = tmp_path_factory.mktemp("broker")
+        yield stack.enter_context(BrokerProcess(folder, **database_of(request, stack)))
+
+
 @pytest.fixture
-def quiet(start_broker: StartBroker, database_settings: dict[str, object]) -> Iterator[tuple[BrokerProcess, Desk]]:
-    """A broker in which nobody else waits, and a project."""
-    broker = start_broker(**database_settings)
-    with Desk(broker.url, fresh_project()) as desk:
-        yield broker, desk
+def quiet(alone: BrokerProcess) -> Iterator[tuple[BrokerProcess, Desk]]:
+    """That broker, and a project."""
+    with Desk(alone.url, fresh_project()) as desk:
+        yield alone, desk
 
 
 async def test_p6_the_broker_wakes_each_waiter_by_its_own_event_only(quiet: tuple[BrokerProcess, Desk]):
@@ -109,6 +117,7 @@ async def test_p6_waits_are_answered_when_the_broker_stops(quiet: tuple[BrokerPr
         answer = await waiter.answer()
         assert (answer["changed"], answer["cursor"]) == (False, cursor)
         await stopping
+    await asyncio.to_thread(broker.start)
 
 
 UNHEARD = (
@@ -122,11 +131,12 @@ UNHEARD = (
 
 
 async def test_p6_a_wait_looks_again_before_it_answers_that_nothing_came(
-    quiet: tuple[BrokerProcess, Desk], database_settings: dict[str, object]
+    start_broker: StartBroker, database_settings: dict[str, object]
 ):
-    broker, desk = quiet
-    asked = {"wait": True, "timeout_s": 1, "cursor": desk.do("get_audit_log")["cursor"]}
-    async with Waiter(broker, "get_audit_log", **asked) as waiter:
+    broker = start_broker(**database_settings)
+    with Desk(broker.url, fresh_project()) as desk:
+        cursor = desk.do("get_audit_log")["cursor"]
+    async with Waiter(broker, "get_audit_log", wait=True, timeout_s=1, cursor=cursor) as waiter:
         await until_waiting(broker, 1)
         run_sql(broker, database_settings, *UNHEARD)
         assert [event["subject"] for event in (await waiter.answer())["events"]] == ["rv_unheard"]

@@ -33,7 +33,7 @@ def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """One broker for all tests that only need a project of their own; what fails is tried again soon."""
     with BrokerProcess(tmp_path_factory.mktemp("broker"), **HASTY) as broker:
         yield broker
-        assert broker.audited().status == 0
+        broker.assert_intact()
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_events_arrive_signed_and_in_order_for_each_review_whatever_fails_and_is
         assert {one.event["project"] for one in receiver.tried if "project" in one.event} == {desk.project}
         shown = {event["seq"]: event for event in desk.do("get_audit_log", limit=200)["events"]}
         assert all(one.event == shown[one.event["seq"]] for one in receiver.taken if "seq" in one.event)
-    assert broker.audited().status == 0
+    broker.assert_intact()
 
 
 def test_two_brokers_send_each_event_once_and_one_goes_on_where_the_other_died(
