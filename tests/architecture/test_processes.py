@@ -14,14 +14,15 @@ STARTS_PROCESSES = {
     "tandem.pool.sandbox": "tries whether bubblewrap works",
     "tandem.core.platforms": "process groups and detached starts differ by platform",
     "tandem.bridge": "starts the broker",
-    "tandem.hooks": "runs `git commit` for the one who overrides the gate, and starts the broker",
+    "tandem.hooks": "puts the overlay of GSD back in the background",
+    "tandem.rulings": "runs `git commit` for the one who overrides the gate, and starts the broker",
     "tandem.cli": "`tandem up` in the background, `doctor`, `demo`",
     "tandem.gsd.rollback": "runs the plan's verify command",
     "tandem.setup": "asks clients for their versions",
 }
 PROCESS_MODULES = {"subprocess", "multiprocessing"}
 STARTER = re.compile(r"os\.(?:fork|exec|spawn|posix_spawn)|asyncio\.create_subprocess|anyio\.(?:run|open)_process")
-CALLS_GIT = ("tandem.git", "tandem.hooks")
+CALLS_GIT = ("tandem.git", "tandem.rulings")
 
 
 def names_git(node: ast.AST) -> bool:
