@@ -25,7 +25,7 @@ import pytest
 
 from tandem.core.secret_key import Tokens, load_or_make
 from tandem.git.raw import FIELDS, digest_of
-from tandem.hooks import proof
+from tandem.rulings import proof
 from tandem.store.event import Seal
 from tests.commandline import Ended, Inside
 from tests.forked import Forked, run_tandem, start_tandem

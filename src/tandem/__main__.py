@@ -46,7 +46,7 @@ def _deleted_folder() -> str | None:
 
 def _disabled_answer() -> str | None:
     """What a workflow's step prints where nobody reviews, which is most projects: they pay for one look only."""
-    from tandem.hooks import planning
+    from tandem.rulings import planning
 
     return planning.disabled_answer(sys.argv[1:])
 

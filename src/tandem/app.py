@@ -34,7 +34,6 @@ from tandem.cycles.handoffs import HandoffReviews
 from tandem.errors import ConfigInvalid
 from tandem.gate.commits import CommittedReviews
 from tandem.git.runner import Git, memory_folder
-from tandem.hooks import proof
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.runs import PoolReviews
 from tandem.projects.mirrors import FOLDER as MIRRORS
@@ -43,6 +42,7 @@ from tandem.projects.registry import GitSettings, Projects
 from tandem.retention.queries import newest_removed
 from tandem.reviews import check_queries
 from tandem.reviews.context import Services
+from tandem.rulings import proof
 from tandem.schema import TANDEM, UNCHANGED
 from tandem.server.app import Application
 from tandem.server.asgi.connections import BrokerProtocol, Connections, TlsListener

@@ -15,8 +15,8 @@ from typing import Any, cast
 
 import pytest
 
-from tandem.hooks.trust import CHECKS_FILE
 from tandem.pool import sandbox
+from tandem.rulings.trust import CHECKS_FILE
 from tandem.setup import trust
 from tandem.setup.trust import Project
 from tests.acceptance.accessing import owner_token

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem.cycles.payloads import ARRAYS
-from tandem.hooks.trust import CHECKS_FILE
+from tandem.rulings.trust import CHECKS_FILE
 from tests.acceptance.pooling import Steward
 from tests.acceptance.receiving import NOBODY, added
 from tests.acceptance.reviewing import Desk, edited

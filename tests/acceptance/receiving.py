@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self
 
-from tandem.hooks import proof
+from tandem.rulings import proof
 from tandem.webhooks.rules import proof_facts
 from tests.acceptance.reviewing import Desk
 from tests.architecture.pages import Page

@@ -15,7 +15,7 @@ from mcp import Client
 from mcp_types import Implementation
 
 from tandem.contract.operation import MCP_ROLES
-from tandem.hooks.trust import CHECKS_FILE
+from tandem.rulings.trust import CHECKS_FILE
 from tandem.server.catalogue import REGISTRY
 from tests.acceptance.furnishing import AGENT, CHANGES, Shop
 from tests.acceptance.receiving import NOBODY, proved

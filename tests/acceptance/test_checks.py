@@ -12,7 +12,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from tandem.hooks.trust import CHECKS_FILE
+from tandem.rulings.trust import CHECKS_FILE
 from tests.acceptance.checking import PYTHON, Checked, check, checked, supervised, toml
 from tests.acceptance.reviewing import edited
 from tests.acceptance.staffed import StaffedBroker

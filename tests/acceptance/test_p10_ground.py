@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tandem.hooks.trust import CHECKS_FILE
+from tandem.rulings.trust import CHECKS_FILE
 from tandem.setup import trust
 from tests.acceptance.accessing import owner_token
 from tests.acceptance.checking import PYTHON, Checked, check, checked

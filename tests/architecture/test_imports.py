@@ -48,6 +48,7 @@ LATE_IMPORTS = {
     ("tandem.cli*", "*"): "a command imports what it needs, so that the others start quickly",
     ("tandem.bridge*", "*"): "as tandem.__main__, and it imports the standard library only",
     ("tandem.hooks*", "*"): "as tandem.bridge: every commit waits for a start, and most need little",
+    ("tandem.rulings*", "*"): "as tandem.hooks, which import it",
     ("tandem.core.platforms", "*"): "some of the standard library exists on one platform only",
     ("tandem.core*", "*"): "as tandem.core.platforms, and as tandem.hooks",
     ("tandem.gate.signing", "cryptography*"): "seven megabytes, and most brokers neither sign nor verify",
@@ -64,7 +65,8 @@ LIGHT = [
     ("core", ("core", "errors")),
     ("bridge", ("bridge", "core", "errors", "git")),
     ("git", ("core", "errors", "git")),
-    ("hooks", ("bridge", "core", "errors", "git", "hooks")),
+    ("rulings", ("bridge", "core", "errors", "git", "rulings")),
+    ("hooks", ("bridge", "core", "errors", "git", "hooks", "rulings")),
 ]
 
 

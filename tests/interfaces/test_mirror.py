@@ -21,7 +21,7 @@ import psutil
 import pytest
 
 from tandem.git.base_files import MOST_FILES
-from tandem.hooks.trust import CHECKS_FILE
+from tandem.rulings.trust import CHECKS_FILE
 from tandem.setup import trust
 from tests.acceptance.accessing import Bearer
 from tests.acceptance.checking import check, checked

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.hooks.trust import CHECKS_FILE
+from tandem.rulings.trust import CHECKS_FILE
 from tests.acceptance.checking import check, checked, toml
 from tests.commandline import git
 from tests.interfaces.screen_stage import stage

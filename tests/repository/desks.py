@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tandem.hooks import proof
+from tandem.rulings import proof
 from tests.broker import BrokerProcess, fresh_project
 from tests.commandline import Ended, Inside
 from tests.forked import run_tandem

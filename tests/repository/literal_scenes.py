@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, Literal
 
-from tandem.hooks.trust import CHECKS_FILE
+from tandem.rulings.trust import CHECKS_FILE
 from tandem.settings.instance import find_running
 from tests.acceptance.checking import check, checked, toml
 from tests.acceptance.staffed import StaffedBroker, program

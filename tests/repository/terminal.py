@@ -7,7 +7,7 @@ import select
 from collections.abc import Sequence
 from pathlib import Path
 
-from tandem.hooks.person import agent_mark
+from tandem.rulings.person import agent_mark
 from tests.forked import start_tandem
 
 RUN_SECONDS = 60

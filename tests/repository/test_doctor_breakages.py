@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from tandem.hooks import state
+from tandem.rulings import state
 from tandem.setup.doctor import DoctorContext, clients, examine
 from tests.broker import BrokerProcess
 from tests.commandline import NOBODY

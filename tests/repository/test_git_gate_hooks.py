@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.hooks import liveness
+from tandem.rulings import liveness
 from tandem.setup import gate_switch, githooks
 from tests.broker import BrokerProcess
 from tests.repository.agents import Agent

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tandem.hooks import pending
+from tandem.rulings import pending
 from tandem.setup import gate_switch
 from tests.broker import BrokerProcess
 from tests.repository.gating import Gated, gate_on, new_repository

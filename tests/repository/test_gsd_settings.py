@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tandem.gsd.settings import MANIFEST, OWNER
-from tandem.hooks import planning
-from tandem.hooks.trust import OWN_KEYS
+from tandem.rulings import planning
+from tandem.rulings.trust import OWN_KEYS
 from tandem.setup.edits.changes import Manifest, changes
 from tandem.setup.edits.installing import install as install_edits
 from tandem.setup.edits.json_edits import JsonMember

@@ -11,7 +11,7 @@ import pytest
 
 from tandem.errors import TimedOut, Unavailable
 from tandem.git.runner import Git
-from tandem.hooks import person
+from tandem.rulings import person
 
 
 def python(code: str, cwd: Path, stdin: bytes = b"", timeout_seconds: float = 30) -> tuple[int, bytes, str]:

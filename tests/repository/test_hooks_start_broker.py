@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tandem.core.platforms import lock_file
-from tandem.hooks import ask, starting, state
+from tandem.rulings import ask, starting, state
 from tandem.settings.instance import LOCK_FILE, find_running
 from tests.broker import BrokerProcess
 from tests.repository.agents import account, hook

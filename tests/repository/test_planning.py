@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tandem.hooks import planning, trust
+from tandem.rulings import planning, trust
 from tests.commandline import git, repository
 from tests.repository.gsd_package import NEWEST, install, tools
 
@@ -141,7 +141,7 @@ def test_solo_mode_is_one_local_read(root: Path) -> None:
         "def seen(event, arguments):\n"
         "    if event.startswith(('socket.', 'subprocess.', 'os.exec', 'os.fork', 'os.posix_spawn')): sys.exit(event)\n"
         "sys.addaudithook(seen)\n"
-        "from tandem.hooks import planning, trust\n"
+        "from tandem.rulings import planning, trust\n"
         "found = planning.read(sys.argv[1])\n"
         "assert trust.trusts('/nowhere', found.root, found.sources) and not found.tandem_enabled and found.found\n"
         "slow = {'hashlib', 'tempfile', 'subprocess', 'socket', 'pathlib', 'dataclasses'} & set(sys.modules)\n"

@@ -13,7 +13,7 @@ import pytest
 from tandem.core.secret_key import Tokens, load_or_make
 from tandem.gate import signing
 from tandem.git.raw import FIELDS, digest_of
-from tandem.hooks import git, state
+from tandem.rulings import git, state
 from tandem.setup.gate_switch import GateOptions
 from tests.broker import BrokerProcess
 from tests.repository.gating import Gated, gate_on, new_repository

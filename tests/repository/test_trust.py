@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tandem.hooks import planning, trust
+from tandem.rulings import planning, trust
 from tests.commandline import Ended, Inside, git, repository
 from tests.repository.terminal import at_a_terminal, without_agents
 from tests.repository.terminals import Terminal

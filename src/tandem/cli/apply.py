@@ -22,9 +22,9 @@ from tandem.core.visible import visible_line
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.worktree import WorktreeUpdate
-from tandem.hooks import next_steps
 from tandem.present.text import Group, Text
 from tandem.reviews.answers import Proposal, ReviewStatus
+from tandem.rulings import next_steps
 
 
 def register(app: typer.Typer) -> None:

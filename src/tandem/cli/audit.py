@@ -30,14 +30,14 @@ from tandem.client.session import read_envelope
 from tandem.core.secret_key import Tokens, find
 from tandem.errors import InvalidInput, NotFound, TandemError, Unavailable
 from tandem.gate.contract import GateDecision
-from tandem.hooks import ask, git, pending, remotes, state
-from tandem.hooks.ask import Refused
-from tandem.hooks.enforcement import base_branch
-from tandem.hooks.findings import SIGNED
-from tandem.hooks.git import HEADS
-from tandem.hooks.ranges import CommitResult, Judgement, RangeChecker
-from tandem.hooks.state import GateFile
 from tandem.present.text import Group, Text
+from tandem.rulings import ask, git, pending, remotes, state
+from tandem.rulings.ask import Refused
+from tandem.rulings.enforcement import base_branch
+from tandem.rulings.findings import SIGNED
+from tandem.rulings.git import HEADS
+from tandem.rulings.ranges import CommitResult, Judgement, RangeChecker
+from tandem.rulings.state import GateFile
 from tandem.settings.config import Settings, load_settings, masked
 from tandem.setup import gate_status
 from tandem.store.sqlite_file import DatabaseFile

@@ -18,8 +18,8 @@ from tandem.cli.connection_options import ConnectionOptions, find_project
 from tandem.cli.identity import caller
 from tandem.cli.terminal import Exit, progress, say, show, show_envelope
 from tandem.client import TandemClient
-from tandem.hooks import next_steps
-from tandem.hooks.person import agent_mark, wait_seconds
+from tandem.rulings import next_steps
+from tandem.rulings.person import agent_mark, wait_seconds
 from tandem.settings.workflows import COMPLETE
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from tandem.cli.identity import caller
 from tandem.client import TandemClient
 from tandem.errors import Forbidden, InvalidInput
 from tandem.git.place import find_repository
-from tandem.hooks.person import answer_seconds
-from tandem.hooks.state import GateFile
+from tandem.rulings.person import answer_seconds
+from tandem.rulings.state import GateFile
 
 COMMON_PANEL = "Common options"
 PROJECT_HELP = "Registered project, or a label; default: the repository you are in."

@@ -18,8 +18,8 @@ from tandem.cli.terminal import Exit, progress, say, show, tell
 from tandem.core.visible import visible_line
 from tandem.errors import ConfigInvalid, NotFound, TandemError
 from tandem.gsd.findings import CHECKS
-from tandem.hooks import state
 from tandem.present.text import Text, Whole
+from tandem.rulings import state
 from tandem.settings.config import Settings, load_settings, masked
 from tandem.setup.doctor import DoctorContext, Finding, Level, examine
 from tandem.setup.doctor.finding import note, ok, problem, skipped

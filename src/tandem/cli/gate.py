@@ -22,8 +22,8 @@ from tandem.cli.generated import add_operation
 from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress
 from tandem.errors import TandemError
-from tandem.hooks import git, state
-from tandem.hooks.enforcement import base_branch
+from tandem.rulings import git, state
+from tandem.rulings.enforcement import base_branch
 
 _STEPS = "tandem.cli.gate_steps"
 """The steps of a workflow call these."""

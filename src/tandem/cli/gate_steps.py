@@ -26,8 +26,8 @@ from tandem.gsd.steps.outcomes import StepResult, StepWord
 from tandem.gsd.steps.situation import StepRequest, look
 from tandem.gsd.steps.steps import StepRun, without_network
 from tandem.gsd.steps.subjects import ROLES
-from tandem.hooks.person import answer_seconds, wait_seconds
 from tandem.present.text import Text, Whole
+from tandem.rulings.person import answer_seconds, wait_seconds
 
 EXITS: dict[StepWord, Exit] = {
     StepWord.SOLO: Exit.DONE,

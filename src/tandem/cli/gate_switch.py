@@ -23,10 +23,10 @@ from tandem.core.visible import is_blank
 from tandem.errors import Forbidden, InvalidInput
 from tandem.gate.contract import SIGNER
 from tandem.git.runner import interactively
-from tandem.hooks import ask, override, person, state
-from tandem.hooks.next_steps import SUBMIT
-from tandem.hooks.state import GateFile, GateUnreadable
 from tandem.present.text import Whole
+from tandem.rulings import ask, override, person, state
+from tandem.rulings.next_steps import SUBMIT
+from tandem.rulings.state import GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks
 from tandem.setup.gate_status import GateStatus, gate_status
 from tandem.setup.gate_switch import GateOptions

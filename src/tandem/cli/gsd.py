@@ -17,8 +17,8 @@ from tandem.core.visible import visible
 from tandem.errors import InvalidInput, NotFound, TandemError
 from tandem.gsd.overlay import Client, Install, OverlayPlan, Overlays, find
 from tandem.gsd.settings import SKILL, GsdProject
-from tandem.hooks import planning, trust
 from tandem.present.text import Text, Whole
+from tandem.rulings import planning, trust
 from tandem.settings.config import load_settings, user_file
 from tandem.setup import trust as trusting
 from tandem.setup.edits.changes import diff

@@ -16,7 +16,7 @@ from tandem.cli.terminal import Exit, tell
 from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import Forbidden, InvalidInput, NotFound
-from tandem.hooks.person import agent_mark, agent_name
+from tandem.rulings.person import agent_mark, agent_name
 
 FILE = "person.json"
 _VERSION = 1

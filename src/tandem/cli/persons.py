@@ -13,7 +13,7 @@ from tandem.bridge.project import top_level
 from tandem.cli.terminal import Declined, indented
 from tandem.client import TandemClient
 from tandem.errors import Forbidden, SelfApproval
-from tandem.hooks import person
+from tandem.rulings import person
 
 Answer = TypeVar("Answer")
 

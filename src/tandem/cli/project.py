@@ -20,8 +20,8 @@ from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.client import TandemClient
 from tandem.git.layout import ensure_usable
 from tandem.git.place import find_repository
-from tandem.hooks.state import GateFile, HookRepository
 from tandem.present.text import Whole
+from tandem.rulings.state import GateFile, HookRepository
 from tandem.setup import gate_switch, registration
 from tandem.setup.gate_switch import GateOptions
 

@@ -13,8 +13,8 @@ from tandem.cli.persons import YesOption, need_decision
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.errors import InvalidInput
-from tandem.hooks import ask
 from tandem.present.text import Whole
+from tandem.rulings import ask
 from tandem.setup import gate_switch
 from tandem.setup import server_hook as server_setup
 

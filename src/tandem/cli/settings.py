@@ -21,10 +21,10 @@ from tandem.cli.terminal import say, show, show_data
 from tandem.client import TandemClient
 from tandem.core.visible import visible, visible_line
 from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
-from tandem.hooks import person
-from tandem.hooks.planning import project_root
-from tandem.hooks.trust import CHECKS_FILE, UNCONFINED, Trusted, is_planning
 from tandem.present.text import Column, Table, Text
+from tandem.rulings import person
+from tandem.rulings.planning import project_root
+from tandem.rulings.trust import CHECKS_FILE, UNCONFINED, Trusted, is_planning
 from tandem.settings.config import LoadedSettings, load_settings, user_file
 from tandem.settings.view import described, of_planning
 from tandem.settings.workflows import BUILT_IN, load

@@ -26,11 +26,11 @@ from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress, say
 from tandem.client import TandemClient
 from tandem.errors import TandemError
-from tandem.hooks import liveness, next_steps
-from tandem.hooks.person import agent_mark
-from tandem.hooks.state import GateUnreadable
-from tandem.hooks.trust import CHECKS_FILE
 from tandem.reviews.answers import Proposal
+from tandem.rulings import liveness, next_steps
+from tandem.rulings.person import agent_mark
+from tandem.rulings.state import GateUnreadable
+from tandem.rulings.trust import CHECKS_FILE
 
 if TYPE_CHECKING:
     from tandem.reviews.check_contract import CheckView

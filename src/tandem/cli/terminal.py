@@ -21,8 +21,8 @@ from tandem.bridge.session import Unreachable
 from tandem.core import log_files
 from tandem.core.visible import visible, visible_line
 from tandem.errors import Forbidden, InvalidInput, TandemError
-from tandem.hooks.person import wait_seconds
 from tandem.present.text import Text, Whole, drawn
+from tandem.rulings.person import wait_seconds
 
 if TYPE_CHECKING:
     from tandem.present.text import Drawable

@@ -17,7 +17,7 @@ from tandem.cli.generated import new_group
 from tandem.cli.persons import refuse_agents
 from tandem.cli.terminal import Exit, progress, say
 from tandem.client.session import read_envelope
-from tandem.hooks import proof
+from tandem.rulings import proof
 from tandem.webhooks.contract import AddWebhook, WebhookAdded
 from tandem.webhooks.rules import SECRET_PREFIX, proof_facts
 

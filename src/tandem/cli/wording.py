@@ -11,7 +11,7 @@ from typing import Any, cast, get_args
 from typer.models import ArgumentInfo, OptionInfo
 
 from tandem.bridge.operations import OPERATIONS
-from tandem.hooks import next_steps
+from tandem.rulings import next_steps
 
 ARGUMENT_SUFFIX = "_argument"
 """Ends the name of a parameter that gives an option's value by its place."""

@@ -33,13 +33,13 @@ from tandem.gate.switch import key_of, require_known
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.git.returns import Returned
-from tandem.hooks import proof
 from tandem.reviews import queries as reviews
 from tandem.reviews import writing
 from tandem.reviews.approvals import inverse
 from tandem.reviews.context import Decision, Difference, Participant, Services
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review, Rollback
+from tandem.rulings import proof
 from tandem.settings.exempt import is_exempt
 from tandem.store import events, pages
 from tandem.store.base import Unit

@@ -23,13 +23,13 @@ from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecisi
 from tandem.gate.rules import CommitRow, names
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
-from tandem.hooks import planning
-from tandem.hooks.next_steps import SUBMIT
 from tandem.reviews import checks, contents, grounds
 from tandem.reviews import report_queries as reports
 from tandem.reviews.approvals import Approval, Cover, inverse
 from tandem.reviews.checks import Hold
 from tandem.reviews.context import Services
+from tandem.rulings import planning
+from tandem.rulings.next_steps import SUBMIT
 from tandem.settings.config import PROJECT_FILE, load_settings
 from tandem.settings.exempt import is_exempt
 from tandem.store.base import Unit

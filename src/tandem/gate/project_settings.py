@@ -13,9 +13,9 @@ from tandem.core.visible import visible
 from tandem.errors import ConfigInvalid, NotFound
 from tandem.gate import switch as gate_switch
 from tandem.gate.contract import GetProjectSettings, ProjectSettings, SettingView
-from tandem.hooks import planning
 from tandem.pool import sandbox
 from tandem.reviews.context import Services
+from tandem.rulings import planning
 from tandem.settings import pool as pool_settings
 from tandem.settings import view as settings_view
 from tandem.settings.config import PROJECT_FILE, LoadedSettings, load_settings

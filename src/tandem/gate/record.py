@@ -9,8 +9,8 @@ from tandem.errors import ConfigInvalid
 from tandem.gate import queries as gates
 from tandem.gate.contract import GateHere
 from tandem.gate.rules import Gate, names
-from tandem.hooks import trust
 from tandem.reviews.context import Services
+from tandem.rulings import trust
 from tandem.settings.config import user_file
 
 

@@ -22,9 +22,9 @@ from tandem.gate.judging import changes_of, project_settings
 from tandem.gate.rules import Gate, Override, names
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
-from tandem.hooks import proof
 from tandem.reviews import contents
 from tandem.reviews.context import Services
+from tandem.rulings import proof
 from tandem.store import events
 from tandem.store.base import Unit
 from tandem.store.context import transact

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tandem.errors import ConfigInvalid, InvalidInput
-from tandem.hooks import planning, state, trust
+from tandem.rulings import planning, state, trust
 from tandem.setup.clients import says
 from tandem.setup.edits.changes import FileChange, Manifest, changes, removals
 from tandem.setup.edits.edit import Edit, content_of, located, unusable

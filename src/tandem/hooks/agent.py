@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from tandem.core.visible import say
-from tandem.hooks import state
+from tandem.rulings import state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

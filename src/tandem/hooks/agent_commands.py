@@ -14,13 +14,13 @@ from glob import glob
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
-from tandem.hooks import liveness, person, state
-from tandem.hooks.ask import GateClient, Refused, Unreachable
+from tandem.rulings import liveness, person, state
+from tandem.rulings.ask import GateClient, Refused, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tandem.hooks.state import GateFile
+    from tandem.rulings.state import GateFile
 
 _TOKEN = re.compile(r"""(?:[^\s;&|()`'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+|[;&|()`\n]""", re.DOTALL)
 _QUOTED = re.compile(r"""\\(.)|'([^']*)'|"((?:[^"\\]|\\.)*)\"""", re.DOTALL)

@@ -8,13 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tandem.errors import TandemError
-from tandem.hooks import enforcement, git, next_steps, state
-from tandem.hooks.ask import GateClient, Refused, Unreachable
+from tandem.rulings import enforcement, git, next_steps, state
+from tandem.rulings.ask import GateClient, Refused, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tandem.hooks.state import GateFile
+    from tandem.rulings.state import GateFile
 
 FOLDER = ".planning"
 _LARGEST_BYTES = 2_000_000

@@ -12,16 +12,16 @@ import os
 
 from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
-from tandem.hooks import enforcement, git
-from tandem.hooks.ask import GateClient, Refused, Unreachable
-from tandem.hooks.git import HEADS, Bases
-from tandem.hooks.ranges import Judgement, RangeChecker
+from tandem.rulings import enforcement, git
+from tandem.rulings.ask import GateClient, Refused, Unreachable
+from tandem.rulings.git import HEADS, Bases
+from tandem.rulings.ranges import Judgement, RangeChecker
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tandem.hooks.state import GateFile
+    from tandem.rulings.state import GateFile
 
     Net = tuple[str | None, str]
     """The commits before and after, whose difference a person may let through."""
@@ -163,7 +163,7 @@ class _Remote:
     def commits(self) -> list[str]:
         """Those of its branches and tags that are here as well; none, which is said, if it cannot be asked."""
         if self._commits is None:
-            from tandem.hooks import remotes  # only for what is new there
+            from tandem.rulings import remotes  # only for what is new there
 
             try:
                 self._commits = git.known_commits(self._place, remotes.tips(self._place, self._url).values())
@@ -281,7 +281,7 @@ def _refuse(gate: GateFile, reasons: list[str], net: Net | None = None, branch: 
         net: What a person may let through; null if nothing can be.
         branch: The branch that is moved or pushed to.
     """
-    from tandem.hooks import override  # only when something is refused
+    from tandem.rulings import override  # only when something is refused
 
     why = override.wanted() if net is not None else None
     if net is None or why is None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 
 from tandem.core.visible import visible_line
-from tandem.hooks import next_steps
+from tandem.rulings import next_steps
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from typing import Any
 
-    from tandem.hooks.ask import GateClient
+    from tandem.rulings.ask import GateClient
 
 _UNFINISHED = ("queued", "running")
 _SHOWN_CHECKS = 5

@@ -6,17 +6,17 @@ import os
 
 from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
-from tandem.hooks import enforcement, git, message, next_steps
-from tandem.hooks.ask import GateClient, Refused, Unreachable
-from tandem.hooks.state import JUDGED
+from tandem.rulings import enforcement, git, message, next_steps
+from tandem.rulings.ask import GateClient, Refused, Unreachable
+from tandem.rulings.state import JUDGED
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from tandem.hooks.git import Change
-    from tandem.hooks.state import GateFile, HookRepository
+    from tandem.rulings.git import Change
+    from tandem.rulings.state import GateFile, HookRepository
 
 RECORDING = "recording"
 """A file in Tandem's folder of the git folder: commits are to be recorded. Without it `post-commit` starts nothing."""
@@ -195,7 +195,7 @@ def _merge_ruling(gate: GateFile, asker: GateClient, head: str | None, tree: str
     if head is None or len(merged) != 1:
         return None
     # A merge is rare, and costs more than a commit.
-    from tandem.hooks.ranges import RangeChecker
+    from tandem.rulings.ranges import RangeChecker
 
     with git.Merges(place) as merges:
         if merges.tree(head, merged[0]) != tree:
@@ -304,7 +304,7 @@ def _staging(place: HookRepository) -> list[str]:
 
 def _refuse(gate: GateFile, arguments: Sequence[str], reasons: list[str]) -> int:
     """Say why not, unless a person at the terminal overrides it."""
-    from tandem.hooks import override  # only when something is refused
+    from tandem.rulings import override  # only when something is refused
 
     place, why = gate.place, override.wanted()
     if why is None:

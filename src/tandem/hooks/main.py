@@ -6,14 +6,14 @@ import os
 import sys
 
 from tandem.git.place import deleted_folder
-from tandem.hooks import state
+from tandem.rulings import state
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
 
-    from tandem.hooks.state import GateFile, HookRepository
+    from tandem.rulings.state import GateFile, HookRepository
 
 _OF_GIT = (*state.HOOKS, "pre-receive")
 _OF_AGENTS = ("agent", "session")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 from tandem.core.visible import say
-from tandem.hooks import enforcement, git, message, pending
-from tandem.hooks.ask import GateClient, Refused, Unreachable
+from tandem.rulings import enforcement, git, message, pending
+from tandem.rulings.ask import GateClient, Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from typing import Any
 
-    from tandem.hooks.state import GateFile, HookRepository
+    from tandem.rulings.state import GateFile, HookRepository
 
 OPERATION = "record_commit"
 _LAST_BYTES = 10_000
@@ -71,7 +71,7 @@ def request(place: HookRepository, commit: str, branch: str | None, replaces: st
     Raises:
         TandemError: It cannot be read.
     """
-    from tandem.hooks import plans  # strict projects do without it
+    from tandem.rulings import plans  # strict projects do without it
 
     parents, text = git.read_commit(place, commit)
     belongs = message.belonging(message.subject(text))

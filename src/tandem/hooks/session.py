@@ -12,12 +12,12 @@ import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from tandem.bridge.keys import without_secrets
-from tandem.hooks import state
+from tandem.rulings import state
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tandem.hooks.state import GateFile
+    from tandem.rulings.state import GateFile
 
 OVERLAYS_FILE = "gsd-overlay.json"
 """In the data folder: the installations that have the overlay, written by `tandem gsd overlay`."""
@@ -76,8 +76,8 @@ def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
     """That the gate is on, and whether it can be asked."""
     # Where no gate is on, nobody pays for these.
     from tandem.errors import TandemError
-    from tandem.hooks import liveness
-    from tandem.hooks.ask import GateClient, Refused, Unreachable
+    from tandem.rulings import liveness
+    from tandem.rulings.ask import GateClient, Refused, Unreachable
 
     said = (
         f"Tandem's gate is on for the project '{gate.project}': what is committed has to be approved first, to the"

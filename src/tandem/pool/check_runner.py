@@ -32,13 +32,13 @@ from tandem.core.scratch import remove_tree
 from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
-from tandem.hooks import trust
 from tandem.pool import sandbox
 from tandem.pool.reviewers import Finished, Invocation, RunLimits, programs
 from tandem.pool.reviewers.processes import end_marked
 from tandem.pool.reviewers.providers.clean_room import CERTIFICATES, LANGUAGE, PROXIES
 from tandem.reviews.check_contract import LOG_BYTES, CheckReported, CheckView
 from tandem.reviews.check_rules import UNCONFINED, CheckStatus
+from tandem.rulings import trust
 from tandem.settings.config import Settings, user_file
 from tandem.settings.named_files import named_files
 

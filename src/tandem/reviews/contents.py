@@ -22,7 +22,6 @@ from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import RoundContent
 from tandem.git.rounds import RoundPatch
 from tandem.git.validation import parse_only
-from tandem.hooks import trust
 from tandem.projects.registry import ProjectMoved
 from tandem.reviews import grounds, queries
 from tandem.reviews.answers import Proposal
@@ -30,6 +29,7 @@ from tandem.reviews.check_rules import CheckStatus, PlannedCheck, unusable
 from tandem.reviews.context import Services
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round
+from tandem.rulings import trust
 from tandem.settings import checks
 from tandem.settings.config import user_file
 from tandem.store.base import Unit

@@ -12,7 +12,6 @@ from tandem.core.clock import MICROSECONDS
 from tandem.errors import InvalidInput
 from tandem.git.hunks import only_files
 from tandem.git.word_changes import text_diff
-from tandem.hooks import next_steps
 from tandem.reviews import (
     attention,
     check_queries,
@@ -35,6 +34,7 @@ from tandem.reviews.discussion_rules import with_turn
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import INIT, PRIORITIES, Action, Review, Side, State, allowed_actions, step
+from tandem.rulings import next_steps
 from tandem.store import events, pages
 from tandem.store.base import Unit
 from tandem.store.context import look_or_wait, transact

@@ -12,7 +12,6 @@ import orjson
 from tandem.contract.answer import shown
 from tandem.core.clock import isoformat
 from tandem.git.changes import AffectedFile
-from tandem.hooks import next_steps
 from tandem.reviews import check_queries, checks, grounds
 from tandem.reviews import discussion_queries as discussion
 from tandem.reviews import queries as reviews
@@ -23,6 +22,7 @@ from tandem.reviews.context import Services, why_none
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.rounds import CounterPatch
 from tandem.reviews.rules import ESCALATION_ROUND, PRIORITIES, Review, State, next_action
+from tandem.rulings import next_steps
 from tandem.store.base import Unit
 from tandem.store.event import Event
 from tandem.store.waits import WaitHub

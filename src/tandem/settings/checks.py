@@ -17,7 +17,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tandem.core.texts import storable_text
-from tandem.hooks import trust
+from tandem.rulings import trust
 from tandem.settings.exempt import matches
 
 FILE: Final = trust.CHECKS_FILE

@@ -24,7 +24,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid
-from tandem.hooks import planning, trust
+from tandem.rulings import planning, trust
 from tandem.settings import exempt, names, workflows
 from tandem.settings import pool as pool_settings
 from tandem.settings.pool import NAMES_FILES, PoolSettings, absolute_path

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, cast
 
-from tandem.hooks import planning, trust
+from tandem.rulings import planning, trust
 from tandem.settings import names
 from tandem.settings.config import LoadedSettings, Settings, masked, user_file
 

@@ -9,8 +9,8 @@ from tandem.bridge.location import find_data_dir, locate
 from tandem.bridge.target import targets
 from tandem.client import TandemClient
 from tandem.errors import ConfigInvalid, TandemError
-from tandem.hooks import ask, enforcement, git, liveness, pending, planning, state
-from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
+from tandem.rulings import ask, enforcement, git, liveness, pending, planning, state
+from tandem.rulings.state import GateFile, GateUnreadable, HookRepository
 from tandem.setup import githooks
 from tandem.setup.githooks import Installed
 from tandem.setup.registration import Call, registered_as

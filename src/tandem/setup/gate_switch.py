@@ -22,8 +22,8 @@ from tandem.errors import ConfigInvalid, Forbidden, InvalidInput, NotFound, Tand
 from tandem.git.layout import ensure_usable
 from tandem.git.place import linked_worktrees, main_worktree
 from tandem.git.runner import GitFailed
-from tandem.hooks import ask, git, pending, proof, remotes, state
-from tandem.hooks.state import GateFile, HookRepository
+from tandem.rulings import ask, git, pending, proof, remotes, state
+from tandem.rulings.state import GateFile, HookRepository
 from tandem.setup import githooks, hook_scripts, registration
 from tandem.setup.background import data_dirs_of, look
 from tandem.setup.edits.installing import way_out

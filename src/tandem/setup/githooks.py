@@ -23,9 +23,9 @@ from typing import Any
 from tandem.bridge.location import find_data_dir
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid
-from tandem.hooks import liveness
-from tandem.hooks.liveness import HUSKY, INCLUDED, PRE_COMMIT, UNMOVED, HooksPath
-from tandem.hooks.state import HookRepository
+from tandem.rulings import liveness
+from tandem.rulings.liveness import HUSKY, INCLUDED, PRE_COMMIT, UNMOVED, HooksPath
+from tandem.rulings.state import HookRepository
 from tandem.setup.hook_scripts import EVERY, ON_SERVER, OTHERS, OURS, TELLING, Setting, script
 
 _INCLUDE = f"[include]\n\tpath = tandem/{INCLUDED}\n"

@@ -12,8 +12,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tandem.hooks.liveness import MARK, PRE_COMMIT
-from tandem.hooks.state import JUDGED
+from tandem.rulings.liveness import MARK, PRE_COMMIT
+from tandem.rulings.state import JUDGED
 
 GATES = ("prepare-commit-msg", "reference-transaction", "pre-push")
 """Hooks that can refuse."""

@@ -19,9 +19,9 @@ from pydantic import TypeAdapter
 
 from tandem.bridge.location import find_data_dir
 from tandem.errors import ConfigInvalid, TandemError
-from tandem.hooks import pending, state
 from tandem.hooks.commit import RECORDING
-from tandem.hooks.state import GateFile, HookRepository
+from tandem.rulings import pending, state
+from tandem.rulings.state import GateFile, HookRepository
 from tandem.setup import gate_switch, githooks, hook_scripts, own_files, registration
 from tandem.setup.background import data_dirs_of
 from tandem.setup.clients import (

@@ -16,10 +16,10 @@ from tandem.errors import TandemError
 from tandem.git.hunks import only_files
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
-from tandem.hooks import git
-from tandem.hooks.person import agent_mark
-from tandem.hooks.state import HookRepository
 from tandem.reviews.rules import INIT
+from tandem.rulings import git
+from tandem.rulings.person import agent_mark
+from tandem.rulings.state import HookRepository
 from tandem.setup.edits.changes import edited
 from tandem.setup.edits.edit import Edit, content_of, located
 from tandem.setup.registration import Call

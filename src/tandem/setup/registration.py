@@ -19,9 +19,9 @@ from tandem.bridge.project import owner
 from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput
 from tandem.git.place import free_name
-from tandem.hooks import state
-from tandem.hooks.state import GateFile, GateUnreadable, HookRepository
-from tandem.hooks.trust import same
+from tandem.rulings import state
+from tandem.rulings.state import GateFile, GateUnreadable, HookRepository
+from tandem.rulings.trust import same
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 """Calls an operation of the broker; its data, or a `TandemError`."""

@@ -14,8 +14,8 @@ from tandem.bridge import credentials
 from tandem.bridge.location import find_data_dir, published_url
 from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput
-from tandem.hooks import git, proof, state
-from tandem.hooks.state import GateFile, HookRepository
+from tandem.rulings import git, proof, state
+from tandem.rulings.state import GateFile, HookRepository
 from tandem.setup import gate_switch, githooks
 from tandem.setup.gate_switch import GateOptions
 from tandem.setup.githooks import Installed

@@ -1,6 +1,6 @@
 """Trusting what stands in a repository: what there is to trust, and the list of what a person has trusted.
 
-The list is read by `hooks/trust.py`, which says what it means.
+The list is read by `rulings/trust.py`, which says what it means.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tandem.core import platforms
 from tandem.core.atomic_dirs import turn
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, Forbidden, InvalidInput, Unavailable
-from tandem.hooks import planning, proof, state, trust
-from tandem.hooks.ask import GateClient, Refused, Unreachable
-from tandem.hooks.override import user_name
-from tandem.hooks.state import GateFile
-from tandem.hooks.trust import Trusted
 from tandem.pool import sandbox
+from tandem.rulings import planning, proof, state, trust
+from tandem.rulings.ask import GateClient, Refused, Unreachable
+from tandem.rulings.override import user_name
+from tandem.rulings.state import GateFile
+from tandem.rulings.trust import Trusted
 from tandem.settings import checks
 from tandem.setup.registration import Call, registered_as
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from tandem.hooks.git import staged
+from tandem.rulings.git import staged
 from tandem.setup.gate_switch import place_at
 from tests.broker import BrokerProcess
 from tests.repository.gating import Gated, Said, gate_on, new_repository

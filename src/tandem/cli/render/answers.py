@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tandem.cli.render import checks, parts
 from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, state
-from tandem.hooks import next_steps
 from tandem.present.text import Framed, Group, Rule, Text
 from tandem.present.words import WHY
+from tandem.rulings import next_steps
 
 if TYPE_CHECKING:
     from tandem.inbox import contract as inbox_contract

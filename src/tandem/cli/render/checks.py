@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tandem.cli.render.parts import block, duration, listing, plain
-from tandem.hooks.trust import CHECKS_FILE
 from tandem.present.text import Group, Text
+from tandem.rulings.trust import CHECKS_FILE
 
 if TYPE_CHECKING:
     from tandem.present.text import Drawable

@@ -22,9 +22,9 @@ from tandem.gsd.rollback.repository import (
     log,
     reverted_by,
 )
-from tandem.hooks.message import REVIEW, plan_key
 from tandem.reviews.answers import FullReview, Proposal
 from tandem.reviews.rules import ESCALATION_ROUND
+from tandem.rulings.message import REVIEW, plan_key
 
 How = Literal["record", "trailer", "patch_id", "plan"]
 

@@ -17,8 +17,8 @@ from tandem.git.validation import parse_only
 from tandem.gsd.rollback.choosing import Choice, RevertedBefore
 from tandem.gsd.rollback.report import Carried, ConflictPatch, Reverted, Rework, RollbackReport
 from tandem.gsd.rollback.repository import ROLLBACK, Checkout, RepositoryCommit, differences, log
-from tandem.hooks.message import REVIEW
 from tandem.reviews.answers import Proposal
+from tandem.rulings.message import REVIEW
 
 Say = Callable[[str], None]
 """Is told what is being done, a few words each."""

@@ -24,7 +24,7 @@ from tandem.git.runner import GitFailed
 from tandem.git.worktree import is_file
 from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout, Tip
-from tandem.hooks.enforcement import ROLLBACK_NOTE
+from tandem.rulings.enforcement import ROLLBACK_NOTE
 
 _LOCK = "rollback.lock"
 _SHOWN_PATHS = 20

@@ -12,7 +12,7 @@ from pathlib import Path
 from tandem.errors import InvalidInput
 from tandem.git.layout import Layout, layout_at
 from tandem.git.runner import Git, Output, clean_environment
-from tandem.hooks.message import DEPENDS_ON, REVIEW, UNREVIEWED, plan_key, values
+from tandem.rulings.message import DEPENDS_ON, REVIEW, UNREVIEWED, plan_key, values
 
 ROLLBACK = "Tandem-Rollback"
 """The trailer of the commits that a rollback makes: which review it was for."""

@@ -35,7 +35,7 @@ from tandem.gsd.rollback.publishing import Note, changed_paths, ensure_free, loc
 from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout, Tip
 from tandem.gsd.rollback.telling import record_commits, settle_rejection, tell, write_section
-from tandem.hooks.planning import project_root
+from tandem.rulings.planning import project_root
 from tandem.settings.config import PREFIX, load_settings, user_file
 
 VERIFY_SECONDS = 1800.0

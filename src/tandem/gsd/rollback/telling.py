@@ -17,7 +17,8 @@ from tandem.errors import AlreadyLanded, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.report import ReReview, RollbackReport, Settled
-from tandem.hooks import planning, proof, record, state
+from tandem.hooks import record
+from tandem.rulings import planning, proof, state
 
 _FOLDER = ".planning"
 _ENDING = "-SUMMARY.md"

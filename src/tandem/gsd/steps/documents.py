@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.errors import InvalidInput
-from tandem.hooks import plans
-from tandem.hooks.message import plan_key
-from tandem.hooks.plans import Task
+from tandem.rulings import plans
+from tandem.rulings.message import plan_key
+from tandem.rulings.plans import Task
 
 _NAMES = {
     "plan": plans.PLAN,

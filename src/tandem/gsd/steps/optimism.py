@@ -12,8 +12,8 @@ from tandem.gsd.steps.outcomes import StepResult, StepWord, of_review
 from tandem.gsd.steps.pointers import Pointers, StepPointer
 from tandem.gsd.steps.situation import Deadline, StepRequest
 from tandem.gsd.steps.verdicts import AGAINST, word_of
-from tandem.hooks import next_steps
 from tandem.reviews.answers import ReviewStatus
+from tandem.rulings import next_steps
 
 BLOCKING = "blocking"
 

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from tandem.hooks.person import agent_mark
 from tandem.reviews.answers import ReviewStatus
+from tandem.rulings.person import agent_mark
 
 
 class StepWord(StrEnum):

@@ -23,8 +23,8 @@ from tandem.gsd.steps.pointers import Pointers, StepPointer
 from tandem.gsd.steps.subjects import ROLES, Subject
 from tandem.gsd.steps.verdicts import NextMove, advice, approved, awaits_checks, decide, is_same, is_superseded, word_of
 from tandem.gsd.steps.waves import is_committed
-from tandem.hooks import person
 from tandem.reviews.answers import CounterPatchView, DiscussionEntry, Proposal, ReviewStatus
+from tandem.rulings import person
 
 _LONGEST_PATCH_CHARACTERS = 20_000
 """Of a counter-patch that is printed; a longer one is read by its own command."""

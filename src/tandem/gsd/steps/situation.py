@@ -14,7 +14,7 @@ from tandem.bridge.location import BrokerLocation, locate
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 from tandem.gsd.steps.documents import NOBODY, DocumentIdentity
-from tandem.hooks import ask, git, planning, state, trust
+from tandem.rulings import ask, git, planning, state, trust
 
 
 @dataclass(frozen=True, slots=True)

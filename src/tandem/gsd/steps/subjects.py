@@ -19,8 +19,8 @@ from tandem.gsd.steps import documents
 from tandem.gsd.steps.documents import NOBODY, DocumentIdentity
 from tandem.gsd.steps.outcomes import StepResult, StepWord
 from tandem.gsd.steps.situation import StepContext, StepRequest
-from tandem.hooks import plans
-from tandem.hooks.plans import Task
+from tandem.rulings import plans
+from tandem.rulings.plans import Task
 
 ROLES = {
     "plan": "planner",

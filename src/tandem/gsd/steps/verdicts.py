@@ -9,9 +9,9 @@ from enum import Enum
 from tandem.gsd.steps.outcomes import Patch, StepWord, held_by_checks, lacks_reviewer
 from tandem.gsd.steps.pointers import StepPointer
 from tandem.gsd.steps.subjects import Subject
-from tandem.hooks import next_steps
 from tandem.reviews.answers import ReviewStatus
 from tandem.reviews.rules import ESCALATION_ROUND
+from tandem.rulings import next_steps
 
 AGAINST = frozenset({"changes_requested", "rejected"})
 _MOST_NAMED = 20

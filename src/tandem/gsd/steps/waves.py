@@ -16,7 +16,7 @@ from tandem.gsd.steps.documents import NOBODY, DocumentIdentity, objective
 from tandem.gsd.steps.pointers import StepPointer
 from tandem.gsd.steps.situation import StepContext, StepRequest
 from tandem.gsd.steps.subjects import Subject, difference, planning_dirs
-from tandem.hooks import plans
+from tandem.rulings import plans
 
 _LOOKED_AT = 200
 """Commits that are looked through for what was approved."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem.bridge.location import BrokerLocation, locate
-from tandem.hooks.state import GateFile, HookRepository
+from tandem.rulings.state import GateFile, HookRepository
 from tandem.setup import gate_switch
 from tandem.setup.registration import Call
 

@@ -18,8 +18,8 @@ from tandem.bridge.target import is_local
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import TandemError, Unavailable
 from tandem.git.runner import Git, Output, clean_environment
-from tandem.hooks import enforcement, git, liveness, planning
-from tandem.hooks.state import GateFile, HookRepository
+from tandem.rulings import enforcement, git, liveness, planning
+from tandem.rulings.state import GateFile, HookRepository
 from tandem.settings import checks
 from tandem.settings.config import user_file
 from tandem.setup import gate_switch, githooks, registration, trust

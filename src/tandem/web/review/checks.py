@@ -8,8 +8,8 @@ from collections import Counter
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from tandem.hooks.trust import CHECKS_FILE
 from tandem.reviews.check_contract import LOG_BYTES, CheckLog, CheckView
+from tandem.rulings.trust import CHECKS_FILE
 from tandem.web.page import PageRequest, PageResponse, PageRoute, address
 from tandem.web.rendering import duration
 from tandem.web.review.view import ReviewView

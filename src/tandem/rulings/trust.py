@@ -10,8 +10,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from tandem.hooks.enforcement import OPTIMISTIC, PER_PLAN
-from tandem.hooks.state import TRUSTED
+from tandem.rulings.enforcement import OPTIMISTIC, PER_PLAN
+from tandem.rulings.state import TRUSTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from tandem.hooks import git, state
+from tandem.rulings import git, state
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
-    from tandem.hooks.state import GateFile, HookRepository
+    from tandem.rulings.state import GateFile, HookRepository
 
 MARK = "# Tandem's gate: "
 """Begins the second line of every script of ours; what follows is the hook's name."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from tandem.bridge.location import BrokerLocation
-    from tandem.hooks.state import GateFile
+    from tandem.rulings.state import GateFile
 
 PATIENCE_SECONDS = 12.0
 """How long a hook waits for a broker that does not answer, in all: git, and who started it, wait 15 s at most.
@@ -126,7 +126,7 @@ class GateClient:
         except Unreachable as missed:
             if not (self._starts and missed.may_start) or time.monotonic() >= ends:
                 raise
-            from tandem.hooks import starting  # almost always it runs
+            from tandem.rulings import starting  # almost always it runs
 
             self._starts = False
             config_dir = self._gate.config_dir

@@ -7,12 +7,12 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from tandem.hooks import git, planning, state
+from tandem.rulings import git, planning, state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from tandem.hooks.state import HookRepository
+    from tandem.rulings.state import HookRepository
 
 FOLDER = ".planning"
 PHASE = r"(?P<phase>(?:[A-Z]+-)?\d+(?:\.\d+)*[A-Za-z]?)"

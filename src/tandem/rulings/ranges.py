@@ -9,17 +9,17 @@ never becomes a ground to stand on.
 
 from __future__ import annotations
 
-from tandem.hooks import git
-from tandem.hooks.findings import ROLLBACK, SIGNED, UNAPPROVED, UNREVIEWED, CheckCache, CommitFinding
+from tandem.rulings import git
+from tandem.rulings.findings import ROLLBACK, SIGNED, UNAPPROVED, UNREVIEWED, CheckCache, CommitFinding
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Self
 
-    from tandem.hooks.findings import Check
-    from tandem.hooks.git import Change, Commit
-    from tandem.hooks.state import HookRepository
+    from tandem.rulings.findings import Check
+    from tandem.rulings.git import Change, Commit
+    from tandem.rulings.state import HookRepository
 
     Entry = tuple[str, str]
     """Mode and blob of a path."""

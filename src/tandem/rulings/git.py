@@ -14,7 +14,7 @@ from tandem.git import raw
 from tandem.git.history import by_commit, signatures
 from tandem.git.place import head_commit
 from tandem.git.runner import BoundGit, Git, clean_environment, make_git_folder
-from tandem.hooks.state import HookRepository
+from tandem.rulings.state import HookRepository
 
 TYPE_CHECKING = False  # every commit waits for what is imported here, and `typing` takes a third of a start
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tandem.core.scratch import ScratchFolder
     from tandem.git.runner import Output
-    from tandem.hooks.state import GateFile
+    from tandem.rulings.state import GateFile
 
 Change = dict[str, str]
 """One entry of a raw difference, as `check_gate` takes it."""

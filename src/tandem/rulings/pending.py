@@ -12,13 +12,13 @@ import time
 
 from tandem.core.files import write_atomically
 from tandem.core.visible import say, visible_line
-from tandem.hooks.ask import GateClient, Refused, Unreachable
+from tandem.rulings.ask import GateClient, Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from typing import Any
 
-    from tandem.hooks.state import GateFile, HookRepository
+    from tandem.rulings.state import GateFile, HookRepository
 
 FOLDER = "pending"
 REFUSED_FOLDER = "undeliverable"

@@ -13,15 +13,15 @@ import time
 
 from tandem.core.visible import is_blank, say
 from tandem.git.raw import FIELDS, digest_of
-from tandem.hooks import pending, person, proof
-from tandem.hooks.ask import GateClient, Refused, Unreachable
+from tandem.rulings import pending, person, proof
+from tandem.rulings.ask import GateClient, Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tandem.hooks.git import Change
-    from tandem.hooks.state import GateFile
+    from tandem.rulings.git import Change
+    from tandem.rulings.state import GateFile
 
 VARIABLE = "TANDEM_OVERRIDE"
 """Holds the person's reason."""

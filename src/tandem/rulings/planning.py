@@ -2,7 +2,7 @@
 
 The file is that of the main working tree, also for a linked one and for folders inside: a working tree that an agent
 was given may lack it, or hold an older one. `.planning/workstreams/<name>/config.json` of the active workstream is
-merged over it. What stands there may loosen only where a person has trusted it (`hooks/trust.py`).
+merged over it. What stands there may loosen only where a person has trusted it (`rulings/trust.py`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tandem.git.place import find_repository
-from tandem.hooks import state
-from tandem.hooks.enforcement import OPTIMISTIC, PER_PLAN
-from tandem.hooks.trust import (
+from tandem.rulings import state
+from tandem.rulings.enforcement import OPTIMISTIC, PER_PLAN
+from tandem.rulings.trust import (
     BLOCKING,
     ENABLED,
     GRANULARITY,
@@ -30,7 +30,7 @@ from tandem.hooks.trust import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tandem.hooks.state import GateFile
+    from tandem.rulings.state import GateFile
 
 GRANULARITIES = (PER_TASK, PER_PLAN)
 MODES = (BLOCKING, OPTIMISTIC)

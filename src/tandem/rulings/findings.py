@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from tandem.hooks import git
-from tandem.hooks.ask import Refused
+from tandem.rulings import git
+from tandem.rulings.ask import Refused
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from tandem.hooks.git import Change, Commit
-    from tandem.hooks.state import HookRepository
+    from tandem.rulings.git import Change, Commit
+    from tandem.rulings.state import HookRepository
 
     Check = Callable[[list[Change], Sequence[str]], dict[str, Any]]
     """Asks `check_gate` about changes and the signatures for them; the data of its answer. Without `head`: what takes a

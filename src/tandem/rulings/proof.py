@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from tandem.hooks.state import GateFile
+    from tandem.rulings.state import GateFile
 
 FILE = "person.key"
 """In the broker's data folder; made anew from its secret at each start."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from tandem.hooks import git
+from tandem.rulings import git
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tandem.hooks.state import HookRepository
+    from tandem.rulings.state import HookRepository
 
 REVIEW = "Tandem-Review"
 OVERRIDE = "Tandem-Override"

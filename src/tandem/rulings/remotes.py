@@ -6,11 +6,11 @@ Which remote that is, and how it is reached, git's configuration says; variables
 from __future__ import annotations
 
 from tandem.errors import Unavailable
-from tandem.hooks import git
+from tandem.rulings import git
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
-    from tandem.hooks.state import HookRepository
+    from tandem.rulings.state import HookRepository
 
 TRACKING = "refs/remotes/"
 _FETCHED = r"^remote\..*\.fetch$"

@@ -91,7 +91,7 @@ class GateFile:
         """What the broker holds against its record of this gate."""
         trusted: list[str] = []
         if os.path.exists(os.path.join(self.config_dir, TRUSTED)):
-            from tandem.hooks import trust  # most users trust nothing, and each commit would pay for it
+            from tandem.rulings import trust  # most users trust nothing, and each commit would pay for it
 
             trusted = trust.contents(self.config_dir, self.root)
         return {"folder": self.place.common_dir, "branches": [*self.branches], "trusted": trusted}

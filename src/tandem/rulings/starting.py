@@ -9,7 +9,7 @@ from tandem.bridge.broker import start_broker, start_log
 from tandem.bridge.keys import without_secrets
 from tandem.core import platforms
 from tandem.core.visible import say
-from tandem.hooks.ask import Unreachable
+from tandem.rulings.ask import Unreachable
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

@@ -10,18 +10,18 @@ import os
 
 from tandem.errors import InvalidInput
 from tandem.git.raw import FIELDS, digest_of
-from tandem.hooks import git, message, next_steps
-from tandem.hooks.state import FOLDER
+from tandem.rulings import git, message, next_steps
+from tandem.rulings.state import FOLDER
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from typing import Any
 
-    from tandem.hooks.ask import GateClient
     from tandem.hooks.commit import CommitDecision
-    from tandem.hooks.git import Change
-    from tandem.hooks.planning import EffectiveSettings
-    from tandem.hooks.state import GateFile
+    from tandem.rulings.ask import GateClient
+    from tandem.rulings.git import Change
+    from tandem.rulings.planning import EffectiveSettings
+    from tandem.rulings.state import GateFile
 
 STRICT, PER_PLAN, OPTIMISTIC = "strict", "per_plan", "optimistic"
 
@@ -43,7 +43,7 @@ def effective(gate: GateFile) -> EffectiveSettings | None:
     if not os.path.isdir(os.path.join(root, ".planning")):
         return None
     # Most projects have none, and each commit would pay for these.
-    from tandem.hooks import planning, trust
+    from tandem.rulings import planning, trust
 
     found = planning.read(root)
     return planning.effective(found, trusted=trust.trusts(gate.config_dir, gate.root, found.sources))
@@ -120,7 +120,7 @@ def loosen(gate: GateFile, asker: GateClient, ruling: CommitDecision, mode: str,
 
 def _is_settled(gate: GateFile, asker: GateClient, review_id: str, branch: str | None) -> bool:
     """Whether what was decided against is gone or taken back already, by hand or by a reset, as the broker sees it."""
-    from tandem.hooks.ask import Refused
+    from tandem.rulings.ask import Refused
 
     place = gate.place
     head = git.head(place)
@@ -137,7 +137,7 @@ def _is_settled(gate: GateFile, asker: GateClient, review_id: str, branch: str |
 
 def _submitted_already(asker: GateClient, changes: list[Change], named: list[str]) -> str | None:
     """The review that a rebased or picked commit brings along, if it is still of exactly this change."""
-    from tandem.hooks.ask import Refused
+    from tandem.rulings.ask import Refused
 
     wanted = digest_of(tuple(change[field] for field in FIELDS) for change in changes) if named else ""
     for review_id in named[:_MOST_NAMED]:
@@ -157,7 +157,7 @@ def _request(
     """The review of the commit that is being made."""
     from hashlib import sha256  # as in `digest_of`
 
-    from tandem.hooks import person, plans
+    from tandem.rulings import person, plans
 
     place, parent = gate.place, git.head(gate.place)
     base = parent or git.empty_tree(place)
