@@ -268,8 +268,8 @@ class Broker:
             self._record.refuse_missing(self._store, is_named=is_named)
             await self._store.open()
             stack.push_async_callback(self._store.close)
-            await log.begin(self._store, self._clock, self._record)
-            await self._keep_auth()
+            is_older = await log.begin(self._store, self._clock, self._record)
+            await self._keep_auth(is_older=is_older)
             self._store.answer_seconds = _ANSWER_SECONDS
             await self._services.projects.load()
             stack.push_async_callback(self._services.projects.close)
@@ -292,16 +292,23 @@ class Broker:
             finally:
                 self.health.phase = BrokerPhase.DRAINING
 
-    async def _keep_auth(self) -> None:
+    async def _keep_auth(self, *, is_older: bool) -> None:
         """Note how callers are let in, for a start to which nothing says it.
+
+        Args:
+            is_older: Whether the database is a copy from before the last start, which may have asked for tokens.
 
         Raises:
             AuthForgotten: This is such a start, and the last one asked for access tokens.
         """
         now = self._settings.auth
         stated = now if "auth" in self._settings.model_fields_set else None
-        # Which of several databases the last start was on, and how it let callers in there, only its record says.
-        if stated is None and self._record.knows_others() and not LastRun.of(self._settings.data_dir).port:
+        # How the last start let callers in, on an older copy or on one of several databases, only its record says.
+        if (
+            stated is None
+            and (is_older or self._record.knows_others())
+            and not LastRun.of(self._settings.data_dir).port
+        ):
             raise AuthForgotten
         if await self._store.write(lambda unit: events.keep_auth(unit, stated) or events.keep_auth(unit, now)) != now:
             raise AuthForgotten

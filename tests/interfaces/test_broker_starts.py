@@ -149,6 +149,51 @@ def test_a_start_by_itself_asks_for_tokens_where_the_last_run_may_have_done_so_o
     assert status_without_a_token(user) == 401
 
 
+def test_a_start_by_itself_asks_for_tokens_on_an_older_copy_if_nothing_says_how_the_last_run_let_callers_in(
+    user: User,
+) -> None:
+    trusting = user.environment
+    user.up("--port", "0")
+    assert user.run("data", "backup", str(user.folder / "copy.gz")).status == 0
+    assert user.run("down").status == 0
+    user.environment = {**trusting, "TANDEM_AUTH": "token"}
+    user.up("--port", "0")
+    assert user.run("token", "create", "somebody", "--role", "operator").status == 0
+    assert user.run("down").status == 0
+    user.environment = trusting
+    assert user.run("data", "restore", "--replace", str(user.folder / "copy.gz")).status == 0
+    (user.data_dir / "last_run.json").unlink()
+    user.up("--port", "0")
+    assert status_without_a_token(user) == 401
+
+
+def test_a_record_of_the_last_run_that_somebody_wrote_makes_no_broker_more_trusting(user: User) -> None:
+    started = user.environment
+    user.environment = {**started, "TANDEM_AUTH": "token"}
+    user.up("--port", "0")
+    user.crash()
+    user.environment = started
+    (user.data_dir / "last_run.json").write_text('{"port": 0, "options": {"auth": "trusted"}}', "utf-8")
+    user.up("--port", "0")
+    assert status_without_a_token(user) == 401
+
+
+def test_a_record_of_the_last_run_with_a_value_that_cannot_be_used_is_named(user: User) -> None:
+    user.data_dir.mkdir(parents=True, exist_ok=True)
+    file = user.data_dir / "last_run.json"
+    file.write_text('{"port": 0, "options": {"database_url": "nowhere"}}', "utf-8")
+    refused = user.run("up", "--background", "--port", "0")
+    assert f"{file}: database_url must match" in refused.stderr
+    assert "--database" not in refused.stderr
+
+
+def test_a_folder_in_place_of_the_brokers_record_is_named(user: User) -> None:
+    (user.data_dir / "broker.json").mkdir(parents=True)
+    refused = user.run("up", "--port", "0")
+    assert refused.status == 1
+    assert f"{user.data_dir / 'broker.json'} cannot be removed" in refused.stderr
+
+
 def test_a_broker_trusts_everybody_again_once_a_person_says_so(user: User) -> None:
     started = user.environment
     for auth, status in (("token", 401), (None, 401), ("trusted", 200), (None, 200)):

@@ -81,7 +81,7 @@ class Desk:
 
     def obey(self, fix: str) -> None:
         """Type a fix into a shell, which keeps what it does to the environment."""
-        if fix == "tandem gate on":
+        if fix.endswith("tandem gate on"):
             # At a terminal, where a person is asked about what loosens.
             said = replace(self.gated, environment=self.gated.environment | self.variables).person("gate", "on")
             assert said.ok, said.stdout
@@ -426,7 +426,7 @@ FAULTS = (
         "no switch of the gate",
         "gate",
         "is missing",
-        "tandem gate on",
+        "at a terminal, a person runs: tandem gate on",
         remove(".git/tandem/gate.json"),
     ),
     Fault(

@@ -266,7 +266,69 @@ def only_on_our_path(desk: Desk) -> None:
     desk.set(PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
+def make_of_wrong_kind(name: str) -> Plant:
+    """A folder where the broker keeps a file, or a file where it keeps a folder."""
+
+    def plant(desk: Desk) -> None:
+        desk.gated.broker.stop()
+        path = desk.gated.broker.data_dir / name
+        if path.is_dir():
+            shutil.rmtree(path)
+            path.touch()
+        else:
+            path.unlink(missing_ok=True)
+            path.mkdir()
+
+    return plant
+
+
+def write_when_stopped(name: str, text: str) -> Plant:
+    def plant(desk: Desk) -> None:
+        desk.gated.broker.stop()
+        (desk.gated.broker.data_dir / name).write_text(text, "utf-8")
+
+    return plant
+
+
+def last_run(**options: object) -> Plant:
+    return write_when_stopped("last_run.json", json.dumps({"port": 0, "options": options}))
+
+
 OF_BROKERS = (
+    *(
+        Fault(
+            f"a last run with a {name} that cannot be used",
+            "settings",
+            f"last_run.json: {name}: ",
+            "rm ",
+            last_run(**{name: value}),
+            desk="own",
+        )
+        for name, value in (("host", ""), ("database_url", "nowhere"))
+    ),
+    *(
+        Fault(f"{name} of the wrong kind", "data", f"{name} is a ", "mv ", make_of_wrong_kind(name), desk="own")
+        for name in ("broker.json", "logs", "tandem.db.lock")
+    ),
+    *(
+        Fault(
+            f"{name} that cannot be read",
+            "data",
+            f"{name} cannot be ",
+            "chmod 600",
+            close_file(name, 0, runs=False),
+            desk="own",
+        )
+        for name in ("databases.json", "tandem.db.lock")
+    ),
+    Fault(
+        "a record of the databases that is damaged",
+        "database",
+        "databases.json cannot be read",
+        "mv ",
+        write_when_stopped("databases.json", "{"),
+        desk="own",
+    ),
     *(
         Fault(
             f"an owner's key that was {what}",
@@ -285,7 +347,7 @@ OF_BROKERS = (
         "an empty database",
         "database",
         "there was one",
-        "put a copy that verifies in its place",
+        "tandem down; tandem data restore --replace COPY && tandem up --background",
         in_place_of_it(empty),
         restore_the_copy,
         desk="own",
@@ -294,7 +356,7 @@ OF_BROKERS = (
         "a database that was moved away under its broker",
         "database",
         "there was one",
-        "put a copy that verifies in its place",
+        "tandem down; tandem data restore --replace COPY && tandem up --background",
         move_it_away,
         restore_the_copy,
         desk="own",
@@ -390,7 +452,7 @@ OF_BROKERS = (
         "a tampered database",
         "database",
         "changed",
-        "put a copy that verifies in its place",
+        "tandem down; tandem data restore --replace COPY && tandem up --background",
         in_place_of_it(execute("UPDATE events SET actor = 'somebody else' WHERE seq = 2")),
         restore_the_copy,
         desk="own",
@@ -399,7 +461,7 @@ OF_BROKERS = (
         "a damaged database",
         "database",
         "damaged",
-        "put a copy that verifies in its place",
+        "tandem down; tandem data restore --replace COPY && tandem up --background",
         in_place_of_it(damage),
         restore_the_copy,
         desk="own",
@@ -417,7 +479,7 @@ OF_BROKERS = (
         "no database",
         "database",
         "there was one",
-        "put a copy that verifies in its place",
+        "tandem down; tandem data restore --replace COPY && tandem up --background",
         in_place_of_it(Path.unlink),
         restore_the_copy,
         desk="own",

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -215,3 +216,21 @@ def test_outside_of_a_repository_the_machine_and_the_broker_are_looked_at(here: 
     found = examined(here.tandem("doctor", "--json", cwd=tmp_path))
     assert "is in no git repository" in said(found, "project", "note")[0]
     assert said(found, "broker", "ok")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="platform: elsewhere the system has no list of users")
+def test_a_user_of_whom_the_system_knows_no_home_folder_is_told_to_name_one(tmp_path: Path) -> None:
+    unknown = (
+        "import pwd, sys\n"
+        "def missing(number): raise KeyError(number)\n"
+        "pwd.getpwuid = missing\n"
+        "from tandem.__main__ import main\n"
+        "sys.argv = ['tandem', 'doctor', '--json']\n"
+        "main()"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "HOME"}
+    done = subprocess.run(
+        [sys.executable, "-c", unknown], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    found = examined(Ended(done.returncode, done.stdout, done.stderr))
+    assert "no home folder" in problems(found)["home"]

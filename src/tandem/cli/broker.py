@@ -24,6 +24,7 @@ from tandem.core.visible import visible
 from tandem.errors import ConfigInvalid, TandemError, Unavailable
 from tandem.settings.config import PREFIX, Settings, load_settings
 from tandem.settings.instance import (
+    LAST_RUN_FILE,
     LOCK_FILE,
     OPTIONS,
     STOP_FILE,
@@ -77,10 +78,10 @@ class _Start:
         loaded = load_settings(flags)
         last = LastRun.of(loaded.settings.data_dir)
         is_free = {name: loaded.origins[name] == "default" for name in OPTIONS}
-        again = {name: value for name, value in last.options.items() if is_free[name]}
-        settings = load_settings({**flags, **again}).settings if again else loaded.settings
+        record = loaded.settings.data_dir / LAST_RUN_FILE
+        settings = load_settings(flags, last_run=(record, last.options)).settings
         # Who states a port wants that one; who asks for any, or for none, gets the last one if it is free.
-        if "port" not in given and (not settings.port or (is_free["port"] and not again.get("port"))):
+        if "port" not in given and (not settings.port or (is_free["port"] and not last.options.get("port"))):
             settings = settings.model_copy(update={"port": last.port or settings.port})
         stated = {
             name: getattr(loaded.settings, name) for name in OPTIONS if loaded.origins[name].startswith(("--", PREFIX))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,15 +22,18 @@ from tandem.gsd.findings import CHECKS
 from tandem.present.text import Text, Whole
 from tandem.rulings import state
 from tandem.settings.config import Settings, load_settings, masked
+from tandem.setup.clients import home_folder
 from tandem.setup.doctor import DoctorContext, Finding, Level, examine
 from tandem.setup.doctor.finding import note, ok, problem, skipped
+from tandem.store.log import Record
 
 _AUDIT_SECONDS: Final = 3.0
-_RESTORE: Final = (
-    "tandem down; keep the file, and put a copy that verifies in its place (docs/guide/operating.md#back-up); then:"
-    " tandem up --background"
-)
+_RESTORE: Final = "tandem down; tandem data restore --replace COPY && tandem up --background"
+_COPIES: Final = "COPY is a backup (docs/guide/operating.md#back-up)."
 _LOST_KEY: Final = "if there is none: docs/guide/operating.md#when-the-secret-is-lost"
+_WITHOUT_RECORD: Final = (
+    "Without that file the broker takes the database as it is: verify it then with tandem audit verify."
+)
 _UPGRADE: Final = (
     "upgrade Tandem (docs/guide/install.md#upgrade), or put a copy from before in its place; do not delete it"
 )
@@ -79,15 +83,23 @@ async def _look(broker: str | None, *, deep: bool, tell: bool) -> list[Finding]:
     """All findings, told as they come."""
     place = state.find_repository(str(Path.cwd()))
     repository = place if place is not None and place.top is not None else None
+    try:
+        home = home_folder()
+    except ConfigInvalid as error:
+        # Without it nothing that follows would look where this person's settings and data are.
+        return [_shown(problem("home", error.message, "export HOME=FOLDER, with a folder that is yours"), tell=tell)]
     found: list[Finding] = []
     # A spinner is for people; who reads JSON waits ten seconds at most.
     async with progress("looking") if tell or deep else _silent() as doing:
-        here = DoctorContext(Path.cwd(), Path.home(), os.environ, broker, repository, deep=deep, tell=doing)
-        async for one in examine(here, (check_database,), CHECKS):
-            found.append(one)
-            if tell:
-                show(_told(one))
+        here = DoctorContext(Path.cwd(), home, os.environ, broker, repository, deep=deep, tell=doing)
+        found.extend([_shown(one, tell=tell) async for one in examine(here, (check_database,), CHECKS)])
     return found
+
+
+def _shown(one: Finding, *, tell: bool) -> Finding:
+    if tell:
+        show(_told(one))
+    return one
 
 
 @asynccontextmanager
@@ -105,30 +117,41 @@ async def check_database(here: DoctorContext) -> list[Finding]:
     meant = here.location
     if not meant.is_own and meant.url != published_url(str(settings.data_dir)):
         return [skipped("database", f"It is that of {meant.url}; there: tandem audit verify")]
-    try:
-        found = await _audited(here, settings)
-    except NotFound as error:
-        if not _was_there(settings):
-            return [note("database", "It is made when the broker starts.")]
-        found = [problem("database", f"{error.message.partition('. ')[0]}, and there was one.", _RESTORE)]
-    except ConfigInvalid as error:
-        if not error.details.get("newer"):
-            return [note("database", f"{_sentence(error.message)}.", "tandem up --background")]
-        found = [problem("database", f"{_sentence(error.message)}.", _UPGRADE)]
-    key = settings.secret_key
-    if _was_there(settings) and not key.exists():
-        said = f"{key} is gone: the next start makes another key, by which the database cannot be used."
-        found.append(problem("secret", said, f"put its copy back as {key}; {_LOST_KEY}"))
+    found = await _database(here, settings)
     for one in found:
         if one.state is Level.PROBLEM:
             here.start_trouble = "secret key" if one.check == "secret" else one.check
     return found
 
 
-async def _audited(here: DoctorContext, settings: Settings) -> list[Finding]:
+async def _database(here: DoctorContext, settings: Settings) -> list[Finding]:
     if here.start_trouble == "data folder":
         return [skipped("database", "The data folder cannot be used.")]
+    record = Record(settings.data_dir, masked("database_url", settings.database))
+    try:
+        was_there = record.find(None) is not None
+    except ConfigInvalid as error:
+        file = shlex.quote(str(record.path))
+        return [problem("database", f"{_sentence(error.message)}. {_WITHOUT_RECORD}", f"mv {file} {file}.damaged")]
+    try:
+        found = await _audited(here, settings)
+    except NotFound as error:
+        if not was_there:
+            return [note("database", "The broker makes it when it starts.")]
+        found = [problem("database", f"{error.message.partition('. ')[0]}, and there was one. {_COPIES}", _RESTORE)]
+    except ConfigInvalid as error:
+        said = f"{_sentence(error.message)}."
+        if not error.details.get("newer"):
+            return [note("database", said, "tandem up --background")]
+        found = [problem("database", said, _UPGRADE)]
+    key = settings.secret_key
+    if was_there and not key.exists():
+        said = f"{key} is gone: the next start makes another key, by which the database cannot be used."
+        found.append(problem("secret", said, f"put its copy back as {key}; {_LOST_KEY}"))
+    return found
 
+
+async def _audited(here: DoctorContext, settings: Settings) -> list[Finding]:
     def looked(done: int, of: int) -> None:
         here.tell(f"checking the log, {done * 100 // max(of, 1)} %")
 
@@ -140,16 +163,9 @@ async def _audited(here: DoctorContext, settings: Settings) -> list[Finding]:
     if not report.intact:
         first, *rest = report.problems
         more = f", and {len(rest)} problems more" if rest else ""
-        return [problem("database", f"It was damaged or changed: {first}{more}.", _RESTORE)]
+        return [problem("database", f"It was damaged or changed: {first}{more}. {_COPIES}", _RESTORE)]
     found = [ok("database", f"The state is what the log says: {report.events} events.")]
     return found + [note("database", f"{_sentence(one)}.", "tandem audit verify") for one in report.notes]
-
-
-def _was_there(settings: Settings) -> bool:
-    """Whether a broker has worked with the database."""
-    from tandem.store.log import Record
-
-    return Record(settings.data_dir, masked("database_url", settings.database)).find(None) is not None
 
 
 def _sentence(words: str) -> str:

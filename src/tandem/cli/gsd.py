@@ -21,6 +21,7 @@ from tandem.present.text import Text, Whole
 from tandem.rulings import planning, trust
 from tandem.settings.config import load_settings, user_file
 from tandem.setup import trust as trusting
+from tandem.setup.clients import home_folder
 from tandem.setup.edits.changes import diff
 
 
@@ -68,7 +69,7 @@ def _chosen(overlays: Overlays, clients: set[Client], *, refresh: bool) -> list[
     """
     top = top_level(".")
     remembered = overlays.remembered()
-    found = remembered if refresh else find(Path(top) if top else None, os.environ, Path.home())
+    found = remembered if refresh else find(Path(top) if top else None, os.environ, home_folder())
     chosen = [one for one in found if one.client in clients]
     if not chosen and not refresh:
         raise NotFound(

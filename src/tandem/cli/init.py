@@ -22,7 +22,7 @@ from tandem.core.visible import visible
 from tandem.errors import InvalidInput
 from tandem.present.text import Text, Whole
 from tandem.setup.background import find_broker, reach_broker
-from tandem.setup.clients import NAMES
+from tandem.setup.clients import NAMES, home_folder
 from tandem.setup.edits.changes import FileChange, diff
 from tandem.setup.init import OWNER, Done, InitOptions, SetupPlan, clean, plan_init, plan_uninit, set_up, take_back
 from tandem.setup.registration import registered_as
@@ -248,7 +248,7 @@ async def init(
     wish = InitOptions(tuple(client or ()), gate, name, broker, os.environ.get(VARIABLE) or None)
     if not dry_run:
         clean(Path.cwd())
-    plan = plan_init(Path.cwd(), Path.home(), os.environ, wish)
+    plan = plan_init(Path.cwd(), home_folder(), os.environ, wish)
     stated = wish.broker or wish.gate_broker or (plan.before.broker if plan.before else None)
     report = SetupReport("init", plan, dry_run=dry_run)
     if dry_run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -15,6 +14,7 @@ from tandem.settings.config import load_settings
 from tandem.settings.instance import find_running
 from tandem.setup import service as services
 from tandem.setup.background import is_ready
+from tandem.setup.clients import home_folder
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +35,7 @@ def install(*, data_dir: DataDirOption = None, as_json: EnvelopeOption = False) 
     """
     loaded = load_settings({"data_dir": data_dir})
     folder = loaded.settings.data_dir
-    service = services.required_service(Path.home(), os.environ)
+    service = services.required_service(home_folder(), os.environ)
     start = services.broker_start(loaded, os.environ, stop_seconds(loaded.settings))
     changed = services.install(service, start)
     running = services.wait_until_ready(
@@ -64,7 +64,7 @@ def install(*, data_dir: DataDirOption = None, as_json: EnvelopeOption = False) 
 @command()
 def status(*, as_json: EnvelopeOption = False) -> Exit:
     """Say whether the service is installed, whether login starts it, and whether it runs."""
-    service = services.required_service(Path.home(), os.environ)
+    service = services.required_service(home_folder(), os.environ)
     words = service.command() if service.is_installed else []
     stated = words[words.index("--data-dir") + 1] if "--data-dir" in words else None
     running = find_running(load_settings({"data_dir": stated}).settings.data_dir)
@@ -87,7 +87,7 @@ def status(*, as_json: EnvelopeOption = False) -> Exit:
 @command()
 def remove(*, as_json: EnvelopeOption = False) -> Exit:
     """Stop the service, and no longer start the broker at login. Its data stays."""
-    service = services.required_service(Path.home(), os.environ)
+    service = services.required_service(home_folder(), os.environ)
     was_running = service.process() is not None
     was_installed = services.remove(service)
     ended = "The service is removed" if was_installed else "No service was installed"

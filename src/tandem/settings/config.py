@@ -364,12 +364,17 @@ _Layer = dict[str, Value]
 """What one place says: value and origin by setting."""
 
 
-def load_settings(flags: Mapping[str, Any] | None = None, project_root: Path | None = None) -> LoadedSettings:
+def load_settings(
+    flags: Mapping[str, Any] | None = None,
+    project_root: Path | None = None,
+    last_run: tuple[Path, Mapping[str, Any]] | None = None,
+) -> LoadedSettings:
     """Read all sources and merge them.
 
     Args:
         flags: Settings given on the command line; those that are None were not given.
         project_root: The repository whose `.tandem/config.toml` counts; None for the broker itself.
+        last_run: The record of the broker's last run, and its settings, which count where no other source has them.
 
     Raises:
         ConfigInvalid: An unknown key or a value that cannot be used; names the place, the key and
@@ -377,7 +382,10 @@ def load_settings(flags: Mapping[str, Any] | None = None, project_root: Path | N
     """
     user = _file_layer(user_file())
     project = _project(project_root, user) if project_root is not None else _ProjectFileSettings()
-    merged = {**user, **project.values, **_environment_layer(), **_flags_layer(flags or {})}
+    stated = {**user, **project.values, **_environment_layer(), **_flags_layer(flags or {})}
+    record, options = last_run or (Path(), {})
+    earlier = {key: value for key, value in options.items() if key not in stated}
+    merged = {**{key: (_checked(key, value, str(record)), str(record)) for key, value in earlier.items()}, **stated}
     settings = Settings.model_validate({key: value for key, (value, _) in merged.items()})
     origins = {key: merged[key][1] if key in merged else "default" for key in Settings.model_fields}
     pool = project.pool_origins if merged.get(pool_settings.TABLE) is project.values.get(pool_settings.TABLE) else {}

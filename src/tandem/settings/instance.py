@@ -116,11 +116,16 @@ class LastRun:
 
     @classmethod
     def of(cls, data_dir: Path) -> Self:
-        """The last run on a folder; an empty one where none is on record, or the record was damaged."""
+        """The last run on a folder; an empty one where none is on record, or the record was damaged.
+
+        Of `auth` only `token` counts: the database says how its broker let callers in, and a file that anybody may
+        have written cannot make it more trusting.
+        """
         stated = _read(data_dir / LAST_RUN_FILE) or {}
         port, options = stated.get("port"), stated.get("options")
         known = cast("dict[str, Any]", options) if isinstance(options, dict) else {}
-        return cls(port if isinstance(port, int) else 0, {key: known[key] for key in OPTIONS if key in known})
+        taken = {key: known[key] for key in OPTIONS if key in known and (key != "auth" or known[key] == "token")}
+        return cls(port if isinstance(port, int) else 0, taken)
 
     def remember(self, data_dir: Path) -> None:
         """Put it on record, for this user alone: a database's URL may hold a password."""
@@ -167,6 +172,12 @@ class Instance:
         try:
             self._forget()
             self.listener, self.beside = _listen_somewhere(settings, host, any_port=any_port)
+        except OSError as error:
+            os.close(self._lock)
+            raise ConfigInvalid(
+                f"{error.filename} cannot be removed: {error.strerror}. Move it away, then start the broker again.",
+                setting="data_dir",
+            ) from error
         except BaseException:
             os.close(self._lock)
             raise
@@ -216,7 +227,8 @@ class Instance:
         if self._lock < 0:
             return
         if self.has_folder():
-            self._forget()
+            with contextlib.suppress(OSError):
+                self._forget()
         for listener in (self.listener, self.beside, self.tls_listener):
             if listener is not None:
                 listener.close()

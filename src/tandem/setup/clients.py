@@ -421,6 +421,22 @@ def _toml(value: str) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
+def home_folder() -> Path:
+    """The user's home folder.
+
+    Raises:
+        ConfigInvalid: HOME is not set, and the system has no entry for this user that would say it.
+    """
+    try:
+        return Path.home()
+    except RuntimeError as error:
+        raise ConfigInvalid(
+            "HOME is not set, and this system knows no home folder of this user: neither git, nor agents, nor Tandem"
+            " find settings and data.",
+            setting="HOME",
+        ) from error
+
+
 def find_program(environment: Mapping[str, str]) -> Program:
     """`tandem` if PATH has it and it is ours, on Windows as well; else this interpreter with `-m tandem`.
 

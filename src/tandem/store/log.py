@@ -138,8 +138,11 @@ def new_epoch() -> str:
     return secrets.token_hex(4)
 
 
-async def begin(store: Store, clock: Clock, record: Record) -> None:
+async def begin(store: Store, clock: Clock, record: Record) -> bool:
     """Make sure that the database has a log of this broker's secret; a log's id tells its cursors from another's.
+
+    Returns:
+        Whether the database is an older copy: brokers of this folder did something that it does not have.
 
     Raises:
         ConfigInvalid: The database had another log when a broker of this folder last worked on it, or the log was
@@ -147,8 +150,10 @@ async def begin(store: Store, clock: Clock, record: Record) -> None:
     """
     log_id, epoch = clock.new_id("log").removeprefix("log_")[:8], new_epoch()
     now = clock.now_us()
+    is_older = False
 
     def work(unit: Unit) -> KnownLog | None:
+        nonlocal is_older
         found = events.find_id(unit)
         known = record.find(found)
         if known is not None and found != known.log_id:
@@ -169,6 +174,7 @@ async def begin(store: Store, clock: Clock, record: Record) -> None:
             return KnownLog(head.log_id, 0, GENESIS)
         if known.seq and events.find_hash(unit, known.seq) != known.hash:
             # Somebody restored a copy, or cut the log off: from now on the log itself says so.
+            is_older = True
             last, since, covered = _uncovered(unit)
             events.begin_epoch(unit, epoch)
             event = _append(unit, {**_cover(since, covered), "missing_until": known.seq}, now, last)
@@ -182,6 +188,7 @@ async def begin(store: Store, clock: Clock, record: Record) -> None:
     if is_copy:
         # Numbers from PostgreSQL have gaps; that nothing is missing there is for a checkpoint to say.
         await cover(store, now, record, last_one_too=True)
+    return is_older
 
 
 async def cover(store: Store, now_us: int, record: Record, *, last_one_too: bool = False) -> None:

@@ -29,6 +29,9 @@ from tandem.setup.gate_switch import GateOptions
 from tandem.setup.registration import Call, Origin
 
 _AGAIN = "tandem gate on"
+_BY_PERSON = f"at a terminal, a person runs: {_AGAIN}"
+"""Of a switch that is lost or off: what the gate held can only be judged by a person."""
+
 _GIT: Final = Git(timeout_seconds=60.0)
 _ANY_STATUS: Final = range(256)
 _MESSAGE: Final = "Tandem's doctor fires the hooks\n"
@@ -112,8 +115,9 @@ async def check_gate(here: DoctorContext) -> list[Finding]:
     # Those are a finding of their own.
     of_settings = planning.read(found.root).problems
     repair = _reinstalling(here) if found.enabled and here.call is not None else None
+    fix = _AGAIN if found.enabled else _BY_PERSON
     problems = [
-        problem("gate", one, _AGAIN, repair)
+        problem("gate", one, fix, repair)
         for one in found.problems
         if one not in of_settings and (here.call or "cannot be asked" not in one)
     ]
@@ -121,7 +125,7 @@ async def check_gate(here: DoctorContext) -> list[Finding]:
         problems.append(note("gate", f"{found.pending} records wait for the broker.", "tandem gate status"))
     look = "look at them: what they let through is not on record. Then delete them"
     problems += [problem("gate", f"The broker has refused a record: {one}", look) for one in found.refused]
-    problems += [problem("gate", what, fix) for what, fix in found.replaced.items()]
+    problems += [problem("gate", what, way) for what, way in found.replaced.items()]
     is_other = found.broker_enabled is not found.enabled or any(_OTHER_RECORD in one for one in found.problems)
     here.gate_trouble = bool(problems) and is_other
     holds = f"{', '.join(found.branches)} ({found.granularity}, {found.mode})"

@@ -10,17 +10,32 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
+from typing import Final
 
 from tandem.bridge.location import find_data_dir
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.git.place import unusable
 from tandem.git.runner import HOW_TO_INSTALL, Git, ensure_recent
 from tandem.settings.config import Ignored, load_settings
+from tandem.settings.instance import LAST_RUN_FILE, LOCK_FILE, RUNTIME_FILE, LastRun
 from tandem.setup.clients import find_program
 from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem
 from tandem.setup.service import find_service
 
 _FREE_BYTES = 200_000_000
+_READ, _WRITE = os.R_OK, os.R_OK | os.W_OK
+_NEEDED: Final = (
+    # What the broker needs in its data folder: name, mode, access, whether it is a folder.
+    ("", 700, _WRITE | os.X_OK, True),
+    ("tandem.db", 600, _WRITE, False),
+    ("tandem.db.lock", 600, _WRITE, False),
+    ("secret.key", 600, _READ, False),
+    ("databases.json", 600, _READ, False),
+    (LAST_RUN_FILE, 600, _READ, False),
+    (RUNTIME_FILE, 600, _READ, False),
+    (LOCK_FILE, 600, _WRITE, False),
+    ("logs", 700, _WRITE | os.X_OK, True),
+)
 
 
 async def check_programs(here: DoctorContext) -> list[Finding]:
@@ -94,12 +109,18 @@ async def check_settings(here: DoctorContext) -> list[Finding]:
     """The settings, those of the project included."""
     try:
         loaded = load_settings(project_root=None if here.obstacle else here.root)
+        last_run = Path(find_data_dir(), LAST_RUN_FILE)
+        load_settings(last_run=(last_run, LastRun.of(last_run.parent).options))
     except ConfigInvalid as error:
         here.start_trouble = "settings"
         origin = str(error.details.get("origin"))
         if isinstance(error.__cause__, PermissionError) and os.name == "posix":
-            return [problem("settings", error.message, f"chmod 600 {shlex.quote(origin)}")]
-        fix = f"unset {origin}" if origin in here.environment else "correct that place"
+            fix = f"chmod 600 {shlex.quote(origin)}"
+        elif origin in here.environment:
+            fix = f"unset {origin}"
+        else:
+            # Its settings are those of a start; the next one that is told them remembers them again.
+            fix = f"rm {shlex.quote(origin)}" if Path(origin).name == LAST_RUN_FILE else "correct that place"
         return [problem("settings", error.message, fix)]
     found = [_ignored(one) for one in loaded.ignored]
     return found or [ok("settings", "The settings can be used, and nothing of them is ignored.")]
@@ -138,16 +159,21 @@ async def check_data(here: DoctorContext) -> list[Finding]:
 
 
 def _closed(folder: Path) -> list[Finding]:
-    """What the broker needs and this user may not use."""
-    for path, mode, needed, verb in (
-        (folder, 700, os.R_OK | os.W_OK | os.X_OK, "written"),
-        (folder / "tandem.db", 600, os.R_OK | os.W_OK, "written"),
-        (folder / "secret.key", 600, os.R_OK, "read"),
-    ):
-        if path.exists() and not os.access(path, needed):
+    """The first thing that the broker needs and this user cannot use."""
+    for name, mode, access, is_folder in _NEEDED:
+        path = folder / name
+        if not path.exists():
+            continue
+        where = shlex.quote(str(path))
+        if path.is_dir() is not is_folder:
+            kind = ("a folder", "a file")
+            said = f"{path} is {kind[is_folder]}, and has to be {kind[not is_folder]}: no broker starts."
+            return [problem("data", said, f"mv {where} {shlex.quote(f'{path}.aside')}")]
+        if not os.access(path, access):
             is_own = os.name != "posix" or path.stat().st_uid == os.geteuid()
             fix = f"chmod {mode}" if is_own else f"sudo chown -R {getpass.getuser()}"
-            return [problem("data", f"{path} cannot be {verb}.", f"{fix} {shlex.quote(str(path))}")]
+            verb = "written" if access & os.W_OK else "read"
+            return [problem("data", f"{path} cannot be {verb}.", f"{fix} {where}")]
     return []
 
 
