@@ -18,13 +18,14 @@ from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.report import ReReview, RollbackReport, Settled
 from tandem.hooks import planning, proof, record, state
+from tandem.present.shapes import WORK
 
 _FOLDER = ".planning"
 _ENDING = "-SUMMARY.md"
 _LIMIT_BYTES = 4_000_000
 _LONGEST_INTENT = 500
 _SHORT = 10
-_KEPT = ("project", "agent_type", "agent_role", "phase", "plan", "task", "proposer_id")
+_KEPT = ("project", "agent_type", "agent_role", *(name for name, *_ in WORK), "proposer_id")
 """What a review that is put up again takes over from its last round."""
 
 
