@@ -1,4 +1,4 @@
-"""Writes what clients know of the operations, from the registry: the client's methods and the bridge's table.
+"""Writes what clients know of the operations, from the registry: methods, and tables of what each is and shows.
 
 python tools/python_client.py            write the modules
 python tools/python_client.py --check    exit status 1 if one is not current
@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+import shapes
 from tandem.contract.operation import Operation, Registry
 from tandem.server.catalogue import REGISTRY
 
@@ -61,7 +62,11 @@ OPERATIONS: dict[str, Described] = {
 
 def render(registry: Registry) -> dict[str, str]:
     """The modules' whole texts, by file name."""
-    return {"client/methods.py": _methods(registry), "bridge/operations.py": _table(registry)}
+    return {
+        "client/methods.py": _methods(registry),
+        "bridge/operations.py": _table(registry),
+        "present/shapes.py": _shapes(registry),
+    }
 
 
 def main(arguments: list[str]) -> int:
@@ -101,6 +106,11 @@ def _described(operation: Operation) -> str:
     facts += [f"blocking={operation.blocking}", f"keyed={is_keyed}", f"repeatable={is_repeatable}"]
     facts.append(f"has_project={has_project}")
     return f'    "{operation.name}": Described({", ".join(facts)}),\n'
+
+
+def _shapes(registry: Registry) -> str:
+    header = _HEADER.format(about="How people see the fields of every answer", suppressed="E501 - a line each.")
+    return header + shapes.render(registry)
 
 
 # -------------------------------------------------------------------------------------------- methods

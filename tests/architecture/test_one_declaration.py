@@ -1,4 +1,4 @@
-"""CONTRIBUTING's recipe for an operation, taken step by step in a copy: every face has it from its one declaration."""
+"""CONTRIBUTING's recipes for an operation and a field, taken step by step in a copy: all interfaces have both."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
+from typing import Any
 
 import httpx
 import pytest
@@ -19,28 +21,58 @@ import pytest
 from tandem.cli.render import render
 from tandem.present.record import record
 from tandem.present.text import Group, drawn
+from tandem.store.migrations import REVISIONS
 from tests.architecture.source import ROOT
 from tests.interfaces.serving import MODERN, Reached, answer_of, ask, call_tool, envelope_of
 
-GENERATED = ("docs/reference", "src/tandem/client")
-WORDS = ("Greet somebody by name.", "Whom to greet.")
+GENERATED = ("docs/reference", "src/tandem/client", "src/tandem/bridge", "src/tandem/present")
+WORDS = ("Count the reviews in a state.", "The state to count.")
+TICKET_WORDS = "The ticket that the change resolves."
 STEP = re.compile(r"^\d\. `([^`]+)`(?:.*\n)+?\n((?: {8}.*\n|\n)+)", re.MULTILINE)
 IMPORTS = """\
 from tandem.errors import NotFound
-from tandem.reviews.answers import Greeting
-from tandem.reviews.requests import Greet
+from tandem.reviews.answers import ReviewCount
+from tandem.reviews.requests import CountReviews
 
 """
-PROGRAM = """\
+MIGRATION = """\
+from alembic import op
+
+revision = "{name}"
+down_revision = "{before}"
+
+
+def upgrade() -> None:
+{step}
+"""
+CLIENT = """\
 import asyncio
 from tandem.client import TandemClient
 
 async def main():
-    async with TandemClient({url!r}) as client:
-        print(await client.greet(name="Rita"))
+    async with TandemClient({url!r}, project="shop") as client:
+        {lines}
 
 asyncio.run(main())
 """
+PROMPT = """\
+import json, sys
+from tandem.pool.reviewers import prompt
+shown = prompt.build(
+    prompt.load_template(None), json.load(sys.stdin)["data"], nonce="n", files="none", parts=(), diff_file="change.diff"
+)
+print(shown)
+"""
+TELLING = """\
+from pathlib import Path
+from types import SimpleNamespace
+from tandem.gsd.rollback import telling
+told = SimpleNamespace(review_id={review!r}, project="shop", head_after={commit!r})
+again = await telling._put_up(client, Path({root!r}), {commit!r}, {review!r}, told)
+print((await client.get_proposal(again.review_id)).ticket)
+"""
+FIELD_FILES = 6
+"""The most files that somebody edits for a plain field of a review."""
 
 
 @dataclass
@@ -48,106 +80,239 @@ class Copy:
     """A copy of the repository, in which the recipe was followed, and a broker that was started from it."""
 
     root: Path
+    edited: dict[str, set[str]]
+    """The files that somebody edits by each recipe."""
     url: str = ""
+
+    @property
+    def shop(self) -> Path:
+        """The repository of a project."""
+        return self.root / "shop"
 
     def start(self, *command: str | Path) -> subprocess.Popen[str]:
         environment = {name: one for name, one in os.environ.items() if not name.startswith(("PYTHON", "COV"))}
         environment |= {"PYTHONPATH": str(self.root / "src"), "TANDEM_DATA_DIR": str(self.root / "data")}
         words, pipe = list(map(str, command)), subprocess.PIPE
-        return subprocess.Popen(words, cwd=self.root, env=environment, stdout=pipe, stderr=pipe, text=True)
+        place = self.shop if self.shop.exists() else self.root
+        return subprocess.Popen(words, cwd=place, env=environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
-    def run(self, *command: str | Path) -> str:
+    def run(self, *command: str | Path, standard_input: str = "") -> str:
         with self.start(*command) as process:
-            out, errors = process.communicate(timeout=100)
+            out, errors = process.communicate(standard_input, timeout=100)
         assert process.returncode == 0, out + errors
         return out
 
     def tandem(self, *words: str) -> str:
         return self.run(sys.executable, "-m", "tandem", *words, "--broker", self.url)
 
+    def data_of(self, *words: str) -> dict[str, Any]:
+        return json.loads(self.tandem(*words, "--json"))["data"]
+
+    def python(self, *lines: str) -> str:
+        """What lines of a program print that has a `client`."""
+        text = "\n".join(lines).strip().replace("\n", "\n        ")
+        return self.run(sys.executable, "-c", CLIENT.format(url=self.url, lines=text))
+
+    def page(self, path: str) -> str:
+        answer = httpx.get(f"{self.url}{path}")
+        assert answer.status_code == HTTPStatus.OK, answer.text
+        return answer.text
+
     def generated(self) -> dict[Path, bytes]:
         return {path: path.read_bytes() for folder in GENERATED for path in (self.root / folder).glob("*.*")}
 
     def make_docs(self) -> None:
         # The environment is ours: the copy needs none of its own.
-        self.run("make", "docs", "setup_command=true", f"python={sys.executable}")
+        self.run("make", "-C", self.root, "docs", "setup_command=true", f"python={sys.executable}")
+
+    def change(self, text: str) -> None:
+        (self.shop / "a.txt").write_text(text, "utf-8")
+
+    def git(self, *words: str) -> str:
+        return self.run("git", "-c", "user.name=Rita", "-c", "user.email=rita@example.org", *words).strip()
 
 
-def follow(recipe: str, package: Path) -> None:
+def steps(title: str, before: str) -> list[tuple[str, str]]:
+    """The files of a recipe, each with what is written into it."""
+    whole = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    recipe = whole[whole.index(f"## {title}") : whole.index(f"## {before}")]
+    return [(file, dedent(indented).strip()) for file, indented in STEP.findall(recipe)]
+
+
+def add_operation(package: Path) -> set[str]:
     """Write what each step of the recipe has, into the file that it names."""
-    for file, indented in STEP.findall(recipe):
-        place, written = package / file, dedent(indented).strip()
+    edited: set[str] = set()
+    for file, written in steps("Adding an operation", "Adding a field"):
+        place = package / file
         text = place.read_text("utf-8")
         if file.endswith("operations.py"):
             text = re.sub(r"\n\)\n$", f"\n    {written}\n)\n", text)
         else:
             text = f"{text}\n{IMPORTS if 'async def' in written else ''}{written}\n"
         place.write_text(text, "utf-8")
+        edited.add(file)
+    return edited
+
+
+def add_field(package: Path) -> set[str]:
+    """Write the new field behind `task` in each file that the recipe names, and the migration."""
+    edited: set[str] = set()
+    for file, written in steps("Adding a field", "Adding a dependency"):
+        place = package / file
+        if place.is_dir():
+            edited |= _add_migration(place, written)
+            continue
+        lines = place.read_text("utf-8").splitlines(keepends=True)
+        (at,) = [number for number, line in enumerate(lines, 1) if line.startswith("    task: ")]
+        while lines[at].startswith('    """'):
+            at += 1
+        place.write_text("".join((*lines[:at], indent(f"{written}\n", "    "), *lines[at:])), "utf-8")
+        edited.add(file)
+    return edited
+
+
+def _add_migration(versions: Path, written: str) -> set[str]:
+    known = versions.parent / "__init__.py"
+    name = f"{len(REVISIONS) + 1:04}_tickets"
+    text = known.read_text("utf-8").replace(f'"{REVISIONS[-1]}",\n)', f'"{REVISIONS[-1]}",\n    "{name}",\n)', 1)
+    known.write_text(text, "utf-8")
+    step = MIGRATION.format(name=name, before=REVISIONS[-1], step=indent(written, "    "))
+    (versions / f"{name}.py").write_text(step, "utf-8")
+    return {known.name, f"{name}.py"}
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Copy]:
-    made = Copy(tmp_path_factory.mktemp("copy"))
+    made = Copy(tmp_path_factory.mktemp("copy"), {})
     for folder in ("src", "tools", "docs/reference"):
         shutil.copytree(ROOT / folder, made.root / folder, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "Makefile", made.root)
-    recipe = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
-    follow(recipe[recipe.index("## Adding an operation") : recipe.index("## Adding a field")], made.root / "src/tandem")
+    package = made.root / "src/tandem"
+    made.edited = {"count_reviews": add_operation(package), "ticket": add_field(package)}
     made.make_docs()
+    made.shop.mkdir()
+    made.git("init", "-q", "-b", "main")
+    made.change("one\n")
+    made.git("add", ".")
+    made.git("commit", "-q", "-m", "First")
     with made.start(sys.executable, "-m", "tandem", "up", "--port", "0", "--json") as broker:
         try:
             assert broker.stdout is not None
             made.url = json.loads(broker.stdout.readline())["data"]["url"]
+            made.tandem("project", "add")
             yield made
         finally:
             broker.terminate()
             broker.communicate(timeout=60)
 
 
-def test_the_command_line_has_it(copy: Copy) -> None:
-    shown = copy.tandem("review", "greet", "--help")
-    assert [words for words in (*WORDS, "tandem review greet Rita") if words not in shown] == []
-    assert copy.tandem("review", "greet", "Rita") == "text  Hello, Rita!\n"
+@pytest.fixture(scope="module")
+def review(copy: Copy) -> str:
+    """A review with a ticket, in another state than the ones that tests add."""
+    copy.change("two\n")
+    made = copy.data_of("submit", "-m", "Two of them", "--task", "03-1", "--ticket", "T-77")["review_id"]
+    copy.tandem("review", "close", made)
+    return made
 
 
-def test_http_and_openapi_have_it(copy: Copy) -> None:
+def test_the_command_line_has_it(copy: Copy, review: str) -> None:
+    assert review
+    shown = copy.tandem("review", "count", "--help")
+    assert [words for words in (*WORDS, "tandem review count --status pending") if words not in shown] == []
+    assert copy.tandem("review", "count", "--status", "closed") == "project  shop\nstatus   closed\nreviews  1\n"
+    counted = {"project": "shop", "status": "closed", "number": 1}
+    assert json.loads(copy.tandem("review", "count", "--status", "closed", "--json")) == {"ok": True, "data": counted}
+
+
+def test_http_and_openapi_have_it(copy: Copy, review: str) -> None:
+    assert review
     with httpx.Client(base_url=f"{copy.url}/api/v1") as http:
-        called = http.post("/greet", json={"name": "Rita"})
-        assert called.json() == {"ok": True, "data": {"text": "Hello, Rita!"}}
-        refused = http.post("/greet", json={"name": "nobody"})
+        called = http.post("/count_reviews", json={"status": "closed"})
+        assert called.json() == {"ok": True, "data": {"project": "shop", "status": "closed", "number": 1}}
+        refused = http.post("/count_reviews", json={"status": "rejected"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (404, "NOT_FOUND")
         document = http.get("/openapi.json").json()
-    assert document["paths"]["/api/v1/greet"]["post"]["description"] == WORDS[0]
+    assert document["paths"]["/api/v1/count_reviews"]["post"]["description"] == WORDS[0]
     schemas = document["components"]["schemas"]
-    assert schemas["Greet"]["properties"]["name"]["description"] == WORDS[1]
-    assert schemas["Greeting"]["properties"]["text"]["description"] == "What is said."
+    assert schemas["CountReviews"]["properties"]["status"]["description"] == WORDS[1]
+    assert schemas["ReviewCount"]["properties"]["number"]["description"] == "How many reviews there are."
+    assert schemas["CreateReview"]["properties"]["ticket"]["description"] == TICKET_WORDS
 
 
 @pytest.mark.anyio
-async def test_mcp_lists_and_calls_it(copy: Copy) -> None:
+async def test_mcp_lists_and_calls_it(copy: Copy, review: str) -> None:
     async with httpx.AsyncClient(base_url=copy.url) as http:
         broker = Reached(http, "127.0.0.1", httpx.URL(copy.url).port or 0, fast_path=True)
         tools = answer_of(await ask(broker, MODERN, "tools/list"))["result"]["tools"]
-        (tool,) = [tool for tool in tools if tool["name"] == "greet"]
-        assert (tool["description"], tool["inputSchema"]["properties"]["name"]["description"]) == WORDS
-        called = envelope_of(await call_tool(broker, MODERN, "greet", {"name": "Rita"}))
-    assert called == {"ok": True, "data": {"text": "Hello, Rita!"}}
+        listed = {tool["name"]: tool for tool in tools}
+        tool = listed["count_reviews"]
+        assert (tool["description"], tool["inputSchema"]["properties"]["status"]["description"]) == WORDS
+        assert listed["create_review"]["inputSchema"]["properties"]["ticket"]["description"] == TICKET_WORDS
+        called = envelope_of(await call_tool(broker, MODERN, "count_reviews", {"status": "closed"}))
+        proposal = envelope_of(await call_tool(broker, MODERN, "get_proposal", {"review_id": review}))
+    assert called == {"ok": True, "data": {"project": "shop", "status": "closed", "number": 1}}
+    assert proposal["data"]["ticket"] == "T-77"
 
 
-def test_the_python_client_has_it(copy: Copy) -> None:
-    assert copy.run(sys.executable, "-c", PROGRAM.format(url=copy.url)) == "Greeting(text='Hello, Rita!')\n"
+def test_the_python_client_has_it(copy: Copy, review: str) -> None:
+    counted = copy.python('print(await client.count_reviews(status="closed"))')
+    assert counted == "ReviewCount(project='shop', status='closed', number=1)\n"
+    assert copy.python(f"print((await client.get_proposal({review!r})).ticket)") == "T-77\n"
+
+
+def test_a_field_takes_few_files(copy: Copy) -> None:
+    assert len(copy.edited["ticket"]) <= FIELD_FILES
+
+
+def test_a_new_field_is_shown_wherever_the_task_is(copy: Copy, review: str) -> None:
+    assert re.search(r"\bticket +T-77\b", copy.tandem("review", "proposal", review))
+    assert re.search(r"\btask +03-1\b", copy.tandem("review", "show", review))
+    head = copy.page(f"/reviews/{review}")
+    assert "<dt>Ticket</dt><dd>T-77</dd>" in head
+    assert "| **Ticket** | T-77 |" in copy.page(f"/reviews/{review}/export.md")
+    assert '<tr><th scope="row">Ticket</th><td>T-77</td></tr>' in copy.page(f"/reviews/{review}/export.html")
+    proposal = copy.tandem("review", "proposal", review, "--json")
+    told = copy.run(sys.executable, "-c", PROMPT, standard_input=proposal)
+    assert '"ticket": "T-77"' in told
+
+
+def test_a_new_field_is_found_and_listed(copy: Copy, review: str) -> None:
+    found = copy.data_of("review", "search", "--text", "t-77")["reviews"]
+    assert [(one["review_id"], one["ticket"]) for one in found] == [(review, "T-77")]
+    listed = copy.data_of("review", "list", "--all")["reviews"]
+    assert ("T-77", "03-1") in [(one["ticket"], one["task"]) for one in listed]
+
+
+def test_reuse_and_revisions_keep_a_new_field(copy: Copy) -> None:
+    copy.change("three\n")
+    first, second, again = (
+        copy.data_of("submit", "-m", "Three", "--task", "3", "--ticket", ticket) for ticket in ("T-1", "T-2", "T-2")
+    )
+    assert first["review_id"] != second["review_id"]
+    assert (again["review_id"], again["existed"]) == (second["review_id"], True)
+    copy.change("four\n")
+    revised = copy.data_of("submit", "--revise", first["review_id"])
+    assert (revised["round"], copy.data_of("review", "proposal", first["review_id"])["ticket"]) == (2, "T-1")
+
+
+def test_a_rollback_keeps_a_new_field(copy: Copy) -> None:
+    copy.change("five\n")
+    made = copy.data_of("submit", "-m", "Five", "--ticket", "T-5")["review_id"]
+    copy.git("commit", "-q", "-a", "-m", "Five")
+    told = TELLING.format(review=made, root=str(copy.shop), commit=copy.git("rev-parse", "HEAD"))
+    assert copy.python(told) == "T-5\n"
+    copy.git("reset", "-q", "--hard", "HEAD^")
 
 
 def test_the_reference_has_it(copy: Copy) -> None:
     page = (copy.root / "docs/reference/operations.md").read_text("utf-8")
-    assert f"## greet\n\n{WORDS[0]}" in page
-    section = page.partition("## greet\n")[2].partition("\n## ")[0]
+    assert f"## count_reviews\n\n{WORDS[0]}" in page
+    section = page.partition("## count_reviews\n")[2].partition("\n## ")[0]
     assert "Codes of its own: `NOT_FOUND`." in section
-    assert f"| `name` | text | required | 1 to 200 characters | {WORDS[1]} |" in section
-    assert "| `text` | text | What is said. |" in section
-    assert (
-        "| `tandem review greet` | Greet somebody by name. |" in (copy.root / "docs/reference/commands.md").read_text()
-    )
+    assert f" {WORDS[1]} |" in section
+    assert "| `number` | integer | How many reviews there are. |" in section
+    commands = (copy.root / "docs/reference/commands.md").read_text("utf-8")
+    assert f"| `tandem review count` | {WORDS[0]} |" in commands
 
 
 def test_make_docs_is_done_after_one_run(copy: Copy) -> None:

@@ -64,7 +64,7 @@ def test_a_review_from_creation_to_closing(tandem: Inside) -> None:
     tandem.run("review", "verdict", review_id, "--verdict", "approve", "--reviewer-id", "rita")
     assert "approved" in tandem.run("review", "status", review_id).stdout
     closed = tandem.run("review", "close", review_id)
-    assert closed.stdout == f"{review_id}  closed (approved)\n"
+    assert closed.stdout == f"review   {review_id}\nstatus   closed\noutcome  approved\n"
     timeline = tandem.run("review", "timeline", review_id).stdout
     assert timeline.index("review_created") < timeline.index("counter_patch_accepted") < timeline.index("review_closed")
     assert review_id in tandem.run("review", "feed").stdout

@@ -19,6 +19,7 @@ from tandem.contract.request import (
     WriteRequest,
 )
 from tandem.errors import NotFound
+from tandem.present.shape import Shown
 
 _MOST_DAYS = 3650
 
@@ -122,7 +123,11 @@ class TokenView:
 class TokenList:
     """A page of tokens, the newest first."""
 
-    tokens: Annotated[tuple[TokenView, ...], Field(description="The tokens.")]
+    tokens: Annotated[
+        tuple[TokenView, ...],
+        Field(description="The tokens."),
+        Shown(empty="No tokens. Make one with: tandem token create NAME --role ROLE"),
+    ]
     next_page: NextPage | None
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, make_dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
@@ -26,6 +27,7 @@ from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress, say
 from tandem.client import TandemClient
 from tandem.errors import TandemError
+from tandem.present.shapes import WORK
 from tandem.reviews.answers import Proposal
 from tandem.rulings import liveness, next_steps
 from tandem.rulings.person import agent_mark
@@ -39,7 +41,6 @@ _LOG_LINES, _LOG_WIDTH = 15, 500
 """Of a failed check's log, what is shown at the end: lines, and the characters of each."""
 _MOST_LOGS = 3
 _SHORT = 12
-_IDENTITY_FIELDS = ("phase", "plan", "task")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,19 @@ class SubmitOptions:
     stated: dict[str, Any]
     revise: str | None
     parent: str | None
+
+
+if TYPE_CHECKING:
+    WorkOptions = SimpleNamespace
+else:
+    # The command then has an option for each.
+    WorkOptions = make_dataclass(
+        "WorkOptions",
+        [
+            (name, Annotated[str | None, typer.Option(f"--{name}", metavar="NAME", help=words)], None)
+            for name, _, words in WORK
+        ],
+    )
 
 
 def register(app: typer.Typer) -> None:
@@ -87,9 +101,7 @@ def submit(  # noqa: PLR0913 an option each
         Literal["plan_review", "code_change", "verification", "handoff"] | None,
         typer.Option("--category", help="Default: plan_review for --text, else code_change."),
     ] = None,
-    phase: Annotated[str | None, typer.Option("--phase", metavar="NAME", help="The phase it belongs to.")] = None,
-    plan: Annotated[str | None, typer.Option("--plan", metavar="NAME", help="The plan it belongs to.")] = None,
-    task: Annotated[str | None, typer.Option("--task", metavar="NAME", help="The task it does.")] = None,
+    work: WorkOptions,
     agent_type: Annotated[
         str, typer.Option("--agent-type", metavar="NAME", envvar="TANDEM_AGENT", help="Which agent made the change.")
     ] = "cli",
@@ -108,8 +120,7 @@ def submit(  # noqa: PLR0913 an option each
     if revise is not None and parent is not None:
         raise typer.BadParameter("A revision keeps its review; give one of them.", param_hint="--parent")
     details = Inputs().text("--description", description) if description is not None else None
-    identity = given(phase=phase, plan=plan, task=task)
-    stated = given(intent=intent, description=details, category=category, agent_type=agent_type, **identity)
+    stated = given(intent=intent, description=details, category=category, agent_type=agent_type, **vars(work))
     order = SubmitOptions(source, stated, revise, parent)
     return _put_up(order, options, WaitPolicy(wait, timeout))
 
@@ -154,7 +165,7 @@ async def _request(client: TandemClient, order: SubmitOptions, options: Connecti
 def _inherited(known: Proposal) -> dict[str, Any]:
     """What a new round keeps of the one before, unless told otherwise."""
     kept: dict[str, Any] = {"intent": known.intent, "agent_role": known.agent_role}
-    kept |= {name: getattr(known, name) for name in _IDENTITY_FIELDS if getattr(known, name) is not None}
+    kept |= given(**{name: getattr(known, name) for name, *_ in WORK})
     if known.path is None and known.description is not None:
         kept["description"] = known.description
     return kept

@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tandem.present.shape import Shown
+
 ReviewId = Annotated[str, Field(description="The review.")]
 ProjectName = Annotated[str, Field(description="The project.")]
 StateName = Annotated[str, Field(description="The review's state; see the life cycle.")]
@@ -29,7 +31,7 @@ VerdictName = Annotated[
 Attention = Annotated[str, Field(description="Why a person should look; null if nobody has to.")]
 CreatedAt = Annotated[str, Field(description="When it was made.")]
 UpdatedAt = Annotated[str, Field(description="When it last changed.")]
-AlwaysTrue = Annotated[bool, Field(description="Always true.")]
+AlwaysTrue = Annotated[bool, Field(description="Always true."), Shown("hidden")]
 Turn = Annotated[
     str,
     Field(description="The side that has something to do, `proposer` or `reviewer`; null when the review is over."),

@@ -35,6 +35,7 @@ from tandem.errors import (
     InvalidTransition,
     NotFound,
 )
+from tandem.present.shape import Shown
 
 _REF_LENGTH = 500
 
@@ -129,7 +130,7 @@ class SetGate(WriteRequest):
 
     refusals: ClassVar[Refusals] = (Forbidden, NotFound)
 
-    enabled: Annotated[bool, Field(description="Whether commits have to be approved.")]
+    enabled: Annotated[bool, Field(description="Whether commits have to be approved."), Shown(label="gate on")]
     branches: Annotated[
         list[Ref] | None, Field(max_length=_MOST_REFS, description="The base branches; default: unchanged.")
     ] = None
@@ -361,7 +362,7 @@ class GateState:
     """Whether a project's gate is on, and for what."""
 
     project: ProjectName
-    enabled: Annotated[bool, Field(description="Whether commits have to be approved.")]
+    enabled: Annotated[bool, Field(description="Whether commits have to be approved."), Shown(label="gate on")]
     branches: Annotated[tuple[str, ...], Field(description="The base branches.")]
     accepted: Annotated[tuple[str, ...], Field(description="Commits that are taken as they are, with their ancestors.")]
     folders: Annotated[tuple[str, ...], Field(description="The git folders where it is on.")]
@@ -396,7 +397,7 @@ class CommitRecord:
 
     project: ProjectName
     commit: _CommitId
-    parent: Annotated[str | None, Field(description="Its first parent; null for a root commit.")]
+    parent: Annotated[str | None, Field(description="Its first parent; null for a root commit."), Shown("id")]
     branch: Annotated[str | None, Field(description="The branch that it was made on; null on none.")]
     phase: Annotated[str | None, Field(description="The phase that it belongs to.")]
     plan: Annotated[str | None, Field(description="The plan's key, or the branch where there is no plan.")]
@@ -408,9 +409,11 @@ class CommitRecord:
     recorded_at: Annotated[str, Field(description="When the broker heard of it.")]
     recorded_by: Annotated[str, Field(description="Who told of it.")]
     replaced_by: Annotated[
-        str | None, Field(description="The commit that it became, by an amend, a rebase or a rollback that kept it.")
+        str | None,
+        Field(description="The commit that it became, by an amend, a rebase or a rollback that kept it."),
+        Shown("id"),
     ]
-    rolled_back_by: Annotated[str | None, Field(description="The commit that reverted it.")]
+    rolled_back_by: Annotated[str | None, Field(description="The commit that reverted it."), Shown("id")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +421,9 @@ class CommitPage:
     """A page of recorded commits, in the order in which they were recorded."""
 
     commits: Annotated[
-        tuple[CommitRecord, ...], Field(description="The commits, in the order in which they were recorded.")
+        tuple[CommitRecord, ...],
+        Field(description="The commits, in the order in which they were recorded."),
+        Shown(empty="No commits."),
     ]
     next_page: NextPage | None
 
@@ -428,7 +433,7 @@ class Reverted:
     """A commit that was reverted, and the commit that did it."""
 
     commit: _CommitId
-    reverted_by: Annotated[str, Field(description="The commit that reverted it.")]
+    reverted_by: Annotated[str, Field(description="The commit that reverted it."), Shown("id")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,7 +441,7 @@ class Carried:
     """A commit that a rollback made anew, and what it became."""
 
     commit: _CommitId
-    becomes: Annotated[str, Field(description="The commit that it became.")]
+    becomes: Annotated[str, Field(description="The commit that it became."), Shown("id")]
 
 
 @dataclass(frozen=True, slots=True)

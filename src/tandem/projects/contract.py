@@ -20,6 +20,7 @@ from tandem.errors import (
     NotFound,
     TimedOut,
 )
+from tandem.present.shape import Shown
 
 
 class RegisterProject(Request):
@@ -78,7 +79,9 @@ class ProjectView:
     """A registered project and its folder."""
 
     project: ProjectName
-    root: Annotated[str, Field(description="The top level of its git repository; empty if it is elsewhere.")]
+    root: Annotated[
+        str, Field(description="The top level of its git repository; empty if it is elsewhere."), Shown(label="folder")
+    ]
     registered_at: Annotated[str, Field(description="When it was registered.")]
     mirror: Annotated[MirrorView | None, Field(description="Its mirror, if it has one.")] = None
 
@@ -87,7 +90,11 @@ class ProjectView:
 class ProjectList:
     """All registered projects, by name."""
 
-    projects: Annotated[tuple[ProjectView, ...], Field(description="The projects, by name.")]
+    projects: Annotated[
+        tuple[ProjectView, ...],
+        Field(description="The projects, by name."),
+        Shown(empty="No project is registered; in a repository: tandem project add"),
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,9 @@ from tandem.contract.fields import (
     UpdatedAt,
     VerdictName,
 )
+from tandem.contract.work import Work
 from tandem.git.changes import AffectedFile
+from tandem.present.shape import Shown
 from tandem.reviews.check_contract import CheckView, ConflictWith, GroundView, UnapprovedRange
 
 Files = Annotated[tuple[AffectedFile, ...], Field(description="The files that the content touches.")]
@@ -78,7 +80,9 @@ NextActionName = Annotated[
         )
     ),
 ]
-NextMessage = Annotated[str, Field(description="`next_action` in words, with the operations that do it.")]
+NextMessage = Annotated[
+    str, Field(description="`next_action` in words, with the operations that do it."), Shown("hidden")
+]
 NO_REVIEWER = Field(description="Why no reviewer takes it; null if one may come, or somebody has it.")
 
 
@@ -172,24 +176,30 @@ class CounterPatchView:
     reason: Annotated[str | None, Field(description="Why, in words.")] = None
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A round's whole content with the identity of who made it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewHead:
+    """What a review, each of its rounds and every line of a list say of themselves."""
 
     review_id: ReviewId
     project: ProjectName
     status: StateName
     round: RoundNumber
-    current_round: Annotated[int, Field(description="The review's current round.")]
     intent: Annotated[str, Field(description="What the change is for.")]
     category: CategoryName
     priority: PriorityName
+    proposer_id: Annotated[str, Field(description="Who proposed the review.")]
     agent_type: Annotated[str, Field(description="The proposing agent, such as `claude-code`.")]
     agent_role: Annotated[str, Field(description="The agent's role, e.g. executor.")]
-    phase: Annotated[str | None, Field(description="The project's phase that the change belongs to.")]
-    plan: Annotated[str | None, Field(description="The plan that the change belongs to.")]
-    task: Annotated[str | None, Field(description="The task of the plan that the change belongs to.")]
-    proposer_id: Annotated[str, Field(description="Who put the review up.")]
+    digest: Digest | None
+    parent_id: ParentId | None
+    created_at: CreatedAt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal(Work, ReviewHead):
+    """A round's whole content with the identity of who made it."""
+
+    current_round: Annotated[int, Field(description="The review's current round.")]
     author: Author
     origin: Origin
     description: Annotated[str | None, Field(description="The details in words, or the whole text of `path`.")]
@@ -201,13 +211,10 @@ class Proposal:
     base_commit: Annotated[str | None, Field(description="The commit that the diff was validated against.")]
     path: Annotated[str | None, Field(description="The file whose whole content `description` is.")]
     metadata: Annotated[dict[str, Any], Field(description="Further facts for readers, stored as given.")]
-    digest: Digest | None
     validated: Validated
     affected_files: Files
-    parent_id: ParentId | None
     child_ids: Annotated[tuple[str, ...], Field(description="The reviews that follow this one.")]
     counter_patch: Annotated[CounterPatchView | None, Field(description="The pending counter-patch, if there is one.")]
-    created_at: CreatedAt
     submitter: Annotated[
         str,
         Field(
@@ -236,31 +243,15 @@ class Proposal:
     ] = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewRow(Work, ReviewHead):
     """One line of a list."""
 
-    review_id: ReviewId
-    project: ProjectName
-    status: StateName
     outcome: Outcome | None
-    category: CategoryName
-    priority: PriorityName
-    intent: Annotated[str, Field(description="What the change is for.")]
-    agent_type: Annotated[str, Field(description="The proposing agent, such as `claude-code`.")]
-    agent_role: Annotated[str, Field(description="The agent's role, e.g. executor.")]
-    phase: Annotated[str | None, Field(description="The project's phase that the change belongs to.")]
-    plan: Annotated[str | None, Field(description="The plan that the change belongs to.")]
-    task: Annotated[str | None, Field(description="The task of the plan that the change belongs to.")]
-    proposer_id: Annotated[str, Field(description="Who put the review up.")]
     reviewer_id: ReviewerId | None
-    parent_id: ParentId | None
-    round: RoundNumber
-    digest: Digest | None
     verdict: VerdictName | None
     turn: Turn | None
     attention: Attention | None
-    created_at: CreatedAt
     updated_at: UpdatedAt
 
 
@@ -318,7 +309,7 @@ class VerdictGiven:
     status: StateName
     round: RoundNumber
     verdict: VerdictName
-    verdict_id: Annotated[str, Field(description="The verdict.")]
+    verdict_id: Annotated[str, Field(description="The verdict."), Shown(label="verdict id")]
     counter_patch_id: Annotated[str | None, Field(description="The counter-patch that came with it.")]
     cursor: Cursor
     notes: Notes = ()
@@ -372,7 +363,9 @@ class DiscussionEntry:
         str | None, Field(description="The text: a message, a remark, or the reason of a verdict or of a decision.")
     ]
     verdict: VerdictName | None = None
-    verdict_id: Annotated[str | None, Field(description="The verdict that a line comment came with.")] = None
+    verdict_id: Annotated[
+        str | None, Field(description="The verdict that a line comment came with."), Shown(label="verdict id")
+    ] = None
     file: Annotated[str | None, Field(description="The file that a remark is about.")] = None
     line: Annotated[int | None, Field(description="The line after the change, from 1; null for the whole file.")] = None
     status: Annotated[
@@ -382,7 +375,7 @@ class DiscussionEntry:
     description: Annotated[str | None, Field(description="A counter-patch's replacement text.")] = None
     metadata: Annotated[dict[str, Any] | None, Field(description="Further facts for readers, stored as given.")] = None
     resolves: Annotated[str | None, Field(description="The message or line comment that this one settles.")] = None
-    resolved_by: Annotated[str | None, Field(description="The message that settled this one.")] = None
+    resolved_by: Annotated[str | None, Field(description="The message that settled this one."), Shown("id")] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,7 +413,7 @@ class BaseFileView:
     path: Annotated[str, Field(description="The file, from the repository's root.")]
     mode: Annotated[str, Field(description="Git's mode: 100644, 100755, 120000 or 160000.")]
     blob: Annotated[str, Field(description="Git's id of the content; of a submodule, its commit.")]
-    content: Annotated[str, Field(description="In base64: what the file holds, or the link says.")]
+    content: Annotated[str, Field(description="In base64: what the file holds, or the link says."), Shown("hidden")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -517,7 +510,9 @@ class EventView:
     new: Annotated[str | None, Field(description="The state after, where there is one.")]
     data: Annotated[dict[str, Any], Field(description="The facts; which ones depends on the kind.")]
     hash: Annotated[
-        str, Field(description="SHA-256 over the event and the hash of the one before it on the same subject.")
+        str,
+        Field(description="SHA-256 over the event and the hash of the one before it on the same subject."),
+        Shown("id"),
     ]
 
 
@@ -574,9 +569,15 @@ class Tally:
     approval_rate: Annotated[
         float | None, Field(description="Approvals in all deciding verdicts, from 0 to 1; null without any.")
     ]
-    mean_seconds_to_claim: Annotated[float | None, Field(description="Mean time from creation to the first claim.")]
+    mean_seconds_to_claim: Annotated[
+        float | None,
+        Field(description="Mean time from creation to the first claim."),
+        Shown("duration", label="mean to claim"),
+    ]
     mean_seconds_to_verdict: Annotated[
-        float | None, Field(description="Mean time from the claim to the deciding verdict.")
+        float | None,
+        Field(description="Mean time from the claim to the deciding verdict."),
+        Shown("duration", label="mean to verdict"),
     ]
 
 

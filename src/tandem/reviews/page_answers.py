@@ -9,6 +9,7 @@ from pydantic import Field
 
 from tandem.contract.fields import Cursor, NextPage, ReviewId, RoundNumber
 from tandem.git.changes import AffectedFile
+from tandem.present.shape import Shown
 from tandem.reviews.answers import ReviewRow
 
 
@@ -78,7 +79,7 @@ class CounterPatchDraft:
     problem: Annotated[str | None, Field(description="Why it would not.")]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FoundReview(ReviewRow):
     """A review that was found."""
 
@@ -99,6 +100,7 @@ class SearchPage:
                 "page is full, or if it has looked through everything."
             )
         ),
+        Shown("time"),
     ]
     cursor: Cursor
 
@@ -110,4 +112,8 @@ class ViewedFiles:
     review_id: ReviewId
     round: RoundNumber
     person: Annotated[str, Field(description="Whose it is.")]
-    paths: Annotated[tuple[str, ...], Field(description="The files that are marked, in order.")]
+    paths: Annotated[
+        tuple[str, ...],
+        Field(description="The files that are marked, in order."),
+        Shown(empty="No file of this round is marked as viewed."),
+    ]

@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 
 from tandem.contract.caller import Caller
+from tandem.contract.work import WORK
 from tandem.errors import InvalidInput
 from tandem.projects.registry import ProjectMoved
 from tandem.reviews import attention, checks, contents, counter_patches, grounds, landing, views, writing
@@ -217,8 +218,7 @@ def _check_parent(unit: Unit, parent_id: str, project: str) -> None:
 
 def _stated(request: CreateReview) -> dict[str, Any]:
     """What a proposal says of itself, which review and round keep under the same names."""
-    names = ("intent", "agent_type", "agent_role", "phase", "plan", "task")
-    return {name: getattr(request, name) for name in names}
+    return {name: getattr(request, name) for name in ("intent", "agent_type", "agent_role", *WORK)}
 
 
 def _new_review(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Integer, Text, bindparam, exists, func, or_, select, update
 
 from tandem.contract.access import Names
+from tandem.contract.work import WORK
 from tandem.errors import NotFound
 from tandem.reviews import tables
 from tandem.reviews.claim_rules import COUNTER_PATCH
@@ -42,7 +44,7 @@ _get_round = Statement(
 _rounds = Statement(
     select(tables.rounds).where(tables.rounds.c.review_id == bindparam("review_id")).order_by(tables.rounds.c.round)
 )
-_SAME = ("category", "proposer_id", "agent_type", "agent_role", "phase", "plan", "task")
+_SAME = ("category", "proposer_id", "agent_type", "agent_role", *WORK)
 """Beside project and digest, what two proposals of the same content have in common, too."""
 _open_of_content = Statement(
     select(tables.reviews)
@@ -57,6 +59,7 @@ _open_of_content = Statement(
     .limit(1)
 )
 REVIEW_COLUMNS: Final = len(_r)
+_ROUND_NAMES: Final = tuple(column.name for column in tables.rounds.c)
 _child = tables.reviews.alias("children").c
 _children = (
     select(_child.id)
@@ -256,7 +259,7 @@ def get_round(unit: Unit, review_id: str, number: int) -> Round:
     row = unit.one_or_none(_get_round, review_id=review_id, round=number)
     if row is None:
         raise _no_round(review_id, number)
-    return Round(*row)
+    return _as_round(row)
 
 
 def get_content(unit: Unit, review_id: str, project: str | None = None, number: int | None = None) -> RoundContent:
@@ -272,9 +275,13 @@ def get_content(unit: Unit, review_id: str, project: str | None = None, number: 
     *columns, diff, text, children = row[REVIEW_COLUMNS:]
     if columns[0] is None:
         raise _no_round(review_id, number)
-    current = Round(*columns)
+    current = _as_round(columns)
     texts = (_kept(current.diff_id, diff), _kept(current.description_id, text))
     return RoundContent(review, current, *texts, tuple((children or "").split()))
+
+
+def _as_round(columns: Sequence[Any]) -> Round:
+    return Round(**dict(zip(_ROUND_NAMES, columns, strict=True)))
 
 
 def _no_round(review_id: str, number: int | None) -> NotFound:
@@ -283,7 +290,7 @@ def _no_round(review_id: str, number: int | None) -> NotFound:
 
 def list_rounds(unit: Unit, review_id: str) -> list[Round]:
     """All rounds of a review, oldest first."""
-    return [Round(*row) for row in unit.all(_rounds, review_id=review_id)]
+    return [_as_round(row) for row in unit.all(_rounds, review_id=review_id)]
 
 
 def submitter(unit: Unit, current: Round) -> str:

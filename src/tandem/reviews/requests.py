@@ -35,6 +35,7 @@ from tandem.contract.request import (
     WaitSeconds,
     WriteRequest,
 )
+from tandem.contract.work import Work
 from tandem.errors import (
     AlreadyClaimed,
     AlreadyLanded,
@@ -69,7 +70,7 @@ class SentBaseFile(Request):
     content: Annotated[Text, Field(description="In base64: what the file holds, or the link says.")]
 
 
-class CreateReview(WriteRequest):
+class CreateReview(WriteRequest, Work):  # pyright: ignore[reportGeneralTypeIssues] frozen by its configuration
     """Propose a change for review; with review_id, revise one; with parent_id, resubmit a rejected one."""
 
     refusals: ClassVar[Refusals] = (InvalidDiff, NotFound, InvalidTransition, AlreadyLanded, TimedOut)
@@ -78,9 +79,6 @@ class CreateReview(WriteRequest):
     intent: Annotated[FullText, Field(description="What the change is for, in a sentence.")]
     agent_type: Annotated[Name, Field(description="The proposing agent, e.g. claude-code or gsd-executor.")]
     agent_role: Annotated[Name, Field(description="The agent's role, e.g. executor.")] = "proposer"
-    phase: Annotated[Name | None, Field(description="The project's phase that the change belongs to.")] = None
-    plan: Annotated[Name | None, Field(description="The plan that the change belongs to.")] = None
-    task: Annotated[Name | None, Field(description="The task of the plan that the change belongs to.")] = None
     category: Annotated[
         Category | None,
         Field(description="What kind of review it is. Default: `plan_review` without a diff, else `code_change`."),

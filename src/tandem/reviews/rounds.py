@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import orjson
 
+from tandem.contract.work import Work
 from tandem.git.changes import Change
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One immutable round of a review. Field order is the column order of its table.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round(Work):
+    """One immutable round of a review, under the names of its table's columns.
 
     `origin` is proposal, revision or counter_patch; `affected_files`, `changes` and `metadata` are JSON text;
     `description_id` and `diff_id` name the texts in the content store. `accepted_by` is who accepted a counter-patch,
@@ -28,9 +29,6 @@ class Round:
     intent: str
     agent_type: str
     agent_role: str
-    phase: str | None
-    plan: str | None
-    task: str | None
     description_id: str | None
     diff_id: str | None
     base: str | None

@@ -10,6 +10,7 @@ import orjson
 
 from tandem.contract import answer
 from tandem.contract.caller import Caller
+from tandem.contract.work import WORK
 from tandem.git.changes import AffectedFile
 from tandem.reviews import search_queries as search
 from tandem.reviews import views
@@ -163,7 +164,7 @@ def _has_path(path: str, files: Sequence[AffectedFile]) -> bool:
 def _missing_words(words: Sequence[str], review: Review) -> list[str]:
     """The words that a review's own columns do not have."""
     names = (review.id, review.parent_id, review.proposer_id, review.reviewer_id or review.verdict_by)
-    work = (review.intent, review.phase, review.plan, review.task)
+    work = (review.intent, *(getattr(review, name) for name in WORK))
     # A line break is in no word, so that none is found across two columns.
     whole = "\n".join(part for part in (*names, *work) if part).casefold()
     return [word for word in words if word not in whole]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
 
+from tandem.contract.work import WORK
 from tandem.store.tables import metadata, partial_index
 
 CLOSED_WITH_CONTENTS = "state = 'closed' AND removed_at IS NULL"
@@ -21,9 +22,7 @@ reviews = Table(
     Column("intent", Text, nullable=False),
     Column("agent_type", Text, nullable=False),
     Column("agent_role", Text, nullable=False),
-    Column("phase", Text),
-    Column("plan", Text),
-    Column("task", Text),
+    *(Column(name, Text) for name in WORK),
     Column("state", Text, nullable=False),
     Column("outcome", Text),
     Column("round", Integer, nullable=False),
@@ -84,9 +83,7 @@ rounds = Table(
     Column("intent", Text, nullable=False),
     Column("agent_type", Text, nullable=False),
     Column("agent_role", Text, nullable=False),
-    Column("phase", Text),
-    Column("plan", Text),
-    Column("task", Text),
+    *(Column(name, Text) for name in WORK),
     Column("description_id", Text, ForeignKey("contents.id")),
     Column("diff_id", Text, ForeignKey("contents.id")),
     Column("base", Text),

@@ -23,6 +23,7 @@ from starlette.responses import Response
 
 from tandem.core.texts import is_too_much_markdown
 from tandem.errors import InvalidInput, NotFound
+from tandem.present.facts import facts as answer_facts
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
 from tandem.web.diffs.code import spelled
 from tandem.web.diffs.markdown import parsed_by, watched
@@ -30,28 +31,12 @@ from tandem.web.diffs.outline import outline
 from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView, views
 from tandem.web.page import PageRequest, PageRoute, in_worker
-from tandem.web.rendering import environment
+from tandem.web.rendering import environment, sentence
 from tandem.web.review.view import ReviewView, load
 
-_FACTS = (
-    ("Review", "review_id"),
-    ("Project", "project"),
-    ("State", "status"),
-    ("Category", "category"),
-    ("Priority", "priority"),
-    ("Proposer", "proposer_id"),
-    ("Agent", "agent_type"),
-    ("Role", "agent_role"),
-    ("Phase", "phase"),
-    ("Plan", "plan"),
-    ("Task", "task"),
-    ("Document", "path"),
-    ("Base", "base"),
-    ("Base commit", "base_commit"),
-    ("Digest", "digest"),
-    ("Put up at", "created_at"),
-    ("Follows", "parent_id"),
-)
+_IN_PLACES_OF_THEIR_OWN = frozenset({"block", "diff", "files", "table", "json"})
+_NOT_IN_FACTS = ("counter_patch", "ground", "intent", "notes", "round", "current_round", "validated", "drawn")
+"""Fields that stand elsewhere, or are told in words of their own."""
 _SAID = {"message": "wrote", "comment": "commented", "verdict": "decided", "counter_patch": "proposed a counter-patch"}
 
 
@@ -72,9 +57,9 @@ class DiscussionRow(NamedTuple):
 
 
 def facts(proposal: Proposal) -> list[tuple[str, str]]:
-    """Names and values, in the order in which people ask for them."""
-    values = ((name, getattr(proposal, key)) for name, key in _FACTS)
-    found = [(name, str(value)) for name, value in values if value]
+    """Names and values of what stands above the texts, by the labels and kinds of the fields."""
+    told = answer_facts("Proposal", proposal, but=_NOT_IN_FACTS)
+    found = [(sentence(one.label), one.words) for one in told if one.kind not in _IN_PLACES_OF_THEIR_OWN]
     found.insert(3, ("Round", f"{proposal.round} of {proposal.current_round}"))
     if (ground := proposal.ground) is not None:
         found += [("Stands on", ground.stands_on), *(("Look at this", note) for note in ground.notes)]

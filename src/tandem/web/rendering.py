@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from tandem.core.clock import Clock, duration
 from tandem.errors import NotFound
+from tandem.present.facts import facts
 from tandem.reviews.rules import State
 from tandem.web.diffs.code import shown, spelled
 from tandem.web.diffs.markdown import markdown
@@ -93,6 +94,7 @@ def environment() -> Environment:
         "markdown": markdown,
         "shown": shown,
         "spelled": spelled,
+        "facts": facts,
     }
     return made
 

@@ -11,6 +11,7 @@ from tandem.contract.fields import CreatedAt
 from tandem.contract.operation import ADMIN, READ, REPEATABLE_WRITE, WRITE, Hints, Operation
 from tandem.contract.request import LARGEST, Check, Name, PageLimit, Refusals, Request, Token, WriteRequest
 from tandem.errors import Forbidden, InvalidInput, NotFound, TooLarge
+from tandem.present.shape import Shown
 
 URL_LENGTH: Final = 2048
 MOST_WEBHOOKS: Final = 50
@@ -134,7 +135,11 @@ class WebhookView:
 class WebhookList:
     """All webhooks."""
 
-    webhooks: Annotated[tuple[WebhookView, ...], Field(description="The webhooks, oldest first.")]
+    webhooks: Annotated[
+        tuple[WebhookView, ...],
+        Field(description="The webhooks, oldest first."),
+        Shown(empty="No webhooks. Add one with: tandem webhook add URL"),
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +164,9 @@ class DeliveryList:
 
     webhook_id: WebhookId
     deliveries: Annotated[
-        tuple[DeliveryView, ...], Field(description="Failed ones, then waiting ones, then those that arrived.")
+        tuple[DeliveryView, ...],
+        Field(description="Failed ones, then waiting ones, then those that arrived."),
+        Shown(empty="No deliveries yet."),
     ]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tandem.cli.render import checks, parts
 from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, state
+from tandem.present.facts import facts as shown_facts
 from tandem.present.text import Framed, Group, Rule, Text
 from tandem.present.words import WHY
 from tandem.rulings import next_steps
@@ -31,13 +32,17 @@ def renders(function: F) -> F:
 
 
 def render(kind: str, answer: Any) -> Drawable:
-    """An answer for a terminal; one that has no rendering of its own, field by field.
+    """An answer for a terminal; one that has no rendering of its own by the labels and kinds of its fields.
 
     Args:
         kind: The name of its type.
         answer: Its data, as a record.
     """
-    return _RENDERINGS.get(kind, parts.fields)(answer)
+    own = _RENDERINGS.get(kind)
+    if own is not None:
+        return own(answer)
+    onward = [*_nobody(answer.no_reviewer), *_next(answer)] if answer.next_action is not None else []
+    return parts.fields(kind, answer, *onward)
 
 
 @renders
@@ -86,9 +91,7 @@ def _nobody(none: answers.NoReviewer | None) -> list[tuple[str, str | None]]:
     return [("no reviewer", none and none.message), ("what helps", none.remedy if none and none.needs_person else None)]
 
 
-def _next(
-    answer: answers.ReviewStatus | answers.ReviewCreated | answers.CounterPatchDecided | answers.MessageSent,
-) -> list[tuple[str, str]]:
+def _next(answer: answers.ReviewStatus | answers.ReviewCreated) -> list[tuple[str, str]]:
     """What the proposer does now, a row for each command."""
     steps = next_steps.commands(cast("dict[str, Any]", answer))
     return [("" if number else "next", step) for number, step in enumerate(steps)]
@@ -113,14 +116,13 @@ def _proposal(answer: answers.Proposal) -> Drawable:
 
 def _heading(answer: answers.Proposal) -> Drawable:
     of = "" if answer.round == answer.current_round else f" of {answer.current_round}"
-    work = ", ".join(part for part in (answer.phase, answer.plan, answer.task) if part)
     return Group(
         plain(answer.intent, "bold"),
         facts(
             [
                 ("from", f"{answer.proposer_id} ({answer.agent_type}, {answer.agent_role})"),
                 ("kind", f"{answer.category}, {answer.priority}"),
-                ("work", work),
+                *((fact.label, fact.words) for fact in shown_facts("Work", answer)),
                 ("round", f"{answer.round}{of}, {ago(answer.created_at)}, by {answer.author} ({answer.origin})"),
                 ("file", answer.path),
                 ("base", answer.base_commit or answer.base),
@@ -175,42 +177,6 @@ def _(answer: answers.Claim) -> Drawable:
 
 
 @renders
-def _(answer: answers.ClaimRenewed) -> Drawable:
-    return facts([("review", answer.review_id), ("lease", f"ends {ago(answer.lease_expires_at)}")])
-
-
-@renders
-def _(answer: answers.ClaimReleased) -> Drawable:
-    return Text.assemble(answer.review_id, "  ", state(answer.status))
-
-
-@renders
-def _(answer: answers.VerdictGiven) -> Drawable:
-    verdict = f"{answer.verdict} on round {answer.round} ({answer.verdict_id})"
-    notes = [("note", note) for note in answer.notes]
-    return facts([_stands(answer), ("verdict", verdict), ("counter-patch", answer.counter_patch_id), *notes])
-
-
-@renders
-def _(answer: answers.CounterPatchDecided) -> Drawable:
-    digest = f"{answer.round}, digest {parts.digest(answer.digest)}"
-    return facts([_stands(answer), ("counter-patch", answer.counter_patch_id), ("round", digest), *_next(answer)])
-
-
-@renders
-def _(answer: answers.MessageSent) -> Drawable:
-    sent = f"{answer.message_id} in round {answer.round}"
-    onward = _next(answer) if answer.message else []
-    return facts([_stands(answer), ("message", sent), ("turn", answer.turn), *onward])
-
-
-def _stands(
-    answer: answers.VerdictGiven | answers.CounterPatchDecided | answers.MessageSent,
-) -> tuple[str, Text]:
-    return "review", Text.assemble(answer.review_id, "  ", state(answer.status))
-
-
-@renders
 def _discussion(answer: answers.Discussion) -> Drawable:
     if not answer.entries:
         return Text("Nothing has been said yet.", style="dim")
@@ -257,23 +223,6 @@ def _(answer: check_contract.CheckReported) -> Drawable:
 
 
 @renders
-def _(answer: answers.ApprovalWithdrawn) -> Drawable:
-    return facts(
-        [
-            ("review", Text.assemble((answer.review_id, "bold"), "  ", state(answer.status, answer.outcome))),
-            ("withdrawn", f"the approval of round {answer.round}"),
-            ("committed", ", ".join((*answer.branches, *(commit[:10] for commit in answer.commits))) or None),
-            ("cursor", Text(answer.cursor, style="dim")),
-        ]
-    )
-
-
-@renders
-def _(answer: answers.ReviewClosed) -> Drawable:
-    return Text.assemble(answer.review_id, "  ", state(answer.status, answer.outcome))
-
-
-@renders
 def _(answer: inbox_contract.Inbox) -> Drawable:
     trays = (
         ("Your turn", "bold green", answer.your_turn, answer.counts.your_turn),
@@ -311,16 +260,3 @@ def _(answer: file_answers.SearchPage) -> Drawable:
     if answer.searched_back_to is not None:
         shown.append(Text(f"Searched back to {ago(answer.searched_back_to)}.", style="dim"))
     return Group(*shown, more_pages(answer.next_page))
-
-
-@renders
-def _(answer: answers.BaseFiles) -> Drawable:
-    rest = "Of files that the round does not touch, nothing is known."
-    return Group(*(plain(f"{one.mode} {one.blob} {one.path}") for one in answer.files), Text(rest, style="dim"))
-
-
-@renders
-def _(answer: file_answers.ViewedFiles) -> Drawable:
-    if not answer.paths:
-        return Text("No file of this round is marked as viewed.", style="dim")
-    return Group(*(plain(path) for path in answer.paths))

@@ -37,11 +37,6 @@ def _(answer: answers.SessionOpened) -> Drawable:
 
 
 @renders
-def _(answer: answers.SessionClosed) -> Drawable:
-    return Text.assemble("closed  ", plain(answer.session_id), "  ", plain(answer.role))
-
-
-@renders
 def _(answer: answers.CycleStarted) -> Drawable:
     turn = f"{answer.phase}, {answer.active_role}'s turn"
     rows = [("cycle", answer.cycle_id), ("feature", answer.feature), ("phase", turn), ("lock", answer.lock_token)]
@@ -68,11 +63,6 @@ def _(answer: dict[str, Any]) -> Drawable:
 @renders
 def _(answer: answers.CycleCompleted) -> Drawable:
     return facts([("phase", Text(answer.phase, style="green")), ("next", f"{answer.active_role} archives it")])
-
-
-@renders
-def _(answer: answers.CycleArchived) -> Drawable:
-    return copied([("archived", answer.cycle_id), ("folder", answer.archive)])
 
 
 @renders

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tandem.core.visible import visible, visible_line
+from tandem.present.facts import Fact, duration, shape, worded
+from tandem.present.facts import facts as shown_facts
+from tandem.present.facts import table as fact_table
+from tandem.present.shape import NEVER_BROKEN
 from tandem.present.text import Column, Group, Table, Text, Whole
 
 if TYPE_CHECKING:
@@ -25,11 +29,9 @@ STATUS_STYLES = {
     "closed": "dim",
 }
 _PRIORITY_STYLES = {"critical": "bold red", "low": "dim"}
-_MINUTE_SECONDS = 60
-_HOUR_SECONDS = 3600
-_DAY_SECONDS = 86_400
-_WEEK_SECONDS = 7 * _DAY_SECONDS
+_WEEK_SECONDS = 7 * 86_400
 _DIGEST_LENGTH = 12
+_HASH = re.compile("[0-9a-f]{40,}")
 Cell = str | Text | None
 
 
@@ -79,19 +81,6 @@ def review_cells(row: ReviewRow) -> tuple[str | Text, ...]:
     return row.review_id, *shown, row.project, cut(row.intent), row.proposer_id
 
 
-def duration(seconds: float | None) -> str:
-    """A span of time in its one fitting unit."""
-    if seconds is None:
-        return "–"
-    if seconds < _MINUTE_SECONDS:
-        return f"{seconds:.0f} s"
-    if seconds < _HOUR_SECONDS:
-        return f"{seconds // _MINUTE_SECONDS:.0f} min"
-    if seconds < _DAY_SECONDS:
-        return f"{seconds // _HOUR_SECONDS:.0f} h"
-    return f"{seconds // _DAY_SECONDS:.0f} d"
-
-
 def facts(rows: Iterable[tuple[str, object]]) -> Table:
     """Names and values, one pair a line; pairs without a value are left out."""
     table = Table([Column(style="dim", is_whole=True), Column()])
@@ -101,40 +90,64 @@ def facts(rows: Iterable[tuple[str, object]]) -> Table:
     return table
 
 
-def fields(answer: Any) -> Drawable:
-    """Any record: its values, and below them a table for each of its lists of records."""
-    rows = list(_flat("", answer))
-    shown: list[Drawable] = [facts((name, _worded(value)) for name, value in rows if not _is_table(value))]
-    for name, records in rows:
-        if _is_table(records):
-            columns = list(dict.fromkeys(column for record in records for column in record))
-            cells = ([_worded(record.get(column)) for column in columns] for record in records)
-            shown += [Text(f"\n{name}"), listing(", ".join(column.replace("_", " ") for column in columns), cells)]
-    return Group(*shown)
+def fields(kind: str, answer: Any, *more: tuple[str, object]) -> Drawable:
+    """Any answer: its facts by their labels and kinds, and below them its lists, files and diffs.
+
+    Args:
+        kind: The name of its type.
+        answer: Its data, as a record.
+        more: Further names and values.
+    """
+    found = shown_facts(kind, answer)
+    plain_facts = [(fact.label, shown(fact.kind, fact.value)) for fact in found if fact.kind not in _BELOW]
+    tables = sum(fact.kind == "table" for fact in found)
+    shown_parts: list[Drawable] = [facts([*plain_facts, *more])]
+    for fact in found:
+        if fact.kind == "table" and (plain_facts or tables > 1):
+            shown_parts.append(Text(f"\n{fact.label}"))
+        if fact.kind in _BELOW:
+            shown_parts.append(_BELOW[fact.kind](fact))
+    shown_parts += [Text(empty, style="dim") for empty in _empty_lists(kind, answer)]
+    return Group(*shown_parts, more_pages(getattr(answer, "next_page", None)))
 
 
-def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """The values in a record and in the records within it, each with the way there for its name."""
-    if not isinstance(value, dict):
-        yield name, value
-        return
-    for key, inner in cast("dict[str, Any]", value).items():
-        yield from _flat(f"{name} {key}".strip().replace("_", " "), inner)
+def shown(kind: str, value: Any) -> Text:
+    """One value for a terminal."""
+    if kind == "state":
+        return Text(str(value), style=STATUS_STYLES.get(value, ""))
+    if kind == "time":
+        return Text(ago(value))
+    return block(worded(kind, value))
 
 
-def _is_table(value: Any) -> bool:
-    return isinstance(value, list | tuple) and any(isinstance(one, dict) for one in cast("list[Any]", value))
+def _table(fact: Fact) -> Drawable:
+    columns, rows = fact_table(fact.field.inner, fact.value)
+    table = Table((Column(one.label, is_whole=one.kind in NEVER_BROKEN) for one in columns), has_head=True)
+    for row in rows:
+        table.add(*(_cell(one.kind, value) for one, value in zip(columns, row, strict=True)))
+    return table
 
 
-def _worded(value: Any) -> Text | None:
-    """A value in words; None for one that says nothing."""
-    if value is None or value in ("", ()):
+def _cell(kind: str, value: Any) -> Text | None:
+    if value is None:
         return None
-    if isinstance(value, bool):
-        return Text("yes" if value else "no")
-    if isinstance(value, list | tuple) and not _is_table(value):
-        return block(", ".join(map(str, cast("list[Any]", value))))
-    return block(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    if kind == "id" and _HASH.fullmatch(value):
+        return Text(value[:_DIGEST_LENGTH])
+    return shown(kind, value) if kind != "text" else plain(worded(kind, value))
+
+
+_BELOW: dict[str, Callable[[Fact], Drawable]] = {
+    "table": _table,
+    "files": lambda fact: files(fact.value),
+    "diff": lambda fact: diff(fact.value),
+}
+
+
+def _empty_lists(kind: str, answer: Any) -> Iterator[str]:
+    """What is said of the lists in which nothing is."""
+    for field in shape(kind, [answer]):
+        if field.empty and not getattr(answer, field.name, None):
+            yield field.empty
 
 
 def copied(rows: Iterable[tuple[str, str | None]], *remarks: str) -> Whole:

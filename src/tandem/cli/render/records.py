@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tandem.cli.render import parts
 from tandem.cli.render.answers import renders
-from tandem.cli.render.parts import Cell, ago, block, copied, duration, facts, listing, plain, state
+from tandem.cli.render.parts import Cell, ago, block, duration, facts, listing, plain, state
 from tandem.present.text import Column, Group, Table, Text, Whole
 
 if TYPE_CHECKING:
@@ -16,10 +16,8 @@ if TYPE_CHECKING:
     from tandem.gate import contract as gate_contract
     from tandem.pool import contract
     from tandem.present.text import Drawable
-    from tandem.projects import contract as project_contract
     from tandem.reviews import answers
     from tandem.reviews import page_answers as file_answers
-    from tandem.webhooks import contract as webhook_contract
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _ELSEWHERE = "on other machines"
@@ -29,11 +27,6 @@ _PROBLEM = 60
 _SHORT = 12
 """Letters of a commit's id in a list."""
 _STATE_STYLES = {"valid": "green", "expired": "dim", "revoked": "dim"}
-
-
-@renders
-def _(answer: answers.Timeline) -> Drawable:
-    return _events(answer.events)
 
 
 @renders
@@ -93,179 +86,6 @@ def _(answer: gate_contract.GateDecision) -> Drawable:
 
 
 @renders
-def _(answer: project_contract.ProjectView) -> Drawable:
-    name, mirror = ("project", plain(answer.project, "bold")), answer.mirror
-    if mirror is None:
-        return facts([name, ("folder", answer.root or _ELSEWHERE)])
-    # The key is to be copied.
-    shown = facts([name, ("mirror of", mirror.url), ("fetched", _fetched(mirror))])
-    return Group(shown, copied([("deploy key", mirror.deploy_key)]))
-
-
-def _place(one: project_contract.ProjectView) -> str:
-    if one.mirror is None:
-        return one.root or _ELSEWHERE
-    return f"mirror of {one.mirror.url}{' (not fetched)' if one.mirror.problem is not None else ''}"
-
-
-def _fetched(mirror: project_contract.MirrorView) -> str:
-    if mirror.problem is not None:
-        return f"no: {mirror.problem}"
-    return "being fetched" if mirror.fetched_at is None else ago(mirror.fetched_at)
-
-
-@renders
-def _(answer: project_contract.ProjectList) -> Drawable:
-    rows = ((one.project, _place(one), ago(one.registered_at)) for one in answer.projects)
-    nothing = "No project is registered; in a repository: tandem project add"
-    return parts.page("project!, folder, registered!", rows, empty=nothing)
-
-
-@renders
-def _(answer: project_contract.ProjectRemoved) -> Drawable:
-    return Text.assemble("removed  ", plain(answer.project, "bold"))
-
-
-@renders
-def _gate(answer: gate_contract.GateState) -> Drawable:
-    word = Text("on", style="bold green") if answer.enabled else Text("off", style="bold yellow")
-    switched = answer.switched_at and f"{ago(answer.switched_at)}, by {answer.switched_by}"
-    rows: list[tuple[str, object]] = [
-        ("gate", Text.assemble(word, "  ", plain(answer.project))),
-        ("branches", ", ".join(answer.branches)),
-        ("accepted", ", ".join(answer.accepted)),
-        ("signers", ", ".join(answer.signers)),
-        ("public key", answer.public_key),
-        ("switched", switched),
-        ("reason", block(answer.reason)),
-    ]
-    plan = answer.plan
-    if plan is not None:
-        rows += [
-            ("plan", f"{plan.plan}, {plan.mode}"),
-            ("against", ", ".join(plan.against)),
-            ("rolled back", ", ".join(plan.rolled_back)),
-        ]
-    return facts(rows)
-
-
-@renders
-def _(answer: gate_contract.GateOverridden) -> Drawable:
-    when = f"{ago(answer.overridden_at)}, by {answer.overridden_by}"
-    name = Text(answer.override_id, style="bold")
-    return facts([("override", name), ("project", answer.project), ("digest", answer.digest), ("when", when)])
-
-
-@renders
-def _(answer: gate_contract.CommitRecord) -> Drawable:
-    return facts(
-        [
-            ("commit", Text(answer.commit, style="bold")),
-            ("project", answer.project),
-            ("branch", answer.branch),
-            ("work", ", ".join(part for part in (answer.phase, answer.plan, answer.task) if part)),
-            ("reviews", _reviews(answer)),
-            ("depends on", ", ".join(answer.depends_on)),
-            ("replaces", answer.replaces),
-            ("replaced by", answer.replaced_by),
-            ("rolled back", answer.rolled_back_by and f"by {answer.rolled_back_by}"),
-            ("recorded", f"{ago(answer.recorded_at)}, by {answer.recorded_by}"),
-        ]
-    )
-
-
-@renders
-def _(answer: gate_contract.CommitPage) -> Drawable:
-    rows = (
-        (one.commit[:_SHORT], one.plan, _reviews(one), _became(one), ago(one.recorded_at)) for one in answer.commits
-    )
-    return parts.page("commit!, plan, reviews, became, recorded!", rows, answer.next_page, empty="No commits.")
-
-
-@renders
-def _(answer: gate_contract.RollbackRecorded) -> Drawable:
-    return facts(
-        [
-            ("rolled back", Text(answer.review_id, style="bold")),
-            ("plan", f"{answer.plan}, in blocking mode from now on"),
-            ("branch", f"{answer.branch}, {answer.head_before[:_SHORT]} to {answer.head_after[:_SHORT]}"),
-            ("reverted", ", ".join(one.commit[:_SHORT] for one in answer.reverted)),
-            ("carried", ", ".join(f"{one.commit[:_SHORT]} as {one.becomes[:_SHORT]}" for one in answer.carried)),
-            ("rework", ", ".join(commit[:_SHORT] for commit in answer.rework)),
-        ]
-    )
-
-
-def _reviews(commit: gate_contract.CommitRecord) -> str | None:
-    return ", ".join(commit.review_ids) or ("unreviewed" if commit.unreviewed else None)
-
-
-def _became(commit: gate_contract.CommitRecord) -> str:
-    if commit.rolled_back_by is not None:
-        return f"reverted by {commit.rolled_back_by[:_SHORT]}"
-    return commit.replaced_by[:_SHORT] if commit.replaced_by is not None else ""
-
-
-@renders
-def _(answer: access_contract.TokenList) -> Drawable:
-    def cells(token: access_contract.TokenView) -> tuple[Cell, ...]:
-        what = token.token_id, token.name, ", ".join(token.roles), token.project or "all"
-        life = ago(token.created_at), token.created_by, ago(token.expires_at) or "never"
-        return *what, Text(token.state, style=_STATE_STYLES.get(token.state, "")), *life
-
-    columns, rows = "id!, name, for, project, state!, made!, by, expires", map(cells, answer.tokens)
-    nothing = "No tokens. Make one with: tandem token create NAME --role ROLE"
-    return parts.page(columns, rows, answer.next_page, empty=nothing)
-
-
-@renders
-def _(answer: access_contract.TokenRevoked) -> Drawable:
-    return Text(f"{answer.token_id} is void since {ago(answer.revoked_at)}.")
-
-
-@renders
-def _(answer: webhook_contract.WebhookList) -> Drawable:
-    def cells(one: webhook_contract.WebhookView) -> tuple[Cell, ...]:
-        failed = Text(str(one.failed), style="bold red" if one.failed else "")
-        what = one.webhook_id, one.url, ", ".join(one.events) or "all", one.project or "all", one.format
-        return (
-            *what,
-            str(one.waiting),
-            failed,
-            ago(one.delivered_at),
-            plain(one.problem and one.problem[:_PROBLEM], "red"),
-        )
-
-    columns = "id!, posts to, events, project, format, waiting!, failed!, last arrived!, problem"
-    nothing = "No webhooks. Add one with: tandem webhook add URL"
-    return parts.page(columns, map(cells, answer.webhooks), empty=nothing)
-
-
-@renders
-def _(answer: webhook_contract.DeliveryList) -> Drawable:
-    def cells(one: webhook_contract.DeliveryView) -> tuple[Cell, ...]:
-        state = Text(one.state, style={"failed": "bold red", "delivered": "green"}.get(one.state, ""))
-        when = ago(one.ended_at or one.next_try_at)
-        said = " ".join(str(part) for part in (one.status, one.answer) if part)
-        return str(one.seq), one.kind, one.subject, state, str(one.attempts), when, plain(said)
-
-    columns = "seq!, kind!, subject, state!, tries, ended or next try, answer"
-    return parts.page(columns, map(cells, answer.deliveries), empty="Nothing was to be delivered yet.")
-
-
-@renders
-def _(answer: webhook_contract.WebhookRemoved) -> Drawable:
-    return Text(f"{answer.webhook_id} gets nothing any more.")
-
-
-@renders
-def _(answer: webhook_contract.WebhookTested) -> Drawable:
-    word = Text("delivered", style="bold green") if answer.delivered else Text("not delivered", style="bold red")
-    status = [("status", answer.status), ("answer", block(answer.answer)), ("took", f"{answer.seconds:.2f} s")]
-    return Group(word, facts(status))
-
-
-@renders
 def _(answer: access_contract.Login) -> Drawable:
     return Whole(Text(answer.path))
 
@@ -284,11 +104,6 @@ def _(answer: file_answers.RoundFile) -> Drawable:
     if shown >= answer.total_lines:
         return Whole(*lines)
     return Whole(*lines, Text(f"{answer.total_lines} lines; more with --first-line {shown + 1}", style="dim"))
-
-
-@renders
-def _(answer: file_answers.CounterPatchCheck) -> Drawable:
-    return Group(_applies(answer), parts.files(answer.affected_files))
 
 
 @renders
@@ -313,10 +128,10 @@ def _(answer: gate_contract.ProjectSettings) -> Drawable:
         return [plain(text, style) for text in (one.name, value, one.origin, one.ignored)]
 
     table = listing("setting!, value, from, ignored", map(cells, answer.settings))
-    return table if answer.gate is None else Group(_gate(answer.gate), table)
+    return table if answer.gate is None else Group(parts.fields("GateState", answer.gate), table)
 
 
-def _applies(answer: file_answers.CounterPatchCheck | file_answers.CounterPatchDraft) -> Text:
+def _applies(answer: file_answers.CounterPatchDraft) -> Text:
     if answer.applies:
         return Text.assemble(("applies", "bold green"), f"  digest {parts.digest(answer.digest)}")
     return Text.assemble(("does not apply: ", "bold red"), plain(answer.problem))
@@ -371,44 +186,6 @@ def _(answer: contract.ReviewerView) -> Drawable:
             ("failed", _failed(answer)),
             ("ended", answer.ended_at and f"{ago(answer.ended_at)}{_exit(answer)}"),
             ("why", answer.end_reason),
-        ]
-    )
-
-
-@renders
-def _(answer: contract.Registered) -> Drawable:
-    rows = [("supervisor", answer.supervisor_id), ("incarnation", answer.incarnation)]
-    return copied([*rows, ("cursor", answer.cursor)])
-
-
-@renders
-def _(answer: contract.Orders) -> Drawable:
-    until = answer.circuit_open_until
-    head = [
-        ("paused", answer.paused),
-        ("circuit", f"open, {ago(until)}" if until else None),
-        ("again", f"in {duration(answer.again_s)} at the latest"),
-        ("cursor", answer.cursor),
-    ]
-    if not answer.reviewers:
-        return Group(facts(head), Text("No reviewers.", style="dim"))
-    rows = (
-        (one.reviewer_id, one.project, one.wanted, one.drain_reason, one.review_id, one.root)
-        for one in answer.reviewers
-    )
-    return Group(facts(head), listing("id!, project, wanted, why, reviews, folder", rows))
-
-
-@renders
-def _(answer: contract.OutcomeReported) -> Drawable:
-    return facts(
-        [
-            ("review", answer.review_id),
-            ("state", answer.status),
-            ("failed runs", answer.attempts or None),
-            ("next try", answer.not_before and ago(answer.not_before)),
-            ("attention", answer.attention),
-            ("paused", answer.paused),
         ]
     )
 

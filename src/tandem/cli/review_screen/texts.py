@@ -23,6 +23,7 @@ from tandem.core.texts import loses_cells
 from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
 from tandem.git.hunks import parse
+from tandem.present.facts import facts
 from tandem.reviews.answers import DiscussionEntry, Proposal
 from tandem.reviews.unusual import of_diff, of_round, of_text
 
@@ -190,9 +191,7 @@ def _table(reading: LoadedReview) -> str:
     proposal = reading.proposal
     known = (
         ("review", proposal.review_id),
-        ("phase", proposal.phase),
-        ("plan", proposal.plan),
-        ("task", proposal.task),
+        *((fact.label, fact.words) for fact in facts("Work", proposal)),
         ("category", proposal.category),
         ("priority", proposal.priority),
         ("base", proposal.base_commit or proposal.base),

@@ -18,6 +18,7 @@ from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.report import ReReview, RollbackReport, Settled
 from tandem.hooks import record
+from tandem.present.shapes import WORK
 from tandem.rulings import planning, proof, state
 
 _FOLDER = ".planning"
@@ -25,7 +26,7 @@ _ENDING = "-SUMMARY.md"
 _LIMIT_BYTES = 4_000_000
 _LONGEST_INTENT = 500
 _SHORT = 10
-_KEPT = ("project", "agent_type", "agent_role", "phase", "plan", "task", "proposer_id")
+_KEPT = ("project", "agent_type", "agent_role", *(name for name, *_ in WORK), "proposer_id")
 """What a review that is put up again takes over from its last round."""
 
 

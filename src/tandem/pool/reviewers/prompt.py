@@ -22,6 +22,7 @@ from typing import Any, Final, cast
 from tandem.core.visible import HIDDEN, LONE_SELECTOR
 from tandem.errors import ConfigInvalid
 from tandem.pool.reviewers.verdicts import EXAMPLE, SCHEMA, TEXT_LIMIT_BYTES, Part
+from tandem.present.shapes import WORK
 
 INLINE_LIMIT: Final = 200_000
 """Characters; about 60,000 tokens of a diff."""
@@ -37,7 +38,7 @@ _FILES_LISTED = 500
 _PLAIN_DIGEST = re.compile(r"[0-9a-f]{40,128}")
 _ENDS_LINE = re.compile(r"[\r\n]")
 _AGENT_FIELDS = ("agent_type", "agent_role", "proposer_id", "author", "origin")
-_PLACE_FIELDS = ("phase", "plan", "task", "path", "base", "base_commit", "parent_id", "created_at")
+_PLACE_FIELDS = (*(name for name, *_ in WORK), "path", "base", "base_commit", "parent_id", "created_at")
 
 
 # ------------------------------------------------------------------------------------------- templates

@@ -1,0 +1,161 @@
+"""An answer as rows of facts, from the labels and kinds of its fields: what every generic renderer draws.
+
+The terminal draws them with `cli.render`, pages and exports with their templates. Answers are records or instances of
+their types; one of a type that is not known has its labels and kinds by the names and values of its fields.
+"""
+
+from __future__ import annotations
+
+from tandem.present.record import Record
+from tandem.present.shape import IN_TABLES, OF_NUMBERS, ShownField, kind_of, label_of
+from tandem.present.shapes import SHAPES
+
+TYPE_CHECKING = False  # as in `text`
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, Final
+
+_MINUTE: Final = 60
+_SHORT_SECONDS: Final = 10
+_HOUR: Final = 3600
+_DAY: Final = 86_400
+
+
+class Fact:
+    """One fact of an answer.
+
+    Attributes:
+        field: What declares it.
+        value: What it is; never empty.
+    """
+
+    __slots__ = ("field", "value")
+
+    def __init__(self, field: ShownField, value: Any) -> None:
+        self.field, self.value = field, value
+
+    @property
+    def label(self) -> str:
+        """What it is called."""
+        return self.field.label
+
+    @property
+    def kind(self) -> str:
+        """How it is shown; see `shape`."""
+        return self.field.kind
+
+    @property
+    def words(self) -> str:
+        """Its value in words, for kinds that have no form of their own where they are shown."""
+        return worded(self.kind, self.value)
+
+
+def facts(kind: str, answer: Any, *, but: Sequence[str] = ()) -> list[Fact]:
+    """What an answer says, in the order of its fields; what is hidden, and what says nothing, is left out.
+
+    The facts of a record within it have that record's label before theirs. `but` names fields that are not wanted.
+    """
+    found = ((field, _at(answer, way)) for field, way in _flat(kind, [answer]) if way[0] not in but)
+    return [Fact(field, value) for field, value in found if not _is_empty(value)]
+
+
+def table(kind: str, records: Sequence[Any]) -> tuple[list[ShownField], list[list[Any]]]:
+    """The columns of a table that have room in one and say something in at least one row, and the rows' values."""
+    columns = [(field, way) for field, way in _flat(kind, records) if field.kind in IN_TABLES]
+    told = [(field, [_at(record, way) for record in records]) for field, way in columns]
+    told = [(field, values) for field, values in told if not all(map(_is_empty, values))]
+    return [field for field, _ in told], [list(row) for row in zip(*(values for _, values in told), strict=True)]
+
+
+def _flat(
+    kind: str, records: Sequence[Any], label: str = "", way: tuple[str, ...] = ()
+) -> Iterator[tuple[ShownField, tuple[str, ...]]]:
+    """The fields of records and of the records within them, each with the names that lead there."""
+    for field in shape(kind, records):
+        here, name = (*way, field.name), _joined(label, field.label)
+        if field.kind == "record":
+            inner = [one for one in (getattr(record, field.name, None) for record in records) if one is not None]
+            yield from _flat(field.inner, inner, name, here) if inner else ()
+        elif field.kind != "hidden":
+            yield ShownField(field.name, name, field.kind, field.inner, field.empty), here
+
+
+def _joined(outer: str, label: str) -> str:
+    return label if not outer or label == outer else f"{outer} {label}"
+
+
+def _at(record: Any, way: tuple[str, ...]) -> Any:
+    for name in way:
+        record = getattr(record, name, None)
+    return record
+
+
+def _is_empty(value: Any) -> bool:
+    return value is None or value in ("", (), [], {})
+
+
+def shape(kind: str, records: Sequence[Any]) -> Sequence[ShownField]:
+    """The fields of an answer; of a type that is not known, those that the records have."""
+    known = SHAPES.get(kind)
+    if known is not None:
+        return [ShownField(*field) for field in known]
+    found = [record for record in records if isinstance(record, Record)]
+    names = dict.fromkeys(name for record in found for name in record)
+    return [_guessed(name, [record.get(name) for record in found]) for name in names]
+
+
+def _guessed(name: str, values: Sequence[Any]) -> ShownField:
+    """A field by its name and the first value that says something."""
+    value = next((one for one in values if one is not None), None)
+    kind = kind_of(name) or "text"
+    if isinstance(value, Record):
+        kind = "record"
+    elif isinstance(value, tuple):
+        kind = "table" if any(isinstance(one, Record) for one in value) else "words"  # pyright: ignore[reportUnknownVariableType] any JSON value
+    elif isinstance(value, bool):
+        kind = "flag"
+    elif isinstance(value, int | float):
+        kind = kind if kind in OF_NUMBERS else "number"
+    elif kind in OF_NUMBERS or kind not in IN_TABLES:
+        kind = "text"
+    return ShownField(name, label_of(name), kind)
+
+
+def worded(kind: str, value: Any) -> str:
+    """A value in words, for kinds that have no form of their own where they are shown."""
+    if kind in _WORDS:
+        return _WORDS[kind](value)
+    if isinstance(value, Record):
+        import json  # few answers have such a field, and commands start at once
+
+        return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+def duration(seconds: float | None) -> str:
+    """A span of time in its one fitting unit."""
+    if seconds is None:
+        return "–"
+    if seconds < _MINUTE:
+        return f"{seconds:.0f} s"
+    if seconds < _HOUR:
+        return f"{seconds // _MINUTE:.0f} min"
+    if seconds < _DAY:
+        return f"{seconds // _HOUR:.0f} h"
+    return f"{seconds // _DAY:.0f} d"
+
+
+def _short_duration(seconds: float) -> str:
+    is_short = seconds < _SHORT_SECONDS and seconds != int(seconds)
+    return f"{seconds:.1f} s" if is_short else duration(seconds)
+
+
+_WORDS: Final[dict[str, Callable[[Any], str]]] = {
+    "flag": lambda is_so: "yes" if is_so else "no",
+    "duration": _short_duration,
+    "money": "{:.2f} USD".format,
+    "percent": "{:.0%}".format,
+    "size": "{:,} bytes".format,
+    "words": lambda texts: ", ".join(map(str, texts)),
+    "counts": lambda numbers: ", ".join(f"{number} {name}" for name, number in numbers.items() if number),
+}
