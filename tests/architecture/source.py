@@ -89,6 +89,20 @@ def imports(module: Module) -> list[Import]:
     return found
 
 
+def imported_modules(module: Module) -> set[str]:
+    """The modules of `tandem` that a module imports; a package only where a name of its own is taken from it."""
+    known = {one.name for one in package_modules()}
+    found: set[str] = set()
+    for node, _ in _walk(module.tree, in_function=False):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = _absolute(module, node)
+            inner = (f"{base}.{alias.name}" for alias in node.names)
+            found.update(name if name in known else base for name in inner)
+    return (found & known) - {module.name}
+
+
 def _walk(node: ast.AST, *, in_function: bool) -> Iterator[tuple[ast.AST, bool]]:
     for child in ast.iter_child_nodes(node):
         yield child, in_function

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
-from fnmatch import fnmatchcase
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.source import Import, Module, imports, package_modules
+from tests.architecture.source import Module, comments, imported_modules, imports, package_modules
 
 # Who calls operations, over whatever protocol, knows of a subject only what it declares and decides.
 CALLERS = ("cli", "client", "gsd", "server.app", "server.asgi", "server.http", "server.mcp", "setup", "web")
@@ -30,35 +29,11 @@ NOT_DIRECTLY = {
     "tandem.client": ("tandem.settings", "tandem.git"),
 }
 
-# Imports that wait until they are needed: (importer, imported) and why. Never to dodge a circle.
-LATE_IMPORTS = {
-    ("tandem.store.*", "psycopg*"): "only a broker on PostgreSQL pays for its driver",
-    ("tandem.store.*", "alembic*"): "a database that is current starts without the migrations",
-    ("tandem.store.*", "sqlalchemy*"): "as alembic: statements are compiled already, only migrations need its engine",
-    ("tandem.store.*", "tandem.store.migrations*"): "as alembic",
-    ("tandem.store.*", "tandem.store.postgres*"): "as psycopg",
-    ("tandem.app", "tandem.server.mcp*"): "the port opens while the SDK is still being imported",
-    ("tandem.app", "tandem.pool.reviewers*"): "a broker without a pool starts the sooner for it",
-    ("tandem.app", "tandem.server.tracing"): "an extra, which only a broker that traces needs",
-    ("tandem.app", "tandem.pool.check_runner"): "as the reviewers: few brokers have checks to run",
-    ("tandem.server.http.metrics", "tandem.server.http.exposition"): "most brokers are never scraped",
-    ("tandem.server.*", "mcp*"): "as tandem.app: 0.8 s that the first request need not wait for",
-    ("tandem.server.*", "tandem.server.mcp*"): "as mcp",
-    ("tandem.__main__", "*"): "the hooks and the bridge start here in milliseconds",
-    ("tandem.cli*", "*"): "a command imports what it needs, so that the others start quickly",
-    ("tandem.bridge*", "*"): "as tandem.__main__, and it imports the standard library only",
-    ("tandem.hooks*", "*"): "as tandem.bridge: every commit waits for a start, and most need little",
-    ("tandem.rulings*", "*"): "as tandem.hooks, which import it",
-    ("tandem.core.platforms", "*"): "some of the standard library exists on one platform only",
-    ("tandem.core*", "*"): "as tandem.core.platforms, and as tandem.hooks",
-    ("tandem.gate.signing", "cryptography*"): "seven megabytes, and most brokers neither sign nor verify",
-    ("tandem.projects.mirrors", "cryptography*"): "as tandem.gate.signing: few brokers keep a mirror",
-    ("tandem.settings.certificates", "cryptography*"): "as tandem.gate.signing: few brokers have a certificate",
-    ("tandem.git.raw", "*"): "as tandem.hooks, which import it",
-    ("tandem.git.place", "*"): "as tandem.git.raw",
-    ("tandem.git.runner", "*"): "as tandem.git.raw",
-}
+MOST_LATE_IMPORTS = 40
+"""Imports inside functions, in all of Tandem: for a start that somebody waits for, an extra, or a platform."""
 
+UNFINISHED = ("__main__", "app", "bridge", "cli", "core", "git", "projects", "server", "settings", "store")
+"""Packages whose circles and late imports are still to go; nothing of theirs is looked at. Empty when issue 28 ends."""
 
 # What starts in milliseconds, and what of ours it may load.
 LIGHT = [
@@ -74,8 +49,8 @@ def within(name: str, *packages: str) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
-def is_listed(pairs: Iterable[tuple[str, str]], module: Module, one: Import) -> bool:
-    return any(fnmatchcase(module.name, importer) and fnmatchcase(one.name, imported) for importer, imported in pairs)
+def finished_modules() -> list[Module]:
+    return [one for one in package_modules() if not one.inside(*(f"tandem.{name}" for name in UNFINISHED))]
 
 
 def test_a_package_asks_only_its_neighbours() -> None:
@@ -104,14 +79,24 @@ def test_who_calls_operations_knows_their_declarations_only() -> None:
     assert wrong == []
 
 
-def test_imports_are_at_the_top_unless_a_reason_is_listed() -> None:
-    late = [
+def test_no_modules_import_each_other_not_even_for_their_types() -> None:
+    finished = finished_modules()
+    names = {module.name for module in finished}
+    graph = {module.name: {one for one in imported_modules(module) if one in names} for module in finished}
+    # A circle is named by the error that this raises.
+    TopologicalSorter(graph).prepare()
+
+
+def test_an_import_inside_a_function_says_why_in_a_comment_there_or_above() -> None:
+    late = [(module, one) for module in finished_modules() for one in imports(module) if one.inside_function]
+    reasons = {module.name: {line for line, _ in comments(module)} for module, _ in late}
+    unreasoned = [
         f"{module.where}:{one.line} imports {one.name}"
-        for module in package_modules()
-        for one in imports(module)
-        if one.inside_function and not is_listed(LATE_IMPORTS, module, one)
+        for module, one in late
+        if reasons[module.name].isdisjoint((one.line, one.line - 1))
     ]
-    assert late == []
+    assert unreasoned == []
+    assert len({(module.name, one.line) for module, one in late}) <= MOST_LATE_IMPORTS
 
 
 @pytest.mark.parametrize(("package", "packages"), LIGHT)

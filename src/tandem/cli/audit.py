@@ -273,8 +273,9 @@ def _data(project: str, asked: AuditRequest, judgement: Judgement) -> dict[str, 
         "old": asked.old,
         "new": asked.new,
         "commits": [
-            {name: getattr(one, name) for name in ("commit", "subject", "verdict", "review_ids", "reason")}
-            | {"paths": [{"path": path, "reason": reason} for path, reason in one.paths]}
+            {"commit": one.commit, "subject": one.subject}
+            | {name: getattr(one.finding, name) for name in ("verdict", "review_ids", "reason")}
+            | {"paths": [{"path": path, "reason": reason} for path, reason in one.finding.paths]}
             for one in judgement.commits
         ],
     }
@@ -302,17 +303,19 @@ def _table(asked: AuditRequest, judgement: Judgement, left_out: int) -> Drawable
 
 
 def _cells(one: CommitResult) -> tuple[Cell, ...]:
-    verdict = Text(one.verdict, style=_STYLES.get(one.verdict, "green"))
-    told = one.reason if one.verdict == SIGNED else ", ".join(one.review_ids)
+    finding = one.finding
+    verdict = Text(finding.verdict, style=_STYLES.get(finding.verdict, "green"))
+    told = finding.reason if finding.verdict == SIGNED else ", ".join(finding.review_ids)
     reviews = plain(told, "" if one.passes else "dim")
     return one.commit[:_SHORT], one.subject, verdict, reviews
 
 
 def _reasons(commit: CommitResult) -> list[Text]:
     """Why a commit does not pass."""
-    lines = [f"{path}: {reason}" for path, reason in commit.paths[:_SHOWN_PATHS]] or [commit.reason]
-    if len(commit.paths) > _SHOWN_PATHS:
-        lines.append(f"and {len(commit.paths) - _SHOWN_PATHS} more paths")
+    paths = commit.finding.paths
+    lines = [f"{path}: {reason}" for path, reason in paths[:_SHOWN_PATHS]] or [commit.finding.reason]
+    if len(paths) > _SHOWN_PATHS:
+        lines.append(f"and {len(paths) - _SHOWN_PATHS} more paths")
     return [_line(commit, line) for line in lines]
 
 

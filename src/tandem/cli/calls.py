@@ -98,7 +98,7 @@ def verdict_status(data: dict[str, Any]) -> Exit:
     """The exit status of a wait for a verdict; an approval counts once the required checks have passed."""
     if data["next_action"] == "escalate" and (agent_mark() is not None or not next_steps.alone(data)):
         return Exit.PERSON
-    if data.get("conflict_with") and next_steps.continuing():
+    if next_steps.is_conflict_in_merge(data):
         return Exit.PERSON
     if _is_approved(data):
         return _CHECKED[data.get("checks")]

@@ -24,7 +24,8 @@ from tandem.errors import Forbidden, InvalidInput
 from tandem.gate.contract import SIGNER
 from tandem.git.runner import interactively
 from tandem.present.text import Whole
-from tandem.rulings import ask, override, person, state
+from tandem.rulings import ask, person, state
+from tandem.rulings.enforcement import OVERRIDE_VARIABLE
 from tandem.rulings.next_steps import SUBMIT
 from tandem.rulings.state import GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks
@@ -79,7 +80,7 @@ def override_gate(
     if not person.is_at_terminal():
         raise Forbidden("An override needs a person at a terminal, and there is none here.", needed="person")
     named = arguments if arguments and arguments[0] in _COMMANDS else ["commit", *arguments]
-    return interactively(named, {**os.environ, override.VARIABLE: reason})
+    return interactively(named, {**os.environ, OVERRIDE_VARIABLE: reason})
 
 
 def register(group: typer.Typer) -> None:

@@ -35,11 +35,7 @@ class Verified(NamedTuple):
 
 def public_key(tokens: Tokens, project: str) -> str:
     """What others verify this broker's signatures with: 32 bytes as 43 letters that are safe in a URL."""
-    # The library takes seven megabytes, and most brokers never sign.
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    key = Ed25519PrivateKey.from_private_bytes(tokens.signing_seed(project))
-    return _text(key.public_key().public_bytes_raw())
+    return _text(_ed25519().public_key(tokens.signing_seed(project)))
 
 
 def sign(tokens: Tokens, project: str, digest: str) -> str:
@@ -50,10 +46,7 @@ def sign(tokens: Tokens, project: str, digest: str) -> str:
         project: The project in which it is approved.
         digest: Over all that the commit changes.
     """
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # as above
-
-    key = Ed25519PrivateKey.from_private_bytes(tokens.signing_seed(project))
-    signature = key.sign(_CONTEXT + digest.encode())
+    signature = _ed25519().sign(tokens.signing_seed(project), _CONTEXT + digest.encode())
     return f"{public_key(tokens, project)[:_KEY_ID_LETTERS]}.{_text(signature)}"
 
 
@@ -78,7 +71,8 @@ def verify(signers: Iterable[str], digest: str, signed: Iterable[str]) -> Verifi
         if key_id not in known:
             found = found if found.problem else Verified(problem=_unknown(key_id))
             continue
-        name = next((name for name, key in known[key_id] if _holds(key, signature, digest)), None)
+        holds, content = _ed25519().holds, _CONTEXT + digest.encode()
+        name = next((name for name, key in known[key_id] if holds(key, signature, content)), None)
         if name is not None:
             return Verified(name, stated)
         found = Verified(problem=f"the signature of {known[key_id][0][0]}'s broker is for other content")
@@ -92,15 +86,11 @@ def _unknown(key_id: str) -> str:
     )
 
 
-def _holds(key: bytes, signature: bytes, digest: str) -> bool:
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+def _ed25519():  # noqa: ANN202 - the type of this one module has no name
+    # The library takes seven megabytes, and most brokers neither sign nor verify.
+    from tandem.gate import ed25519
 
-    try:
-        Ed25519PublicKey.from_public_bytes(key).verify(signature, _CONTEXT + digest.encode())
-    except (InvalidSignature, ValueError):
-        return False
-    return True
+    return ed25519
 
 
 def _text(data: bytes) -> str:

@@ -31,7 +31,7 @@ from tandem.gsd.pointers import (
     without_pointers,
     without_tool,
 )
-from tandem.hooks import session
+from tandem.rulings import overlays
 from tandem.setup.edits.changes import FileChange, Manifest
 from tandem.setup.edits.edit import content_of, located
 from tandem.setup.edits.installing import install
@@ -129,7 +129,7 @@ def find(top: Path | None, environment: Mapping[str, str], home: Path) -> list[I
             places.append(("project", top / f".{client}"))
         for scope, place in places:
             folder = Path(os.path.realpath(place))
-            version = session.gsd_version(str(folder))
+            version = overlays.gsd_version(str(folder))
             if version is not None:
                 found.setdefault(folder, Install(client, scope, folder, version))
     return list(found.values())
@@ -200,10 +200,10 @@ class Overlays:
             ConfigInvalid: It cannot be read.
         """
         self._data_dir = data_dir
-        self._path = data_dir / session.OVERLAYS_FILE
+        self._path = data_dir / overlays.FILE
         self._loaded = content_of(self._path)
         try:
-            self._stored = session.read_overlays(self._loaded) if self._loaded is not None else {}
+            self._stored = overlays.read(self._loaded) if self._loaded is not None else {}
         except ValueError as error:
             raise ConfigInvalid(
                 f"{self._path} cannot be used: {error}. Remove it, then run 'tandem gsd overlay' again.",
@@ -214,7 +214,7 @@ class Overlays:
         """The installations with the overlay that are still there."""
         found: list[Install] = []
         for folder, facts in self._stored.items():
-            version = session.gsd_version(folder)
+            version = overlays.gsd_version(folder)
             client = next((one for one in Client if one == facts.get("client")), None)
             if version is not None and client is not None:
                 scope = "project" if facts.get("scope") == "project" else "user"
@@ -246,16 +246,16 @@ class Overlays:
 
     def forget_missing(self) -> None:
         """Forget the installations that are gone."""
-        gone = [folder for folder in self._stored if session.gsd_version(folder) is None]
+        gone = [folder for folder in self._stored if overlays.gsd_version(folder) is None]
         for folder in gone:
             del self._stored[folder]
         if gone:
             self._write([], self._data_dir)
 
     def _write(self, changes: Iterable[FileChange], tree: Path) -> None:
-        document = {"version": session.OVERLAYS_VERSION, "installs": self._stored}
+        document = {"version": overlays.VERSION, "installs": self._stored}
         after = json.dumps(document, indent=1).encode() + b"\n" if self._stored else None
-        store = FileChange(self._path, session.OVERLAYS_FILE, session.OVERLAYS_FILE, self._loaded, after)
+        store = FileChange(self._path, overlays.FILE, overlays.FILE, self._loaded, after)
         manifest = Manifest(self._data_dir / "gsd-overlay.manifest", tree)
         # What is remembered comes first: after a crash in the middle, the same command finishes the work.
         install([one for one in (store, *changes) if one.alters], manifest)

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
-from typing import TYPE_CHECKING, Any, cast
 
 from tandem.core.visible import say
 from tandem.rulings import state
+from tandem.rulings.values import cast
 
+TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
 PASSES = 0
 REFUSED = 2
@@ -27,7 +30,7 @@ _SHELLS = frozenset({"Bash", "PowerShell", "shell", "exec_command", "run_shell_c
 _WRITES = frozenset({"Write", "Edit", "MultiEdit", "write_file", "replace"})
 _PATCH_MARK = "*** Begin Patch"
 _PLANNING = ".planning"
-_LOOKED_FOR = ("override", "git", "review", "tandem", "set_gate", "person.key", "secret.key")
+_LOOKED_FOR = ("tandem", "git", "override", "review", "set_gate", "person.key", "secret.key")
 _QUOTES = str.maketrans("", "", "\"'\\")
 
 
@@ -67,33 +70,31 @@ def _refusal(client: str, call: dict[str, Any], folder: str) -> list[str] | None
     What the account lacks or has of another kind ends in an error, which `main` tells.
     """
     tool, given = call["tool_name"], call["tool_input"]
-    # Most calls touch neither git nor a plan, and need not pay for these modules.
+    text = whole = ""
+    is_patch = tool == "apply_patch"
     if tool in _SHELLS:
         text = whole = given["command"]
         if isinstance(text, list):
             # As older programs give it: mostly the shell, its option, the text.
-            import shlex
-
             stated = [str(word) for word in cast("list[Any]", text)]
             text, whole = stated[-1], shlex.join(stated)
         folder = os.path.join(folder, given.get("dir_path") or "")
-        bare = whole.lower().translate(_QUOTES)
-        if any(word in bare for word in _LOOKED_FOR):
-            from tandem.hooks import agent_commands
-
-            if (reasons := agent_commands.refusal(client, whole, folder)) is not None:
-                return reasons
-        if client != "codex" or _PATCH_MARK not in text:
-            return None
         # Codex takes a command that patches as a call of its own tool.
-        tool, given = "apply_patch", {"command": text}
+        is_patch = client == "codex" and _PATCH_MARK in text
     path = os.path.join(folder, given["file_path"]) if tool in _WRITES else ""
     real = os.path.realpath(path).lower()
-    if tool != "apply_patch" and not (path and (_PLANNING in path.lower() or "git" in real or "tandem" in real)):
+    is_guarded = bool(path) and (_PLANNING in path.lower() or "git" in real or "tandem" in real)
+    bare = whole.lower().translate(_QUOTES)
+    if not (is_patch or is_guarded or any(word in bare for word in _LOOKED_FOR)):
         return None
-    from tandem.hooks import agent_files
+    # Most calls touch neither git nor a plan, and need not pay for these modules.
+    from tandem.hooks import agent_commands, agent_files
 
-    return agent_files.refusal(tool, given, folder)
+    if whole and (reasons := agent_commands.refusal(client, whole, folder)) is not None:
+        return reasons
+    if whole and is_patch:
+        tool, given = "apply_patch", {"command": text}
+    return agent_files.refusal(tool, given, folder) if is_patch or is_guarded else None
 
 
 def _may_be_on(folder: str) -> bool:

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tandem.errors import TandemError
+from tandem.hooks import explaining
 from tandem.rulings import enforcement, git, next_steps, state
-from tandem.rulings.ask import GateClient, Refused, Unreachable
+from tandem.rulings.ask import GateClient
+from tandem.rulings.broker_errors import Refused, Unreachable
+from tandem.rulings.trust import OPTIMISTIC
+from tandem.rulings.values import NamedTuple
 
+TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
 
     from tandem.rulings.state import GateFile
 
@@ -80,7 +85,7 @@ def refusal(tool: str, given: dict[str, Any], folder: str) -> list[str] | None:
         folder: Where the agent works.
 
     Raises:
-        Unclear: A patch cannot be read.
+        UnknownContent: A patch cannot be read.
         GateUnreadable: Whether the gate is on cannot be read.
     """
     for writing in _writings(tool, given, folder):
@@ -111,7 +116,7 @@ def _kind_of(path: str) -> DocumentKind | None:
 
 
 def _ruling(gate: GateFile, asker: GateClient, kind: DocumentKind, writing: PendingWrite) -> list[str] | None:
-    if enforcement.enforcement(gate, git.branch(gate.place)) == enforcement.OPTIMISTIC:
+    if enforcement.enforcement(gate, git.branch(gate.place)) == OPTIMISTIC:
         return None
     real = os.path.join(os.path.realpath(os.path.dirname(writing.path)), os.path.basename(writing.path))
     path = os.path.relpath(real, os.path.realpath(gate.place.top or gate.root)).replace(os.sep, "/")
@@ -133,9 +138,7 @@ def _ruling(gate: GateFile, asker: GateClient, kind: DocumentKind, writing: Pend
 
 def _refused(asker: GateClient, decision: dict[str, Any], kind: DocumentKind, path: str) -> list[str]:
     if decision.get("code") is not None:
-        from tandem.hooks import checks  # few projects have any
-
-        return checks.explained(asker, decision, f"What {path} would hold", "write exactly that text")
+        return explaining.kept_back(asker, decision, f"What {path} would hold", "write exactly that text")
     reason = next((one["reason"] for one in decision["paths"] if not one["allowed"]), decision["reason"])
     refused = f"{path} may be written when exactly this content is approved; it is not: {reason}."
     waiting = [next_steps.wait(one["review_id"]) for one in asker.concerned(decision) if one["next_action"] == "wait"]
@@ -215,109 +218,48 @@ def _lines_of(path: str) -> tuple[str, str]:
 # Codex's patches.
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
-_FILE = re.compile(r"\*\*\* (Add|Delete|Update) File: (.*)")
-_MOVE, _END_OF_FILE = "*** Move to: ", "*** End of File"
-_HUNK = "@@"
+_FILE = re.compile(r"\*\*\* (Add File|Delete File|Update File|Move to): (.*)")
 _CHANGES_FOLDER = re.compile(r"\s*cd\s+(?:'([^']*)'|\"([^\"]*)\"|(\S+))\s*(?:&&|;)")
-
-
-class _Section:
-    """What a patch says of one file; `path` becomes `moved_to` where that is set."""
-
-    def __init__(self, kind: str, path: str) -> None:
-        self.kind = kind
-        self.path = path
-        self.moved_to: str | None = None
-        self.lines: list[str] = []
 
 
 def _patched(text: str, folder: str) -> Iterator[PendingWrite]:
     """The files of the patches in a text, which may be a command that changes the folder first.
 
+    What a patch makes of a file that is there is not computed: Codex looks for the place in ways of its own.
+
     Raises:
-        Unclear: A patch in it is not whole.
+        UnknownContent: A patch in it is not whole.
     """
     if (moved := _CHANGES_FOLDER.match(text)) is not None:
         folder = os.path.join(folder, next(part for part in moved.groups() if part is not None))
-    for section in _sections(text):
-        path = os.path.join(folder, section.path)
-        target = os.path.join(folder, section.moved_to or section.path)
-        if section.moved_to:
-            yield PendingWrite(path, lambda: None)
-        yield PendingWrite(target, partial(_after, section, path))
-
-
-def _sections(text: str) -> list[_Section]:
-    found: list[_Section] = []
-    section: _Section | None = None
     is_inside = False
+    kind, path, added = "", "", list[str]()
     for line in (line.removesuffix("\r") for line in text.split("\n")):
-        if not is_inside or line.strip().startswith(_END):
-            is_inside, section = not is_inside and line.strip().endswith(_BEGIN), None
-        elif (named := _FILE.match(line)) is not None:
-            section = _Section(named[1], named[2].strip())
-            found.append(section)
-        elif section is not None and line.startswith(_MOVE):
-            section.moved_to = line.removeprefix(_MOVE).strip()
-        elif section is not None:
-            section.lines.append(line)
+        is_end = line.strip().startswith(_END)
+        named = None if is_end or not is_inside else _FILE.match(line)
+        if kind and (named or is_end):
+            yield PendingWrite(path, partial(_after, kind, added))
+            kind = ""
+        if not is_inside or is_end:
+            is_inside = not is_inside and line.strip().endswith(_BEGIN)
+        elif named is not None:
+            kind, path, added = named[1], os.path.join(folder, named[2].strip()), []
+        elif kind:
+            added.append(line)
         elif line.strip():
             raise UnknownContent("the patch does not begin with a file")
     if is_inside:
         raise UnknownContent("the patch has no end")
-    return found
 
 
-def _after(section: _Section, path: str) -> bytes | None:
-    """What a file would hold; null if it would be gone.
+def _after(kind: str, added: Sequence[str]) -> bytes | None:
+    """What a file would hold; None if it would be gone.
 
     Raises:
-        Unclear: The patch does not fit exactly: Codex then looks for the nearest place.
+        UnknownContent: The patch does not hold all of it.
     """
-    if section.kind == "Delete":
+    if kind == "Delete File":
         return None
-    if section.kind == "Add":
-        if any(not line.startswith("+") for line in section.lines):
-            raise UnknownContent(f"a line of the new file {section.path} does not begin with +")
-        return "".join(f"{line[1:]}\n" for line in section.lines).encode()
-    lines = _lines_of(path)[0].split("\n")
-    if not lines[-1]:
-        lines.pop()
-    at = 0
-    for anchor, hunk, at_end in _hunks(section):
-        if anchor is not None:
-            at = _find(lines, [anchor], at, section.path) + 1
-        old = [line[1:] for line in hunk if line[:1] != "+"]
-        new = [line[1:] for line in hunk if line[:1] != "-"]
-        if not old:
-            at = len(lines)
-        else:
-            at = _find(lines, old, max(at, len(lines) - len(old)) if at_end else at, section.path)
-        lines[at : at + len(old)] = new
-        at += len(new)
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
-def _hunks(section: _Section) -> list[tuple[str | None, list[str], bool]]:
-    """Each hunk: the line that it comes after, its lines, whether it ends the file."""
-    found: list[tuple[str | None, list[str], bool]] = []
-    for line in section.lines:
-        if line.startswith(_HUNK):
-            found.append((line.removeprefix(_HUNK).removeprefix(" ") or None, [], False))
-        elif line == _END_OF_FILE:
-            if found:
-                found[-1] = (*found[-1][:2], True)
-        elif line[:1] in {" ", "+", "-"} or not line:
-            if not found:
-                found.append((None, [], False))
-            found[-1][1].append(line or " ")
-        else:
-            raise UnknownContent(f"a line of the change to {section.path} begins with neither a space nor + nor -")
-    return found
-
-
-def _find(lines: Sequence[str], wanted: Sequence[str], start: int, path: str) -> int:
-    for at in range(start, len(lines) - len(wanted) + 1):
-        if list(lines[at : at + len(wanted)]) == list(wanted):
-            return at
-    raise UnknownContent(f"the patch does not fit {path} exactly")
+    if kind != "Add File" or any(not line.startswith("+") for line in added):
+        raise UnknownContent("the patch does not have all of it")
+    return "".join(f"{line[1:]}\n" for line in added).encode()

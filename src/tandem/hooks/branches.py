@@ -9,13 +9,17 @@ as the first in a repository that others push to, whatever hooks they have.
 from __future__ import annotations
 
 import os
+import sys
 
 from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
-from tandem.rulings import enforcement, git
-from tandem.rulings.ask import GateClient, Refused, Unreachable
+from tandem.hooks.refusing import overridden, override_wanted
+from tandem.rulings import enforcement, git, remotes
+from tandem.rulings.ask import GateClient
+from tandem.rulings.broker_errors import Refused, Unreachable
 from tandem.rulings.git import HEADS, Bases
 from tandem.rulings.ranges import Judgement, RangeChecker
+from tandem.rulings.values import NamedTuple
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -25,6 +29,21 @@ if TYPE_CHECKING:
 
     Net = tuple[str | None, str]
     """The commits before and after, whose difference a person may let through."""
+
+
+class Refusal(NamedTuple):
+    """Why a branch may not move, or be pushed.
+
+    Attributes:
+        reasons: A line each, with what to do; the first says what is refused.
+        net: What a person may let through; None if nothing can be.
+        branch: The branch that is moved or pushed to.
+    """
+
+    reasons: list[str]
+    net: Net | None = None
+    branch: str | None = None
+
 
 _REFUSED = 1
 _PREPARED = "prepared"
@@ -37,25 +56,54 @@ _MERGING = ("merge", "pull")
 """How the name begins that git gives to what it does, where that changes files before it moves the branch."""
 
 
-def update(gate: GateFile, arguments: Sequence[str], stdin: bytes, *, is_server: bool = False) -> int:
+def update(gate: GateFile, arguments: Sequence[str]) -> int:
     """Let a transaction be, or refuse it whole and say what to do; answers with the exit status.
+
+    Standard input has a line for each ref, with its old and its new value.
 
     Args:
         gate: The switch, which is on.
         arguments: Git's: which state the transaction is in.
-        stdin: Git's: a line for each ref, with its old and its new value.
+    """
+    lines = _input()
+    return _execute(gate, _updated(gate, lines)) if list(arguments[:1]) == [_PREPARED] else 0
+
+
+def receive(gate: GateFile, _arguments: Sequence[str]) -> int:
+    """Take what is pushed to this repository, or refuse all of it; answers with the exit status.
+
+    Standard input is as for `update`. The objects are in quarantine.
+
+    Args:
+        gate: The switch, which is on.
+    """
+    listed = git.run(gate.place, ["for-each-ref", "--format=%(refname) %(symref)", HEADS]).text.splitlines()
+    # A branch that stands for another one is pushed by its own name.
+    meant = dict(line.split(" ", 1) for line in listed if not line.endswith(" "))
+    lines = [[old, new, meant.get(ref, ref)] for old, new, ref in _input()]
+    return _execute(gate, _updated(gate, lines, is_server=True))
+
+
+def _input() -> list[list[str]]:
+    text = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+    return [line.split(" ", 2) for line in text.splitlines()]
+
+
+def _updated(gate: GateFile, lines: list[list[str]], *, is_server: bool = False) -> Refusal | None:
+    """Why a transaction may not be; None if it may.
+
+    Args:
+        gate: The switch.
+        lines: Each ref with its old value, its new value and its name.
         is_server: Whether this is a repository that others push to, and in which no client writes.
     """
-    if list(arguments[:1]) != [_PREPARED]:
-        return 0
     guarded = _guarded(gate)
-    lines = [line.split(" ", 2) for line in stdin.decode("utf-8", "surrogateescape").splitlines()]
     # Whether two names are one is not left to the file system's case.
     moves = [(ref, new) for _, new, ref in lines if ref.casefold() in guarded]
     # The script of the hook knows the base branches too: what it lets come here is no base branch only if that holds.
     branches = [(ref, new) for _, new, ref in lines if ref.casefold().startswith(HEADS)]
     if not moves and (is_server or not branches):
-        return 0
+        return None
     ref, new = (moves or branches)[0]
     name = ref.removeprefix(HEADS)
     with GateClient(gate, is_server=is_server, starts=True) as asker:
@@ -64,56 +112,42 @@ def update(gate: GateFile, arguments: Sequence[str], stdin: bytes, *, is_server:
         except Unreachable as error:
             is_one = len(moves) == 1 and new.strip("0") and not new.startswith(_SYMBOLIC)
             net = (git.resolve(gate.place, ref), new) if is_one else None
-            return _refuse(gate, [f"{name} cannot be judged: {error}"], net, name)
+            return Refusal([f"{name} cannot be judged: {error}"], net, name)
         except (Refused, TandemError, OSError) as error:
-            return _refuse(gate, [f"{name} cannot be judged: {error}"])
+            return Refusal([f"{name} cannot be judged: {error}"])
 
 
-def receive(gate: GateFile, _arguments: Sequence[str], stdin: bytes) -> int:
-    """Take what is pushed to this repository, or refuse all of it; answers with the exit status.
-
-    Args:
-        gate: The switch, which is on.
-        stdin: Git's: a line for each ref, with its old and its new value. The objects are in quarantine.
-    """
-    listed = git.run(gate.place, ["for-each-ref", "--format=%(refname) %(symref)", HEADS]).text.splitlines()
-    # A branch that stands for another one is pushed by its own name.
-    meant = dict(line.split(" ", 1) for line in listed if not line.endswith(" "))
-    lines = [line.split(" ", 2) for line in stdin.decode("utf-8", "surrogateescape").splitlines()]
-    told = "".join(f"{old} {new} {meant.get(ref, ref)}\n" for old, new, ref in lines)
-    return update(gate, [_PREPARED], told.encode("utf-8", "surrogateescape"), is_server=True)
-
-
-def _moved(gate: GateFile, asker: GateClient, moves: Sequence[tuple[str, str]]) -> int:
-    """The exit status: nothing moves unless everything may."""
+def _moved(gate: GateFile, asker: GateClient, moves: Sequence[tuple[str, str]]) -> Refusal | None:
+    """Why the base branches may not move; nothing moves unless everything may."""
     bases = Bases(gate, asker.get_gate()["accepted"])
     with RangeChecker(gate.place, asker.check_gate) as judge:
-        return next((status for ref, new in moves if (status := _move(gate, asker, judge, bases, ref, new)) != 0), 0)
+        found = (_move(gate, asker, judge, bases, ref, new) for ref, new in moves)
+        return next((refusal for refusal in found if refusal is not None), None)
 
 
-def _move(gate: GateFile, asker: GateClient, judge: RangeChecker, bases: Bases, ref: str, new: str) -> int:
+def _move(gate: GateFile, asker: GateClient, judge: RangeChecker, bases: Bases, ref: str, new: str) -> Refusal | None:
     name = ref.removeprefix(HEADS)
     if new.startswith(_SYMBOLIC):
         reason = f"{name} is a base branch: it cannot stand for {new.removeprefix(_SYMBOLIC)}."
-        return _refuse(gate, [reason, "Merge that branch instead, when it is approved."])
-    # What git says was there before is whatever the caller expects, or nothing at all.
+        return Refusal([reason, "Merge that branch instead, when it is approved."])
+    # What git says was there before is what the caller expects, or nothing at all.
     old = bases.tips.get(ref) or git.resolve(gate.place, ref)
     if not new.strip("0") or new == old:
-        return 0
+        return None
     tips = tuple(bases.tips.values())
     _ask_about(gate, asker, judge, ref, (old, new))
     judgement = judge.judge(new, old=old, without=bases.never_judged, tips=tips, earlier=bases.earlier)
     if judgement.passes and len(tips) > 1:
         judgement = _checked(judge, judgement, new, old, bases)
-    return _ended(gate, judgement, f"{name} stays where it is", (old, new), name)
+    return _refusal(gate, judgement, f"{name} stays where it is", (old, new), name)
 
 
 def _checked(judge: RangeChecker, judgement: Judgement, new: str, old: str | None, bases: Bases) -> Judgement:
     """What another base branch holds is approved, but the checks of this one may not have run on it, or failed."""
     known = [one for one in (old, *bases.never_judged) if one is not None]
     strict = judge.judge(new, old=old, without=known, tips=() if old is None else (old,))
-    held = [commit for commit in strict.commits if commit.code is not None and not commit.passes]
-    return judgement if strict.passes or not held else Judgement(held, passes=False)
+    held = [commit for commit in strict.commits if commit.finding.code is not None and not commit.passes]
+    return judgement if strict.passes or not held else Judgement(passes=False, commits=held)
 
 
 def _ask_about(gate: GateFile, asker: GateClient, judge: RangeChecker, ref: str, net: Net) -> None:
@@ -123,33 +157,35 @@ def _ask_about(gate: GateFile, asker: GateClient, judge: RangeChecker, ref: str,
     judge.forget()
 
 
-def push(gate: GateFile, arguments: Sequence[str], stdin: bytes) -> int:
+def push(gate: GateFile, arguments: Sequence[str]) -> int:
     """Let a push go on, or refuse it and say what to do; answers with the exit status.
+
+    Standard input has a line for each ref, with its name and id here and there.
 
     Args:
         gate: The switch, which is on.
         arguments: Git's: the remote's name (or URL) and its URL.
-        stdin: Git's: a line for each ref, with its name and id here and there.
     """
     # The name here may hold blanks: it is what the user typed.
-    sent = [line.rsplit(" ", 3)[1:] for line in stdin.decode("utf-8", "surrogateescape").splitlines()]
+    sent = [tuple(" ".join(line).rsplit(" ", 3)[1:]) for line in _input()]
     # Zeros: it is deleted there.
     sent = [(oid, ref, there) for oid, ref, there in sent if oid.strip("0")]
-    if not sent:
-        return 0
+    return _execute(gate, _pushed(gate, arguments[1], sent)) if sent else 0
+
+
+def _pushed(gate: GateFile, url: str, sent: list[tuple[str, str, str]]) -> Refusal | None:
+    """Why nothing is pushed; None if everything may be."""
     with GateClient(gate, starts=True) as asker:
         try:
             known = Bases(gate, asker.get_gate()["accepted"]).never_judged
             with RangeChecker(gate.place, asker.check_gate) as judge:
-                remote = _Remote(gate, arguments[1])
+                remote = _Remote(gate, url)
                 # Others first, for which what was asked once is remembered.
                 sent.sort(key=lambda one: one[1].casefold() in _guarded(gate))
-                for one in sent:
-                    if (status := _sent(gate, asker, judge, known, remote, *one)) != 0:
-                        return status
-                return 0
+                found = (_sent(gate, asker, judge, known, remote, *one) for one in sent)
+                return next((refusal for refusal in found if refusal is not None), None)
         except (Unreachable, Refused, TandemError, OSError) as error:
-            return _refuse(gate, [f"What is pushed cannot be judged: {error}"])
+            return Refusal([f"What is pushed cannot be judged: {error}"])
 
 
 class _Remote:
@@ -163,8 +199,6 @@ class _Remote:
     def commits(self) -> list[str]:
         """Those of its branches and tags that are here as well; none, which is said, if it cannot be asked."""
         if self._commits is None:
-            from tandem.rulings import remotes  # only for what is new there
-
             try:
                 self._commits = git.known_commits(self._place, remotes.tips(self._place, self._url).values())
             except TandemError as error:
@@ -182,8 +216,8 @@ def _sent(
     oid: str,
     ref: str,
     there: str,
-) -> int:
-    """The exit status for one ref: nothing is pushed unless everything may be.
+) -> Refusal | None:
+    """Why one ref is not pushed; None if it may be.
 
     Args:
         gate: The switch.
@@ -198,10 +232,10 @@ def _sent(
     place = gate.place
     is_base = ref.casefold() in _guarded(gate)
     if not is_base and (not enforcement.reviews_each_task(gate) or ref.startswith(_NOTES)):
-        return 0
+        return None
     new = git.resolve(place, oid)
     if new is None:
-        return _refuse(gate, [f"{ref} would become {oid}, which is no commit and cannot be judged."])
+        return Refusal([f"{ref} would become {oid}, which is no commit and cannot be judged."])
     old = next(iter(git.known_commits(place, [there])), None)
     if is_base:
         _ask_about(gate, asker, judge, ref, (old, new))
@@ -211,30 +245,31 @@ def _sent(
         judgement = judge.judge(new, old=old, without=known) if old is not None else None
         if judgement is None or not judgement.passes:
             judgement = judge.judge(new, old=old, without=[*known, *remote.commits()])
-    return _ended(gate, judgement, f"{ref} is not pushed", (old, new), ref.removeprefix(HEADS))
+    return _refusal(gate, judgement, f"{ref} is not pushed", (old, new), ref.removeprefix(HEADS))
 
 
 def _guarded(gate: GateFile) -> set[str]:
     return {(HEADS + branch).casefold() for branch in gate.branches}
 
 
-def _ended(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch: str) -> int:
-    """The exit status for a range; what is wrong with it and what to do is said."""
+def _refusal(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch: str) -> Refusal | None:
+    """What is wrong with a range, and what to do; None if nothing is."""
     if judgement.passes:
-        return 0
+        return None
     old, new = net
     wrong = [commit for commit in judgement.commits if not commit.passes]
-    held = bool(wrong) and all(commit.code is not None for commit in wrong)
+    held = bool(wrong) and all(commit.finding.code is not None for commit in wrong)
     what = "approved, and kept back by a required check" if held else "not approved"
     lines = [f"{refused}: {len(wrong)} of {len(judgement.commits)} commits are {what}."]
     for commit in wrong[:_SHOWN_COMMITS]:
         subject = visible_line(commit.subject) or "(no subject)"
-        lines.append(f"  {commit.commit[:_SHORT]} {subject}: {commit.code or commit.verdict}")
-        lines += [f"    {visible_line(path)}: {reason}" for path, reason in commit.paths[:_SHOWN_PATHS]]
-        if len(commit.paths) > _SHOWN_PATHS:
-            lines.append(f"    and {len(commit.paths) - _SHOWN_PATHS} more paths")
-        if not commit.paths:
-            lines.append(f"    {commit.reason}")
+        finding = commit.finding
+        lines.append(f"  {commit.commit[:_SHORT]} {subject}: {finding.code or finding.verdict}")
+        lines += [f"    {visible_line(path)}: {reason}" for path, reason in finding.paths[:_SHOWN_PATHS]]
+        if len(finding.paths) > _SHOWN_PATHS:
+            lines.append(f"    and {len(finding.paths) - _SHOWN_PATHS} more paths")
+        if not finding.paths:
+            lines.append(f"    {finding.reason}")
     if len(wrong) > _SHOWN_COMMITS:
         lines.append(f"  and {len(wrong) - _SHOWN_COMMITS} more commits")
     if old is None and judgement.commits:
@@ -243,7 +278,7 @@ def _ended(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch:
     lines.append(f"Look at all of it with: tandem audit {change}")
     if held:
         on = f" --branch {branch}" if branch in gate.branches else ""
-        reviews = dict.fromkeys(review_id for commit in wrong for review_id in commit.review_ids)
+        reviews = dict.fromkeys(review_id for commit in wrong for review_id in commit.finding.review_ids)
         lines += [f"Its checks: tandem checks list {review_id}" for review_id in [*reviews][:_SHOWN_COMMITS]]
         lines += [f"Run again: tandem checks run {review_id}{on}" for review_id in [*reviews][:_SHOWN_COMMITS]]
         lines.append("When they have passed, run the same git command again; or mend what they found.")
@@ -253,7 +288,7 @@ def _ended(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch:
     origin = _from_elsewhere(gate, wrong[0].commit) if wrong else None
     if origin is not None:
         lines.append(f"A person can take what is there by now as it is: tandem gate on --accept {origin}")
-    return _refuse(gate, lines, net, branch)
+    return Refusal(lines, net, branch)
 
 
 def _from_elsewhere(gate: GateFile, commit: str) -> str | None:
@@ -272,20 +307,14 @@ def _restoring(gate: GateFile, branch: str | None) -> list[str]:
     return ["Git has already changed the files and the index here; to bring both back: git reset --merge"]
 
 
-def _refuse(gate: GateFile, reasons: list[str], net: Net | None = None, branch: str | None = None) -> int:
-    """Say why not, unless a person at the terminal overrides it; answers with the exit status.
-
-    Args:
-        gate: The switch.
-        reasons: A line each; the first says what is refused.
-        net: What a person may let through; null if nothing can be.
-        branch: The branch that is moved or pushed to.
-    """
-    from tandem.rulings import override  # only when something is refused
-
-    why = override.wanted() if net is not None else None
+def _execute(gate: GateFile, refusal: Refusal | None) -> int:
+    """Say why not, unless a person at the terminal overrides it; answers with the exit status."""
+    if refusal is None:
+        return 0
+    reasons, net, branch = refusal
+    why = override_wanted()
     if net is None or why is None:
         say(f"refused: {reasons[0]}", *reasons[1:], *_restoring(gate, branch))
         return _REFUSED
     changes = git.between(gate.place, net[0] or git.empty_tree(gate.place), net[1])
-    return _REFUSED if override.asked(gate, why, reasons, changes, branch) is None else 0
+    return _REFUSED if overridden(gate, why, reasons, changes, branch) is None else 0

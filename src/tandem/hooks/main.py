@@ -1,4 +1,4 @@
-"""The one entry of all hooks: reads the gate's switch, then does what the hook is for."""
+"""The one entry of all hooks: reads the gate's switch, then starts what the hook is for."""
 
 from __future__ import annotations
 
@@ -8,15 +8,27 @@ import sys
 from tandem.git.place import deleted_folder
 from tandem.rulings import state
 
-TYPE_CHECKING = False  # as in `git`
+TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import NoReturn
 
-    from tandem.rulings.state import GateFile, HookRepository
+    from tandem.git.place import HookRepository
+    from tandem.rulings.state import GateFile
 
-_OF_GIT = (*state.HOOKS, "pre-receive")
-_OF_AGENTS = ("agent", "session")
+# Each hook imports what it needs, as every commit pays for it.
+_OF_GIT = {
+    "prepare-commit-msg": ("tandem.hooks.commit", "prepare"),
+    "post-commit": ("tandem.hooks.record", "committed"),
+    "post-rewrite": ("tandem.hooks.record", "rewritten"),
+    "reference-transaction": ("tandem.hooks.branches", "update"),
+    "pre-push": ("tandem.hooks.branches", "push"),
+    "pre-receive": ("tandem.hooks.branches", "receive"),
+}
+"""By the hook's name the module and the function, which takes the switch and git's arguments and answers with the exit
+status. Git's standard input, where it has one, is the function's to read."""
+
+_OF_AGENTS = {"agent": "tandem.hooks.agent", "session": "tandem.hooks.session"}
 _REFUSED = 1
 _USAGE = 2
 _BLOCKED = 2
@@ -38,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Run a hook by its name and git's arguments; answers with the exit status."""
     name, *rest = arguments or ("",)
-    if name not in (*_OF_GIT, *_OF_AGENTS):
+    if name not in {*_OF_GIT, *_OF_AGENTS}:
         sys.stderr.write(f"tandem: there is no hook '{name}'\n")
         return _USAGE
     if (deleted := deleted_folder()) is not None:
@@ -49,9 +61,12 @@ def run(arguments: Sequence[str]) -> int:
         os.chdir(deleted[1])
     try:
         if name in _OF_AGENTS:
-            return _of_agents(name, rest)
+            return _entry(_OF_AGENTS[name], "main")(rest)
         place = state.find_repository()
-        return 0 if place is None else _of_git(name, _switch(place), rest)
+        if place is None:
+            return 0
+        gate = _switch(place)
+        return _entry(*_OF_GIT[name])(gate, rest)
     except state.GateUnreadable as error:
         sys.stderr.write(f"tandem: refused: {error}\n")
     except Exception as error:  # noqa: BLE001 the edge: an error in a gate never lets anything pass
@@ -59,6 +74,11 @@ def run(arguments: Sequence[str]) -> int:
             f"tandem: refused: the gate failed ({type(error).__name__}: {error}). Look with: tandem gate status\n"
         )
     return _FAILED.get(name, _REFUSED)
+
+
+def _entry(module: str, function: str) -> Callable[..., int]:
+    # `importlib` takes half a millisecond itself.
+    return getattr(__import__(module, fromlist=[function]), function)
 
 
 def _switch(place: HookRepository) -> GateFile:
@@ -71,31 +91,3 @@ def _switch(place: HookRepository) -> GateFile:
     if not gate.enabled:
         raise state.GateUnreadable(place.gate_file, "says that the gate is off, though its hooks are installed")
     return gate
-
-
-# Each hook imports what it needs, as every commit pays for it.
-
-
-def _of_git(name: str, gate: GateFile, arguments: Sequence[str]) -> int:
-    if name == "prepare-commit-msg":
-        from tandem.hooks import commit
-
-        return commit.main(gate, arguments)
-    if name in {"post-commit", "post-rewrite"}:
-        from tandem.hooks import record
-
-        return record.committed(gate) if name == "post-commit" else record.rewritten(gate, sys.stdin.buffer.read())
-    from tandem.hooks import branches
-
-    judged = {"reference-transaction": branches.update, "pre-push": branches.push, "pre-receive": branches.receive}
-    return judged[name](gate, arguments, sys.stdin.buffer.read())
-
-
-def _of_agents(name: str, arguments: Sequence[str]) -> int:
-    if name == "session":
-        from tandem.hooks import session
-
-        return session.main(arguments)
-    from tandem.hooks import agent
-
-    return agent.main(arguments)

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from tandem.core.visible import say
-from tandem.rulings import enforcement, git, message, pending
-from tandem.rulings.ask import GateClient, Refused, Unreachable
+from tandem.rulings import enforcement, git, pending
+from tandem.rulings.ask import GateClient
+from tandem.rulings.broker_errors import Refused, Unreachable
+from tandem.rulings.recording import OPERATION, record_request
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from tandem.rulings.state import GateFile, HookRepository
 
-OPERATION = "record_commit"
 _LAST_BYTES = 10_000
 _MOST_REWRITTEN = 500
-_LATER = "The commit is recorded once the broker can be told."
 """Of one rebase; what goes beyond is found by its trailers."""
 
+_LATER = "The commit is recorded once the broker can be told."
 
-def committed(gate: GateFile) -> int:
+
+def committed(gate: GateFile, _arguments: Sequence[str]) -> int:
     """Record HEAD; the commit is made, so nothing that goes wrong here is more than told."""
     place = gate.place
     branch = git.branch(place)
@@ -30,24 +34,20 @@ def committed(gate: GateFile) -> int:
         return 0
     head = git.head(place)
     if head is not None:
-        _tell(gate, [request(place, head, branch, replaces=_amended(place, head))])
+        _tell(gate, [record_request(place, head, branch, replaces=_amended(place, head))])
     return 0
 
 
-def rewritten(gate: GateFile, stdin: bytes) -> int:
-    """Record what an amend or a rebase made of commits.
-
-    Args:
-        gate: The switch.
-        stdin: Git's list: the old id and the new one, a line each.
-    """
+def rewritten(gate: GateFile, _arguments: Sequence[str]) -> int:
+    """Record what an amend or a rebase made of commits: on standard input the old id and the new one, a line each."""
+    stdin = sys.stdin.buffer.read()
     place = gate.place
     branch = git.branch(place)
     if enforcement.enforcement(gate, branch) == enforcement.STRICT:
         return 0
     pairs = [line.split()[:2] for line in stdin.decode("ascii", "replace").splitlines()]
     made = [(pair[0], pair[1]) for pair in pairs[:_MOST_REWRITTEN] if len(pair) == 2 and pair[0] != pair[1]]  # noqa: PLR2004 old and new
-    _tell(gate, [request(place, new, branch, replaces=old) for old, new in made])
+    _tell(gate, [record_request(place, new, branch, replaces=old) for old, new in made])
     return 0
 
 
@@ -63,36 +63,6 @@ def _amended(place: HookRepository, head: str) -> str | None:
     ids = facts.split(" ")[:2]
     # The first record of a commit stands, so that post-rewrite would come too late.
     return ids[0] if ids[1:] == [head] and what.startswith("commit (amend)") else None
-
-
-def request(place: HookRepository, commit: str, branch: str | None, replaces: str | None = None) -> dict[str, Any]:
-    """What `record_commit` is told of a commit.
-
-    Raises:
-        TandemError: It cannot be read.
-    """
-    from tandem.rulings import plans  # strict projects do without it
-
-    parents, text = git.read_commit(place, commit)
-    belongs = message.belonging(message.subject(text))
-    named = message.values(text, message.REVIEW)
-    parent = parents[0] if parents else None
-    changes = git.between(place, parent or git.empty_tree(place), commit)
-    belongs = plans.with_task(place, belongs, [change["path"] for change in changes], parent)
-    stated: dict[str, Any] = {
-        "commit": commit,
-        "parent": parent,
-        "branch": branch,
-        "phase": belongs.get("phase"),
-        "plan": message.plan_key(belongs.get("phase"), belongs.get("plan"), branch),
-        "task": belongs.get("task"),
-        "review_ids": [name for name in named if name != message.UNREVIEWED],
-        "unreviewed": message.UNREVIEWED in named,
-        "replaces": replaces,
-        "depends_on": message.values(text, message.DEPENDS_ON),
-        "changes": changes,
-    }
-    return {name: value for name, value in stated.items() if value is not None}
 
 
 def _tell(gate: GateFile, requests: list[dict[str, Any]]) -> None:

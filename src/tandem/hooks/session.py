@@ -7,23 +7,19 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, cast
 
-from tandem.bridge.keys import without_secrets
-from tandem.rulings import state
+from tandem.errors import TandemError
+from tandem.rulings import liveness, overlays, state
+from tandem.rulings.ask import GateClient
+from tandem.rulings.broker_errors import Refused, Unreachable
 
+TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from tandem.rulings.state import GateFile
-
-OVERLAYS_FILE = "gsd-overlay.json"
-"""In the data folder: the installations that have the overlay, written by `tandem gsd overlay`."""
-
-OVERLAYS_VERSION = 1
-_GSD_VERSION_FILE = os.path.join("get-shit-done", "VERSION")
 
 REFRESH = ("gsd", "overlay", "--refresh")
 """The command that puts the overlay back."""
@@ -74,11 +70,6 @@ def _data_dir(arguments: Sequence[str]) -> str | None:
 
 def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
     """That the gate is on, and whether it can be asked."""
-    # Where no gate is on, nobody pays for these.
-    from tandem.errors import TandemError
-    from tandem.rulings import liveness
-    from tandem.rulings.ask import GateClient, Refused, Unreachable
-
     said = (
         f"Tandem's gate is on for the project '{gate.project}': what is committed has to be approved first, to the"
         " byte; the skill tandem-review says how."
@@ -105,58 +96,14 @@ def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
 
 def _refreshed(data_dir: str | None) -> str | None:
     """Have the overlay put back where GSD was updated; what was done, if anything."""
-    folders = outdated_overlays(data_dir) if data_dir is not None else []
+    folders = overlays.outdated(data_dir) if data_dir is not None else []
     if not folders:
         return None
-    from tandem.core import platforms  # as in `_standing`
+    # An update of GSD is rare, and this imports what starts processes.
+    from tandem.rulings import starting
 
     try:
-        # -P: else Python would import modules that stand in the repository the session works in.
-        subprocess.Popen(
-            [sys.executable, "-P", "-m", "tandem", *REFRESH],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            env={**without_secrets(), "TANDEM_DATA_DIR": data_dir or ""},
-            **platforms.detached(),
-        )
+        starting.in_background(*REFRESH, data_dir=data_dir or "")
     except OSError as error:
         return f"GSD was updated, and Tandem's pointers in it are gone ({error.strerror}); run: {_SHOWN}"
     return f"GSD was updated in {', '.join(folders)}; Tandem puts its pointers back there ({_SHOWN})."
-
-
-def outdated_overlays(data_dir: str) -> list[str]:
-    """The folders whose GSD has another version than when the overlay was put in; `tandem gsd overlay --refresh`."""
-    try:
-        with open(os.path.join(data_dir, OVERLAYS_FILE), "rb") as stream:
-            stored = read_overlays(stream.read())
-    except (OSError, ValueError):
-        return []
-    return [folder for folder, facts in stored.items() if gsd_version(folder) not in {None, facts.get("version")}]
-
-
-def read_overlays(content: bytes) -> dict[str, dict[str, Any]]:
-    """What is kept of each installation, by its folder.
-
-    Raises:
-        ValueError: It cannot be understood.
-    """
-    try:
-        document: Any = json.loads(content)
-        if document["version"] != OVERLAYS_VERSION:
-            raise ValueError("it was written by another version of Tandem")
-        stored: Any = document["installs"]
-        if not all(isinstance(facts["files"], dict) for facts in stored.values()):
-            raise ValueError("it has files that are none")
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"it is damaged ({type(error).__name__})") from error
-    return cast("dict[str, dict[str, Any]]", stored)
-
-
-def gsd_version(folder: str) -> str | None:
-    """The version of GSD that a client's folder has; null if it has none."""
-    try:
-        with open(os.path.join(folder, _GSD_VERSION_FILE), encoding="utf-8", errors="replace") as stream:
-            return stream.read(100).strip() or None
-    except OSError:
-        return None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tandem.rulings import git
-from tandem.rulings.ask import Refused
+from tandem.rulings.broker_errors import Refused
+from tandem.rulings.values import NamedTuple
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _OVERRIDDEN = "overridden"
 _UNANSWERABLE = frozenset({"INVALID_INPUT", "TOO_LARGE"})
 
 
-class CommitFinding:
+class CommitFinding(NamedTuple):
     """What is known of one difference.
 
     Attributes:
@@ -44,25 +45,13 @@ class CommitFinding:
         taken_back_by: If everything was approved, and nothing but later approvals took that back: their reviews.
     """
 
-    __slots__ = ("code", "exempt", "paths", "reason", "review_ids", "taken_back_by", "verdict")
-
-    def __init__(
-        self,
-        verdict: str,
-        reason: str,
-        review_ids: tuple[str, ...] = (),
-        paths: tuple[tuple[str, str], ...] = (),
-        exempt: frozenset[str] = frozenset(),
-        code: str | None = None,
-        taken_back_by: frozenset[str] = frozenset(),
-    ) -> None:
-        self.code = code
-        self.taken_back_by = taken_back_by
-        self.verdict = verdict
-        self.reason = reason
-        self.review_ids = review_ids
-        self.paths = paths
-        self.exempt = exempt
+    verdict: str
+    reason: str
+    review_ids: tuple[str, ...] = ()
+    paths: tuple[tuple[str, str], ...] = ()
+    exempt: frozenset[str] = frozenset()
+    code: str | None = None
+    taken_back_by: frozenset[str] = frozenset()
 
     @property
     def passes(self) -> bool:

@@ -12,9 +12,9 @@ import os
 from tandem.errors import TimedOut, Unavailable
 from tandem.git import raw
 from tandem.git.history import by_commit, signatures
-from tandem.git.place import head_commit
+from tandem.git.place import HookRepository, head_commit
 from tandem.git.runner import BoundGit, Git, clean_environment, make_git_folder
-from tandem.rulings.state import HookRepository
+from tandem.rulings.values import NamedTuple
 
 TYPE_CHECKING = False  # every commit waits for what is imported here, and `typing` takes a third of a start
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def _is_held(place: HookRepository, oid: str, kind: str, tips: Sequence[str]) ->
         return True
 
 
-class Commit:
+class Commit(NamedTuple):
     """One commit.
 
     Attributes:
@@ -302,21 +302,26 @@ class Commit:
         signed: What its `Tandem-Signed` trailers say, which the broker verifies.
     """
 
-    __slots__ = ("oid", "parents", "reviews", "signed", "subject", "tree")
-
-    def __init__(self, record: str) -> None:
-        """Take a record as `_FORMAT` has it."""
-        head, _, body = record.partition("\n")
-        _, self.oid, *parents = head.split(" ")
-        self.parents = tuple(parents)
-        self.tree, self.subject, reviews, signed = body.split("\0")
-        self.reviews = tuple(dict.fromkeys(word.strip() for word in reviews.split(",") if word.strip()))
-        self.signed = signatures(signed.replace(",", " ").split())
+    oid: str
+    parents: tuple[str, ...]
+    tree: str
+    subject: str
+    reviews: tuple[str, ...]
+    signed: tuple[str, ...]
 
     @property
     def first(self) -> str | None:
-        """The id of its first parent; null if it has none."""
+        """The id of its first parent; None if it has none."""
         return self.parents[0] if self.parents else None
+
+
+def _commit(record: str) -> Commit:
+    """A commit from a record as `_FORMAT` has it."""
+    head, _, body = record.partition("\n")
+    _, oid, *parents = head.split(" ")
+    tree, subject, reviews, signed = body.split("\0")
+    named = dict.fromkeys(word.strip() for word in reviews.split(",") if word.strip())
+    return Commit(oid, tuple(parents), tree, subject, tuple(named), signatures(signed.replace(",", " ").split()))
 
 
 def commits(place: HookRepository, tip: str, without: Iterable[str] = ()) -> tuple[Commit, ...]:
@@ -332,7 +337,7 @@ def commits(place: HookRepository, tip: str, without: Iterable[str] = ()) -> tup
     """
     asked = "".join(f"{line}\n" for line in (tip, *(f"^{oid}" for oid in without)))
     listed = run(place, [*_LIST, *_OPTIONS, "--stdin"], stdin=asked.encode()).stdout
-    return tuple(Commit(record) for record in listed.decode("utf-8", "replace").split("\0\n")[:-1])
+    return tuple(_commit(record) for record in listed.decode("utf-8", "replace").split("\0\n")[:-1])
 
 
 def mainline(place: HookRepository, old: str | None, new: str, limit: int = 999) -> list[str]:
@@ -444,7 +449,8 @@ class Merges:
 
     def _made(self, digits: int) -> str:
         if self._folder is None:
-            from tandem.core.scratch import ScratchFolder  # merges are rare, and it takes as long as all else here
+            # Merges are rare, and this takes as long to import as all else here.
+            from tandem.core.scratch import ScratchFolder
 
             self._folder = ScratchFolder("merge")
             objects = make_git_folder(self._folder.name, "sha256" if digits == _SHA256_DIGITS else "sha1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from tandem.rulings import git
 
@@ -45,8 +46,6 @@ def belonging(subject: str) -> dict[str, str]:
     A subject such as `feat(03-02): retry uploads` says them; `TANDEM_PHASE`, `TANDEM_PLAN` and `TANDEM_TASK` are how
     an agent names them for commits with free subjects.
     """
-    import re  # strict projects do without it
-
     found = re.match(_PLAN, subject)
     said: dict[str, str | None] = found.groupdict() if found else {}
     stated = {

@@ -6,6 +6,10 @@ the answer of `get_review_status`. The first line is what to do; a line that beg
 
 from __future__ import annotations
 
+import os
+
+from tandem.git.place import find_repository
+
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,10 +39,6 @@ def decline(review_id: str, patch_id: str | None) -> str:
 
 def continuing() -> str | None:
     """The command that goes on with the merge, rebase or pick that stopped here, without an editor; None for none."""
-    import os  # neither is needed by the broker
-
-    from tandem.git.place import find_repository
-
     place = find_repository()
 
     def has(*names: str) -> bool:
@@ -150,6 +150,11 @@ def beneath(between: str) -> str:
     return f"{why}. Submit those: tandem submit --range {between} --wait -m 'what they are for'"
 
 
+def is_conflict_in_merge(status: Mapping[str, Any]) -> bool:
+    """Whether a review is in conflict with its base branch, and a merge, rebase or pick stopped here."""
+    return bool(status.get("conflict_with")) and continuing() is not None
+
+
 def conflict_in_merge(status: Mapping[str, Any]) -> str:
     """What an agent hears in a merge whose conflict it has resolved: no check runs on that before it is committed."""
     why = f"A required check cannot run on a merge of {status['conflict_with']} before it is committed"
@@ -197,7 +202,7 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
                 f"Take it: tandem review patch accept {review_id} {patch_id}",
                 f"or decline it: {decline(review_id, patch_id)}",
             ]
-        case "revise" if status.get("conflict_with") and continuing():
+        case "revise" if is_conflict_in_merge(status):
             return [conflict_in_merge(status)]
         case "revise" if status.get("conflict_with"):
             taken = take_in(review_id, status["conflict_with"], committed=bool(status.get("revision")))

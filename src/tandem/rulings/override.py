@@ -11,10 +11,14 @@ import os
 import sys
 import time
 
-from tandem.core.visible import is_blank, say
+from tandem.core.visible import say
 from tandem.git.raw import FIELDS, digest_of
 from tandem.rulings import pending, person, proof
-from tandem.rulings.ask import GateClient, Refused, Unreachable
+from tandem.rulings.ask import GateClient
+from tandem.rulings.broker_errors import Refused, Unreachable
+
+if sys.platform != "win32":
+    import pwd
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -23,17 +27,7 @@ if TYPE_CHECKING:
     from tandem.rulings.git import Change
     from tandem.rulings.state import GateFile
 
-VARIABLE = "TANDEM_OVERRIDE"
-"""Holds the person's reason."""
-
-HINT = "A person at a terminal can override this: tandem gate override -m 'why' -- [arguments of git commit]"
 OPERATION = "override_gate"
-
-
-def wanted() -> str | None:
-    """The reason of whoever wants to override; null if nobody does."""
-    why = os.environ.get(VARIABLE, "").strip()
-    return None if is_blank(why) else why
 
 
 def asked(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change], branch: str | None) -> str | None:
@@ -78,8 +72,6 @@ def asked(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change
 def user_name() -> str:
     """Who is logged in, as the system calls them."""
     if sys.platform != "win32":
-        import pwd
-
         try:
             return pwd.getpwuid(os.getuid()).pw_name
         except KeyError:

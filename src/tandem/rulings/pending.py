@@ -12,7 +12,8 @@ import time
 
 from tandem.core.files import write_atomically
 from tandem.core.visible import say, visible_line
-from tandem.rulings.ask import GateClient, Refused, Unreachable
+from tandem.rulings.ask import GateClient
+from tandem.rulings.broker_errors import Refused, Unreachable
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING, Any, cast
 
 from tandem.core.visible import visible_line
+from tandem.rulings.hashes import hex_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -151,9 +152,7 @@ def not_to_review(review_id: str, by: str) -> str:
 
 
 def _hashed(text: str) -> str:
-    from hashlib import sha256  # most commits pass without
-
-    return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return hex_digest(text.encode("utf-8", "surrogateescape"))[:16]
 
 
 def ask(question: str) -> str | None:

@@ -10,25 +10,29 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from tandem.git.place import find_repository
 from tandem.rulings import state
-from tandem.rulings.enforcement import OPTIMISTIC, PER_PLAN
+from tandem.rulings.hashes import hex_digest
 from tandem.rulings.trust import (
     BLOCKING,
     ENABLED,
     GRANULARITY,
     LARGEST_BYTES,
     MODE,
+    OPTIMISTIC,
+    PER_PLAN,
     PER_TASK,
     POOL,
     Source,
     own_keys,
 )
+from tandem.rulings.values import NamedTuple, cast
 
+TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from tandem.rulings.state import GateFile
 
@@ -203,13 +207,13 @@ def _session_pointer(planning_dir: str) -> str | None:
     )
     if key is None:
         return None
-    # Only where there are workstreams: each commit would pay ten milliseconds for these two.
-    import tempfile
-    from hashlib import sha1
+    project = hex_digest(os.path.realpath(planning_dir).encode(errors="surrogateescape"), "sha1")[:16]
+    return os.path.join(_temporary_folder(), "gsd-workstream-sessions", project, key)
 
-    path = os.path.realpath(planning_dir).encode(errors="surrogateescape")
-    project = sha1(path, usedforsecurity=False).hexdigest()[:16]
-    return os.path.join(tempfile.gettempdir(), "gsd-workstream-sessions", project, key)
+
+def _temporary_folder() -> str:
+    """As Node.js, which runs GSD, finds it."""
+    return next(filter(None, map(os.environ.get, ("TMPDIR", "TMP", "TEMP"))), "/tmp")  # noqa: S108 - only read
 
 
 def _token(variable: str) -> str:

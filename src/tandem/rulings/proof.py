@@ -8,11 +8,13 @@ reads the key.
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import re
 
 from tandem.bridge.credentials import NoToken, stated_token
+from tandem.rulings.hashes import hex_digest
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -50,10 +52,8 @@ def keys(data_dir: str) -> dict[str, str]:
         token = None
     named = _TOKEN.fullmatch(token or "")
     if token is not None and named is not None:
-        from hashlib import sha256  # most commits pass without
-
         # As the broker knows it.
-        found[f"tok_{named[1]}"] = sha256(token.encode()).hexdigest()
+        found[f"tok_{named[1]}"] = hex_digest(token.encode())
     return found
 
 
@@ -143,6 +143,4 @@ def seal(key: str, facts: Sequence[object]) -> str:
         facts: Of an override project, digest, id, reason, branch, time and name of the person, in this order; of a
             switch those of `switch_facts`; of a rejection those of `settled_facts`.
     """
-    import hmac  # most commits pass without
-
     return hmac.new(key.encode(), json.dumps(list(facts)).encode(), "sha256").hexdigest()

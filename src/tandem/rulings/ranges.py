@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from tandem.rulings import git
 from tandem.rulings.findings import ROLLBACK, SIGNED, UNAPPROVED, UNREVIEWED, CheckCache, CommitFinding
+from tandem.rulings.values import NamedTuple
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -111,34 +112,42 @@ _MERGE = CommitFinding("merge", "git makes the same of what it merges")
 _TAKEN_BACK = CommitFinding(ROLLBACK, "takes back what was not approved")
 
 
-class CommitResult(CommitFinding):
+class CommitResult(NamedTuple):
     """What is known of one commit.
 
     Attributes:
         commit: Its id.
         subject: Of its message.
+        finding: What is known of its content.
         dropped: Of a merge that passes, what it leaves out of what it merges, in words; empty if nothing.
     """
 
-    __slots__ = ("commit", "dropped", "subject")
+    commit: str
+    subject: str
+    finding: CommitFinding
+    dropped: str = ""
 
-    def __init__(self, commit: Commit, finding: CommitFinding) -> None:
-        super().__init__(finding.verdict, finding.reason, finding.review_ids, finding.paths, code=finding.code)
-        self.commit = commit.oid
-        self.subject = commit.subject
-        self.dropped = ""
-        if finding.passes or finding.code is not None:
-            return
-        is_marked = UNREVIEWED in commit.reviews
-        self.verdict = UNREVIEWED if is_marked else UNAPPROVED
-        self.review_ids = tuple(review for review in commit.reviews if review != UNREVIEWED)
-        if self.review_ids:
-            self.reason = f"it names {', '.join(self.review_ids)}, where this content is not approved; {finding.reason}"
-        elif is_marked:
-            self.reason = f"committed before a review, and not approved since; {finding.reason}"
+    @property
+    def passes(self) -> bool:
+        """Whether everything in it may be as it is."""
+        return self.finding.passes
 
 
-class Judgement:
+def _stated(commit: Commit, finding: CommitFinding) -> CommitFinding:
+    """A finding with what the commit's message says of it, where it does not pass."""
+    if finding.passes or finding.code is not None:
+        return finding
+    is_marked = UNREVIEWED in commit.reviews
+    named = tuple(review for review in commit.reviews if review != UNREVIEWED)
+    reason = finding.reason
+    if named:
+        reason = f"it names {', '.join(named)}, where this content is not approved; {reason}"
+    elif is_marked:
+        reason = f"committed before a review, and not approved since; {reason}"
+    return finding._replace(verdict=UNREVIEWED if is_marked else UNAPPROVED, review_ids=named, reason=reason)
+
+
+class Judgement(NamedTuple):
     """What is known of a range.
 
     Attributes:
@@ -146,11 +155,8 @@ class Judgement:
         commits: Its commits, oldest first. Those of a rewind are the ones that its end is judged by.
     """
 
-    __slots__ = ("commits", "passes")
-
-    def __init__(self, commits: Sequence[CommitResult] = (), *, passes: bool) -> None:
-        self.passes = passes
-        self.commits = tuple(commits)
+    passes: bool
+    commits: Sequence[CommitResult] = ()
 
 
 class RangeChecker:
@@ -209,7 +215,7 @@ class RangeChecker:
         self._checks.take_signatures(inside)
         whole = self._whole(inside) if tips is not None else None
         if whole is not None:
-            return Judgement([CommitResult(commit, whole) for commit in inside], passes=True)
+            return Judgement(passes=True, commits=[CommitResult(one.oid, one.subject, whole) for one in inside])
         self._checks.prepare((commit.first, commit.oid) for commit in inside)
         good = self._settle(inside)
         return self._judgement(inside, good)
@@ -420,18 +426,20 @@ class RangeChecker:
 
     def _judgement(self, inside: Sequence[Commit], good: dict[str, CommitFinding]) -> Judgement:
         covered = self._covered(inside, good)
-        rows = [
-            CommitResult(commit, good.get(commit.oid) or self._row(commit, covered.get(commit.oid)))
-            for commit in inside
-        ]
-        for commit, row in zip(inside, rows, strict=True):
-            row.dropped = self._dropped(commit) if row.passes else ""
-            row.reason += f"; {row.dropped}" if row.dropped else ""
+        rows = [self._result(commit, good.get(commit.oid), covered.get(commit.oid)) for commit in inside]
         passes = self._new in good
         if not passes and all(row.passes for row in rows):
-            rows[-1].verdict = UNAPPROVED
-            rows[-1].reason = "it stands on content that is approved only together with what came after it"
-        return Judgement(rows, passes=passes)
+            reason = "it stands on content that is approved only together with what came after it"
+            last = rows[-1].finding._replace(verdict=UNAPPROVED, reason=reason)
+            rows[-1] = rows[-1]._replace(finding=last)
+        return Judgement(passes=passes, commits=rows)
+
+    def _result(self, commit: Commit, good: CommitFinding | None, covering: CommitFinding | None) -> CommitResult:
+        finding = _stated(commit, good or self._row(commit, covering))
+        dropped = self._dropped(commit) if finding.passes else ""
+        if dropped:
+            finding = finding._replace(reason=f"{finding.reason}; {dropped}")
+        return CommitResult(commit.oid, commit.subject, finding, dropped)
 
     def _covered(self, inside: Sequence[Commit], good: dict[str, CommitFinding]) -> dict[str, CommitFinding]:
         """The commits that are good only as parts of a later one, with what is known of that."""

@@ -1,4 +1,4 @@
-"""Starting the broker that a hook needs and does not find; the bridge starts it likewise. Imported only then."""
+"""Starting the broker that a hook needs and does not find, and other commands of ours. Imported only then."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tandem.bridge.broker import start_broker, start_log
 from tandem.bridge.keys import without_secrets
 from tandem.core import platforms
 from tandem.core.visible import say
-from tandem.rulings.ask import Unreachable
+from tandem.rulings.broker_errors import Unreachable
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -74,6 +74,23 @@ def answered(missed: Unreachable, config_dir: str, ends: float, ask: Callable[[]
                 time.sleep(_LOOK_SECONDS)
     except OSError as error:
         raise Unreachable(missed.location, missed.reason, f"It cannot be started: {error}. ") from error
+
+
+def in_background(*command: str, data_dir: str) -> None:
+    """Have a command of ours run, without waiting for it.
+
+    Args:
+        command: What follows `tandem`.
+        data_dir: The data folder that it works on.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+    environment = {**without_secrets(), "TANDEM_DATA_DIR": data_dir}
+    # -P: else Python would import modules that stand in the repository that we run in.
+    arguments = ["-P", "-m", "tandem", *command]
+    with open(os.devnull, "wb") as nowhere:
+        platforms.start_detached(arguments, os.getcwd(), environment, nowhere)
 
 
 def _trouble(launched: Launch | None, seconds: float, has_ended: bool) -> str:  # noqa: FBT001 - the sentence needs it

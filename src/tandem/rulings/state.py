@@ -9,6 +9,7 @@ import json
 import os
 
 from tandem.git.place import HookRepository, find_repository, is_git_folder
+from tandem.rulings import trust
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ FOLDER = "tandem"
 """Of Tandem's own files in the common git folder."""
 
 FILE = "gate.json"
-TRUSTED = "trusted.json"
-"""What a person has trusted, in the user's configuration folder."""
-
 JUDGED = "judged"
 """In Tandem's folder: the trees that were judged for commits that git is making, by the number of its process."""
 
@@ -89,11 +87,7 @@ class GateFile:
 
     def here(self) -> dict[str, Any]:
         """What the broker holds against its record of this gate."""
-        trusted: list[str] = []
-        if os.path.exists(os.path.join(self.config_dir, TRUSTED)):
-            from tandem.rulings import trust  # most users trust nothing, and each commit would pay for it
-
-            trusted = trust.contents(self.config_dir, self.root)
+        trusted = trust.contents(self.config_dir, self.root)
         return {"folder": self.place.common_dir, "branches": [*self.branches], "trusted": trusted}
 
     def facts(self) -> dict[str, Any]:

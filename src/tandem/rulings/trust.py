@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from tandem.rulings.enforcement import OPTIMISTIC, PER_PLAN
-from tandem.rulings.state import TRUSTED
+from tandem.rulings.hashes import hex_digest
+from tandem.rulings.values import NamedTuple, cast
 
+TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
 ENABLED = "tandem_enabled"
 GRANULARITY = "review_granularity"
@@ -26,9 +27,13 @@ OWN_KEYS = (ENABLED, GRANULARITY, MODE, POOL)
 SECTION = "planning"
 """GSD's own object that holds them: at the top level of its file GSD warns about every key that it does not know."""
 
-PER_TASK, BLOCKING = "per_task", "blocking"
+PER_TASK, PER_PLAN = "per_task", "per_plan"
+"""Values of `GRANULARITY`; the first one is the strict one."""
 
-STORE = TRUSTED
+BLOCKING, OPTIMISTIC = "blocking", "optimistic"
+"""Values of `MODE`; the first one is the strict one."""
+
+STORE = "trusted.json"
 VERSION = 1
 PROJECT_FILE = ".tandem/config.toml"
 CHECKS_FILE = ".tandem/checks.toml"
@@ -86,8 +91,6 @@ def digest(file: str, content: bytes) -> str:
     writes the others anew whenever it likes. One that is no JSON is hashed as it is. The ends of lines in
     `checks.toml` do not count: git has others than the working tree.
     """
-    from hashlib import sha256
-
     if file == CHECKS_FILE:
         content = content.replace(b"\r\n", b"\n")
     if is_planning(file):
@@ -96,7 +99,7 @@ def digest(file: str, content: bytes) -> str:
             content = json.dumps(keys, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
         except (ValueError, RecursionError):
             pass
-    return sha256(content).hexdigest()
+    return hex_digest(content)
 
 
 def own_keys(content: bytes) -> dict[str, Any]:

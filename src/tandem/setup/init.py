@@ -19,8 +19,8 @@ from pydantic import TypeAdapter
 
 from tandem.bridge.location import find_data_dir
 from tandem.errors import ConfigInvalid, TandemError
-from tandem.hooks.commit import RECORDING
 from tandem.rulings import pending, state
+from tandem.rulings.enforcement import RECORDING
 from tandem.rulings.state import GateFile, HookRepository
 from tandem.setup import gate_switch, githooks, hook_scripts, own_files, registration
 from tandem.setup.background import data_dirs_of

@@ -17,9 +17,9 @@ from tandem.errors import AlreadyLanded, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.report import ReReview, RollbackReport, Settled
-from tandem.hooks import record
 from tandem.present.shapes import WORK
 from tandem.rulings import planning, proof, state
+from tandem.rulings.recording import record_request
 
 _FOLDER = ".planning"
 _ENDING = "-SUMMARY.md"
@@ -89,7 +89,7 @@ async def record_commits(
     if place is None:
         return
     for commit, replaces in commits:
-        asked: dict[str, Any] = await asyncio.to_thread(record.request, place, commit, report.branch, replaces)
+        asked: dict[str, Any] = await asyncio.to_thread(record_request, place, commit, report.branch, replaces)
         asked["plan"] = report.plan
         await client.record_commit(project=report.project, **asked)
 

@@ -19,7 +19,7 @@ from tandem.gsd.steps.reviewing import ReviewSubmitter
 from tandem.gsd.steps.situation import Deadline, StepContext, StepRequest
 from tandem.gsd.steps.subjects import StepDocument, Subject, TaskContext, document_key
 from tandem.rulings import pending, planning
-from tandem.rulings.enforcement import OPTIMISTIC, PER_PLAN
+from tandem.rulings.trust import OPTIMISTIC, PER_PLAN
 
 _GO_ON = (planning.GO_ON,)
 

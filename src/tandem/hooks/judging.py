@@ -1,0 +1,179 @@
+"""Is everything in a commit approved? Asks git and the broker, and changes nothing."""
+
+from __future__ import annotations
+
+import os
+
+from tandem.rulings import git, message
+from tandem.rulings.broker_errors import Refused
+from tandem.rulings.ranges import RangeChecker
+from tandem.rulings.values import NamedTuple
+
+TYPE_CHECKING = False  # as in `rulings.git`
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from tandem.git.place import HookRepository
+    from tandem.rulings.ask import GateClient
+    from tandem.rulings.git import Change
+    from tandem.rulings.state import GateFile
+
+_MOMENT_SECONDS = 2
+
+
+class CommitDecision(NamedTuple):
+    """Whether a commit may be made. Never changed: what loosens makes another one.
+
+    Attributes:
+        passes: Whether it may.
+        tree: The id of the tree that is judged.
+        changes: What it changes against the commit before.
+        review_ids: What its trailers name.
+        signed: The signatures of that which its trailers hold.
+        reasons: Why not, a line each.
+        advice: What to do, if it is not to submit the change and wait.
+        decisions: The broker's answers about what is refused: as a commit of its own, and as an amended one.
+        held: The broker's answer, if everything is approved and only a check keeps it back; else None.
+        former: What the trailers of the commit name that is amended; empty if none is.
+        submission: The review that has to be created first, as the arguments of `create_review`; None if none has.
+    """
+
+    passes: bool
+    tree: str
+    changes: list[Change] = []  # noqa: RUF012 - a field's default, which is never changed
+    review_ids: Sequence[str] = ()
+    signed: Sequence[str] = ()
+    reasons: Sequence[str] = ()
+    advice: Sequence[str] = ()
+    decisions: Sequence[dict[str, Any]] = ()
+    held: Mapping[str, Any] | None = None
+    former: Sequence[str] = ()
+    submission: Mapping[str, Any] | None = None
+
+
+def judge(gate: GateFile, asker: GateClient, tree: str, arguments: Sequence[str]) -> CommitDecision:
+    """Whether HEAD's next commit may be made.
+
+    Args:
+        gate: The switch.
+        asker: To ask the broker with.
+        tree: The id of the tree that is committed.
+        arguments: Git's for `prepare-commit-msg`.
+
+    Raises:
+        Refused: The broker refuses.
+        Unreachable: No broker answers.
+        TandemError: Git does not answer.
+        OSError: The message cannot be read.
+    """
+    head = git.head(gate.place)
+    return _merge(gate, asker, head, tree) or _ordinary(gate, asker, head, tree, arguments)
+
+
+def _ordinary(
+    gate: GateFile, asker: GateClient, head: str | None, tree: str, arguments: Sequence[str]
+) -> CommitDecision:
+    """An ordinary commit: against HEAD, then as the amended HEAD, which looks the same from here."""
+    place = gate.place
+    changes = git.between(place, head or git.empty_tree(place), tree)
+    signed = git.signatures(message.values(message.read(arguments[0]), message.SIGNED))
+    decision = asker.check_gate(changes, signed, head, sign=gate.sign)
+    ruling = CommitDecision(
+        passes=decision["allowed"] is True,
+        tree=tree,
+        changes=changes,
+        review_ids=decision["review_ids"],
+        signed=_stated(decision),
+        reasons=[f"{path['path']}: {path['reason']}" for path in decision["paths"] if not path["allowed"]],
+        decisions=[decision],
+        held=_held(decision),
+    )
+    if head is None or (ruling.passes and changes and not gate.sign):
+        return ruling
+    if _is_amend(place, head, changes, arguments):
+        text = git.read_commit(place, head)[1]
+        ruling = ruling._replace(former=message.values(text, message.REVIEW))
+        signed = git.signatures([*signed, *message.values(text, message.SIGNED)])
+    elif ruling.passes:
+        return ruling
+    return _amending(gate, asker, git.resolve(place, f"{head}^"), ruling, signed)
+
+
+def _amending(
+    gate: GateFile, asker: GateClient, parent: str | None, ruling: CommitDecision, signed: Sequence[str]
+) -> CommitDecision:
+    """The ruling as of an amended HEAD, whose parent is given, with the signatures of both messages."""
+    whole = git.between(gate.place, parent or git.empty_tree(gate.place), ruling.tree)
+    # Nothing at all would be the last commit taken back, which is a change like any other.
+    amended = asker.check_gate(whole, signed, parent, sign=gate.sign) if whole else None
+    if amended is not None and amended["allowed"] is True:
+        return CommitDecision(
+            passes=True,
+            tree=ruling.tree,
+            changes=ruling.changes,
+            review_ids=amended["review_ids"],
+            signed=_stated(amended),
+        )
+    if amended is not None and ruling.held is None:
+        ruling = ruling._replace(held=_held(amended), decisions=[*ruling.decisions, amended])
+    if ruling.passes and ruling.changes:
+        # A signature is for all of a commit, and this one was for what is added.
+        return ruling._replace(signed=())
+    if ruling.passes:
+        # Only the message changes: what was said of the content still holds.
+        return ruling._replace(review_ids=ruling.former, signed=signed)
+    return ruling
+
+
+def _stated(decision: Mapping[str, Any]) -> list[str]:
+    return [decision["signed"]] if decision["signed"] else []
+
+
+def _held(decision: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The decision, if only a check keeps back what is approved."""
+    return decision if decision.get("code") is not None else None
+
+
+def _merge(gate: GateFile, asker: GateClient, head: str | None, tree: str) -> CommitDecision | None:
+    """A merge that adds nothing of its own to what was approved; None if it is none, or must be judged otherwise."""
+    place = gate.place
+    try:
+        with open(os.path.join(place.git_dir, "MERGE_HEAD"), encoding="ascii") as file:
+            merged = file.read().split()
+    except FileNotFoundError:
+        return None
+    if head is None or len(merged) != 1:
+        return None
+    with git.Merges(place) as merges:
+        if merges.tree(head, merged[0]) != tree:
+            return None
+    known = git.Bases(gate, asker.get_gate()["accepted"])
+    # What a base branch holds was judged when it got there.
+    without = [head, *known.never_judged, *known.tips.values()]
+    with RangeChecker(place, asker.check_gate) as checker:
+        if not checker.judge(merged[0], old=head, without=without).passes:
+            return None
+    return CommitDecision(passes=True, tree=tree, signed=_signed_as_a_whole(gate, asker, head, tree))
+
+
+def _signed_as_a_whole(gate: GateFile, asker: GateClient, head: str, tree: str) -> list[str]:
+    """The signature for all that a merge brings, so that its commits need none; empty if there is none."""
+    try:
+        return _stated(asker.check_gate(git.between(gate.place, head, tree), sign=True)) if gate.sign else []
+    except Refused:
+        # It is too much for one answer, and passes all the same.
+        return []
+
+
+def _is_amend(place: HookRepository, head: str, changes: Sequence[Change], arguments: Sequence[str]) -> bool:
+    """Whether a commit is probably `--amend`; only its trailers depend on the answer."""
+    if arguments[1:2] == ["commit"]:
+        return git.resolve(place, arguments[2] if len(arguments) > 2 else "HEAD") == head  # noqa: PLR2004 git's third
+    stated = os.environ.get("GIT_AUTHOR_DATE", "").lstrip("@")
+    seconds, _, _ = stated.partition(" ")
+    # An amend keeps the author's date, and a new commit has that of now: within a moment of HEAD they look the same.
+    # One that changes nothing is an amend, as a new one would be empty.
+    if not seconds.isdecimal() or (changes and os.stat(arguments[0]).st_mtime - int(seconds) < _MOMENT_SECONDS):
+        return False
+    return git.run(place, ["log", "-1", "--format=%ad", "--date=raw", head]).text == stated
