@@ -34,6 +34,7 @@ from tandem.cycles.handoffs import HandoffReviews
 from tandem.errors import ConfigInvalid
 from tandem.gate.commits import CommittedReviews
 from tandem.git.runner import Git, memory_folder
+from tandem.pool import queries as reviewers
 from tandem.pool import runs as reviewer_runs
 from tandem.pool.runs import PoolReviews
 from tandem.projects.mirrors import FOLDER as MIRRORS
@@ -282,6 +283,8 @@ class Broker:
             stack.push_async_callback(self._services.waits.stop)
             if await self._store.read(webhooks.list_all):
                 self._services.webhooks_wanted.set()
+            if await self._store.read(reviewers.list_pools):
+                self._services.has_pools.set()
             # What processes left behind that were killed, in this one and others; nobody waits for it.
             threading.Thread(target=sweep, args=((None, memory_folder()),), name="sweep", daemon=True).start()
             await self._maintenance.start()
@@ -349,6 +352,8 @@ class Broker:
             self._services.checks_wanted.set()
         if EventKind.WEBHOOK_ADDED in kinds:
             self._services.webhooks_wanted.set()
+        if EventKind.POOL_REGISTERED in kinds:
+            self._services.has_pools.set()
         if EventKind.CONTENTS_REMOVED in kinds:
             self._services.waits.expire(await self._store.read(newest_removed))
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
-import logging.handlers
 import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from tandem.core import platforms
 from tandem.core.clock import MICROSECONDS, isoformat
+from tandem.core.log_files import RotatingLog
 from tandem.core.visible import visible
 
 if TYPE_CHECKING:
@@ -64,8 +63,7 @@ def begin(path: Path, *, level: str, max_bytes: int, backups: int) -> None:
     Raises:
         OSError: The file cannot be written.
     """
-    platforms.make_private(str(path.parent))
-    file = _PrivateRotatingFile(path, maxBytes=max_bytes, backupCount=backups, encoding="utf-8")
+    file = _LogFile(RotatingLog(os.path.realpath(path), max_bytes=max_bytes, backups=backups))
     file.setFormatter(_JsonLine())
     handlers: list[logging.Handler] = [file]
     if sys.stderr.isatty():
@@ -86,13 +84,22 @@ def end() -> None:
         handler.close()
 
 
-class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
-    """A rotating file that only its user can read."""
+class _LogFile(logging.Handler):
+    """Writes each record as one chunk, so that none is torn by a rotation."""
 
-    def _open(self) -> Any:
-        return os.fdopen(
-            os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), self.mode, encoding="utf-8"
-        )
+    def __init__(self, log: RotatingLog) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._log.write(f"{self.format(record)}\n".encode("utf-8", "backslashreplace"))
+        except Exception:  # noqa: BLE001 - as every handler: what cannot be logged is no reason to fail
+            self.handleError(record)
+
+    def close(self) -> None:
+        self._log.close()
+        super().close()
 
 
 class _Formatter(logging.Formatter):

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tandem.pool.reviewers.logs import RotatingLog
+from tandem.core.log_files import RotatingLog
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess, fresh_project

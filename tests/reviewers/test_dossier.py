@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tandem.core.log_files import RotatingLog
 from tandem.pool.reviewers.broker_client import BrokerClient
 from tandem.pool.reviewers.dossier import Dossier, gather
 from tandem.pool.reviewers.lease import Claimed
-from tandem.pool.reviewers.logs import RotatingLog
 from tests.reviewers.peer import Peer, Refusal, proposal
 
 

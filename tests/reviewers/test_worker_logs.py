@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.pool.reviewers.logs import RotatingLog
+from tandem.core.log_files import RotatingLog
 
 
 def opened(folder: Path, max_bytes: int = 0, backups: int = 0) -> RotatingLog:

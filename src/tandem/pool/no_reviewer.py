@@ -50,7 +50,9 @@ def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | Non
         return None
     now_us = services.clock.now_us()
     is_registered = services.projects.is_registered(review.project)
-    serving = [pool for pool in reviewers.list_pools(unit) if pool.ended_at is None and pool.serves(review.project)]
+    # Each proposal asks this: where there never was a pool, without a look at the database.
+    pools = reviewers.list_pools(unit) if services.has_pools.is_set() else []
+    serving = [pool for pool in pools if pool.ended_at is None and pool.serves(review.project)]
     live = [pool for pool in serving if is_registered and pool.is_live(now_us)]
     found = [_of_pool(unit, pool, review, now_us) for pool in live]
     if found and (first := found[0]) is not None and all(found):

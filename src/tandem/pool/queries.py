@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 
-import orjson
-from sqlalchemy import bindparam, func, insert, or_, select, update
+from sqlalchemy import bindparam, func, or_, select, update
 
 from tandem.core.clock import utc_day
 from tandem.pool import tables
@@ -21,7 +20,7 @@ from tandem.reviews.rules import State
 from tandem.store import ledger
 from tandem.store import tables as log_tables
 from tandem.store.base import Unit
-from tandem.store.event import GENESIS, CounterMove, Event, EventKind
+from tandem.store.event import CounterMove, EventKind
 from tandem.store.statement import Statement
 
 _p = tables.pools.c
@@ -29,8 +28,7 @@ _w = tables.reviewers.c
 _r = review_tables.reviews.c
 _k = log_tables.counters.c
 _Record = TypeVar("_Record", Pool, Reviewer)
-_UNLOGGED: Final = ("last_seen_at",)
-_STAMPS: Final = ("event_seq", "event_hash")
+_UNLOGGED: Final = ledger.STAMPS | {"last_seen_at"}
 
 _get_pool = Statement(select(tables.pools).where(_p.id == bindparam("pool_id")))
 _pools = Statement(select(tables.pools).order_by(_p.registered_at, _p.id))
@@ -90,21 +88,6 @@ def _recent(*, project: bool) -> Statement:
     if project:
         statement = statement.where(_w.project == bindparam("project"))
     return Statement(statement.order_by(_w.spawned_at.desc(), _w.id.desc()).limit(bindparam("limit")))
-
-
-@cache
-def _insert(table: str) -> Statement:
-    return Statement(insert(tables.metadata.tables[table]))
-
-
-@cache
-def _update(table: str, names: tuple[str, ...]) -> Statement:
-    found = log_tables.metadata.tables[table]
-    return Statement(
-        update(found)
-        .where(found.c.id == bindparam("key"), found.c.event_seq == bindparam("expected_seq"))
-        .values({name: bindparam(f"new_{name}") for name in names})
-    )
 
 
 class DailyUsage(NamedTuple):
@@ -197,40 +180,22 @@ def put(
     data: Mapping[str, Any],
 ) -> _Record:
     """Write what an event made of a pool or a reviewer, and the event; what a reviewer used up is counted."""
-    what, table, project = (
-        ("pool", tables.pools, "") if isinstance(after, Pool) else ("reviewer", tables.reviewers, after.project)
-    )
-    was: dict[str, Any] = before._asdict() if before else {}
-    changed = {
-        name: value
-        for name, value in after._asdict().items()
-        if name not in (*_STAMPS, *_UNLOGGED) and (before is None or was[name] != value)
-    }
-    draft = Event(
-        seq=0,
+    what, table = ("pool", tables.pools) if isinstance(after, Pool) else ("reviewer", tables.reviewers)
+    written = ledger.write(
+        unit,
+        table,
+        before,
+        after,
         at=at_us,
-        project=project,
-        subject=after.subject,
         actor=actor,
         kind=kind,
         old=before.state if before else None,
         new=after.state,
-        data=orjson.dumps(data).decode(),
-        delta=orjson.dumps({what: changed}).decode(),
-        previous=before.event_hash if before else GENESIS,
+        data=data,
+        delta={what: ledger.changes(before, after, _UNLOGGED)},
     )
-    event = ledger.append(unit, draft)
-    if before is not None:
-        ledger.check_order(before.event_seq, event)
-    written = after._replace(event_seq=event.seq, event_hash=event.hash)
-    if before is None:
-        unit.put(_insert(table.name), **written._asdict())
-    else:
-        names = (*changed, *(name for name in _UNLOGGED if name in was), *_STAMPS)
-        values = {f"new_{name}": getattr(written, name) for name in names}
-        unit.put_one(_update(table.name, names), key=before.id, expected_seq=before.event_seq, **values)
     if isinstance(after, Reviewer):
-        unit.count(reviewer_moves(was, after._asdict(), at_us))
+        unit.count(reviewer_moves(before._asdict() if before else {}, after._asdict(), at_us))
     return written
 
 

@@ -110,6 +110,10 @@ class Pool(NamedTuple):
     paused_until: int | None = None
 
     @property
+    def project(self) -> None:
+        """None: it serves several."""
+
+    @property
     def subject(self) -> str:
         """What its events are about."""
         return f"pool:{self.id}"

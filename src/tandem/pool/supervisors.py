@@ -68,6 +68,7 @@ async def supervisor_register(services: Services, caller: Caller, request: Super
         return Registered(pool.id, pool.incarnation, services.waits.cursor(pool.event_seq, unit))
 
     answer = await transact(services, caller, work)
+    services.has_pools.set()
     await reviewer_runs.reclaim_abandoned(services)
     return answer
 

@@ -149,6 +149,7 @@ class Services:
         archiving: Held while one is written.
         checks_wanted: Set once a project has checks to run.
         webhooks_wanted: Set while there are webhooks, or may be.
+        has_pools: Set once a supervisor of reviewers has registered.
     """
 
     store: Store
@@ -168,3 +169,4 @@ class Services:
     archiving: asyncio.Lock = field(default_factory=asyncio.Lock)
     checks_wanted: asyncio.Event = field(default_factory=asyncio.Event)
     webhooks_wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    has_pools: asyncio.Event = field(default_factory=asyncio.Event)

@@ -21,11 +21,8 @@ from tandem.reviews.rounds import CounterPatch, Round
 from tandem.reviews.rules import VOLATILE, Review, Rollback, taken_back_by
 from tandem.reviews.statistics import moves
 from tandem.store.base import Unit
-from tandem.store.ledger import STAMPS, changes, take_seq, write
+from tandem.store.ledger import changes, take_seq, write
 from tandem.store.statement import Statement, insert_if_new
-
-UNLOGGED: Final = VOLATILE | STAMPS
-"""Columns of a review that a delta leaves out: what no event restores, and the event's own."""
 
 _insert_round = Statement(insert(tables.rounds))
 _insert_verdict = Statement(insert(tables.verdicts))
@@ -123,6 +120,7 @@ def _record(
 ) -> Review:
     seq = take_seq(unit)
     numbered = _numbered(rows, seq)
+    changed = changes(before, after)
     written = write(
         unit,
         tables.reviews,
@@ -135,7 +133,8 @@ def _record(
         old=before.state if before else None,
         new=after.state,
         data=data,
-        delta=_delta(changes(before, after, UNLOGGED), numbered),
+        delta=_delta({name: value for name, value in changed.items() if name not in VOLATILE}, numbered),
+        changed=changed,
     )
     _write_rows(unit, numbered)
     _write_approval(unit, before, written)

@@ -103,7 +103,7 @@ class Application:
         self._gatekeeper = authenticator or Authenticator.trusting(clock)
         self._guard = HostGuard(allowed_hosts, with_logins=self._gatekeeper.required)
         self._limits = limits or RateLimits(0, 1)
-        self._entry = TrustedProxies(self._serve, proxies) if (proxies := tuple(trusted_proxies)) else self._serve
+        self._entry = TrustedProxies(self._answer, proxies) if (proxies := tuple(trusted_proxies)) else self._answer
         self._api = JsonApi(dispatcher)
         self._mcp = McpEndpoints(
             dispatcher,
@@ -139,10 +139,8 @@ class Application:
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
 
-    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._answer(Exchange(scope, receive, send))
-
-    async def _answer(self, exchange: Exchange) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange = Exchange(scope, receive, send)
         traceparent = exchange.headers.get(b"traceparent")
         if traceparent is not None:
             TRACEPARENT.set(traceparent.decode("latin-1"))
@@ -199,13 +197,14 @@ class Application:
 
     async def _admit(self, exchange: Exchange) -> None:
         self._health.check()
-        if self._gatekeeper.required:
-            try:
-                await admit(exchange, self._gatekeeper)
-            except Unauthenticated:
-                self._limits.charge(exchange, None)
-                raise
-            self._limits.charge(exchange, exchange.access)
+        if not self._gatekeeper.required:
+            return
+        try:
+            await admit(exchange, self._gatekeeper)
+        except Unauthenticated:
+            self._limits.charge(exchange, None)
+            raise
+        self._limits.charge(exchange, exchange.access)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         while True:

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -96,9 +96,9 @@ class _Turn(asyncio.Lock):
     trouble = ""
 
 
-def _is_long(operation: Operation, arguments: Any) -> bool:
+def _is_long(arguments: Any) -> bool:
     """Whether validating and hashing the arguments takes long enough to hold other calls up."""
-    if not operation.request.has_long_list or not isinstance(arguments, dict):
+    if not isinstance(arguments, dict):
         return False
     given = cast("dict[str, Any]", arguments).values()
     return any(isinstance(value, list) and len(cast("list[Any]", value)) > _LONG for value in given)
@@ -151,18 +151,20 @@ class Dispatcher:
         began, outcome = time.perf_counter(), "CANCELLED"
         known = name if self.registry.find(name) is not None else "unknown"
         try:
-            result = await self._traced(known, name, arguments, caller)
+            outcome_of = self._outcome(name, arguments, caller)
+            result = await (outcome_of if self.span is None else self._traced(self.span(known), outcome_of))
             outcome = result.code
             return result
         finally:
             waits = isinstance(arguments, dict) and bool(cast("dict[str, Any]", arguments).get("wait"))
             self.tally.add(known, outcome, None if waits else time.perf_counter() - began)
 
-    async def _traced(self, known: str, name: str, arguments: Any, caller: Caller) -> CallResult:
-        if self.span is None:
-            return await self._outcome(name, arguments, caller)
-        with self.span(known) as note:
-            result = await self._outcome(name, arguments, caller)
+    @staticmethod
+    async def _traced(
+        span: AbstractContextManager[Callable[[str], None]], outcome_of: Coroutine[Any, Any, CallResult]
+    ) -> CallResult:
+        with span as note:
+            result = await outcome_of
             note(result.code)
             return result
 
@@ -211,10 +213,9 @@ class Dispatcher:
         # A call about a review is of its project, whichever is named or known.
         if isinstance(request, ProjectRequest) and getattr(request, "review_id", None) is None:
             await self._services.projects.learn(request.project, caller.project)
-        is_long = _is_long(operation, sent)
         key = (
             await asyncio.to_thread(self._key, operation, request, sent, caller)
-            if is_long
+            if operation.request.has_long_list and _is_long(sent)
             else self._key(operation, request, sent, caller)
         )
         if key is None:
@@ -289,7 +290,7 @@ class Dispatcher:
 
     async def _read(self, operation: Operation, arguments: Any, caller: Caller) -> Request:
         """The validated request."""
-        if _is_long(operation, arguments):
+        if operation.request.has_long_list and _is_long(arguments):
             return await asyncio.to_thread(self._parse, operation, arguments, caller)
         return self._parse(operation, arguments, caller)
 

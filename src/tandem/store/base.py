@@ -21,7 +21,7 @@ from tandem.store.event import Seal, unkeyed
 from tandem.store.jobs import Completions, Job, WorkQueue
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Sequence
     from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
     from tandem.store.event import CounterMove
@@ -162,7 +162,7 @@ class Store(ABC):
         self._opened = False
         self._closed = False
 
-    async def write(self, fn: Callable[[Unit], T], *, works_on: tuple[str, ...] = ()) -> T:
+    def write(self, fn: Callable[[Unit], T], *, works_on: tuple[str, ...] = ()) -> Coroutine[Any, Any, T]:
         """Run `fn` in a transaction; when this returns, it is committed.
 
         With the names of what it works on, such as a review's id, others may write at the same time that say so too:
@@ -177,22 +177,26 @@ class Store(ABC):
             Unavailable: The database cannot do it now, or is silent; retryable unless it may have been done.
             Exception: Whatever `fn` raised; its unit was rolled back, and no other.
         """
-        return await self._done(fn, self._inbox_of(works_on), "store.write", works_on)
+        return self._done(fn, self._inbox_of(works_on), "store.write", works_on)
 
-    async def read(self, fn: Callable[[Unit], T]) -> T:
+    def read(self, fn: Callable[[Unit], T]) -> Coroutine[Any, Any, T]:
         """Run `fn` on a consistent snapshot that it cannot change.
 
         Raises:
             Unavailable: The database cannot be read now, or is silent.
             Exception: Whatever `fn` raised.
         """
-        return await self._done(fn, self._reads, "store.read")
+        return self._done(fn, self._reads, "store.read")
 
-    async def _done(self, fn: Callable[[Unit], T], inbox: WorkQueue, name: str, works_on: tuple[str, ...] = ()) -> T:
+    def _done(
+        self, fn: Callable[[Unit], T], inbox: WorkQueue, name: str, works_on: tuple[str, ...] = ()
+    ) -> Coroutine[Any, Any, T]:
         job = Job(fn, asyncio.get_running_loop(), works_on)
-        if self.span is None:
-            return await self._answered(job, inbox)
-        with self.span(name):
+        # One coroutine, not one in another: each is resumed when the answer comes.
+        return self._answered(job, inbox) if self.span is None else self._traced(self.span(name), job, inbox)
+
+    async def _traced(self, span: AbstractContextManager[object], job: Job, inbox: WorkQueue) -> Any:
+        with span:
             return await self._answered(job, inbox)
 
     async def _answered(self, job: Job, inbox: WorkQueue) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam
@@ -39,7 +38,9 @@ def moving(count: int) -> Statement:
 
 def moved(moves: Sequence[CounterMove], slot: int) -> dict[str, Any]:
     """The parameters of `moving`; `slot` is what these counters are kept in, beside those of other writers."""
-    values = chain.from_iterable((*move.key, slot, *move[5:]) for move in moves)
+    values: list[Any] = []
+    for move in moves:
+        values += (*move[:5], slot, *move[5:])
     return dict(zip(_parameters(len(moves)), values, strict=True))
 
 

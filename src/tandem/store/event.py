@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -218,8 +218,13 @@ class Event(NamedTuple):
     @property
     def content(self) -> bytes:
         """What the hash is over."""
-        # Through a JSON array, so that no two different events give the same bytes.
-        return orjson.dumps(self[:-1])
+        return content_of(self[:-1])
+
+
+def content_of(said: tuple[Any, ...]) -> bytes:
+    """What the hash of an event is over: all of its fields but the hash."""
+    # Through a JSON array, so that no two different events give the same bytes.
+    return orjson.dumps(said)
 
 
 def sealed_value(seal: Seal, value: str) -> str:

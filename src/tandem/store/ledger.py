@@ -14,7 +14,7 @@ from sqlalchemy import Table, bindparam, insert, update
 
 from tandem.store import tables
 from tandem.store.base import RunAgain, Unit
-from tandem.store.event import GENESIS, Event
+from tandem.store.event import GENESIS, Event, content_of
 from tandem.store.statement import Statement, insert_if_new
 
 _next_seq = Statement(
@@ -123,6 +123,7 @@ def write(  # noqa: PLR0913 one for each column of the event
     data: Mapping[str, Any],
     delta: Mapping[str, Any],
     seq: int = 0,
+    changed: Mapping[str, Any] | None = None,
 ) -> R:
     """Write a row, together with the event that explains it; the row with the event's number and hash.
 
@@ -139,6 +140,7 @@ def write(  # noqa: PLR0913 one for each column of the event
         data: Facts for readers.
         delta: What a replay rebuilds the row from.
         seq: The event's number, if it was taken already.
+        changed: What `changes` says of the two rows, if it was asked already.
     """
     event = append(
         unit,
@@ -162,24 +164,23 @@ def write(  # noqa: PLR0913 one for each column of the event
     if before is None:
         unit.put(_insert(table), **written._asdict())
     else:
-        _write_changes(unit, table, before, written)
+        changed = changes(before, after) if changed is None else changed
+        unit.put_one(
+            _update(table, (*changed, *STAMPS)),
+            expected_seq=before.event_seq,
+            new_event_seq=event.seq,
+            new_event_hash=event.hash,
+            **{f"key_{name}": getattr(after, name) for name in _keys(table)},
+            **{f"new_{name}": value for name, value in changed.items()},
+        )
     return written
-
-
-def _write_changes(unit: Unit, table: Table, before: Logged, after: Logged) -> None:
-    row, changed = after._asdict(), changes(before, after, but=())
-    unit.put_one(
-        _update(table, tuple(changed)),
-        expected_seq=before.event_seq,
-        **{f"key_{name}": row[name] for name in _keys(table)},
-        **{f"new_{name}": value for name, value in changed.items()},
-    )
 
 
 def append(unit: Unit, draft: Event) -> Event:
     """Append one event to the log, sealed; a draft with the number 0 is given the next one."""
-    numbered = draft if draft.seq else draft._replace(seq=take_seq(unit))
-    event = numbered._replace(kind=str(draft.kind)).sealed(unit.seal)
+    # Built at once: each `_replace` of a named tuple costs as much as a statement's parameters.
+    said = (draft.seq or take_seq(unit), *draft[1:5], str(draft.kind), *draft[6:-1])
+    event = Event(*said, hash=unit.seal(content_of(said)))
     unit.put(_insert_event, **event._asdict())
     unit.on_commit(event.seq, event.subject)
     return event

@@ -22,6 +22,7 @@ class DatabaseFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.log_path = path.with_name(path.name + "-wal")
+        self._name, self._log_name = str(self.path), str(self.log_path)
         self._lock = -1
         self._known: _Identity | None = None
         self._known_log: _Identity | None = None
@@ -91,19 +92,19 @@ class DatabaseFile:
 
     def remember(self) -> None:
         """Take what is there now for the database; its log may be made anew from here on."""
-        self._known = self._known or _identity(self.path)
+        self._known = self._known or _identity(self._name)
         self._known_log = None
 
     def trouble(self) -> str | None:
-        """Why nothing may be read or written: what others did to the files meanwhile; null if all is well."""
+        """Why nothing may be read or written: what others did to the files meanwhile; None if all is well."""
         if self._known is None:
             return None
-        if _identity(self.path) != self._known:
+        if _identity(self._name) != self._known:
             return (
                 f"The database {self.path} was removed, replaced or emptied under the broker, which does nothing until"
                 " it is back. Put the same file back, or stop the broker, restore a copy and start it again."
             )
-        log = _identity(self.log_path, is_empty_too=True)
+        log = _identity(self._log_name, is_empty_too=True)
         if self._known_log is None:
             self._known_log = log
         elif log != self._known_log:
@@ -114,10 +115,10 @@ class DatabaseFile:
         return None
 
 
-def _identity(path: Path, *, is_empty_too: bool = False) -> _Identity | None:
-    """Which file has the name; null if none has, or an empty one that should not be."""
+def _identity(name: str, *, is_empty_too: bool = False) -> _Identity | None:
+    """Which file has the name; None if none has, or an empty one that should not be."""
     try:
-        found = os.stat(path)  # noqa: PTH116 it stands before every transaction, and costs half of `Path.stat`
+        found = os.stat(name)  # noqa: PTH116 it stands before every transaction, and costs half of `Path.stat`
     except OSError:
         return None
     return (found.st_dev, found.st_ino) if found.st_size or is_empty_too else None

@@ -113,4 +113,7 @@ def _picker(names: list[str]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
     """Several values of a dictionary as a tuple; `itemgetter` answers with one alone as it is."""
     if len(names) > 1:
         return itemgetter(*names)
-    return lambda values: tuple(values[name] for name in names)
+    if not names:
+        return lambda _values: ()
+    (name,) = names
+    return lambda values: (values[name],)

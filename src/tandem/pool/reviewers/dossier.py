@@ -6,10 +6,10 @@ import threading
 from collections import deque
 from typing import Any, Final, NamedTuple, cast
 
+from tandem.core.log_files import RotatingLog
 from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.pool.reviewers.broker_client import BrokerClient
 from tandem.pool.reviewers.lease import Claimed
-from tandem.pool.reviewers.logs import RotatingLog
 
 CONVENTION_FILES: Final = ("REVIEW.md", "AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 """At the root of the base branch; in this order, since the prompt has room for the beginning."""

@@ -27,8 +27,9 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from tandem.bridge.http import HttpClient
+from tandem.bridge.http import HttpClient, HttpFailure, targets
 from tandem.bridge.target import HttpFailure, targets
+from tandem.core.log_files import RotatingLog
 from tandem.core.platforms import ProcessIdentity
 from tandem.errors import (
     ConfigInvalid,
@@ -65,7 +66,6 @@ from tandem.pool.reviewers.dossier import gather
 from tandem.pool.reviewers.files import MIRRORS, copy_for_agent, from_broker, lay_out, remove_laid_out
 from tandem.pool.reviewers.job import ControlInput, ReviewJob, StopRequests, WorkerExit, read_job
 from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
-from tandem.pool.reviewers.logs import RotatingLog
 from tandem.pool.reviewers.outcomes import Outcome, crash_reason, lacks_login, one_line, outcome_of, reason_of
 from tandem.pool.reviewers.prompt import AGENT, build, build_agent, diff_in_file, is_inline, load_template, marks_in
 from tandem.pool.reviewers.providers import clean_room, provider

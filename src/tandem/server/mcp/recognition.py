@@ -90,22 +90,21 @@ def recognise(message: Any, headers: Headers, modern_check: ModernCheck | None) 
 
 def traceparent(message: Any) -> str | None:
     """The client's own span, where a request's `_meta` says it."""
-    node: Any = message
-    for key in ("params", "_meta", "traceparent"):
-        if not _is_object(node):
-            return None
-        node = node.get(key)
-    return node if isinstance(node, str) else None
+    try:
+        stated = message["params"]["_meta"]["traceparent"]
+    except (LookupError, TypeError):
+        return None
+    return stated if isinstance(stated, str) else None
 
 
 def client_name(parameters: Mapping[str, Any] | None) -> str | None:
     """What the client calls itself in a request's `_meta`, if it does; cut where no name is that long."""
-    node: Any = parameters
-    for key in ("_meta", _CLIENT_INFO, "name"):
-        if not _is_object(node):
-            return None
-        node = node.get(key)
-    return node[:_NAME_LENGTH] if isinstance(node, str) else None
+    meta: Any = parameters and parameters.get("_meta")
+    try:
+        stated = meta[_CLIENT_INFO]["name"]
+    except (LookupError, TypeError):
+        return None
+    return stated[:_NAME_LENGTH] if isinstance(stated, str) else None
 
 
 def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
@@ -174,8 +173,4 @@ def _are_plain_capabilities(stated: Any) -> bool:
 
 
 def _is_plain_client(stated: Any) -> bool:
-    return (
-        _is_object(stated)
-        and _NAMED <= stated.keys() <= _PLAIN_CLIENT
-        and all(isinstance(value, str) for value in stated.values())
-    )
+    return _is_object(stated) and _NAMED <= stated.keys() <= _PLAIN_CLIENT and set(map(type, stated.values())) <= {str}
