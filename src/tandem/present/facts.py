@@ -125,7 +125,7 @@ def worded(kind: str, value: Any) -> str:
     """A value in words, for kinds that have no form of their own where they are shown."""
     if kind in _WORDS:
         return _WORDS[kind](value)
-    if isinstance(value, Record):
+    if isinstance(value, dict):
         import json  # few answers have such a field, and commands start at once
 
         return json.dumps(value, ensure_ascii=False)

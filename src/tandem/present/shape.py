@@ -5,6 +5,7 @@ the field's name and type. `make docs` writes those of all answers into `shapes`
 answers: `facts` makes rows of them, which the terminal, the pages and the exports draw.
 
     text, block         words; words of several lines
+    name                a name of the contract, such as a kind of event, which pages show with blanks
     state, flag         a state's name; yes or no
     time, duration      ISO 8601 in UTC; seconds
     count, number       whole; with a fraction
@@ -28,7 +29,9 @@ OF_NUMBERS: Final = frozenset({"duration", "money", "percent", "size"})
 """Kinds that a number can have by its name."""
 _BELOW: Final = frozenset({"table", "files", "diff"})
 _LONG: Final = frozenset({"block", "json", "hidden"})
-_SHORT: Final = frozenset({"text", "state", "flag", "time", "count", "number", "person", "review", "path", "id"})
+_SHORT: Final = frozenset(
+    {"text", "name", "state", "flag", "time", "count", "number", "person", "review", "path", "id"}
+)
 KINDS: Final = OF_NUMBERS | _BELOW | _LONG | _SHORT | {"words", "counts", "record"}
 IN_TABLES: Final = KINDS - _BELOW - _LONG
 """Kinds that have room in a row of a table."""

@@ -505,9 +505,9 @@ class EventView:
         ),
     ]
     actor: Annotated[str, Field(description="Who did it.")]
-    kind: Annotated[str, Field(description="What happened; see the kinds.")]
-    old: Annotated[str | None, Field(description="The state before, where there is one.")]
-    new: Annotated[str | None, Field(description="The state after, where there is one.")]
+    kind: Annotated[str, Field(description="What happened; see the kinds."), Shown("name")]
+    old: Annotated[str | None, Field(description="The state before, where there is one."), Shown("name")]
+    new: Annotated[str | None, Field(description="The state after, where there is one."), Shown("name")]
     data: Annotated[dict[str, Any], Field(description="The facts; which ones depends on the kind.")]
     hash: Annotated[
         str,

@@ -193,57 +193,95 @@ class Review(NamedTuple):
 
     A tuple rather than a dataclass: it has many fields, and every step makes a new one.
 
-    Times are microseconds since the epoch, UTC. `priority` indexes `PRIORITIES`. `speaker` is the
-    side that spoke last in this round and claim, `speaker_kind` how (message, verdict, decision).
-    `approved_round` is the round whose approval opens the gate now. The `event_*` fields name the
-    newest event of the review, so that a truncated log is noticed.
+    Times are microseconds since the epoch, UTC.
     """
 
     id: str
+    """`rv_…`, which begins with the time at which it was made."""
     project: str
+    """The project or label that it belongs to; it never changes."""
     category: str
+    """A `Category`; it never changes."""
     priority: int
+    """Index into `PRIORITIES`, inferred once."""
     proposer_id: str
+    """Who proposed it."""
     parent_id: str | None
+    """The rejected review that it follows."""
     created_at: int
+    """When it was proposed."""
     intent: str
+    """What the change is for, in a sentence, as the current round says it."""
     agent_type: str
+    """The proposing agent, such as `claude-code`."""
     agent_role: str
+    """What the agent was doing, such as `executor`."""
     phase: str | None
+    """With the next ones, the work that the change belongs to; see `Work`."""
     plan: str | None
+    """The plan that the change belongs to."""
     task: str | None
+    """The task of the plan."""
     state: str = State.PENDING.value
+    """A `State`."""
     outcome: str | None = None
+    """An `Outcome` once it is closed."""
     round: int = 1
+    """The number of the current round, from 1."""
     digest: str | None = None
+    """What an approval of the current round binds to; None if nothing was validated."""
     validated: int = 0
+    """1 if the broker computed the digest from a repository."""
     claim_generation: int = 0
+    """The number of the latest claim; writes that name an older one are refused."""
     reviewer_id: str | None = None
+    """Who holds the claim."""
     claim_round: int | None = None
+    """The round that was current when the claim was given."""
     claimed_at: int | None = None
+    """When the claim was given."""
     lease_expires_at: int | None = None
+    """When the claim ends unless it is renewed; no event restores it."""
     speaker: str | None = None
+    """The side that spoke last in this round and claim."""
     speaker_kind: str | None = None
+    """How it spoke: `message`, `verdict` or `decision`."""
     turn: str | None = None
+    """The `Side` that has something to do; None when the review is over."""
     attention: str | None = None
+    """Why a person has to look; None if nobody has to."""
     not_before: int | None = None
+    """No reviewer is given it before this time."""
     verdict: str | None = None
+    """The latest verdict on the current round."""
     verdict_reason: str | None = None
+    """The reason that came with it."""
     verdict_id: str | None = None
+    """Its id."""
     verdict_by: str | None = None
+    """Who gave it; they may go on speaking after their claim has ended."""
     approved_round: int | None = None
+    """The round whose approval opens the gate now."""
     counter_patch_id: str | None = None
+    """The latest counter-patch."""
     counter_patch_status: str | None = None
+    """`pending`, `accepted`, `rejected` or `superseded`."""
     updated_at: int = 0
+    """When it last changed, but for renewals of the lease."""
     first_claimed_at: int | None = None
+    """When it was first claimed, for statistics."""
     decided_at: int | None = None
+    """When the latest deciding verdict was given, for statistics."""
     closed_at: int | None = None
+    """When it was closed."""
     event_seq: int = 0
+    """The number of its newest event, so that a truncated log is noticed."""
     event_hash: str = ""
+    """The hash of its newest event."""
     attempts: int = 0
     """Runs of pool reviewers in a row that ended without a verdict, in this round."""
     checks: str | None = None
-    """What the checks of this round come to: pending, failed or passed; null without any."""
+    """What the checks of this round come to: pending, failed or passed; None without any."""
     removed_at: int | None = None
     """When its contents were removed."""
     removed_seq: int | None = None

@@ -18,7 +18,7 @@ from starlette.responses import Response
 
 from tandem.core.clock import Clock, duration
 from tandem.errors import NotFound
-from tandem.present.facts import facts
+from tandem.present.facts import facts, table, worded
 from tandem.reviews.rules import State
 from tandem.web.diffs.code import shown, spelled
 from tandem.web.diffs.markdown import markdown
@@ -95,6 +95,8 @@ def environment() -> Environment:
         "shown": shown,
         "spelled": spelled,
         "facts": facts,
+        "fact_table": table,
+        "worded": worded,
     }
     return made
 

@@ -147,7 +147,7 @@ class DeliveryView:
     """One event on its way to one webhook."""
 
     seq: Annotated[int, Field(description="The event's number.", le=LARGEST**2)]
-    kind: Annotated[str, Field(description="What happened.")]
+    kind: Annotated[str, Field(description="What happened."), Shown("name")]
     subject: Annotated[str, Field(description="What it happened to.")]
     state: Annotated[str, Field(description="`waiting`, `delivered` or `failed`.")]
     attempts: Annotated[int, Field(description="How often it was tried.")]
