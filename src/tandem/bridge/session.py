@@ -106,6 +106,12 @@ class Session:
         self._http: HttpClient | None = None
         self._contacted = False
 
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Close the idle connections; closing twice is safe."""
         if self._http is not None:
