@@ -58,8 +58,9 @@ bench: setup ## The benchmark: a real server over a real socket, against the flo
 	@$(python) -m bench $(ARGS)
 
 # The reference shows the commands, which come from the client's table: it is written second.
-docs: setup ## Write what is generated again: the operations of the Python client, and the reference pages
+docs: setup ## Write what is generated again: the operations of the Python client, the table of commands, and the reference pages
 	@$(python) tools/python_client.py $(ARGS)
+	@$(python) tools/commands_table.py $(ARGS)
 	@$(python) tools/reference.py $(ARGS)
 
 picture: setup ## Record the README's picture again: a real session at two terminals

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +21,7 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from tandem.cli.main import app
+from tandem.cli import program
 from tandem.client import TandemClient
 from tests.forked import Started, run_tandem, start_tandem
 from tests.recording import executed
@@ -150,10 +151,17 @@ class Inside:
         """Run a command to its end."""
         environment = {"TANDEM_BROKER": self.url, **environment}
         executed.append(arguments)
-        result = CliRunner(charset="utf-8").invoke(app, arguments, input=stdin, env=environment)
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Ended(result.exit_code, result.stdout, result.stderr)
+        status = 0
+        with CliRunner(charset="utf-8").isolation(stdin, environment) as (stdout, stderr, _):
+            try:
+                program.run(list(arguments))
+            except SystemExit as ended:
+                status = int(ended.code or 0)
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+            said = [stream.getvalue().decode().replace("\r\n", "\n") for stream in (stdout, stderr)]
+        return Ended(status, *said)
 
     def created(self, *options: str) -> str:
         """A new review's id."""

@@ -76,6 +76,7 @@ CHECKS = (
     Check("versions fit", ("-m", "pip", "--disable-pip-version-check", "check")),
     Check("generated pages", ("tools/reference.py", "--check"), "tools/reference.py"),
     Check("generated client", ("tools/python_client.py", "--check"), "tools/python_client.py"),
+    Check("generated commands", ("tools/commands_table.py", "--check"), "tools/commands_table.py"),
 )
 # No test of the pages without it; brought while the others are at work.
 BROWSER = Check("browser (Chromium)", ("tools/browser.py",), "tests/pages", tells=True)

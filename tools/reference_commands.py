@@ -9,8 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from reference_parts import page, table
-from tandem.cli.commands import HELP, below
-from tandem.cli.main import app
+from tandem.cli.main import HELP, app, below
 
 
 def commands() -> str:

@@ -1,7 +1,7 @@
 """The `tandem` program: the bridge or a hook when asked for it, the command line for everything else.
 
 The bridge runs once per agent start, a hook once per commit, and a workflow's step in projects where nobody reviews,
-too. They answer within milliseconds, so they are chosen before anything heavy is imported.
+too. They answer within milliseconds, so each is imported only when it is called.
 """
 
 from __future__ import annotations
@@ -9,46 +9,42 @@ from __future__ import annotations
 import gc
 import sys
 
+from tandem.git.place import deleted_folder
+
 
 def main() -> None:
     """Run `tandem` with the process's arguments; ends the process with the command's exit status."""
-    if sys.argv[1:2] == ["mcp"]:
-        from tandem.bridge.main import run as run_bridge
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["mcp"]:
+        from tandem.bridge.main import run as run_bridge  # once per agent start
 
-        run_bridge(sys.argv[2:])
-    elif sys.argv[1:2] == ["hook"]:
-        from tandem.hooks.main import main as run_hook
+        run_bridge(arguments[1:])
+    elif arguments[:1] == ["hook"]:
+        from tandem.hooks.main import main as run_hook  # once per commit
 
-        run_hook(sys.argv[2:])
-    elif (deleted := _deleted_folder()) is not None:
-        from tandem.cli.terminal import show_refusal
+        run_hook(arguments[1:])
+    elif (deleted := deleted_folder()) is not None:
+        from tandem.cli.terminal import show_refusal  # hardly ever
         from tandem.errors import NotFound
 
-        sys.exit(show_refusal(NotFound(deleted), as_json="--json" in sys.argv))
-    elif sys.argv[1:2] == ["gate"] and (answer := _disabled_answer()) is not None:
+        sys.exit(show_refusal(NotFound(deleted[0].removeprefix("NOT_FOUND: ")), as_json="--json" in arguments))
+    elif arguments[:1] == ["gate"] and (answer := _disabled_answer(arguments)) is not None:
         sys.stdout.write(answer)
     else:
         # A command imports for most of its start, and what it imports stays: collecting meanwhile finds nothing and
-        # takes a tenth of the time. `cli.main` turns it on again; for a broker `SdkMount` does, as the SDK comes last.
+        # takes a tenth of the time. `cli.program` turns it on again; for a broker `SdkMount` does, as the SDK comes
+        # last.
         gc.disable()
-        from tandem.cli.main import run as run_commands
+        from tandem.cli.program import run as run_command  # neither bridge nor hooks need it
 
-        run_commands()
-
-
-def _deleted_folder() -> str | None:
-    """What to do where the current folder was deleted; null where it is there."""
-    from tandem.git.place import deleted_folder
-
-    found = deleted_folder()
-    return None if found is None else found[0].removeprefix("NOT_FOUND: ")
+        run_command(arguments)
 
 
-def _disabled_answer() -> str | None:
+def _disabled_answer(arguments: list[str]) -> str | None:
     """What a workflow's step prints where nobody reviews, which is most projects: they pay for one look only."""
-    from tandem.rulings import planning
+    from tandem.rulings import planning  # a step of a workflow alone
 
-    return planning.disabled_answer(sys.argv[1:])
+    return planning.disabled_answer(arguments)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tandem.cli.main import COMMANDS, load
+from tandem.cli.main import load
+from tandem.cli.tree import TREE
 from tandem.core.visible import visible
 from tests.acceptance.reviewing import Desk
 from tests.commandline import Inside
@@ -139,7 +140,7 @@ def commands(group: Any, name: str) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def everything() -> list[str]:
     """Every command that may print what others wrote."""
-    known = [name for first in COMMANDS for name in commands(load(first), first)]
+    known = [name for first in TREE for name in commands(load(first), first)]
     left_out = NO_TEXT_OF_OTHERS.keys() | FULL_SCREEN.keys()
     assert (ARGUMENTS.keys() | left_out) <= set(known)
     return [*ARGUMENTS, *(name for name in known if name not in ARGUMENTS.keys() | left_out)]

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tandem.bridge.operations import OPERATIONS
-from tandem.cli.main import COMMANDS, load
+from tandem.cli.main import load
+from tandem.cli.tree import TREE
 from tandem.client import TandemClient
 from tests.commandline import DIFF, Inside, Shell, finish, git, repository, running_broker
 
@@ -246,15 +247,9 @@ def test_every_operation_is_a_command_and_teaches_by_example(tandem: Inside) -> 
 
 def test_the_first_level_lists_just_the_commands_that_there_are(tandem: Inside) -> None:
     shown = tandem.run("--help").stdout
-    for name, entry in COMMANDS.items():
+    for name, entry in TREE.items():
         assert load(name).name == name
         assert (entry.about in shown) is not entry.hidden
-
-
-@pytest.mark.parametrize("noun", [noun for noun in COMMANDS if hasattr(load(noun), "commands")])
-def test_a_group_says_of_each_command_what_the_command_says_of_itself(noun: str):
-    for verb, listed in load(noun).commands.items():
-        assert listed.make_context(verb, [], resilient_parsing=True).command.help == listed.help
 
 
 def test_completion_offers_commands_ids_and_projects(tandem: Inside) -> None:

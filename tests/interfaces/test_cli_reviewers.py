@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from tandem import examples
-from tandem.cli.completion import complete_reviewer
+from tandem.cli.completion import OFFERS
 from tests.commandline import Inside, Shell, repository
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
 
@@ -172,7 +172,7 @@ def test_reviewers_are_started_and_ended_by_hand(tandem: Inside) -> None:
 def offered(tandem: Inside, incomplete: str) -> list[tuple[str, str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TANDEM_BROKER", tandem.url)
-        return complete_reviewer(incomplete)
+        return OFFERS["reviewer"](incomplete)
 
 
 def test_a_paused_pool_starts_nothing_and_says_why(tandem: Inside) -> None:

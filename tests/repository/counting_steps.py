@@ -54,9 +54,9 @@ def main() -> None:
     folder, *watched = sys.argv[1:4]
     del sys.argv[1:4]
     sys.addaudithook(Steps(Path(folder), *watched).note)
-    from tandem.cli.main import run  # What it imports is no step.
+    from tandem.cli.program import run  # What it imports is no step.
 
-    run()
+    run(sys.argv[1:])
 
 
 if __name__ == "__main__":

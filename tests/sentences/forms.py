@@ -14,12 +14,10 @@ import typer
 from typer.exceptions import TyperException
 
 from tandem.bridge import main as bridge
-from tandem.bridge.operations import OPERATIONS
-from tandem.cli import audit
-from tandem.cli.audit import RangeGroup
-from tandem.cli.generated import fields_of
-from tandem.cli.main import COMMANDS, app, load
-from tandem.cli.wording import ARGUMENT_SUFFIX
+from tandem.cli.declared import ARGUMENT_SUFFIX
+from tandem.cli.main import RangeGroup, app, load
+from tandem.cli.table import COMMANDS
+from tandem.cli.tree import TREE
 
 COMMON = frozenset({"--json", "--broker", "--agent", "--timeout"})
 """Options that say where a command goes, how long it waits and how it prints, not what it does."""
@@ -75,11 +73,11 @@ def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
         if name not in known and isinstance(command, RangeGroup):
             # `tandem audit main..HEAD` is short for `tandem audit commits main..HEAD`.
             left.insert(0, name)
-            name = audit.NAME
+            name = str(TREE["audit"].default)
         if name not in known:
             raise LookupError(f"there is no command {name}")
         # Those of the first level are stand-ins until they are asked for.
-        command = _load(name) if len(left) + 1 == len(words) and name in COMMANDS else known[name]
+        command = _load(name) if len(left) + 1 == len(words) and name in TREE else known[name]
     return command, left
 
 
@@ -147,13 +145,9 @@ def form_of(words: Sequence[str]) -> Form:
     given = {one.name for one in parameters if _is_given(context, one)}
     if path in _NEEDED and not given & _NEEDED[path]:
         raise LookupError(f"one of {', '.join(sorted(_NEEDED[path]))} is missing")
-    operation = next((one for one in OPERATIONS.values() if f"{one.noun} {one.verb}" == path), None)
-    if operation is not None:
-        arguments = {one.name for one in parameters if one.name.endswith(ARGUMENT_SUFFIX)}
-        for field in fields_of(operation):
-            names = {field.name, field.name + ARGUMENT_SUFFIX}
-            if field.info.is_required() and names & arguments and not names & given:
-                raise LookupError(f"{field.name.upper()} is missing")
+    for field in COMMANDS[path].parameters if path in COMMANDS else ():
+        if field.needed and field.hidden and not {field.name, field.name + ARGUMENT_SUFFIX} & given:
+            raise LookupError(f"{field.name.upper()} is missing")
     return Form(path, tuple(sorted(_name(one) for one in parameters if one.name in given)))
 
 
@@ -164,7 +158,7 @@ def length_of_path(words: Sequence[str]) -> int:
         known = dict(getattr(command, "commands", {}))
         if word not in known and not re.fullmatch(r"\{\w+\}|[a-z-]+\|[a-z|-]+", word):
             return number
-        command = _load(word) if not number and word in COMMANDS else known.get(word)
+        command = _load(word) if not number and word in TREE else known.get(word)
     return len(words)
 
 

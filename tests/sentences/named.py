@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from tandem.cli.main import COMMANDS
+from tandem.cli.tree import TREE
 from tests.architecture.source import ROOT, Module, package_modules
 from tests.sentences.forms import is_flag, length_of_path, other_form
 
@@ -202,7 +202,7 @@ def said_commands(where: str, text: str, place: Place) -> Iterator[Named]:
             words, _ = _take(_until(rest, before[-1]))
         else:
             words = list(_until_prose(_take(rest)[0]))
-            if words[1:] and words[1] not in COMMANDS and not words[1].startswith(("-", "{")):
+            if words[1:] and words[1] not in TREE and not words[1].startswith(("-", "{")):
                 # It is about the program itself.
                 continue
         if words[1:]:

@@ -31,12 +31,12 @@ PARTS = {
 # What is no command, though it looks like one, and what makes one of its parts: what it shows is tested where it is.
 NO_COMMANDS = {
     ("src/tandem/bridge/main.py", "tandem mcp [--role ROLE] [--project NAME] [--broker URL]"): "a usage line",
-    ("src/tandem/cli/commands.py", "tandem {one_noun} {one_verb}"): "any operation's command",
+    ("src/tandem/cli/main.py", "tandem {one_noun} {one_verb}"): "any operation's command",
     ("src/tandem/cli/demo_stage.py", "tandem {arguments_0}"): "what the demonstration has just run",
     ("src/tandem/cli/demo_stage.py", "tandem {shlex_join_arguments}"): "what the demonstration has just run",
     ("src/tandem/cli/init.py", "tandem {self_command}"): "what init calls itself",
-    ("src/tandem/cli/main.py", "tandem {version_tandem_broker}"): "the version",
-    ("src/tandem/cli/reviewers.py", "tandem reviewers {context_invoked_subcommand} --broker URL"): "what was typed",
+    ("src/tandem/cli/program.py", "tandem {version_tandem_broker}"): "the version",
+    ("src/tandem/cli/main.py", "tandem {words} {context_invoked_subcommand} --broker URL"): "what was typed",
     ("src/tandem/cli/wording.py", "tandem {operation_noun} {operation_verb}"): "any operation's command",
     ("src/tandem/gsd/rollback/telling.py", "tandem rollback {report_review_id} {report_head_after} --"): "a mark",
     ("src/tandem/gsd/rollback/publishing.py", "tandem rollback"): "what git's log of the branch says",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from typing import Self
 
 from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
 from tandem.bridge.http import Exchange, HttpClient, quoted
@@ -105,6 +106,12 @@ class Session:
         self._query = f"?project={quoted(project)}" if project is not None else ""
         self._http: HttpClient | None = None
         self._contacted = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """Close the idle connections; closing twice is safe."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
-from typing import Annotated
-
-import typer
+from typing import TYPE_CHECKING, Annotated
 
 from tandem.cli import sources
-from tandem.cli.commands import add, command
-from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, ensure_ours
+from tandem.cli.declared import Argument, Option, without
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, tell
 from tandem.core.files import write_atomically
@@ -22,34 +18,35 @@ from tandem.core.visible import visible_line
 from tandem.errors import InvalidInput, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.worktree import WorktreeUpdate
+from tandem.present.record import record
 from tandem.present.text import Group, Text
-from tandem.reviews.answers import Proposal, ReviewStatus
 from tandem.rulings import next_steps
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command `apply`."""
-    add(app, "apply", apply)
+if TYPE_CHECKING:
+    from tandem.reviews.answers import Proposal, ReviewStatus
 
 
-@command(without=("project",))
-async def apply(
-    review_id: Annotated[str, typer.Argument(metavar="REVIEW", autocompletion=complete_review)],
+@without("project")
+def apply(
+    review_id: Annotated[str, Argument(metavar="REVIEW", completes="review")],
     *,
-    index: Annotated[bool, typer.Option("--index", help="Stage the touched files too.")] = False,
+    index: Annotated[bool, Option("--index", help="Stage the touched files too.")] = False,
     options: ConnectionOptions,
 ) -> Exit:
     """Bring the working tree to the approved round, or change nothing and say why."""
-    async with options.client() as client, progress("applying"):
-        status = await client.get_review_status(review_id)
+    with options.session() as session, progress("applying"):
+        status = record(session.data("get_review_status", {"review_id": review_id}))
         _ensure_approved(status)
-        proposal = await client.get_proposal(review_id, round=status.round)
-        await ensure_ours(client, options, review_id, proposal.project)
+        proposal = record(session.data("get_proposal", {"review_id": review_id, "round": status.round}))
+        ensure_ours(session, options, review_id, proposal.project)
         try:
-            update, besides = await asyncio.to_thread(_bring, proposal, index=index)
+            update, besides = _bring(proposal, index=index)
         except InvalidInput as refusal:
-            earlier = [await client.get_proposal(review_id, round=number) for number in range(1, status.round)]
-            raise await asyncio.to_thread(_explained, refusal, review_id, earlier, index=index) from refusal
+            earlier = [
+                record(session.data("get_proposal", {"review_id": review_id, "round": number}))
+                for number in range(1, status.round)
+            ]
+            raise _explained(refusal, review_id, earlier, index=index) from refusal
     data = {"review_id": review_id, "round": status.round, "changed": update.changed, **asdict(update)}
     return tell(data, _report(update, status, besides), as_json=options.as_json)
 

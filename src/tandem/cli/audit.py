@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,25 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
-import orjson
-import typer
-
+from tandem.bridge.session import Session, data_of
 from tandem.cli.broker import DataDirOption
-from tandem.cli.commands import HELP, CommandGroup, add, command, epilog
 from tandem.cli.connection_options import (
     ConnectionOptions,
     JsonOption,
+    awaited,
     need_project,
 )
-from tandem.cli.generated import new_group
+from tandem.cli.declared import Argument, Option
 from tandem.cli.progress_bar import progress_bar
 from tandem.cli.render.parts import Cell, listing, plain
 from tandem.cli.terminal import Exit, progress, say, show, show_data, tell
-from tandem.client import TandemClient
-from tandem.client.session import read_envelope
 from tandem.core.secret_key import Tokens, find
 from tandem.errors import InvalidInput, NotFound, TandemError, Unavailable
-from tandem.gate.contract import GateDecision
 from tandem.present.text import Group, Text
 from tandem.rulings import ask, git, pending, remotes, state
 from tandem.rulings.ask import Refused
@@ -46,28 +42,13 @@ if TYPE_CHECKING:
     from tandem.audit.audit import AuditReport
     from tandem.present.text import Drawable
 
-NAME = "commits"
-
 _RANGE = re.compile(r"(?P<start>.*?)(?P<dots>\.\.\.?)(?P<end>.*)", re.DOTALL)
 _STEPS_BACK = re.compile(r"[~^]")
 _SHORT = 10
 _SHOWN_PATHS = 5
 _STYLES = {"unapproved": "red", "unreviewed": "yellow", "overridden": "magenta"}
-_HELPS = frozenset({HELP, "--help", "-h"})
 _TOO_MUCH = frozenset({"INVALID_INPUT", "TOO_LARGE"})
-_ABOUT = """Check whether the commits of a range are approved; show and verify the event log.
-
-[bold]tandem audit RANGE[/bold] is short for [bold]tandem audit commits RANGE[/bold]."""
 _SQLITE = "sqlite:///"
-
-
-class RangeGroup(CommandGroup):
-    """A group whose first word, when it is none of its commands, is the range of `commits`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments, with the command that was left out."""
-        is_named = not args or args[0] in self.commands or args[0] in _HELPS
-        return super().parse_args(ctx, args if is_named else [NAME, *args])
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,17 +70,16 @@ class AuditRequest:
     branch: str | None
 
 
-@command()
-async def commits(
+def commits(
     revisions: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="RANGE", help="A..B; or one branch or commit: all that it has since the gate was switched on."
         ),
     ],
     *,
     offline: Annotated[
-        bool, typer.Option("--offline", help="Take remote-tracking branches as they were fetched last.")
+        bool, Option("--offline", help="Take remote-tracking branches as they were fetched last.")
     ] = False,
     options: ConnectionOptions,
 ) -> Exit:
@@ -108,19 +88,18 @@ async def commits(
     Finds what went round the hooks, and is for CI too. A commit passes by itself, or together with its neighbours
     where they were approved as one change. What a remote-tracking branch such as origin/main is, its remote is asked.
     """
-    asked = await asyncio.to_thread(_asked, revisions, offline=offline)
+    asked = _asked(revisions, offline=offline)
     for one in pending.refused(asked.place):
         say(f"The broker has refused a record: {one}")
-    async with _client(options, asked.gate) as client, progress("judging"):
-        project = await need_project(client, options, asked.gate)
-        accepted, on_tip = await _accepted(client, project)
-        differences = await gate_status.differences(client.data, asked.gate) if _is_on(asked.gate) else []
-        differences += await asyncio.to_thread(_replaced, asked)
+    with _session(options, asked.gate) as session, progress("judging"):
+        project = need_project(session, options, asked.gate)
+        accepted, on_tip = _accepted(session, project)
+        differences = asyncio.run(gate_status.differences(awaited(session), asked.gate)) if _is_on(asked.gate) else []
+        differences += _replaced(asked)
         about: dict[str, Any] = {"project": project, "branch": asked.branch}
         if on_tip and asked.branch is not None:
-            about["tips"] = await asyncio.to_thread(git.mainline, asked.place, asked.old, asked.new)
-        check = _asking(client, about, asyncio.get_running_loop())
-        judgement, left_out = await asyncio.to_thread(_judgement, asked, accepted, check)
+            about["tips"] = git.mainline(asked.place, asked.old, asked.new)
+        judgement, left_out = _judgement(asked, accepted, _asking(session, about))
     for one in differences:
         say(one)
     facts = {**_data(project, asked, judgement), "left_out": left_out, "differences": differences}
@@ -138,10 +117,10 @@ def _is_on(gate: GateFile | None) -> TypeGuard[GateFile]:
     return gate is not None and gate.enabled
 
 
-async def _accepted(client: TandemClient, project: str) -> tuple[Sequence[str], bool]:
+def _accepted(session: Session, project: str) -> tuple[Sequence[str], bool]:
     """The commits that are taken as they are, with their ancestors; and whether checks have to have run on the tip."""
     try:
-        gate = await client.data("get_gate", {"project": project})
+        gate = session.data("get_gate", {"project": project})
     except NotFound:
         # A mere label has approvals, and no gate.
         return (), False
@@ -231,27 +210,23 @@ def _left_out(place: state.HookRepository, old: str | None, new: str, without: t
     return counts[0] - counts[1]
 
 
-def _client(options: ConnectionOptions, gate: GateFile | None) -> TandemClient:
-    """A client for the broker that was named, else for the one that the gate asks."""
+def _session(options: ConnectionOptions, gate: GateFile | None) -> Session:
+    """Calls to the broker that was named, else for the one that the gate asks."""
     if options.broker is not None or gate is None:
-        return options.client()
-    return options.client(ask.location_of(gate))
+        return options.session()
+    return options.session(ask.location_of(gate))
 
 
-def _asking(
-    client: TandemClient, about: dict[str, Any], loop: asyncio.AbstractEventLoop
-) -> Callable[[list[git.Change], Sequence[str]], dict[str, Any]]:
-    """How the judge, which runs in a thread, asks the broker."""
+def _asking(session: Session, about: dict[str, Any]) -> Callable[[list[git.Change], Sequence[str]], dict[str, Any]]:
+    """How the judge asks the broker."""
 
     def check(changes: list[git.Change], signed: Sequence[str]) -> dict[str, Any]:
-        sent = client.call("check_gate", {**about, "changes": changes, "signed": [*signed]})
-        envelope = asyncio.run_coroutine_threadsafe(sent, loop).result()
-        content = orjson.loads(envelope)
+        envelope = session.call("check_gate", {**about, "changes": changes, "signed": [*signed]})
+        content = json.loads(envelope)
         if not content["ok"] and content["error"]["code"] in _TOO_MUCH:
             error = content["error"]
             raise Refused(error["code"], error["message"], error["details"])
-        read_envelope(envelope, GateDecision)
-        return content["data"]
+        return data_of(envelope)
 
     return check
 
@@ -323,20 +298,11 @@ def _line(commit: CommitResult, said: str) -> Text:
     return Text.assemble((f"{commit.commit[:_SHORT]}  ", "dim"), plain(said))
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group `audit`."""
-    group = new_group("audit", _ABOUT)
-    add(group, "audit commits", commits)
-    add(group, "audit verify", verify)
-    app.add_typer(group, name="audit", cls=RangeGroup, epilog=epilog("audit"))
-
-
-@command()
 async def verify(
     *,
     data_dir: DataDirOption = None,
     database: Annotated[
-        str | None, typer.Option("--database", metavar="URL", help="Another database than the settings name.")
+        str | None, Option("--database", metavar="URL", help="Another database than the settings name.")
     ] = None,
     as_json: JsonOption = False,
 ) -> Exit:

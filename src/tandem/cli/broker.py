@@ -7,17 +7,18 @@ import errno
 import json
 import logging
 import os
+import sys
 import time
+from collections.abc import Coroutine
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import typer
-
 from tandem.bridge.location import locate
+from tandem.bridge.main import run as run_bridge
 from tandem.bridge.messages import as_object
-from tandem.cli.commands import Answer, EnvelopeOption, command
-from tandem.cli.terminal import Exit, indented, say, show_data, show_log
+from tandem.cli.declared import Option
+from tandem.cli.terminal import EnvelopeOption, Exit, indented, say, show_data, show_log
 from tandem.core import platforms
 from tandem.core.platforms import ProcessIdentity
 from tandem.core.visible import visible
@@ -51,7 +52,7 @@ _LOG_BYTES = 10_000_000
 _NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 
 DataDirOption = Annotated[
-    Path | None, typer.Option("--data-dir", metavar="DIR", help="The broker's data folder; default: the user's own.")
+    Path | None, Option("--data-dir", metavar="DIR", help="The broker's data folder; default: the user's own.")
 ]
 
 
@@ -97,35 +98,21 @@ class _Start:
         return replace(self, settings=settings, options={**options, "auth": auth})
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command("up")(up)
-    app.command("status")(status)
-    app.command("down")(down)
-    app.command("logs")(show_logs)
-    settings = {"allow_extra_args": True, "ignore_unknown_options": True}
-    about = "Speak MCP over stdio for an agent."
-    app.command("mcp", help=about, add_help_option=False, context_settings=settings)(forward)
-
-
-@command()
 def up(
     *,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; 0 takes a free one.")] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on; loopback only without tokens.")] = None,
+    port: Annotated[int | None, Option(help="Port to listen on; 0 takes a free one.")] = None,
+    host: Annotated[str | None, Option(help="Address to listen on; loopback only without tokens.")] = None,
     data_dir: DataDirOption = None,
     database: Annotated[
-        str | None, typer.Option("--database", metavar="URL", help="PostgreSQL in place of SQLite: postgresql://…")
+        str | None, Option("--database", metavar="URL", help="PostgreSQL in place of SQLite: postgresql://…")
     ] = None,
-    background: Annotated[bool, typer.Option("--background", "-b", help="Return once the broker answers.")] = False,
+    background: Annotated[bool, Option("--background", "-b", help="Return once the broker answers.")] = False,
     unless_running: Annotated[
-        bool, typer.Option("--unless-running", help="End without an error if another one has the data, and is ready.")
+        bool, Option("--unless-running", help="End without an error if another one has the data, and is ready.")
     ] = False,
-    any_port: Annotated[
-        bool, typer.Option("--any-port", help="Take a free port if that of the settings is taken.")
-    ] = False,
+    any_port: Annotated[bool, Option("--any-port", help="Take a free port if that of the settings is taken.")] = False,
     as_json: EnvelopeOption = False,
-) -> Answer | None:
+) -> Coroutine[Any, Any, None] | None:
     """Start the broker; in the foreground until Ctrl-C, or in the background.
 
     Port, host, database and access are as in the last run on the data folder, where no option or setting states them.
@@ -144,12 +131,11 @@ def up(
     return _serve_unless_running(start) if unless_running else _serve(start, as_json=as_json)
 
 
-@command()
 def status(
     *,
     broker: Annotated[
         str | None,
-        typer.Option("--broker", metavar="URL", envvar="TANDEM_BROKER", help="Ask this one instead, or one of these."),
+        Option("--broker", metavar="URL", variable="TANDEM_BROKER", help="Ask this one instead, or one of these."),
     ] = None,
     data_dir: DataDirOption = None,
     as_json: EnvelopeOption = False,
@@ -175,15 +161,12 @@ def status(
     return Exit.DONE if known is not None else Exit.UNREACHABLE
 
 
-@command()
 def down(
     *,
     data_dir: DataDirOption = None,
     timeout: Annotated[
         float | None,
-        typer.Option(
-            min=0, help=f"Seconds for an orderly stop before it is ended; {STOP_SECONDS:g}, more with a pool."
-        ),
+        Option(min=0, help=f"Seconds for an orderly stop before it is ended; {STOP_SECONDS:g}, more with a pool."),
     ] = None,
     as_json: EnvelopeOption = False,
 ) -> None:
@@ -208,13 +191,12 @@ def down(
     return None
 
 
-@command()
 def show_logs(
     *,
     data_dir: DataDirOption = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines are written, until Ctrl-C.")] = False,
-    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines.")] = 50,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the lines as they are written: JSON.")] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Go on as lines are written, until Ctrl-C.")] = False,
+    lines: Annotated[int, Option("-n", "--lines", min=0, help="How many of the last lines.")] = 50,
+    as_json: Annotated[bool, Option("--json", help="Print the lines as they are written: JSON.")] = False,
 ) -> None:
     """Show the broker's log."""
     path = load_settings({"data_dir": data_dir}).settings.log_file
@@ -223,11 +205,9 @@ def show_logs(
     show_log(path, lines, str if as_json else _readable, follow=follow)
 
 
-def forward(context: typer.Context) -> None:
-    """Forward standard input and output to the broker; `__main__` starts the bridge without the command line."""
-    from tandem.bridge.main import run
-
-    run(context.args)
+def forward() -> None:
+    """Speak MCP over stdio for an agent."""
+    run_bridge([])
 
 
 def _serve_unless_running(start: _Start) -> None:
@@ -386,7 +366,7 @@ def _announce(running: Running, settings: Settings, *, as_json: bool) -> None:
         facts = {"url": running.url, "tls_url": running.tls_url, "pid": running.pid, "data_dir": str(settings.data_dir)}
         show_data({**facts, "version": running.version, "instance_id": running.instance_id})
     else:
-        typer.echo(running.tls_url or running.url)
+        sys.stdout.write(f"{running.tls_url or running.url}\n")
         here = "" if running.tls_url is None else f"on this machine {running.url}, "
         say(
             f"Tandem {running.version}, {here}process {running.pid}, data in {settings.data_dir},"
@@ -399,7 +379,7 @@ def show_facts(facts: dict[str, Any]) -> None:
     width = max(map(len, facts))
     for name, value in facts.items():
         said = "none" if value is None else ("no", "yes")[value] if isinstance(value, bool) else value
-        typer.echo(f"{name:<{width}}  {said}")
+        sys.stdout.write(f"{f'{name:<{width}}  {said}'}\n")
 
 
 def _readable(line: str) -> str:

@@ -1,29 +1,32 @@
-"""Calling an operation from a command: find the project, send, wait, print, and the exit status."""
+"""Calling an operation from a command: read its options, find the project, send, wait, print, and the exit status."""
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from tandem.bridge.described import Described
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.session import data_of, has_changed, is_proposers_turn, lacks_reviewer
-from tandem.cli import persons
-from tandem.cli.connection_options import ConnectionOptions, find_project
-from tandem.cli.identity import caller
+from tandem.cli import identity, persons
+from tandem.cli.connection_options import ConnectionOptions, find_project, one_of
+from tandem.cli.declared import ARGUMENT_SUFFIX, Misused
+from tandem.cli.render import render
+from tandem.cli.sources import Inputs
 from tandem.cli.terminal import Exit, progress, say, show, show_envelope
-from tandem.client import TandemClient
+from tandem.present.record import record
 from tandem.rulings import next_steps
 from tandem.rulings.person import agent_mark, wait_seconds
 from tandem.settings.workflows import COMPLETE
 
 if TYPE_CHECKING:
-    from tandem.bridge.session import Condition
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tandem.bridge.described import Described
+    from tandem.bridge.session import Condition, Session
+    from tandem.cli.declared import Parameter
 
 _VERDICTS = {
     "changes_requested": Exit.CHANGES_REQUESTED,
@@ -189,7 +192,56 @@ def say_go_on(command: str) -> None:
     say(f"Nothing yet. Go on waiting with: {command}")
 
 
-async def call(
+def operate(operation: Described, parameters: Sequence[Parameter], values: dict[str, Any]) -> Exit:
+    """Carry out the command of an operation.
+
+    Args:
+        operation: The operation.
+        parameters: Those of its command.
+        values: By the parameters' names; None where one was not given.
+
+    Raises:
+        Misused: A value is missing, given twice, or cannot be read.
+        TandemError: The broker refused, or cannot be reached.
+    """
+    values = dict(values)
+    stated = {name: values.pop(name) for name in ("broker", "agent", "as_json")}
+    options = ConnectionOptions(project=values.get("project"), new=values.pop("new", False), **stated)
+    patience = WaitPolicy(values.pop("wait", False), values.pop("timeout", None))
+    fields = [one for one in parameters if one.name in values and not one.name.endswith(ARGUMENT_SUFFIX)]
+    arguments = dict(_arguments(fields, values))
+    field = next((one for one in fields if one.is_caller and one.name not in arguments), None)
+    if field is not None:
+        arguments |= _caller(field, arguments, options)
+    return call(operation, arguments, options, patience)
+
+
+def _arguments(fields: Sequence[Parameter], values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    inputs = Inputs()
+    for field in fields:
+        value = one_of(values.get(field.name + ARGUMENT_SUFFIX), values[field.name], field.option)
+        if value is None and field.needed and not field.is_caller:
+            raise Misused(f"Missing {field.name.upper()}.", field.option)
+        if value is not None:
+            read = {"text": inputs.text, "json": inputs.json}.get(field.form)
+            yield field.name, value if read is None else read(field.option, value)
+
+
+def _caller(field: Parameter, arguments: dict[str, Any], options: ConnectionOptions) -> dict[str, Any]:
+    """The name of who calls, for the field of the request that was left out.
+
+    Raises:
+        InvalidInput: It is needed, and nobody said it.
+    """
+    if field.needed:
+        return {field.name: identity.required_caller(options.agent)}
+    # A claim's number says whose it is, and a proposer has no claim.
+    is_reviewer = field.name == "reviewer_id" and arguments.get("sender_role", "reviewer") == "reviewer"
+    left_out = not is_reviewer or "claim_generation" in arguments
+    return {} if left_out else given(reviewer_id=identity.caller(options.agent).name)
+
+
+def call(
     operation: Described,
     arguments: dict[str, Any],
     options: ConnectionOptions,
@@ -203,23 +255,28 @@ async def call(
     if operation.name == "override_gate":
         persons.refuse_agents("An override lets through what nobody approved.")
     wait = wait_condition(operation.name, arguments) if patience.wait else None
-    async with options.client() as client:
-        given = await with_project(operation, arguments, client, options)
+    with options.session() as session:
+        given = with_project(operation, arguments, session, options)
         if operation.name == "create_review":
             given = persons.marked(given)
         elif operation.name in persons.REVIEWING:
-            await persons.refuse(client, given.get("review_id"))
+            persons.refuse(session, given.get("review_id"))
         elif operation.name == "withdraw_approval":
-            await persons.refuse_withdrawal(client, given, caller(options.agent).name)
-        async with progress("still waiting" if wait else f"{operation.noun} {operation.verb}"):
-            envelope = await _send(operation, given, client, wait, patience.timeout_s)
-            besides = None if options.as_json else await _besides(operation, envelope, client)
+            persons.refuse_withdrawal(session, given, identity.caller(options.agent).name)
+        with progress("still waiting" if wait else f"{operation.noun} {operation.verb}"):
+            if wait is None:
+                envelope = session.call(operation.name, given)
+            else:
+                envelope = session.wait_until(
+                    operation.name, given, ready=wait.ready, done=wait.done, timeout_s=patience.timeout_s
+                )
+            besides = None if options.as_json else _besides(operation, envelope, session)
             if operation.name == "get_review_status":
-                await say_question(client, orjson.loads(envelope).get("data"))
+                say_question(session, json.loads(envelope).get("data"))
         if operation.name == "claim_review" and "review_id" not in given:
-            await persons.give_back(client, envelope)
+            persons.give_back(session, envelope)
     status = present(envelope, operation.name, as_json=options.as_json, status=wait.status if wait else None)
-    if wait is not None and status is Exit.WAITING and not wait.has_ended(orjson.loads(envelope)["data"]):
+    if wait is not None and status is Exit.WAITING and not wait.has_ended(json.loads(envelope)["data"]):
         say_go_on(shlex.join(["tandem", *sys.argv[1:]]))
     if besides is not None:
         _show_besides(operation, besides)
@@ -231,30 +288,31 @@ def _show_besides(operation: Described, besides: bytes) -> None:
     if operation.name == "get_review_status":
         present(besides, "list_checks", as_json=False)
         return
-    for step in next_steps.commands(orjson.loads(besides)["data"]):
+    for step in next_steps.commands(json.loads(besides)["data"]):
         if f" {operation.noun} {operation.verb} " not in step:
             say(step)
 
 
-async def _besides(operation: Described, envelope: bytes, client: TandemClient) -> bytes | None:
+def _besides(operation: Described, envelope: bytes, session: Session) -> bytes | None:
     """What people read beside a status: its checks; beside the checks of a review: its status. None if not asked."""
-    data: dict[str, Any] = orjson.loads(envelope).get("data") or {}
+    data: dict[str, Any] = json.loads(envelope).get("data") or {}
     match operation.name:
         case "get_review_status" if data.get("checks") is not None:
-            return await client.call("list_checks", {"review_id": data["review_id"]})
+            return session.call("list_checks", {"review_id": data["review_id"]})
         case "list_checks" | "run_checks" if data.get("outcome") is not None:
-            return await client.call("get_review_status", {"review_id": data["checks"][0]["review_id"]})
+            return session.call("get_review_status", {"review_id": data["checks"][0]["review_id"]})
         case _:
             return None
 
 
-async def say_question(client: TandemClient, data: dict[str, Any] | None) -> None:
+def say_question(session: Session, data: dict[str, Any] | None) -> None:
     """Say on standard error what the reviewer of a review asks, if it is the proposer's turn to answer."""
     if data and data["next_action"] == "answer_message":
-        page = await client.get_discussion(data["review_id"], round=data["round"], limit=_MOST_ENTRIES)
-        asked = [entry for entry in page.entries if entry.sender_role == "reviewer" and entry.kind in _ASKING]
-        for entry in asked[-1:]:
-            say(f"{entry.author} asks: {entry.body}")
+        asked = {"review_id": data["review_id"], "round": data["round"], "limit": _MOST_ENTRIES}
+        entries = session.data("get_discussion", asked)["entries"]
+        questions = [one for one in entries if one["sender_role"] == "reviewer" and one["kind"] in _ASKING]
+        for entry in questions[-1:]:
+            say(f"{entry['author']} asks: {entry['body']}")
 
 
 def present(
@@ -274,12 +332,8 @@ def present(
     if as_json:
         show_envelope(envelope)
     else:
-        # What only prints JSON need not wait for them.
-        from tandem.cli.render import render
-        from tandem.present.record import record
-
         show(render(OPERATIONS[operation].answer_name.rpartition(".")[2], record(data_of(envelope))))
-    content = orjson.loads(envelope)
+    content = json.loads(envelope)
     if not content["ok"]:
         return Exit.REFUSED
     return status(content["data"]) if status else Exit.DONE
@@ -290,24 +344,12 @@ def given(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-async def with_project(
-    operation: Described, arguments: dict[str, Any], client: TandemClient, options: ConnectionOptions
+def with_project(
+    operation: Described, arguments: dict[str, Any], session: Session, options: ConnectionOptions
 ) -> dict[str, Any]:
     """The arguments with the project they are for; a review, cycle or session that is named knows its own."""
     named = options.project is None and not _KNOW_THEIR_PROJECT.isdisjoint(arguments)
-    if named or "project" not in operation.request.model_fields:
+    if named or not operation.has_project:
         return arguments
-    project = await find_project(client, options)
+    project = find_project(session, options)
     return arguments if project is None else {**arguments, "project": project}
-
-
-async def _send(
-    operation: Described,
-    arguments: dict[str, Any],
-    client: TandemClient,
-    wait: WaitCondition | None,
-    timeout_s: float | None,
-) -> bytes:
-    if wait is None:
-        return await client.call(operation.name, arguments)
-    return await client.wait_until(operation.name, arguments, ready=wait.ready, done=wait.done, timeout_s=timeout_s)

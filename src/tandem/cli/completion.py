@@ -69,16 +69,20 @@ def _asking(question: Callable[[TandemClient], Awaitable[Offers]]) -> Callable[[
     return complete
 
 
-complete_review = _asking(_reviews)
-complete_project = _asking(_projects)
-complete_cycle = _asking(_cycles)
-complete_workflow = _asking(_workflows)
-complete_role = _asking(_roles)
-complete_reviewer = _asking(_reviewers)
+def _examples(incomplete: str) -> Offers:
+    """Ready workflows whose name begins so, each with its first line."""
+    from tandem.examples import examples  # one command's
+
+    return [(name, "") for name in examples() if name.startswith(incomplete)]
 
 
-def complete_example(incomplete: str) -> list[str]:
-    """Ready workflows whose name begins so."""
-    from tandem.examples import examples
-
-    return [name for name in examples() if name.startswith(incomplete)]
+OFFERS: dict[str, Callable[[str], Offers]] = {
+    "review": _asking(_reviews),
+    "project": _asking(_projects),
+    "cycle": _asking(_cycles),
+    "workflow": _asking(_workflows),
+    "role": _asking(_roles),
+    "reviewer": _asking(_reviewers),
+    "example": _examples,
+}
+"""What each kind of value is offered by."""

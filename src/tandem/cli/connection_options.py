@@ -2,70 +2,73 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from tandem.bridge.location import BrokerLocation, locate
+from tandem.bridge.location import locate
 from tandem.bridge.project import owner, top_level
+from tandem.bridge.session import Session
+from tandem.cli.declared import Misused, Option
 from tandem.cli.identity import caller
-from tandem.client import TandemClient
 from tandem.errors import Forbidden, InvalidInput
 from tandem.git.place import find_repository
 from tandem.rulings.person import answer_seconds
-from tandem.rulings.state import GateFile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tandem.bridge.location import BrokerLocation
+    from tandem.client import TandemClient
+    from tandem.rulings.state import GateFile
+    from tandem.setup.registration import Call
 
 COMMON_PANEL = "Common options"
 PROJECT_HELP = "Registered project, or a label; default: the repository you are in."
 
 BrokerOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--broker",
         metavar="URL",
-        envvar="TANDEM_BROKER",
+        variable="TANDEM_BROKER",
         help="The broker, or several on one database: URL,URL; default: the one on this machine.",
-        rich_help_panel=COMMON_PANEL,
+        panel=COMMON_PANEL,
     ),
 ]
-ProjectOption = Annotated[
-    str | None, typer.Option("--project", metavar="NAME", help=PROJECT_HELP, rich_help_panel=COMMON_PANEL)
-]
+ProjectOption = Annotated[str | None, Option("--project", metavar="NAME", help=PROJECT_HELP, panel=COMMON_PANEL)]
 AgentOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--agent",
         metavar="NAME",
-        envvar="TANDEM_AGENT",
+        variable="TANDEM_AGENT",
         help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.",
-        rich_help_panel=COMMON_PANEL,
+        panel=COMMON_PANEL,
     ),
 ]
 KeyOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--idempotency-key",
         metavar="TEXT",
         help="The same key with the same body has one effect and one answer, for a day.",
-        rich_help_panel=COMMON_PANEL,
+        panel=COMMON_PANEL,
     ),
 ]
 JsonOption = Annotated[
     bool,
-    typer.Option("--json", help="Print the envelope, exactly as the broker answered it.", rich_help_panel=COMMON_PANEL),
+    Option("--json", help="Print the envelope, exactly as the broker answered it.", panel=COMMON_PANEL),
 ]
 NewOption = Annotated[
     bool,
-    typer.Option("--new", help="--project names a label that nobody has used so far.", rich_help_panel=COMMON_PANEL),
+    Option("--new", help="--project names a label that nobody has used so far.", panel=COMMON_PANEL),
 ]
 
-WaitOption = Annotated[bool, typer.Option("--wait", help="Wait until there is something new.")]
+WaitOption = Annotated[bool, Option("--wait", help="Wait until there is something new.")]
 TimeoutOption = Annotated[
     float | None,
-    typer.Option(
+    Option(
         "--timeout",
         min=0,
         metavar="SECONDS",
@@ -94,13 +97,29 @@ class ConnectionOptions:
     new: NewOption = False
     data_dir: str | None = None
 
+    def session(self, location: BrokerLocation | None = None) -> Session:
+        """Calls to the broker: by the one rule of `bridge.location`, or to one that is known already."""
+        found = location or locate(self.broker, ".", self.data_dir)
+        return Session(found, agent=caller(self.agent).name, answer_s=answer_seconds())
+
     def client(self, location: BrokerLocation | None = None) -> TandemClient:
-        """A client for the broker: by the one rule of `bridge.location`, or one that is known already."""
+        """The same with the types of all answers, and for asyncio."""
+        from tandem.client import TandemClient  # to build the types takes longer than most calls
+
         found = location or locate(self.broker, ".", self.data_dir)
         return TandemClient(found, agent=caller(self.agent).name, answer_s=answer_seconds())
 
 
-async def need_project(client: TandemClient, options: ConnectionOptions, gate: GateFile | None = None) -> str:
+def awaited(session: Session) -> Call:
+    """The session's calls, for what awaits them."""
+
+    async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
+        return session.data(operation, arguments)
+
+    return call
+
+
+def need_project(session: Session, options: ConnectionOptions, gate: GateFile | None = None) -> str:
     """The project that was given; else that of this repository's gate, else as `find_project` has it.
 
     Raises:
@@ -108,7 +127,7 @@ async def need_project(client: TandemClient, options: ConnectionOptions, gate: G
     """
     if gate is not None and options.project is None:
         return gate.project
-    project = await find_project(client, options)
+    project = find_project(session, options)
     if project is None and top_level(str(Path.cwd())) is None:
         raise InvalidInput(
             "You are in no git repository here. Go into the project's, or name the project: --project NAME. Of"
@@ -116,24 +135,13 @@ async def need_project(client: TandemClient, options: ConnectionOptions, gate: G
             field="project",
         )
     if project is None:
-        from tandem.git.layout import ensure_usable  # these for this refusal alone
-        from tandem.setup.registration import refuse_gated_copy, switch
+        from tandem.cli.project import refuse_unregistered  # for this refusal alone
 
-        place = find_repository(str(Path.cwd()))
-        ensure_usable(place)
-        known = switch(place) if place is not None else None
-        if place is not None:
-            await refuse_gated_copy(client.data, place)
-        # To add it would make two projects of one, where a gate has it already.
-        way = "tandem gate on" if known is not None and known.enabled else "tandem project add"
-        raise InvalidInput(
-            f"This repository is not registered. Register it with: {way}. If it was moved: tandem project move",
-            field="project",
-        )
+        refuse_unregistered(session)
     return project
 
 
-async def find_project(client: TandemClient, options: ConnectionOptions) -> str | None:
+def find_project(session: Session, options: ConnectionOptions) -> str | None:
     """The project that was given; else the registered one whose folder we are in; outside of git the only one.
 
     All working trees of a repository belong to one project.
@@ -143,32 +151,33 @@ async def find_project(client: TandemClient, options: ConnectionOptions) -> str 
     """
     if options.project is not None:
         if not options.new:
-            await ensure_known(client, options.project)
+            ensure_known(session, options.project)
         return options.project
-    # As JSON values: to build the types of answers takes longer than the call.
-    registered = (await client.data("list_projects", {}))["projects"]
+    registered = session.data("list_projects", {})["projects"]
     here = str(Path.cwd())
     if find_repository(here) is None:
         return registered[0]["project"] if len(registered) == 1 else None
     return owner(here, {project["project"]: project["root"] for project in registered})
 
 
-async def ensure_known(client: TandemClient, project: str, *, may_be_new: bool = True) -> None:
+def ensure_known(session: Session, project: str, *, may_be_new: bool = True) -> None:
     """Refuse a project that nobody has registered or used; by default with the option that allows it.
 
     Raises:
         InvalidInput: Nobody knows it.
     """
-    registered = [one["project"] for one in (await client.data("list_projects", {}))["projects"]]
+    registered = [one["project"] for one in session.data("list_projects", {})["projects"]]
     if project in registered:
         return
     try:
         for operation, found in (("list_reviews", "reviews"), ("list_cycles", "cycles")):
-            if (await client.data(operation, {"project": project, "limit": 1}))[found]:
+            if session.data(operation, {"project": project, "limit": 1})[found]:
                 return
     except Forbidden:
         # A token for less: what it is for is the broker's to say.
         return
+    import difflib  # for this refusal alone
+
     near = difflib.get_close_matches(project, registered, 1)
     said = f" Did you mean '{near[0]}'?" if near else f" Registered: {', '.join(registered) or 'none'}."
     advice = " A new name takes --new." if may_be_new else ""
@@ -180,13 +189,13 @@ async def ensure_known(client: TandemClient, project: str, *, may_be_new: bool =
     )
 
 
-async def ensure_ours(client: TandemClient, options: ConnectionOptions, review_id: str, project: str) -> None:
+def ensure_ours(session: Session, options: ConnectionOptions, review_id: str, project: str) -> None:
     """Refuse to change this repository for another project's review; one that nobody registered is anybody's.
 
     Raises:
         InvalidInput: This repository belongs to another project.
     """
-    found = await find_project(client, options)
+    found = find_project(session, options)
     if found not in {None, project}:
         raise InvalidInput(
             f"{review_id} belongs to the project {project}; this repository is {found}.",
@@ -200,8 +209,8 @@ def one_of(by_place: Any, by_name: Any, option: str) -> Any:
     """What was given by its place or by its option's name; null if neither was.
 
     Raises:
-        BadParameter: Both were, and they differ.
+        Misused: Both were, and they differ.
     """
     if by_place is not None and by_name is not None and by_place != by_name:
-        raise typer.BadParameter(f"Given twice: {by_place} and {by_name}.", param_hint=option)
+        raise Misused(f"Given twice: {by_place} and {by_name}.", option)
     return by_place if by_name is None else by_name

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+import getpass
+import json
 import os
 import secrets
 import shlex
@@ -12,31 +13,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
-import typer
-
 from tandem.bridge.described import Described
 from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, ROLE_VARIABLE, NoKey, read_key, stated_key, stated_role
 from tandem.bridge.operations import OPERATIONS
+from tandem.bridge.session import Session, data_of
 from tandem.cli.calls import call, given, present, with_project
-from tandem.cli.commands import CommandGroup, EnvelopeOption, add, command
-from tandem.cli.completion import complete_cycle, complete_example, complete_role, complete_workflow
-from tandem.cli.connection_options import (
-    ConnectionOptions,
-    KeyOption,
-    one_of,
-)
-from tandem.cli.generated import add_operation
+from tandem.cli.connection_options import ConnectionOptions, KeyOption, one_of
+from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.render.cycles import history, key_files, keys, payloads, unseen
 from tandem.cli.render.parts import copied, facts
-from tandem.cli.terminal import Exit, progress, say, show, show_data, show_envelope, tell
-from tandem.client import TandemClient
+from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show, show_data, show_envelope, tell
 from tandem.client.session import read_envelope
 from tandem.core import platforms
 from tandem.core.files import write_atomically, write_new
-from tandem.cycles.answers import CycleHistory, KeysMade
+from tandem.cycles.answers import CycleHistory
 from tandem.cycles.archives import archive_files
 from tandem.errors import ConfigInvalid, InternalError, NotFound, Unavailable
+from tandem.present.record import record
 from tandem.present.text import Text
 
 _HINT = (
@@ -46,16 +39,16 @@ _HINT = (
 _SUFFIX = ".psk"
 WorkflowOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--workflow",
         metavar="NAME",
         help="Default: the project's only one.",
-        autocompletion=complete_workflow,
+        completes="workflow",
     ),
 ]
 WriteToOption = Annotated[
     Path | None,
-    typer.Option("--write-to", metavar="DIR", help="Write each key to DIR/ROLE.psk instead of showing it."),
+    Option("--write-to", metavar="DIR", help="Write each key to DIR/ROLE.psk instead of showing it."),
 ]
 
 
@@ -76,15 +69,15 @@ def keys_by_role(options: Iterable[str]) -> dict[str, OwnKeys]:
     """The keys that `--key ROLE=SOURCE` names.
 
     Raises:
-        typer.BadParameter: One is written wrongly, or its source has no key; never says what stood there.
+        Misused: One is written wrongly, or its source has no key; never says what stood there.
     """
     found: dict[str, OwnKeys] = {}
     for option in options:
         role, equals, source = option.partition("=")
         if not (equals and role):
-            raise typer.BadParameter(f"Write ROLE=SOURCE, the source as {_HINT}", param_hint="--key")
+            raise Misused(f"Write ROLE=SOURCE, the source as {_HINT}", "--key")
         if role in found:
-            raise typer.BadParameter(f"{role} has two keys here.", param_hint="--key")
+            raise Misused(f"{role} has two keys here.", "--key")
         found[role] = key_from(source, "--key")
     return found
 
@@ -93,17 +86,17 @@ def key_from(source: str, option: str) -> OwnKeys:
     """The key that `env:NAME` or `file:PATH` names.
 
     Raises:
-        typer.BadParameter: It is neither, or there is no key; never says what stood there.
+        Misused: It is neither, or there is no key; never says what stood there.
     """
     kind, _, place = source.partition(":")
     if kind == "env" and place:
         key = os.environ.get(place, "").strip()
         if not key:
-            raise typer.BadParameter(f"The environment has no {place}, or it is empty.", param_hint=option)
+            raise Misused(f"The environment has no {place}, or it is empty.", option)
         return OwnKeys(key, f"from env {place}")
     if kind == "file" and place:
         return OwnKeys(_read(place, option), f"from {place}")
-    raise typer.BadParameter(f"Write the key's source as {_HINT}", param_hint=option)
+    raise Misused(f"Write the key's source as {_HINT}", option)
 
 
 def session_key(role: str, literal: str | None, file: str | None) -> str:
@@ -115,11 +108,11 @@ def session_key(role: str, literal: str | None, file: str | None) -> str:
         file: What `--psk-file` has; `-` is standard input.
 
     Raises:
-        typer.BadParameter: There is none, or the file has none.
+        Misused: There is none, or the file has none.
         ConfigInvalid: The environment names a file that has none.
     """
     if literal and file:
-        raise typer.BadParameter("Give one of --psk and --psk-file.", param_hint="--psk-file")
+        raise Misused("Give one of --psk and --psk-file.", "--psk-file")
     if file:
         return _piped() if file == "-" else _read(file, "--psk-file")
     if literal:
@@ -131,18 +124,18 @@ def session_key(role: str, literal: str | None, file: str | None) -> str:
     if stated is not None:
         return stated
     if not sys.stdin.isatty():
-        raise typer.BadParameter(
+        raise Misused(
             f"There is no key. Name its file here, or in {FILE_VARIABLE}, or put it into {KEY_VARIABLE}.",
-            param_hint="--psk-file",
+            "--psk-file",
         )
-    return typer.prompt(f"Key of {role}", hide_input=True, err=True)
+    return getpass.getpass(f"Key of {role}: ", sys.stderr)
 
 
 def _read(path: str, option: str) -> str:
     try:
         return read_key(path)
     except NoKey as trouble:
-        raise typer.BadParameter(trouble.message, param_hint=option) from None
+        raise Misused(trouble.message, option) from None
 
 
 def _piped() -> str:
@@ -151,7 +144,7 @@ def _piped() -> str:
     except UnicodeDecodeError:
         key = ""
     if not key:
-        raise typer.BadParameter("The first line of standard input is no key.", param_hint="--psk-file")
+        raise Misused("The first line of standard input is no key.", "--psk-file")
     return key
 
 
@@ -206,13 +199,12 @@ class KeyFolder:
         return Unavailable(f"Keys cannot be written to {self.path}: {error.strerror or error}.", folder=str(self.path))
 
 
-@command()
-async def make_keys(
+def make_keys(
     *,
     workflow: WorkflowOption = None,
     key: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--key",
             metavar="ROLE=SOURCE",
             help="A key of your own: its role, and env:NAME or file:PATH. For several roles, several times.",
@@ -224,16 +216,15 @@ async def make_keys(
     """Create the keys of a workflow's roles; each is shown once, and only a hash is stored."""
     own = keys_by_role(key or [])
     arguments = given(keys={role: one.key for role, one in own.items()} or None, workflow=workflow or None)
-    return await _make(OPERATIONS["cycle_init"], arguments, own, options, write_to)
+    return _make(OPERATIONS["cycle_init"], arguments, own, options, write_to)
 
 
-@command()
-async def rotate_key(
-    role: Annotated[str, typer.Argument(metavar="ROLE", help="Whose key.", autocompletion=complete_role)],
+def rotate_key(
+    role: Annotated[str, Argument(metavar="ROLE", help="Whose key.", completes="role")],
     *,
     workflow: WorkflowOption = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="SOURCE", help="A key of your own: env:NAME or file:PATH.")
+        str | None, Option("--key", metavar="SOURCE", help="A key of your own: env:NAME or file:PATH.")
     ] = None,
     write_to: WriteToOption = None,
     options: ConnectionOptions,
@@ -241,24 +232,24 @@ async def rotate_key(
     """Replace a role's key; its sessions end."""
     own = {role: key_from(key, "--key")} if key else {}
     arguments = given(role=role, key=own[role].key if own else None, workflow=workflow or None)
-    return await _make(OPERATIONS["cycle_rotate"], arguments, own, options, write_to)
+    return _make(OPERATIONS["cycle_rotate"], arguments, own, options, write_to)
 
 
-async def _make(
+def _make(
     operation: Described,
     arguments: dict[str, Any],
     own: Mapping[str, OwnKeys],
     options: ConnectionOptions,
     write_to: Path | None,
 ) -> Exit:
-    folder = await asyncio.to_thread(KeyFolder, write_to) if write_to else None
+    folder = KeyFolder(write_to) if write_to else None
     if folder is not None and operation.name == "cycle_init":
         folder.refuse_to_replace()
-    async with options.client() as client, progress(f"{operation.noun} {operation.verb}"):
-        envelope = await client.call(operation.name, await with_project(operation, arguments, client, options))
-    if options.as_json and (folder is None or not orjson.loads(envelope)["ok"]):
+    with options.session() as session, progress(f"{operation.noun} {operation.verb}"):
+        envelope = session.call(operation.name, with_project(operation, arguments, session, options))
+    if options.as_json and (folder is None or not json.loads(envelope)["ok"]):
         return present(envelope, "cycle_init", as_json=True)
-    made = read_envelope(envelope, KeysMade)
+    made = record(data_of(envelope))
     sources = {role: one.source for role, one in own.items()}
     lost = unseen(made, own)
     if lost:
@@ -268,38 +259,37 @@ async def _make(
         show(keys(made, sources))
         return Exit.DONE
     try:
-        files = await asyncio.to_thread(folder.write, {role: made.keys[role] for role in made.keys if role not in lost})
+        files = folder.write({role: made.keys[role] for role in made.keys if role not in lost})
     except Unavailable as trouble:
         # They are made, and this is the only moment to see them.
         present(envelope, "cycle_init", as_json=options.as_json)
         say(f"{trouble.message} So they are shown here.")
         return Exit.REFUSED
     if options.as_json:
-        data = {name: value for name, value in orjson.loads(envelope)["data"].items() if name != "keys"}
+        data = {name: value for name, value in json.loads(envelope)["data"].items() if name != "keys"}
         show_data({**data, "files": files})
     else:
         show(key_files(made, files))
     return Exit.DONE
 
 
-@command()
-async def open_session(
+def open_session(
     role: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="ROLE",
             help=f"Your role in the workflow; default: {ROLE_VARIABLE}.",
-            show_default=False,
-            autocompletion=complete_role,
+            shows_default=False,
+            completes="role",
         ),
     ] = None,
     *,
     # The operation's own name for it, as the argument's twin.
-    role_option: Annotated[str | None, typer.Option("--role", hidden=True, autocompletion=complete_role)] = None,
-    psk: Annotated[str | None, typer.Option("--psk", hidden=True)] = None,
+    role_option: Annotated[str | None, Option("--role", hidden=True, completes="role")] = None,
+    psk: Annotated[str | None, Option("--psk", hidden=True)] = None,
     psk_file: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--psk-file",
             metavar="FILE",
             help="Its first line is the role's key; - for standard input. Default: TANDEM_PSK, else the file that "
@@ -313,28 +303,27 @@ async def open_session(
     """Open a session as a role of a workflow; its token authenticates lock, hand-off, completion and archive."""
     whose = one_of(role or None, role_option or None, "--role") or stated_role()
     if whose is None:
-        raise typer.BadParameter("Missing ROLE.", param_hint="--role")
+        raise Misused("Missing ROLE.", "--role")
     key = session_key(whose, psk, psk_file)
     request = given(role=whose, workflow=workflow, idempotency_key=idempotency_key, psk=key)
-    return await call(OPERATIONS["session_open"], request, options)
+    return call(OPERATIONS["session_open"], request, options)
 
 
 CycleArgument = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         metavar="CYCLE_ID",
         help="Which one; default: the newest of the project and workflow.",
-        show_default=False,
-        autocompletion=complete_cycle,
+        shows_default=False,
+        completes="cycle",
     ),
 ]
 
 
-@command()
 def example(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Which one to print.", autocompletion=complete_example),
+        Argument(metavar="NAME", help="Which one to print.", completes="example"),
     ] = None,
     *,
     as_json: EnvelopeOption = False,
@@ -362,35 +351,32 @@ def example(
         sys.stdout.write(found[name])
 
 
-@command()
-async def show_cycle(
+def show_cycle(
     cycle_id: CycleArgument = None,
     *,
     workflow: WorkflowOption = None,
-    with_payloads: Annotated[bool, typer.Option("--payloads", help="Show what was handed over, too.")] = False,
+    with_payloads: Annotated[bool, Option("--payloads", help="Show what was handed over, too.")] = False,
     options: ConnectionOptions,
 ) -> Exit:
     """Show a whole cycle: where it is, every hand-off, and the review that it waits for."""
-    async with options.client() as client:
-        async with progress("cycle show"):
-            envelope = await _fetch(client, given(cycle_id=cycle_id, workflow=workflow), options)
+    with options.session() as session, progress("cycle show"):
+        envelope = _fetch(session, given(cycle_id=cycle_id, workflow=workflow), options)
         if options.as_json:
             show_envelope(envelope)
-            return Exit.DONE if orjson.loads(envelope)["ok"] else Exit.REFUSED
-        found = read_envelope(envelope, CycleHistory)
+            return Exit.DONE if json.loads(envelope)["ok"] else Exit.REFUSED
+        found = record(data_of(envelope))
         review_id = found.cycle.review_id
-        review = await client.get_review_status(review_id) if review_id else None
+        review = record(session.data("get_review_status", {"review_id": review_id})) if review_id else None
     show(history(found, review))
     if with_payloads:
         show(payloads(found))
     return Exit.DONE
 
 
-@command()
-async def export(
+def export(
     cycle_id: CycleArgument = None,
     *,
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Where the cycle's own folder goes.")],
+    to: Annotated[Path, Option("--to", metavar="DIR", help="Where the cycle's own folder goes.")],
     workflow: WorkflowOption = None,
     options: ConnectionOptions,
 ) -> Exit:
@@ -398,38 +384,18 @@ async def export(
     # Late: the other commands write no folders.
     from tandem.core.atomic_dirs import write_whole
 
-    async with options.client() as client, progress("cycle export"):
-        found = read_envelope(await _fetch(client, given(cycle_id=cycle_id, workflow=workflow), options), CycleHistory)
+    with options.session() as session, progress("cycle export"):
+        found = read_envelope(_fetch(session, given(cycle_id=cycle_id, workflow=workflow), options), CycleHistory)
     files = archive_files(found)
     name = found.cycle.cycle_id
     try:
-        folder = await asyncio.to_thread(write_whole, to.expanduser().resolve(), name, files)
+        folder = write_whole(to.expanduser().resolve(), name, files)
     except ValueError as error:
         raise InternalError(f"The broker's cycle cannot be written to a folder: {error}.", cycle_id=name) from error
     data = {"cycle_id": name, "folder": str(folder), "files": sorted(files)}
     return tell(data, copied([("exported", name), ("folder", str(folder))]), as_json=options.as_json)
 
 
-async def _fetch(client: TandemClient, asked: dict[str, Any], options: ConnectionOptions) -> bytes:
+def _fetch(session: Session, asked: dict[str, Any], options: ConnectionOptions) -> bytes:
     operation = OPERATIONS["get_cycle"]
-    return await client.call(operation.name, await with_project(operation, asked, client, options))
-
-
-def register(app: typer.Typer) -> None:
-    """Add the groups `cycle` and `session`, in the order in which the commands are needed."""
-    group = typer.Typer(
-        cls=CommandGroup, help="Hand-off cycles: one feature, one active role at a time.", no_args_is_help=True
-    )
-    add(group, "cycle example", example)
-    add(group, "cycle init", make_keys)
-    for name in ("cycle_start", "cycle_status", "cycle_complete", "cycle_archive", "list_cycles"):
-        add_operation(group, OPERATIONS[name])
-    add(group, "cycle show", show_cycle)
-    add(group, "cycle export", export)
-    add(group, "cycle rotate", rotate_key)
-    add_operation(group, OPERATIONS["cycle_revoke"])
-    app.add_typer(group, name="cycle")
-    sessions = typer.Typer(cls=CommandGroup, help="Sessions of roles, opened with their keys.", no_args_is_help=True)
-    add(sessions, "session open", open_session)
-    add_operation(sessions, OPERATIONS["session_close"])
-    app.add_typer(sessions, name="session")
+    return session.call(operation.name, with_project(operation, asked, session, options))

@@ -10,12 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from tandem.cli.broker import DataDirOption
-from tandem.cli.commands import add, command
 from tandem.cli.connection_options import JsonOption
-from tandem.cli.generated import new_group
+from tandem.cli.declared import Argument, Option
 from tandem.cli.progress_bar import progress_bar
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, say, tell
@@ -41,10 +38,10 @@ class DataOptions:
     """
 
     database: Annotated[
-        str | None, typer.Option("--database", metavar="URL", help="Another database than the settings name.")
+        str | None, Option("--database", metavar="URL", help="Another database than the settings name.")
     ] = None
     verify: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="Audit the copy: its events, their chain, and the state.")
+        bool, Option("--verify/--no-verify", help="Audit the copy: its events, their chain, and the state.")
     ] = True
     data_dir: DataDirOption = None
     as_json: JsonOption = False
@@ -55,24 +52,12 @@ class DataOptions:
 
 
 ReplaceOption = Annotated[
-    bool, typer.Option("--replace", help="Set a SQLite database that is there aside, under another name.")
+    bool, Option("--replace", help="Set a SQLite database that is there aside, under another name.")
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group `data`."""
-    group = new_group("data", "The database: back it up, restore it, move it.")
-    add(group, "data backup", backup)
-    add(group, "data restore", restore)
-    add(group, "data export", export)
-    add(group, "data import", import_)
-    add(group, "data copy", copy)
-    app.add_typer(group, name="data")
-
-
-@command()
 async def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file, for you alone.")],
+    file: Annotated[Path, Argument(metavar="FILE", help="A new file, for you alone.")],
     *,
     options: DataOptions,
 ) -> Exit:
@@ -92,11 +77,10 @@ async def backup(
     )
 
 
-@command()
 async def restore(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="What 'tandem data backup FILE' or 'tandem data export FILE' wrote."),
+        Argument(metavar="FILE", help="What 'tandem data backup FILE' or 'tandem data export FILE' wrote."),
     ],
     *,
     replace: ReplaceOption = False,
@@ -106,11 +90,10 @@ async def restore(
     return await _restore(file, str(file), options, replace=replace)
 
 
-@command()
 async def export(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A new file, for you alone; - is standard output.")
-    ] = Path(_STANDARD),
+    file: Annotated[Path, Argument(metavar="FILE", help="A new file, for you alone; - is standard output.")] = Path(
+        _STANDARD
+    ),
     *,
     options: DataOptions,
 ) -> Exit:
@@ -130,10 +113,9 @@ async def export(
     return _told(copied, f"exported to {file}", {"file": str(file), "bytes": size}, as_json=options.as_json)
 
 
-@command()
 async def import_(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="What 'tandem data export' or 'backup' wrote; - is standard input.")
+        Path, Argument(metavar="FILE", help="What 'tandem data export' or 'backup' wrote; - is standard input.")
     ] = Path(_STANDARD),
     *,
     replace: ReplaceOption = False,
@@ -149,9 +131,8 @@ async def import_(
         return await _restore(spool, name, options, replace=replace)
 
 
-@command()
 async def copy(
-    to: Annotated[str, typer.Argument(metavar="URL", help="An empty one: sqlite:///path or postgresql://…")],
+    to: Annotated[str, Argument(metavar="URL", help="An empty one: sqlite:///path or postgresql://…")],
     *,
     options: DataOptions,
 ) -> Exit:

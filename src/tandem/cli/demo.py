@@ -9,10 +9,9 @@ import time
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from tandem.bridge.target import HttpFailure
 from tandem.cli import demo_cycle, demo_pool, demo_review
+from tandem.cli.declared import Misused, Option
 from tandem.cli.demo_stage import SceneFailed, open_stage
 from tandem.cli.terminal import Exit, say, show
 from tandem.core.scratch import ScratchFolder
@@ -21,25 +20,20 @@ from tandem.examples import examples
 from tandem.present.text import Text, Whole
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `demo`."""
-    app.command("demo")(demo)
-
-
 def demo(
     *,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the scratch folder.")] = False,
+    keep: Annotated[bool, Option("--keep", help="Keep the scratch folder.")] = False,
     only: Annotated[
         Literal["review", "cycle"] | None,
-        typer.Option("--only", help="Play the review alone, or the hand-off cycles; default: both."),
+        Option("--only", help="Play the review alone, or the hand-off cycles; default: both."),
     ] = None,
     pool: Annotated[
-        bool, typer.Option("--pool", help="Play a reviewer pool instead, with a scripted program for a model.")
+        bool, Option("--pool", help="Play a reviewer pool instead, with a scripted program for a model.")
     ] = False,
 ) -> None:
     """Watch agents play a review and hand-off cycles: a broker, a repository and MCP clients, all real and scratch."""
     if pool and only is not None:
-        raise typer.BadParameter("A pool plays alone; leave out --only.", param_hint="--pool")
+        raise Misused("A pool plays alone; leave out --only.", "--pool")
     began = time.monotonic()
     # One that is kept has a name that nobody sweeps.
     scratch = contextlib.nullcontext(tempfile.mkdtemp(prefix="tandem-demo-kept-")) if keep else ScratchFolder("demo")
@@ -51,7 +45,7 @@ def demo(
     except (SceneFailed, TandemError, HttpFailure, TimeoutError) as error:
         reason = Text.assemble(("The demonstration failed: ", "bold red"), str(error) or type(error).__name__)
         show(Whole(reason), stderr=True)
-        raise typer.Exit(Exit.REFUSED) from None
+        raise SystemExit(Exit.REFUSED) from None
     show(Text(f"\nAll of it happened as it must, in {time.monotonic() - began:.1f} s.", "bold green"))
 
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
 from tandem.bridge.location import published_url
 from tandem.cli.audit import verified
-from tandem.cli.commands import add, command
 from tandem.cli.connection_options import BrokerOption, JsonOption
+from tandem.cli.declared import Option
 from tandem.cli.terminal import Exit, progress, say, show, tell
 from tandem.core.visible import visible_line
 from tandem.errors import ConfigInvalid, NotFound, TandemError
@@ -46,20 +43,12 @@ _MARKS = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    add(app, "doctor", doctor)
-
-
-@command()
 async def doctor(
     *,
-    fix: Annotated[bool, typer.Option("--fix", help="Apply the safe remedies, then check again.")] = False,
+    fix: Annotated[bool, Option("--fix", help="Apply the safe remedies, then check again.")] = False,
     deep: Annotated[
         bool,
-        typer.Option(
-            "--deep", help="Try what users do, too: a review by the pool, a commit. That costs a short review."
-        ),
+        Option("--deep", help="Try what users do, too: a review by the pool, a commit. That costs a short review."),
     ] = False,
     broker: BrokerOption = None,
     as_json: JsonOption = False,
@@ -90,7 +79,7 @@ async def _look(broker: str | None, *, deep: bool, tell: bool) -> list[Finding]:
         return [_shown(problem("home", error.message, "export HOME=FOLDER, with a folder that is yours"), tell=tell)]
     found: list[Finding] = []
     # A spinner is for people; who reads JSON waits ten seconds at most.
-    async with progress("looking") if tell or deep else _silent() as doing:
+    with progress("looking") if tell or deep else nullcontext(_ignore) as doing:
         here = DoctorContext(Path.cwd(), home, os.environ, broker, repository, deep=deep, tell=doing)
         found.extend([_shown(one, tell=tell) async for one in examine(here, (check_database,), CHECKS)])
     return found
@@ -102,9 +91,8 @@ def _shown(one: Finding, *, tell: bool) -> Finding:
     return one
 
 
-@asynccontextmanager
-async def _silent() -> AsyncGenerator[Callable[[str], None]]:
-    yield lambda _doing: None
+def _ignore(_doing: str) -> None:
+    """Who reads JSON is told at the end."""
 
 
 async def check_database(here: DoctorContext) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 import sys
@@ -10,13 +11,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from tandem.cli.commands import Answer, add, command
 from tandem.cli.connection_options import (
     ConnectionOptions,
     need_project,
 )
+from tandem.cli.declared import Argument, Misused, Option, without
 from tandem.cli.render.parts import block, plain
 from tandem.cli.sources import Inputs
 from tandem.cli.terminal import Exit, progress, say, tell
@@ -64,12 +63,12 @@ _WORDS = """[bold]The first line is one word[/bold]
 class StepOptions:
     """What every step is told."""
 
-    accept: Annotated[
-        bool, typer.Option("--accept", help="Take the reviewer's counter-patch, into the files as well.")
-    ] = False
+    accept: Annotated[bool, Option("--accept", help="Take the reviewer's counter-patch, into the files as well.")] = (
+        False
+    )
     timeout: Annotated[
         float | None,
-        typer.Option(
+        Option(
             "--timeout",
             min=0,
             metavar="SECONDS",
@@ -79,7 +78,7 @@ class StepOptions:
     ] = None
     agent_type: Annotated[
         str | None,
-        typer.Option("--agent-type", metavar="NAME", envvar="TANDEM_AGENT", help="Who does it; default: by the step."),
+        Option("--agent-type", metavar="NAME", variable="TANDEM_AGENT", help="Who does it; default: by the step."),
     ] = None
 
 
@@ -87,15 +86,15 @@ class StepOptions:
 class DocumentOptions:
     """Which document is reviewed, and what it is to hold if that is not in it yet."""
 
-    file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="The document; default: the newest in .planning.")
-    ] = None
+    file: Annotated[str | None, Argument(metavar="[FILE]", help="The document; default: the newest in .planning.")] = (
+        None
+    )
     path: Annotated[
-        Path | None, typer.Option("--path", metavar="PATH", help="With FILE -: where standard input is to be written.")
+        Path | None, Option("--path", metavar="PATH", help="With FILE -: where standard input is to be written.")
     ] = None
     content: Annotated[
         str | None,
-        typer.Option("--content", metavar="DRAFT", help="What FILE is to hold, before it is written: a file, or -."),
+        Option("--content", metavar="DRAFT", help="What FILE is to hold, before it is written: a file, or -."),
     ] = None
 
 
@@ -104,18 +103,18 @@ class WorkOptions:
     """Whose work is reviewed, and what verifying it gave."""
 
     phase: Annotated[
-        str | None, typer.Option("--phase", metavar="NAME", envvar="TANDEM_PHASE", help="The phase it belongs to.")
+        str | None, Option("--phase", metavar="NAME", variable="TANDEM_PHASE", help="The phase it belongs to.")
     ] = None
     plan: Annotated[
         str | None,
-        typer.Option("--plan", metavar="NAME", envvar="TANDEM_PLAN", help="The plan it belongs to: 03-02, or 02."),
+        Option("--plan", metavar="NAME", variable="TANDEM_PLAN", help="The plan it belongs to: 03-02, or 02."),
     ] = None
     task: Annotated[
-        str | None, typer.Option("--task", metavar="NAME", envvar="TANDEM_TASK", help="The task: its number or name.")
+        str | None, Option("--task", metavar="NAME", variable="TANDEM_TASK", help="The task: its number or name.")
     ] = None
     result: Annotated[
         str | None,
-        typer.Option("--result", metavar="TEXT", help="What verifying it gave: text, @FILE or - for standard input."),
+        Option("--result", metavar="TEXT", help="What verifying it gave: text, @FILE or - for standard input."),
     ] = None
 
     @property
@@ -167,50 +166,41 @@ def _labelled(label: str, text: str | None) -> Iterator[Text]:
         yield from (block(f"  {line}") for line in rest)
 
 
-def register(group: typer.Typer) -> None:
-    """Add the steps to the group `gate`."""
-    steps = {"plan": plan, "context": context, "task": task, "wave": wave, "verification": verification}
-    for step, function in steps.items():
-        add(group, f"gate {step}", function, more=f"\n\n{_WORDS}")
-
-
-def _document_step(step: str, about: str) -> Callable[..., None]:
+def _document_step(step: str, about: str) -> Callable[..., Exit]:
     """The command of a step that reviews a whole document, and nothing besides."""
 
-    def review(*, document: DocumentOptions, asked: StepOptions, options: ConnectionOptions) -> Answer:
+    def review(*, document: DocumentOptions, asked: StepOptions, options: ConnectionOptions) -> Exit:
         return _review(step, document, None, asked, options)
 
     review.__doc__ = about
-    return command()(review)
+    return review
 
 
 plan = _document_step("plan", "Have a whole PLAN.md reviewed before it is committed or carried out.")
 context = _document_step("context", "Have a whole CONTEXT.md reviewed before it is written or committed.")
 
 
-@command()
 def verification(
     *,
     passed: Annotated[
-        bool | None, typer.Option("--passed/--failed", help="Whether the work passed; default: what its head says.")
+        bool | None, Option("--passed/--failed", help="Whether the work passed; default: what its head says.")
     ] = None,
     document: DocumentOptions,
     asked: StepOptions,
     options: ConnectionOptions,
-) -> Answer:
+) -> Exit:
     """Have a whole VERIFICATION.md or UAT.md reviewed, and whether the work passed."""
     claim = None if passed is None else "passed" if passed else "failed"
     return _review("verification", document, claim, asked, options)
 
 
-@command()
 def task(
     *,
     work: WorkOptions,
-    staged: Annotated[bool, typer.Option("--staged", help="What the index holds, not the whole working tree.")] = False,
+    staged: Annotated[bool, Option("--staged", help="What the index holds, not the whole working tree.")] = False,
     asked: StepOptions,
     options: ConnectionOptions,
-) -> Answer:
+) -> Exit:
     """Have a task's change reviewed before its commit, with what its plan says of it."""
     commands = _commands("task", work.words + (["--staged"] if staged else []), None)
     identity = stated(work.phase, work.plan, work.task)
@@ -218,20 +208,20 @@ def task(
     return _step(order, asked, options)
 
 
-@command(without=("task",))
+@without("task")
 def wave(
     branches: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[BRANCH]...", help="Default: this one; on a base branch those of linked worktrees."),
+        Argument(metavar="[BRANCH]...", help="Default: this one; on a base branch those of linked worktrees."),
     ] = None,
     *,
     since: Annotated[
-        str | None, typer.Option("--since", metavar="REV", help="Begin after it; default: the plan's first commit.")
+        str | None, Option("--since", metavar="REV", help="Begin after it; default: the plan's first commit.")
     ] = None,
     work: WorkOptions,
     asked: StepOptions,
     options: ConnectionOptions,
-) -> Answer:
+) -> Exit:
     """Have all that a plan did reviewed as one change, before its branch is merged."""
     named = tuple(branches or ())
     commands = _commands("wave", [*named, *(["--since", since] if since else []), *work.words], None)
@@ -250,7 +240,7 @@ def _review(
     claim: str | None,
     asked: StepOptions,
     options: ConnectionOptions,
-) -> Answer:
+) -> Exit:
     file, draft, words = _document(document.file, document.path, document.content)
     # What was read from standard input cannot be read again.
     commands = _commands(step, words, file if "-" in words else None, *([f"--{claim}"] if claim else []))
@@ -261,16 +251,16 @@ def _document(file: str | None, path: Path | None, content: str | None) -> tuple
     """The document, what it is to hold if that is not in it yet, and the words that say so again."""
     if file == "-":
         if path is None:
-            raise typer.BadParameter("Say where it is to be written.", param_hint="--path")
+            raise Misused("Say where it is to be written.", "--path")
         return path, _from_standard_input("FILE"), ["--path", str(path), "-"]
     if path is not None and file is not None:
-        raise typer.BadParameter("Name the document once: FILE, or --path with -.", param_hint="--path")
+        raise Misused("Name the document once: FILE, or --path with -.", "--path")
     named = path if path is not None else None if file is None else Path(file)
     words = [] if named is None else [str(named)]
     if content is None:
         return named, None, words
     if named is None:
-        raise typer.BadParameter("Name the file that it is for.", param_hint="FILE")
+        raise Misused("Name the file that it is for.", "FILE")
     return named, _draft(content), [*words, "--content", content]
 
 
@@ -280,14 +270,14 @@ def _draft(content: str) -> bytes:
     try:
         return Path(content).read_bytes()
     except OSError as error:
-        raise typer.BadParameter(f"Cannot read {content}: {error.strerror}.", param_hint="--content") from error
+        raise Misused(f"Cannot read {content}: {error.strerror}.", "--content") from error
 
 
 def _from_standard_input(option: str) -> bytes:
     """What is to be reviewed, never nothing: a command that is run again finds its input read already."""
     content = sys.stdin.buffer.read()
     if not content.strip():
-        raise typer.BadParameter("Standard input has nothing to review; give the text again.", param_hint=option)
+        raise Misused("Standard input has nothing to review; give the text again.", option)
     return content
 
 
@@ -298,7 +288,7 @@ def _commands(step: str, words: list[str], document: Path | None, *options: str)
     return shlex.join([*start, *words, *options]), shlex.join([*start, *named, *options, "--accept"])
 
 
-async def _step(order: StepRequest, asked: StepOptions, options: ConnectionOptions) -> Exit:
+def _step(order: StepRequest, asked: StepOptions, options: ConnectionOptions) -> Exit:
     order = replace(order, accept=asked.accept, timeout_seconds=_seconds(asked.timeout))
     situation = look(Path.cwd())
     for problem in situation.planning.problems:
@@ -314,7 +304,12 @@ async def _step(order: StepRequest, asked: StepOptions, options: ConnectionOptio
     # By the name that it proposes under: else who accepts a counter-patch might be its author.
     agent = options.agent or asked.agent_type or ROLES.get(order.step)
     broker = TandemClient(situation.broker(stated), agent=agent, answer_s=answer_seconds())
-    async with broker as client, progress(f"gate {order.step}"):
-        project = await need_project(client, options, situation.gate)
-        outcome = await StepRun(order, situation, client, project, say, asked.agent_type).outcome()
+
+    async def carried_out() -> StepResult:
+        async with broker as client:
+            project = need_project(client.session, options, situation.gate)
+            return await StepRun(order, situation, client, project, say, asked.agent_type).outcome()
+
+    with progress(f"gate {order.step}"):
+        outcome = asyncio.run(carried_out())
     return show_outcome(outcome, as_json=options.as_json)

@@ -11,11 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tandem.bridge.location import BrokerLocation, find_data_dir, locate
-from tandem.cli.commands import add, command
 from tandem.cli.connection_options import ConnectionOptions, find_project
+from tandem.cli.declared import Argument, Option, without
 from tandem.cli.persons import YesOption, decided, refuse_agents
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, say, tell
@@ -38,39 +36,36 @@ _COMMANDS = frozenset(
     {"am", "branch", "cherry-pick", "commit", "merge", "pull", "push", "rebase", "reset", "revert", "update-ref"}
 )
 BranchOption = Annotated[
-    list[str] | None, typer.Option("--branch", metavar="NAME", help="A base branch; repeat it for several.")
+    list[str] | None, Option("--branch", metavar="NAME", help="A base branch; repeat it for several.")
 ]
 AcceptOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--accept", metavar="REV", help="Accept what this ref has by now without review, e.g. what others pushed."
-    ),
+    Option("--accept", metavar="REV", help="Accept what this ref has by now without review, e.g. what others pushed."),
 ]
 StrictOption = Annotated[
     bool | None,
-    typer.Option("--strict/--no-strict", help="Have agents' hooks refuse plans, too, until they are approved."),
+    Option("--strict/--no-strict", help="Have agents' hooks refuse plans, too, until they are approved."),
 ]
 SignOption = Annotated[
-    bool | None, typer.Option("--sign/--no-sign", help="Sign approved commits, for colleagues with their own broker.")
+    bool | None, Option("--sign/--no-sign", help="Sign approved commits, for colleagues with their own broker.")
 ]
 SignerOption = Annotated[
     list[str] | None,
-    typer.Option("--signer", metavar="NAME=KEY", help="Let pass what this colleague's broker has approved and signed."),
+    Option("--signer", metavar="NAME=KEY", help="Let pass what this colleague's broker has approved and signed."),
 ]
 NoSignerOption = Annotated[
-    list[str] | None, typer.Option("--no-signer", metavar="NAME", help="Count this colleague's signatures no longer.")
+    list[str] | None, Option("--no-signer", metavar="NAME", help="Count this colleague's signatures no longer.")
 ]
-ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for the log.")]
+ReasonOption = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the log.")]
 
 
-@command()
 def override_gate(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- [GIT ARGUMENTS]", help="Of git commit; or another command of git with its own."),
+        Argument(metavar="-- [GIT ARGUMENTS]", help="Of git commit; or another command of git with its own."),
     ] = None,
     *,
-    reason: Annotated[str, typer.Option("--reason", "-m", metavar="TEXT", help="Why; it is recorded.")],
+    reason: Annotated[str, Option("--reason", "-m", metavar="TEXT", help="Why; it is recorded.")],
 ) -> int:
     """Run git commit and override the gate: only for a person at a terminal, who has to type the project's name."""
     arguments, reason = arguments or [], reason.strip()
@@ -83,15 +78,6 @@ def override_gate(
     return interactively(named, {**os.environ, OVERRIDE_VARIABLE: reason})
 
 
-def register(group: typer.Typer) -> None:
-    """Add the commands of the switch to the group `gate`."""
-    for words, function in (("gate on", on), ("gate off", off), ("gate status", status)):
-        add(group, words, function)
-    settings = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-    add(group, "gate override", override_gate, context_settings=settings)
-
-
-@command()
 async def on(  # noqa: PLR0913 - its options
     *,
     branch: BranchOption = None,
@@ -113,10 +99,10 @@ async def on(  # noqa: PLR0913 - its options
     here = gate_switch.place_at(Path.cwd())
     async with options.client(_chosen(options, gate_switch.switch(here))) as client:
         if options.project is not None:
-            await find_project(client, options)
+            find_project(client.session, options)
 
         async def attempt(agreed: Sequence[str]) -> tuple[GateFile, GateStatus]:
-            async with progress("switching the gate on"):
+            with progress("switching the gate on"):
                 gate = await gate_switch.switch_on(client.data, here, wish, agreed)
                 return gate, await gate_status(client.data, here)
 
@@ -127,7 +113,7 @@ async def on(  # noqa: PLR0913 - its options
     )
 
 
-@command(without=("project",))
+@without("project")
 async def off(
     *,
     reason: ReasonOption = None,
@@ -155,7 +141,7 @@ async def off(
     return tell(facts, plain(f"The gate of {gate.project} is off."), as_json=options.as_json)
 
 
-@command(without=("project",))
+@without("project")
 async def status(
     *,
     options: ConnectionOptions,

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-
 from tandem.bridge.project import top_level
-from tandem.cli.commands import CommandGroup, EnvelopeOption, add, command
+from tandem.cli.declared import Option
 from tandem.cli.settings import ask_for
-from tandem.cli.terminal import say, show, show_data
+from tandem.cli.terminal import EnvelopeOption, say, show, show_data
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, NotFound, TandemError
 from tandem.gsd.overlay import Client, Install, OverlayPlan, Overlays, find
@@ -25,17 +23,16 @@ from tandem.setup.clients import home_folder
 from tandem.setup.edits.changes import diff
 
 
-@command()
 def overlay(
     *,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the pointers out, to the byte.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Take the pointers out, to the byte.")] = False,
     refresh: Annotated[
-        bool, typer.Option("--refresh", help="Only where they were put in before, such as after an update of GSD.")
+        bool, Option("--refresh", help="Only where they were put in before, such as after an update of GSD.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the changes as a diff, and make none.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show the changes as a diff, and make none.")] = False,
     client: Annotated[
         list[Client] | None,
-        typer.Option("--client", help="Only this client's GSD; for several, several times."),
+        Option("--client", help="Only this client's GSD; for several, several times."),
     ] = None,
     as_json: EnvelopeOption = False,
 ) -> None:
@@ -93,14 +90,6 @@ def _show_plan(plan: OverlayPlan, *, remove: bool, dry_run: bool) -> None:
         say(f"note: {problem}")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group."""
-    group = typer.Typer(cls=CommandGroup, no_args_is_help=True, help="Reviews of GSD's steps.")
-    for words, function in (("gsd on", on), ("gsd off", off), ("gsd status", status), ("gsd overlay", overlay)):
-        add(group, words, function)
-    app.add_typer(group, name="gsd")
-
-
 @dataclass(frozen=True, slots=True)
 class _GsdStatus:
     """What holds in a project now."""
@@ -135,19 +124,18 @@ class _GsdStatus:
         }
 
 
-@command()
 def on(
     *,
     granularity: Annotated[
         Literal["per_task", "per_plan"] | None,
-        typer.Option(help="What is reviewed at a time; default: what is set, else per_task."),
+        Option(help="What is reviewed at a time; default: what is set, else per_task."),
     ] = None,
     mode: Annotated[
         Literal["blocking", "optimistic"] | None,
-        typer.Option(help="Whether work waits for the verdict; default: what is set, else blocking."),
+        Option(help="Whether work waits for the verdict; default: what is set, else blocking."),
     ] = None,
     workstream: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Write it for one workstream of GSD's instead of the project.")
+        str | None, Option(metavar="NAME", help="Write it for one workstream of GSD's instead of the project.")
     ] = None,
     as_json: EnvelopeOption = False,
 ) -> None:
@@ -167,7 +155,6 @@ def on(
     _show(standing, remarks, as_json=as_json)
 
 
-@command()
 def off(*, as_json: EnvelopeOption = False) -> None:
     """Undo what 'tandem gsd on' wrote; GSD's steps run as without Tandem. The gate, if it is on, stays on."""
     project = GsdProject.at(".")
@@ -175,7 +162,6 @@ def off(*, as_json: EnvelopeOption = False) -> None:
     _show(_GsdStatus.of(project), remarks, as_json=as_json)
 
 
-@command()
 def status(*, as_json: EnvelopeOption = False) -> None:
     """Say whether GSD's steps are reviewed, how, and where that is set."""
     _show(_GsdStatus.of(GsdProject.at(".")), [], as_json=as_json)

@@ -9,10 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from tandem.cli.commands import EnvelopeOption, add, command
-from tandem.cli.terminal import Exit, tell
+from tandem.cli.declared import Argument
+from tandem.cli.terminal import EnvelopeOption, Exit, tell
 from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import Forbidden, InvalidInput, NotFound
@@ -115,10 +113,9 @@ def required_caller(stated: str | None) -> str:
     return name
 
 
-@command()
 def me(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Your name from now on; without it, shows what it is.")
+        str | None, Argument(metavar="NAME", help="Your name from now on; without it, shows what it is.")
     ] = None,
     *,
     as_json: EnvelopeOption = False,
@@ -140,8 +137,3 @@ def me(
     if found.name is None:
         raise NotFound(f"Nobody said who you are. Say it once: tandem me {suggested() or 'NAME'}")
     return tell(asdict(found), f"You are {found.name}: from {found.source}", as_json=as_json)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    add(app, "me", me)

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-
 from tandem.bridge.location import VARIABLE
 from tandem.cli import identity
-from tandem.cli.commands import EnvelopeOption, add, command
+from tandem.cli.declared import Option
 from tandem.cli.persons import confirm, decided, refuse_agents
-from tandem.cli.terminal import Exit, progress, say, show, show_data
+from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show, show_data
 from tandem.client import TandemClient
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput
@@ -28,13 +26,11 @@ from tandem.setup.init import OWNER, Done, InitOptions, SetupPlan, clean, plan_i
 from tandem.setup.registration import registered_as
 
 _MOST_FILES = 40
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Print the exact changes as a diff; change nothing.")]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRunOption = Annotated[bool, Option("--dry-run", help="Print the exact changes as a diff; change nothing.")]
+YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 BrokerOption = Annotated[
     str | None,
-    typer.Option(
-        "--broker", metavar="URL", help="The broker that the agents use; default: the one that runs for this user."
-    ),
+    Option("--broker", metavar="URL", help="The broker that the agents use; default: the one that runs for this user."),
 ]
 
 
@@ -218,23 +214,14 @@ def _kind(change: FileChange) -> str:
     return "delete" if change.after is None else "change"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    add(app, "init", init)
-    add(app, "uninit", uninit)
-
-
-@command()
 async def init(
     *,
     client: Annotated[
         list[str] | None,
-        typer.Option("--client", metavar="NAME", help=f"Set up this one, installed or not: {', '.join(NAMES)}."),
+        Option("--client", metavar="NAME", help=f"Set up this one, installed or not: {', '.join(NAMES)}."),
     ] = None,
-    gate: Annotated[
-        bool, typer.Option("--gate", help="Have git and the agents' hooks refuse what is not approved.")
-    ] = False,
-    name: Annotated[str | None, typer.Option("--name", help="The project's name; default: the folder's.")] = None,
+    gate: Annotated[bool, Option("--gate", help="Have git and the agents' hooks refuse what is not approved.")] = False,
+    name: Annotated[str | None, Option("--name", help="The project's name; default: the folder's.")] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
     broker: BrokerOption = None,
@@ -260,15 +247,15 @@ async def init(
         return show_diff(report, wish.name, as_json=as_json)
     if plan.changes and not yes:
         _ask(report.question())
-    async with progress("looking for the broker"):
+    with progress("looking for the broker"):
         reached, report.started = await reach_broker(stated, ".")
-    async with TandemClient(reached) as broker_client, progress("setting up"):
-        report.done = await set_up(broker_client.data, plan, wish, _person())
+    async with TandemClient(reached) as broker_client:
+        with progress("setting up"):
+            report.done = await set_up(broker_client.data, plan, wish, _person())
     report.broker, report.project = reached.url, report.done.project
     return show_report(report, as_json=as_json)
 
 
-@command()
 async def uninit(*, dry_run: DryRunOption = False, yes: YesOption = False, as_json: EnvelopeOption = False) -> Exit:
     """Undo what 'tandem init' did: every file as it was, the gate off if it switched it on."""
     if not dry_run:
@@ -288,7 +275,7 @@ async def uninit(*, dry_run: DryRunOption = False, yes: YesOption = False, as_js
     async with TandemClient() as client:
 
         async def attempt(agreed: Sequence[str]) -> Done:
-            async with progress("taking back"):
+            with progress("taking back"):
                 return await take_back(client.data, plan, agreed)
 
         report.done = await decided(attempt)

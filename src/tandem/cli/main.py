@@ -1,104 +1,117 @@
-"""The `tandem` command: which commands there are, and where each is."""
+"""The `tandem` command as Typer has it: help, completion and whatever was written in an unusual way, or wrongly."""
 
 from __future__ import annotations
 
-import gc
-import importlib
-import io
-import sys
-from collections.abc import Generator
+import difflib
+import inspect
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Annotated, Any
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, NoReturn
 
 import typer
+from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_group
 
-from tandem.cli.commands import HELP, CommandGroup, show_help
-from tandem.cli.terminal import show_usage_error
+from tandem.bridge.operations import OPERATIONS
+from tandem.cli import completion
+from tandem.cli.declared import Argument, Command, Misused, Parameter
+from tandem.cli.program import carry_out, show_version
+from tandem.cli.review import is_at_terminal
+from tandem.cli.table import COMMANDS
+from tandem.cli.terminal import Exit, show_usage_error
+from tandem.cli.tree import SUBGROUPS, TREE, Noun
 
-_REVIEWING = "Reviewing"
-_HANDING_OVER = "Handing over"
-_SETTING_UP = "Projects and the broker"
+HELP = "help"
+"""The command of every group that shows the help of another."""
+_HELP_OPTIONS = frozenset({"-h", "--help"})
+_NEAR = 0.7
+"""How much of a name has to be right for it to be offered."""
+_KINDS: dict[str, Any] = {"text": str, "whole": int, "number": float, "flag": bool, "path": Path}
+_STEP_WORDS = """
+
+[bold]The first line is one word[/bold]
+
+  SOLO, APPROVED, GO, NOTHING: go on (0).  CHANGES: change it, run this again (10).  REJECTED: take it back (11).
+
+  WAITING: run this again (12).  ROLLBACK REVIEW: tandem rollback REVIEW first (10).
+
+  ESCALATE: stop, ask the person (14)."""
 
 
-@dataclass(frozen=True, slots=True)
-class LazyCommand:
-    """A command of the first level.
+class CommandGroup(TyperGroup):
+    """A group that shows a command's help after `help`, and suggests a name that was meant."""
 
-    Attributes:
-        module: Where it is; its `register(app)` adds it to a Typer app.
-        about: Its line in the help.
-        panel: The heading it stands under.
-        hidden: Whether it is for programs, and not listed.
-    """
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command that is called; `help`, which every group has, is carried out here."""
+        name = args[0]
+        if name == HELP:
+            show_help(ctx, args[1:])
+        if name not in self.commands and not name.startswith("-"):
+            if name in OPERATIONS:
+                one = OPERATIONS[name]
+                ctx.fail(f"'{name}' is an operation; its command is: tandem {one.noun} {one.verb}")
+            ctx.fail(f"There is no command '{ctx.command_path} {name}'.{self.suggestion(ctx, name)}")
+        return super().resolve_command(ctx, args)
 
-    module: str
-    about: str
-    panel: str
-    hidden: bool = False
+    def suggestion(self, ctx: Any, name: str) -> str:
+        """Which commands may have been meant, as a sentence; empty if none is near."""
+        shown = [one for one, found in self.commands.items() if not found.hidden]
+        near = [f"{ctx.command_path} {one}" for one in difflib.get_close_matches(name, shown, 2, _NEAR)]
+        if not near:
+            # Those of other groups that are called about so.
+            paths = [f"tandem {path}" for path, command in COMMANDS.items() if not command.hidden]
+            verbs = {path.rpartition(" ")[2] for path in paths}
+            meant = difflib.get_close_matches(name, verbs, 1, _NEAR)
+            near = [path for path in paths if path.rpartition(" ")[2] in meant]
+        return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
-COMMANDS: dict[str, LazyCommand] = {
-    "submit": LazyCommand("tandem.cli.submit", "Submit your change for review.", _REVIEWING),
-    "apply": LazyCommand("tandem.cli.apply", "Bring the working tree to what was approved.", _REVIEWING),
-    "inbox": LazyCommand("tandem.cli.generated", "What waits for you, and what for others.", _REVIEWING),
-    "review": LazyCommand("tandem.cli.review", "Reviews: propose, claim, discuss, decide, close.", _REVIEWING),
-    "checks": LazyCommand("tandem.cli.generated", "Checks that run on a change: results, logs, again.", _REVIEWING),
-    "open": LazyCommand("tandem.cli.open", "Open the broker's pages in your browser.", _REVIEWING),
-    "gate": LazyCommand("tandem.cli.gate", "Check whether content is approved; switch the gate on or off.", _REVIEWING),
-    "commit": LazyCommand("tandem.cli.generated", "Records of commits and rollbacks.", _REVIEWING, hidden=True),
-    "rollback": LazyCommand("tandem.cli.rollback", "Revert a commit that was not approved.", _REVIEWING),
-    "audit": LazyCommand("tandem.cli.audit", "Check commits; show and verify the log.", _REVIEWING),
-    "reviewers": LazyCommand("tandem.cli.reviewers", "Reviewers that are started when proposals wait.", _REVIEWING),
-    "cycle": LazyCommand("tandem.cli.cycle", "Hand-off cycles: one feature, one active role at a time.", _HANDING_OVER),
-    "session": LazyCommand("tandem.cli.cycle", "Sessions of roles, opened with their keys.", _HANDING_OVER),
-    "lock": LazyCommand("tandem.cli.generated", "The lock of the role whose turn it is.", _HANDING_OVER),
-    "handoff": LazyCommand("tandem.cli.generated", "What one role hands over to the next.", _HANDING_OVER),
-    "me": LazyCommand("tandem.cli.identity", "Say once who you are; show it.", _SETTING_UP),
-    "init": LazyCommand("tandem.cli.init", "Set a repository and its agents up for reviews.", _SETTING_UP),
-    "uninit": LazyCommand("tandem.cli.init", "Undo exactly what 'tandem init' did.", _SETTING_UP),
-    "doctor": LazyCommand("tandem.cli.doctor", "Find problems and their remedies.", _SETTING_UP),
-    "project": LazyCommand("tandem.cli.generated", "Registered projects and their folders.", _SETTING_UP),
-    "up": LazyCommand("tandem.cli.broker", "Start the broker.", _SETTING_UP),
-    "status": LazyCommand("tandem.cli.broker", "Say whether the broker runs, and where.", _SETTING_UP),
-    "down": LazyCommand("tandem.cli.broker", "Stop the broker.", _SETTING_UP),
-    "logs": LazyCommand("tandem.cli.broker", "Show the broker's log.", _SETTING_UP),
-    "service": LazyCommand("tandem.cli.service", "Start the broker at login.", _SETTING_UP),
-    "config": LazyCommand("tandem.cli.settings", "Show settings and where each comes from.", _SETTING_UP),
-    "data": LazyCommand("tandem.cli.data", "The database: back it up, restore it, move it.", _SETTING_UP),
-    "gsd": LazyCommand("tandem.cli.gsd", "Reviews of GSD's steps: on, off, and where they stand.", _SETTING_UP),
-    "trust": LazyCommand("tandem.cli.settings", "Allow a project's settings to loosen, by their hash.", _SETTING_UP),
-    "token": LazyCommand("tandem.cli.token", "Access tokens: who may call the broker, and for what.", _SETTING_UP),
-    "webhook": LazyCommand(
-        "tandem.cli.webhook", "Post events to other programs, signed; see what arrived.", _SETTING_UP
-    ),
-    "supervisor": LazyCommand(
-        "tandem.cli.generated", "Operations for programs that run a reviewer pool.", _SETTING_UP, hidden=True
-    ),
-    "mcp": LazyCommand("tandem.cli.broker", "Speak MCP over stdio for an agent.", _SETTING_UP, hidden=True),
-    "demo": LazyCommand("tandem.cli.demo", "Watch agents play a review, hand-off cycles and a pool.", _SETTING_UP),
-    "help": LazyCommand("tandem.cli.main", "Show the help of a command: tandem help review list.", _SETTING_UP),
-    "version": LazyCommand("tandem.cli.main", "Show the version.", _SETTING_UP),
-}
+class ScreenGroup(CommandGroup):
+    """A group whose command, when none of its own is named, is the screen."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments, with the command that was left out; a shell that completes leaves out none."""
+        is_named = bool(args) and (args[0] in _HELP_OPTIONS or not args[0].startswith("-"))
+        if is_named or ctx.resilient_parsing:
+            return super().parse_args(ctx, args)
+        if not args and not is_at_terminal():
+            # A program that only named the group gets what every group answers.
+            typer.echo(ctx.get_help())
+            raise typer.Exit(Exit.USAGE)
+        return super().parse_args(ctx, [str(TREE["review"].default), *args])
+
+
+class RangeGroup(CommandGroup):
+    """A group whose first word, when it is none of its commands, is the range of `commits`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """The arguments, with the command that was left out."""
+        is_named = not args or args[0] in self.commands or args[0] in _HELP_OPTIONS | {HELP}
+        return super().parse_args(ctx, args if is_named else [str(TREE["audit"].default), *args])
+
+
+_GROUPS = {"review": ScreenGroup, "audit": RangeGroup}
 
 
 class Commands(CommandGroup):
-    """Imports a command's module only when it is called, so that each starts as fast as it can."""
+    """The commands of the first level, each made when it is called."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self._as_json = False
-        for name, entry in COMMANDS.items():
-            self.add_command(TyperCommand(name, help=entry.about, rich_help_panel=entry.panel, hidden=entry.hidden))
+        for name, noun in TREE.items():
+            self.add_command(TyperCommand(name, help=noun.about, rich_help_panel=noun.panel, hidden=noun.hidden))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The command that is called, with the name's stand-in replaced by the real one."""
         noun, group, verb = _dotted(args[0])
         name, command, rest = super().resolve_command(ctx, [noun, verb, *args[1:]] if group else args)
-        return name, group or (load(name) if name in COMMANDS else command), rest
+        return name, group or (load(name) if name in TREE else command), rest
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse the options before the command."""
@@ -131,19 +144,152 @@ class Commands(CommandGroup):
 def _dotted(word: str) -> tuple[str, Any, str]:
     """The noun, its group and the verb of a dotted name such as `session.open`; no group if it is none."""
     noun, dot, verb = word.partition(".")
-    found = load(noun) if dot and noun in COMMANDS else None
+    found = load(noun) if dot and noun in TREE else None
     return noun, found if isinstance(found, TyperGroup) else None, verb
 
 
 def load(name: str) -> Any:
-    """Import a command of the first level."""
-    loaded = typer.Typer(rich_markup_mode="rich")
-    importlib.import_module(COMMANDS[name].module).register(loaded)
-    if name != "up":
-        # See `__main__`. What is there now stays, and need not be looked through again.
-        gc.freeze()
-        gc.enable()
-    return get_group(loaded).commands[name]
+    """A command or group of the first level."""
+    if not TREE[name].is_group:
+        return _made(name)
+    app = typer.Typer(rich_markup_mode="rich")
+    group = _group(name, TREE[name])
+    app.add_typer(group, name=name, cls=_GROUPS.get(name, CommandGroup), epilog=_examples(name))
+    return get_group(app).commands[name]
+
+
+def _group(words: str, noun: Noun) -> typer.Typer:
+    """A group, with stand-ins for its commands."""
+    group = typer.Typer(cls=CommandGroup, help=noun.help, no_args_is_help=True, epilog=_examples(words))
+    for path, command in COMMANDS.items():
+        start, _, verb = path.rpartition(" ")
+        if start == words:
+            _add_stand_in(group, path, verb, command)
+    for verb in noun.commands:
+        if verb in SUBGROUPS:
+            group.add_typer(_group(f"{words} {verb}", SUBGROUPS[verb]), name=verb)
+    if noun.default == "run":
+        _add_callback(group, words)
+    return group
+
+
+def _add_stand_in(group: typer.Typer, path: str, verb: str, command: Command) -> None:
+    class StandIn(TyperCommand):
+        """Has the command's place in the group; parsing, help and completion are the command's own."""
+
+        def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+            return _made(path).make_context(info_name, args, parent, **extra)
+
+    def stand_in() -> None:
+        """Is never called: the command's own context is invoked."""
+
+    group.command(verb, cls=StandIn, help=command.about, hidden=command.hidden)(stand_in)
+
+
+def _add_callback(group: typer.Typer, words: str) -> None:
+    """Have a group without a command carry out its default one, whose options the group has, too."""
+    path = f"{words} {TREE[words].default}"
+
+    def callback(context: typer.Context, **values: Any) -> None:
+        if context.invoked_subcommand is None:
+            raise typer.Exit(carry_out(path, values))
+        if any(values.values()):
+            raise typer.BadParameter(
+                f"What goes with {context.invoked_subcommand} stands behind it: "
+                f"tandem {words} {context.invoked_subcommand} --broker URL"
+            )
+
+    context = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    callback.__dict__["__signature__"] = inspect.Signature([context, *map(_parameter, COMMANDS[path].parameters)])
+    group.callback(invoke_without_command=True, help=TREE[words].help)(callback)
+
+
+def _made(path: str) -> Any:
+    """The command as Typer has it."""
+    command = COMMANDS[path]
+
+    def run(**values: Any) -> None:
+        raise typer.Exit(carry_out(path, values))
+
+    # Typer reads a command's parameters from its signature.
+    run.__dict__["__signature__"] = inspect.Signature([*map(_parameter, command.parameters)])
+    group = typer.Typer(rich_markup_mode="rich")
+    settings = {"ignore_unknown_options": True, "allow_interspersed_args": False} if command.takes_the_rest else None
+    name = path.rpartition(" ")[2]
+    more = _STEP_WORDS if command.function.startswith("tandem.cli.gate_steps:") else ""
+    ending = (_examples(path) or "") + more
+    group.command(name, help=command.about, epilog=ending or None, context_settings=settings, hidden=command.hidden)(
+        run
+    )
+    return get_group(group).commands[name]
+
+
+def _parameter(one: Parameter) -> inspect.Parameter:
+    """A parameter as Typer reads it from a signature."""
+    kind = Literal[one.choices] if one.choices else _KINDS[one.kind]
+    if one.many:
+        # Typer has lists of an enumeration's members only.
+        kind = list[StrEnum(one.name, {choice: choice for choice in one.choices}) if one.choices else kind]  # type: ignore[misc]
+    settings: dict[str, Any] = {
+        "help": one.help,
+        "metavar": one.metavar,
+        "min": one.min,
+        "envvar": one.variable,
+        "hidden": one.hidden,
+        "rich_help_panel": one.panel,
+        "show_default": one.shows_default,
+        "autocompletion": completion.OFFERS[one.completes] if one.completes else None,
+    }
+    if one.names:
+        # Typer takes the names that switch a flag off behind a slash.
+        names = [f"{name}/{off}" for name, off in zip(one.names, one.off, strict=False)] or list(one.names)
+        stated: Any = typer.Option(*names, **settings)
+    else:
+        stated = typer.Argument(**settings)
+    default = inspect.Parameter.empty if one.required else one.default
+    if one.kind == "path" and isinstance(default, str):
+        default = Path(default)
+    annotation = Annotated[kind if default is not None else kind | None, stated]
+    return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def show_misuse(words: str, error: Misused, *, as_json: bool) -> Exit:
+    """Print what a command says about how it was called; answers with the exit status."""
+    root: Any = typer.main.get_command(app)
+    context: Any = root.make_context("tandem", [], resilient_parsing=True)
+    for word in words.split():
+        context = below(context, word)
+    usage = typer.BadParameter(error.message, ctx=context, param_hint=error.option)
+    return show_usage_error(usage, as_json=as_json)
+
+
+def show_help(context: Any, words: Sequence[str]) -> NoReturn:
+    """Print the help of the command that the words name below a group, and end."""
+    if words:
+        show_help(below(context, words[0]), words[1:])
+    typer.echo(context.get_help())
+    raise typer.Exit
+
+
+def below(ctx: Any, name: str) -> Any:
+    """The context of a group's command."""
+    if not isinstance(ctx.command, TyperGroup):
+        ctx.fail(f"'{ctx.command_path}' has no commands, and so no '{name}'.")
+    found: Any = ctx.command.resolve_command(ctx, [name])[1]
+    return found.make_context(name, [], parent=ctx, resilient_parsing=True)
+
+
+@cache
+def examples() -> dict[str, list[str]]:
+    """The lines of each command, such as `review create`."""
+    sections = Path(__file__).with_name("examples.txt").read_text("utf-8").strip().split("\n\n")
+    return {title.strip("[]"): lines for title, *lines in map(str.splitlines, sections)}
+
+
+def _examples(command: str) -> str | None:
+    """What stands at the end of a command's help; None without examples."""
+    lines = examples().get(command)
+    return "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  {escape(line)}" for line in lines) if lines else None
 
 
 app = typer.Typer(
@@ -166,6 +312,14 @@ app = typer.Typer(
 )
 
 
+def help_of(
+    words: Annotated[list[str] | None, Argument(metavar="[COMMAND]...", help="Such as: review list.")] = None,
+) -> None:
+    """Show the help of a command; every group has this command, too."""
+    root: Any = typer.main.get_command(app)
+    show_help(root.make_context("tandem", [], resilient_parsing=True), words or ())
+
+
 @app.callback(invoke_without_command=True)
 def tandem(
     version: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True),  # noqa: FBT001, FBT003 Typer's form of a flag
@@ -174,33 +328,3 @@ def tandem(
     if version:
         show_version()
         raise typer.Exit
-
-
-def show_version() -> None:
-    """Show the version."""
-    from importlib.metadata import version
-
-    typer.echo(f"tandem {version('tandem-broker')}")
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
-    app.command("version")(show_version)
-    app.command(HELP)(help_of)
-
-
-def help_of(
-    context: typer.Context,
-    words: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Such as: review list.")] = None,
-) -> None:
-    """Show the help of a command; every group has this command, too."""
-    show_help(context.find_root(), words or ())
-
-
-def run() -> None:
-    """Run the command line with the process's arguments; ends the process with the exit status."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            # A pipe is read by programs, which expect UTF-8 as --json is; a terminal knows what it can show.
-            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
-    app(prog_name="tandem")

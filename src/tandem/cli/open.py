@@ -8,29 +8,21 @@ import webbrowser
 from typing import Annotated
 from urllib.parse import quote, urlencode, urlsplit
 
-import typer
-
-from tandem.cli.commands import EnvelopeOption, add, command
 from tandem.cli.connection_options import BrokerOption, ensure_known
-from tandem.cli.terminal import progress, say, show_data
+from tandem.cli.declared import Argument, Misused, Option
+from tandem.cli.terminal import EnvelopeOption, progress, say, show_data
 from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.setup.background import reach_broker
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    add(app, "open", open_pages)
-
-
-@command()
 async def open_pages(
-    review: Annotated[str | None, typer.Argument(metavar="REVIEW", help="Open this review's page.")] = None,
+    review: Annotated[str | None, Argument(metavar="REVIEW", help="Open this review's page.")] = None,
     *,
     project: Annotated[
-        str | None, typer.Option("--project", metavar="NAME", help="Open the inbox of this project only.")
+        str | None, Option("--project", metavar="NAME", help="Open the inbox of this project only.")
     ] = None,
-    print_only: Annotated[bool, typer.Option("--print", help="Only print the address; open nothing.")] = False,
+    print_only: Annotated[bool, Option("--print", help="Only print the address; open nothing.")] = False,
     broker: BrokerOption = None,
     as_json: EnvelopeOption = False,
 ) -> None:
@@ -40,13 +32,13 @@ async def open_pages(
     it logs you in, once and within a minute.
     """
     if review is not None and project is not None:
-        raise typer.BadParameter("A review knows its project: give one of the two.", param_hint="--project")
+        raise Misused("A review knows its project: give one of the two.", "--project")
     path = _path(review, project)
-    async with progress("looking for the broker"):
+    with progress("looking for the broker"):
         reached, started = await reach_broker(broker, ".")
         async with TandemClient(reached) as client:
             if project is not None:
-                await ensure_known(client, project, may_be_new=False)
+                ensure_known(client.session, project, may_be_new=False)
             if review is not None:
                 # A wrong id is said here, and not by a page.
                 await client.get_review_status(review_id=review)
@@ -60,7 +52,7 @@ async def open_pages(
         facts = {"url": address, "opened": opened, "started": started}
         show_data(facts)
         return
-    typer.echo(address)
+    sys.stdout.write(f"{address}\n")
     if started:
         say("The broker did not run and was started; 'tandem down' stops it.")
     if logs_in and not opened:

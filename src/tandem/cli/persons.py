@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import orjson
-import typer
-
 from tandem.bridge.project import top_level
+from tandem.bridge.session import Session
+from tandem.cli.declared import Option
 from tandem.cli.terminal import Declined, indented
-from tandem.client import TandemClient
 from tandem.errors import Forbidden, SelfApproval
 from tandem.rulings import person
 
 Answer = TypeVar("Answer")
 
-YesOption = Annotated[bool, typer.Option("--yes", hidden=True)]
+YesOption = Annotated[bool, Option("--yes", hidden=True)]
 """Answers nothing: all that these commands ask loosens a gate. Scripts of earlier versions may have it."""
 
 REVIEWING = frozenset({"claim_review", "submit_verdict"})
@@ -106,7 +105,7 @@ def marked(request: dict[str, Any]) -> dict[str, Any]:
     return person.marked(request, _here())
 
 
-async def refuse(client: TandemClient, review_id: str | None) -> None:
+def refuse(session: Session, review_id: str | None) -> None:
     """Go on only if an agent does not review what it proposed itself.
 
     Raises:
@@ -115,17 +114,17 @@ async def refuse(client: TandemClient, review_id: str | None) -> None:
     found = person.origin(_here()) if review_id is not None else None
     if found is None:
         return
-    proposal = await client.data("get_proposal", {"review_id": review_id, "files": []})
+    proposal = session.data("get_proposal", {"review_id": review_id, "files": []})
     by = person.shared(found, proposal)
     if by is not None:
         raise SelfApproval(person.not_to_review(str(review_id), by), review_id=review_id, next_action="escalate")
 
 
-async def refuse_withdrawal(client: TandemClient, request: dict[str, Any], name: str | None) -> None:
+def refuse_withdrawal(session: Session, request: dict[str, Any], name: str | None) -> None:
     """Go on only if no agent withdraws an approval that another gave.
 
     Args:
-        client: To ask the broker with.
+        session: To ask the broker with.
         request: That of `withdraw_approval`.
         name: Who calls.
 
@@ -135,7 +134,7 @@ async def refuse_withdrawal(client: TandemClient, request: dict[str, Any], name:
     mark, name = person.agent_mark(), request.get("withdrawn_by") or name
     if mark is None:
         return
-    approver = (await client.get_review_status(request["review_id"])).reviewer_id
+    approver = session.data("get_review_status", {"review_id": request["review_id"]})["reviewer_id"]
     if approver != name:
         raise Forbidden(
             f"{approver} approved this, and {name or 'an agent'} runs this command ({mark} is set). Only {approver} or"
@@ -144,16 +143,16 @@ async def refuse_withdrawal(client: TandemClient, request: dict[str, Any], name:
         )
 
 
-async def give_back(client: TandemClient, envelope: bytes) -> None:
+def give_back(session: Session, envelope: bytes) -> None:
     """After a claim of whatever came next: give it back if it is the agent's own.
 
     Raises:
         SelfApproval: It is, and was.
     """
-    claim: dict[str, Any] = orjson.loads(envelope).get("data") or {}
+    claim: dict[str, Any] = json.loads(envelope).get("data") or {}
     try:
-        await refuse(client, claim.get("review_id"))
+        refuse(session, claim.get("review_id"))
     except SelfApproval:
         named = {name: claim[name] for name in ("review_id", "claim_generation")}
-        await client.data("release_claim", {**named, "reason": "an agent's own work"})
+        session.data("release_claim", {**named, "reason": "an agent's own work"})
         raise

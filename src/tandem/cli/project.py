@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
-
-import orjson
-import typer
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from tandem.cli.calls import given, present
-from tandem.cli.commands import add, command
-from tandem.cli.completion import complete_project
-from tandem.cli.connection_options import ConnectionOptions
+from tandem.cli.connection_options import ConnectionOptions, awaited
+from tandem.cli.declared import Argument, Misused, Option, without
 from tandem.cli.persons import YesOption, decided
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.client import TandemClient
+from tandem.errors import InvalidInput
 from tandem.git.layout import ensure_usable
 from tandem.git.place import find_repository
 from tandem.present.text import Whole
@@ -25,41 +24,39 @@ from tandem.rulings.state import GateFile, HookRepository
 from tandem.setup import gate_switch, registration
 from tandem.setup.gate_switch import GateOptions
 
-FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder in a git repository.")]
+if TYPE_CHECKING:
+    from tandem.bridge.session import Session
+
+FolderArgument = Annotated[Path, Argument(metavar="FOLDER", help="A folder in a git repository.")]
 
 
-def register(group: typer.Typer) -> None:
-    """Add the commands to the group `project`."""
-    add(group, "project add", add_project)
-    add(group, "project move", move)
-
-
-@command(without=("project",))
+@without("project")
 async def add_project(
     path: FolderArgument = Path(),
     *,
-    name: Annotated[str | None, typer.Option("--name", help="Its name; default: the folder's.")] = None,
+    name: Annotated[str | None, Option("--name", help="Its name; default: the folder's.")] = None,
     elsewhere: Annotated[
-        bool, typer.Option("--elsewhere", help="Without a folder: its repository is on other machines.")
+        bool, Option("--elsewhere", help="Without a folder: its repository is on other machines.")
     ] = False,
     mirror: Annotated[
         str | None,
-        typer.Option("--mirror", metavar="URL", help="The repository at this URL, fetched by the broker itself."),
+        Option("--mirror", metavar="URL", help="The repository at this URL, fetched by the broker itself."),
     ] = None,
     options: ConnectionOptions,
 ) -> Exit:
     """Register a folder as a project, or a repository's URL, or the name of one that other machines have."""
     if elsewhere or mirror:
         if name is None and not mirror:
-            raise typer.BadParameter("Name it: nobody looks at a folder.", param_hint="--name")
-        async with options.client() as client, progress("project add"):
-            envelope = await client.call("register_project", given(name=name, mirror=mirror))
+            raise Misused("Name it: nobody looks at a folder.", "--name")
+        with options.session() as session, progress("project add"):
+            envelope = session.call("register_project", given(name=name, mirror=mirror))
         return present(envelope, "register_project", as_json=options.as_json)
     root = path.expanduser().resolve()
+    here = find_repository(str(root))
     # The broker does not have the variables that name the git folder of dotfiles.
-    place = find_repository(str(root)) if "GIT_DIR" in os.environ and root.is_dir() else None
+    place = here if "GIT_DIR" in os.environ and root.is_dir() else None
     async with options.client() as client:
-        if (here := find_repository(str(root))) is not None:
+        if here is not None:
             ensure_usable(here)
             await registration.refuse_gated_copy(client.data, here)
         moved = await registration.moved_project(client.data, root, name)
@@ -67,22 +64,20 @@ async def add_project(
             wish = GateOptions(moved, options.broker, reason="tandem project add")
             await _move(client, gate_switch.place_at(root), wish)
         arguments = given(root=str(root) if place is None else place.home, name=moved or name or None)
-        async with progress("project add"):
+        with progress("project add"):
             envelope = await client.call("register_project", arguments)
-    if orjson.loads(envelope)["ok"]:
-        registration.remember(orjson.loads(envelope)["data"])
+    if json.loads(envelope)["ok"]:
+        registration.remember(json.loads(envelope)["data"])
     if moved is not None:
         say(f"This repository was moved here, and stays the project {moved}.")
     return present(envelope, "register_project", as_json=options.as_json)
 
 
-@command(without=("project",))
+@without("project")
 async def move(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="NAME", help="Default: what the git folder says; a clone needs it.", autocompletion=complete_project
-        ),
+        Argument(metavar="NAME", help="Default: what the git folder says; a clone needs it.", completes="project"),
     ] = None,
     path: FolderArgument = Path(),
     *,
@@ -103,9 +98,29 @@ async def move(
     return tell(facts, Whole(*map(plain, lines)), as_json=options.as_json)
 
 
+def refuse_unregistered(session: Session) -> NoReturn:
+    """Say how the repository that the command runs in becomes a project.
+
+    Raises:
+        InvalidInput: It is of none.
+    """
+    place = find_repository(str(Path.cwd()))
+    ensure_usable(place)
+    known = None
+    if place is not None:
+        known = registration.switch(place)
+        asyncio.run(registration.refuse_gated_copy(awaited(session), place))
+    # To add it would make two projects of one, where a gate has it already.
+    way = "tandem gate on" if known is not None and known.enabled else "tandem project add"
+    raise InvalidInput(
+        f"This repository is not registered. Register it with: {way}. If it was moved: tandem project move",
+        field="project",
+    )
+
+
 async def _move(client: TandemClient, place: HookRepository, wish: GateOptions) -> GateFile | None:
     async def attempt(agreed: Sequence[str]) -> GateFile | None:
-        async with progress("project move"):
+        with progress("project move"):
             return await gate_switch.move(client.data, place, wish, agreed)
 
     return await decided(attempt)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
-import typer
-
 from tandem.bridge.operations import OPERATIONS
 from tandem.cli import identity, persons
 from tandem.cli.calls import WaitPolicy, call, given, present
-from tandem.cli.commands import CommandGroup, add, command
-from tandem.cli.completion import complete_project, complete_review
 from tandem.cli.connection_options import (
     COMMON_PANEL,
     PROJECT_HELP,
@@ -27,79 +22,49 @@ from tandem.cli.connection_options import (
     WaitOption,
     ensure_ours,
 )
-from tandem.cli.generated import add_operations, new_group
+from tandem.cli.declared import Argument, Misused, Option, without
 from tandem.cli.render.parts import plain
 from tandem.cli.sources import Inputs
 from tandem.cli.terminal import Exit, progress, say, tell
-from tandem.contract.request import StatusName
 from tandem.core.platforms import how_to_add
 from tandem.errors import Forbidden, InvalidInput, Unavailable
-from tandem.reviews.rules import Category, Priority, Side
+from tandem.present.record import record
 
 if TYPE_CHECKING:
+    from tandem.contract.request import StatusName
     from tandem.git.reviewed_tree import ReviewedTree
     from tandem.reviews.answers import Proposal
-
-NAME = "screen"
-_ABOUT = """Reviews: propose, claim, discuss, decide, close.
-
-At a terminal, [bold]tandem review[/bold] is short for [bold]tandem review screen[/bold]."""
-_HELP_OPTIONS = frozenset({"-h", "--help"})
-_ALONE = "tandem.review.alone"
+    from tandem.reviews.rules import Category, Priority, Side
 
 
-class ScreenGroup(CommandGroup):
-    """A group whose command, when none of its own is named, is the screen."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """The arguments, with the command that was left out; a shell that completes leaves out none."""
-        is_named = bool(args) and (args[0] in _HELP_OPTIONS or not args[0].startswith("-"))
-        ctx.meta[_ALONE] = not args
-        return super().parse_args(ctx, args if is_named or ctx.resilient_parsing else [NAME, *args])
-
-
-def register(app: typer.Typer) -> None:
-    """Add the group `review`."""
-    group = typer.Typer(help=_ABOUT, no_args_is_help=True)
-    add(group, "review list", listed)
-    add(group, "review screen", screen)
-    add(group, "review approve", approve)
-    add(group, "review reject", reject)
-    add_operations(group, "review", without=("list",))
-    patches = new_group("review patch", "Counter-patches: take a reviewer's, or decline it.")
-    group.add_typer(patches, name="patch")
-    add(group, "review checkout", checkout)
-    app.add_typer(group, name="review", cls=ScreenGroup)
-
-
-@command(without=("project",))
-async def listed(  # noqa: PLR0913 an option each
+@without("project")
+def listed(  # noqa: PLR0913 an option each
     *,
-    all_: Annotated[bool, typer.Option("--all", help="Closed ones too.")] = False,
-    closed: Annotated[bool, typer.Option("--closed", help="Closed ones only.")] = False,
-    status: Annotated[StatusName | None, typer.Option("--status", help="Only reviews in this state.")] = None,
-    category: Annotated[Category | None, typer.Option("--category", help="Only reviews of this kind.")] = None,
-    priority: Annotated[Priority | None, typer.Option("--priority", help="Only reviews of this priority.")] = None,
-    turn: Annotated[Side | None, typer.Option("--turn", help="Only reviews where it is this side's turn.")] = None,
+    all_: Annotated[bool, Option("--all", help="Closed ones too.")] = False,
+    closed: Annotated[bool, Option("--closed", help="Closed ones only.")] = False,
+    status: Annotated[StatusName | None, Option("--status", help="Only reviews in this state.")] = None,
+    category: Annotated[Category | None, Option("--category", help="Only reviews of this kind.")] = None,
+    priority: Annotated[Priority | None, Option("--priority", help="Only reviews of this priority.")] = None,
+    turn: Annotated[Side | None, Option("--turn", help="Only reviews where it is this side's turn.")] = None,
     attention: Annotated[
         bool | None,
-        typer.Option("--attention/--no-attention", help="Only those that do, or do not, wait for a person."),
+        Option("--attention/--no-attention", help="Only those that do, or do not, wait for a person."),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows a page.")] = 50,
+    limit: Annotated[int, Option("--limit", min=1, help="Rows a page.")] = 50,
     page: Annotated[
-        str | None, typer.Option("--page", help="The token with which an answer says how the list goes on.")
+        str | None, Option("--page", help="The token with which an answer says how the list goes on.")
     ] = None,
-    cursor: Annotated[str | None, typer.Option("--cursor", help="Wait for what comes after this place.")] = None,
+    cursor: Annotated[str | None, Option("--cursor", help="Wait for what comes after this place.")] = None,
     wait: WaitOption = False,
     timeout: TimeoutOption = None,
     project: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--project",
             metavar="NAME",
             help=PROJECT_HELP,
-            autocompletion=complete_project,
-            rich_help_panel=COMMON_PANEL,
+            completes="project",
+            panel=COMMON_PANEL,
         ),
     ] = None,
     new: NewOption = False,
@@ -107,31 +72,24 @@ async def listed(  # noqa: PLR0913 an option each
 ) -> Exit:
     """List open reviews, newest activity first. With a filter such as --status: in the order of the queue."""
     if all_ + closed + (status is not None) > 1:
-        raise typer.BadParameter("Choose one of --all, --closed and --status.")
+        raise Misused("Choose one of --all, --closed and --status.")
     filters = given(category=category, priority=priority, turn=turn, attention=attention)
     order = "queue" if filters or status is not None else "activity"
     shown = status or ("closed" if closed else None if all_ else "open")
     arguments = given(project=project, status=shown, order=order, limit=limit, page=page, cursor=cursor) | filters
     place = replace(options, project=project, new=new)
-    return await call(OPERATIONS["list_reviews"], arguments, place, WaitPolicy(wait, timeout))
+    return call(OPERATIONS["list_reviews"], arguments, place, WaitPolicy(wait, timeout))
 
 
-@command()
 async def screen(
-    context: typer.Context,
     *,
     name: Annotated[
-        str | None, typer.Option("--as", metavar="NAME", help="Who decides; default: the name you gave the first time.")
+        str | None, Option("--as", metavar="NAME", help="Who decides; default: the name you gave the first time.")
     ] = None,
     project: ProjectOption = None,
     broker: BrokerOption = None,
 ) -> Exit:
     """Open a screen with what waits for you: changes, discussion, verdicts. Its keys are under ?."""
-    if context.meta.get(_ALONE) and context.parent and not is_at_terminal():
-        # A program that only named the group gets what every group answers.
-        if text := context.parent.get_help():
-            typer.echo(text)
-        raise typer.Exit(Exit.USAGE)
     # Agents give verdicts by the other commands, each under its own name. What is decided here counts as a person's.
     persons.refuse_agents(
         "Here a person reviews in their own name; agents review with 'tandem review claim' and the others."
@@ -155,62 +113,62 @@ async def screen(
     return await open_screen(ConnectionOptions(broker, project, person), person)
 
 
-ReviewArgument = Annotated[str, typer.Argument(metavar="REVIEW", autocompletion=complete_review)]
+ReviewArgument = Annotated[str, Argument(metavar="REVIEW", completes="review")]
 RoundOption = Annotated[
-    int | None, typer.Option("--round", metavar="N", min=1, help="Decide only if this is the current round.")
+    int | None, Option("--round", metavar="N", min=1, help="Decide only if this is the current round.")
 ]
 
 
-@command(without=("project",))
-async def approve(
+@without("project")
+def approve(
     review_id: ReviewArgument,
     *,
-    reason: Annotated[str | None, typer.Option("-m", "--reason", metavar="TEXT", help="What convinced you.")] = None,
+    reason: Annotated[str | None, Option("-m", "--reason", metavar="TEXT", help="What convinced you.")] = None,
     number: RoundOption = None,
     options: ConnectionOptions,
 ) -> Exit:
     """Approve a review in your own name ('tandem me'); nobody approves what they wrote themselves."""
-    return await _decide(review_id, given(verdict="approved", reason=reason, round=number), options)
+    return _decide(review_id, given(verdict="approved", reason=reason, round=number), options)
 
 
-@command(without=("project",))
-async def reject(
+@without("project")
+def reject(
     review_id: ReviewArgument,
     *,
-    reason: Annotated[str, typer.Option("-m", "--reason", metavar="TEXT", help="Why, for the proposer.")],
+    reason: Annotated[str, Option("-m", "--reason", metavar="TEXT", help="Why, for the proposer.")],
     number: RoundOption = None,
     options: ConnectionOptions,
 ) -> Exit:
     """Reject a review for good, in your own name. To ask for changes: 'tandem review verdict'."""
-    return await _decide(review_id, given(verdict="rejected", reason=reason, round=number), options)
+    return _decide(review_id, given(verdict="rejected", reason=reason, round=number), options)
 
 
-async def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOptions) -> Exit:
+def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOptions) -> Exit:
     """Claim a review and give the verdict; a claim that was made for it is given back if the verdict is refused."""
     if reason := verdict.get("reason"):
         verdict["reason"] = Inputs().text("--reason", reason)
     reviewer = identity.required_caller(options.agent)
-    async with options.client() as client, progress("review verdict"):
-        await persons.refuse(client, review_id)
-        before = await client.data("get_review_status", {"review_id": review_id})
-        claim = await client.data("claim_review", {"review_id": review_id, "reviewer_id": reviewer})
+    with options.session() as session, progress("review verdict"):
+        persons.refuse(session, review_id)
+        before = session.data("get_review_status", {"review_id": review_id})
+        claim = session.data("claim_review", {"review_id": review_id, "reviewer_id": reviewer})
         claimed = {name: claim[name] for name in ("review_id", "claim_generation")}
-        envelope = await client.call("submit_verdict", {**claimed, "reviewer_id": reviewer, **verdict})
+        envelope = session.call("submit_verdict", {**claimed, "reviewer_id": reviewer, **verdict})
         was_ours = before["claim_generation"] == claim["claim_generation"]
-        if not was_ours and not orjson.loads(envelope)["ok"]:
-            await client.data("release_claim", {**claimed, "reason": "the verdict was refused"})
+        if not was_ours and not json.loads(envelope)["ok"]:
+            session.data("release_claim", {**claimed, "reason": "the verdict was refused"})
     return present(envelope, "submit_verdict", as_json=options.as_json)
 
 
-@command(without=("project",))
-async def checkout(
-    review_id: Annotated[str, typer.Argument(metavar="REVIEW", autocompletion=complete_review)],
+@without("project")
+def checkout(
+    review_id: Annotated[str, Argument(metavar="REVIEW", completes="review")],
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="DIR", help="New, or empty; default: beside the repository, with the review's id."),
+        Argument(metavar="DIR", help="New, or empty; default: beside the repository, with the review's id."),
     ] = None,
     *,
-    number: Annotated[int | None, typer.Option("--round", metavar="N", min=1, help="Default: the newest.")] = None,
+    number: Annotated[int | None, Option("--round", metavar="N", min=1, help="Default: the newest.")] = None,
     options: ConnectionOptions,
 ) -> Exit:
     """Make a folder with exactly a round's files: a repository in which HEAD is the change as one commit.
@@ -218,10 +176,10 @@ async def checkout(
     It stands on the tip of the project's base branch, merged with what its own base has beside that. Nothing that is
     not committed is in it, nor any setting or hook of yours. Run it in the project's repository.
     """
-    async with options.client() as client, progress("laying out the files"):
-        proposal = await client.get_proposal(review_id, round=number)
-        await ensure_ours(client, options, review_id, proposal.project)
-        tree = await asyncio.to_thread(_lay_out, proposal, folder)
+    with options.session() as session, progress("laying out the files"):
+        proposal = record(session.data("get_proposal", {"review_id": review_id, "round": number}))
+        ensure_ours(session, options, review_id, proposal.project)
+        tree = _lay_out(proposal, folder)
         for note in proposal.ground.notes if proposal.ground is not None else ():
             say(note)
     data = {"review_id": review_id, "round": proposal.round, "folder": str(tree.folder), "commit": tree.commit}

@@ -7,19 +7,15 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tandem.bridge.operations import OPERATIONS
 from tandem.cli.calls import call, given
-from tandem.cli.commands import CommandGroup, add, command, epilog
-from tandem.cli.completion import complete_project, complete_reviewer
 from tandem.cli.connection_options import (
     BrokerOption,
     ConnectionOptions,
     KeyOption,
     one_of,
 )
-from tandem.cli.generated import add_operation
+from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.terminal import Exit, show_log
 from tandem.client import TandemClient, Unreachable
 from tandem.core.visible import visible
@@ -30,31 +26,26 @@ from tandem.pool.reviewers.logs import Log
 from tandem.settings.config import load_settings
 
 _LISTED = 10
-_HELP = """The reviewer pool: reviewers that are started when proposals wait.
-
-With --broker and no command, or with run: run such a pool here, for that broker, until Ctrl-C. The program, its \
-model and all limits are those of the table reviewer_pool in your own configuration; 'enabled' need not be set."""
 _NAME = re.compile(r"[a-z]+-r[0-9]+")
 """An id without the letters that tell starts of the pool apart: what people say."""
 
 
-@command()
 def show_logs(
     reviewer: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="REVIEWER",
             help="Its id, or its name for the newest that is called so; default: the newest of all.",
-            show_default=False,
-            autocompletion=complete_reviewer,
+            shows_default=False,
+            completes="reviewer",
         ),
     ] = None,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines are written, until Ctrl-C.")] = False,
-    lines: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines.")] = 50,
+    follow: Annotated[bool, Option("--follow", "-f", help="Go on as lines are written, until Ctrl-C.")] = False,
+    lines: Annotated[int, Option("-n", "--lines", min=0, help="How many of the last lines.")] = 50,
     data_dir: Annotated[
         Path | None,
-        typer.Option("--data-dir", metavar="DIR", help="The data folder of who runs it; default: the user's own."),
+        Option("--data-dir", metavar="DIR", help="The data folder of who runs it; default: the user's own."),
     ] = None,
     broker: BrokerOption = None,
 ) -> None:
@@ -105,47 +96,24 @@ def _elsewhere(found: ReviewerView, folder: Path) -> UnknownReviewer:
     )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group `reviewers`."""
-    # `--help` says what it does without a command; nothing at all shows the help too.
-    group = typer.Typer(
-        cls=CommandGroup,
-        invoke_without_command=True,
-        no_args_is_help=True,
-        help=_HELP,
-        epilog=epilog("reviewers"),
-    )
-    group.callback()(supervise)
-    add(group, "reviewers run", supervise)
-    add_operation(group, OPERATIONS["list_reviewers"])
-    add_operation(group, OPERATIONS["spawn_reviewer"])
-    add(group, "reviewers kill", kill)
-    add_operation(group, OPERATIONS["pause_reviewers"])
-    add_operation(group, OPERATIONS["resume_reviewers"])
-    add(group, "reviewers logs", show_logs)
-    add_operation(group, OPERATIONS["get_reviewer_log"])
-    app.add_typer(group, name="reviewers")
-
-
 def supervise(
-    context: typer.Context,
     *,
     # Not from the environment: to ask a broker is one thing, to run programs for it another.
     broker: Annotated[
-        str | None, typer.Option("--broker", metavar="URL", help="Run a pool of reviewers here for this broker.")
+        str | None, Option("--broker", metavar="URL", help="Run a pool of reviewers here for this broker.")
     ] = None,
     project: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--project",
             metavar="NAME",
             help="Only for this project; for several, several times. Default: all that are registered.",
-            autocompletion=complete_project,
+            completes="project",
         ),
     ] = None,
     workspace: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--workspace",
             metavar="DIR",
             help="The one project's folder on this machine; default: where it is registered.",
@@ -153,58 +121,47 @@ def supervise(
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option("--data-dir", metavar="DIR", help="For its own id, logs and scratch; default: the user's own."),
+        Option("--data-dir", metavar="DIR", help="For its own id, logs and scratch; default: the user's own."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for whatever happens.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print a line of JSON for whatever happens.")] = False,
 ) -> None:
     """Run a pool of reviewers here for that broker, until Ctrl-C."""
-    given = [name for name in ("broker", "project", "workspace", "data_dir", "as_json") if context.params.get(name)]
-    if context.invoked_subcommand is not None:
-        if given:
-            raise typer.BadParameter(
-                f"What goes with {context.invoked_subcommand} stands behind it: "
-                f"tandem reviewers {context.invoked_subcommand} --broker URL"
-            )
-        return
     if broker is None:
-        raise typer.BadParameter("Name the broker to run reviewers for.", param_hint="--broker")
+        raise Misused("Name the broker to run reviewers for.", "--broker")
     if workspace is not None and len(project or ()) != 1:
-        raise typer.BadParameter("It is one project's folder: name that with --project.", param_hint="--workspace")
+        raise Misused("It is one project's folder: name that with --project.", "--workspace")
     # Late: the other commands start no processes.
     from tandem.cli import reviewers_run
 
     reviewers_run.run_pool(broker, tuple(project or ()), workspace, data_dir, as_json=as_json)
 
 
-@command()
 async def kill(
     reviewer: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="REVIEWER",
             help="Its id or its name, as list_reviewers shows them.",
-            show_default=False,
-            autocompletion=complete_reviewer,
+            shows_default=False,
+            completes="reviewer",
         ),
     ] = None,
     *,
     # The operation's own name for it, as the argument's twin.
-    reviewer_id: Annotated[
-        str | None, typer.Option("--reviewer-id", hidden=True, autocompletion=complete_reviewer)
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="At once; its review goes back into the queue.")] = False,
+    reviewer_id: Annotated[str | None, Option("--reviewer-id", hidden=True, completes="reviewer")] = None,
+    force: Annotated[bool, Option("--force", help="At once; its review goes back into the queue.")] = False,
     idempotency_key: KeyOption = None,
     options: ConnectionOptions,
 ) -> Exit:
     """End a reviewer of the pool: after its current review, or with force at once."""
     whom = one_of(reviewer or None, reviewer_id or None, "--reviewer-id")
     if whom is None:
-        raise typer.BadParameter("Missing REVIEWER.", param_hint="--reviewer-id")
+        raise Misused("Missing REVIEWER.", "--reviewer-id")
     if _NAME.fullmatch(whom):
         async with options.client() as client:
             whom = await _running(client, whom)
     request = given(force=force, idempotency_key=idempotency_key, reviewer_id=whom)
-    return await call(OPERATIONS["kill_reviewer"], request, options)
+    return call(OPERATIONS["kill_reviewer"], request, options)
 
 
 async def _running(client: TandemClient, name: str) -> str:

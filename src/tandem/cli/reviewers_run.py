@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import typer
 
 from tandem import logs
 from tandem.cli.broker import begin_log
@@ -271,8 +270,8 @@ def run_pool(
         finally:
             logs.end()
     except TandemError as error:
-        raise typer.Exit(show_refusal(error, as_json=as_json)) from None
-    raise typer.Exit(Exit.DONE)
+        raise SystemExit(show_refusal(error, as_json=as_json)) from None
+    raise SystemExit(Exit.DONE)
 
 
 def _enabled(pool: PoolSettings, workspace: Path | None) -> PoolSettings:

@@ -6,11 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from tandem.cli.commands import add, command
-from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import ConnectionOptions, ensure_ours
+from tandem.cli.declared import Argument, Option, without
 from tandem.cli.persons import confirm, refuse_agents
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, tell
@@ -28,23 +25,18 @@ _AWAY_SECONDS = 5.0
 _APPROVAL = {"carried": "its review still holds", "re_review": "to be reviewed again", "none": "without a review"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `rollback`."""
-    add(app, "rollback", rollback)
-
-
-@command(without=("project",))
+@without("project")
 async def rollback(
-    review_id: Annotated[str, typer.Argument(metavar="REVIEW", autocompletion=complete_review)],
+    review_id: Annotated[str, Argument(metavar="REVIEW", completes="review")],
     *,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the commits, reverts, replays and files; change nothing.")
+        bool, Option("--dry-run", help="Show the commits, reverts, replays and files; change nothing.")
     ] = False,
     settled: Annotated[
-        bool, typer.Option("--settled", help="Only say that nothing has to be rolled back; a person at a terminal.")
+        bool, Option("--settled", help="Only say that nothing has to be rolled back; a person at a terminal.")
     ] = False,
     reason: Annotated[
-        str | None, typer.Option("-m", "--message", metavar="WHY", help="Why it is settled, for the log.")
+        str | None, Option("-m", "--message", metavar="WHY", help="Why it is settled, for the log.")
     ] = None,
     options: ConnectionOptions,
 ) -> Exit:
@@ -59,12 +51,12 @@ async def rollback(
     async with options.client() as client:
         client.session.away_s = _AWAY_SECONDS
         status = await client.get_review_status(review_id)
-        await ensure_ours(client, options, review_id, status.project)
+        ensure_ours(client.session, options, review_id, status.project)
         if settled and reason is not None:
             report = await settle_by_person(client, checkout, review_id, status.project, reason)
             tell(report.facts(), _lines(report), as_json=options.as_json)
             return Exit.DONE
-        async with progress("rolling back") as say:
+        with progress("rolling back") as say:
             report = await roll_back(client, checkout, review_id, status.project, say, dry_run=dry_run)
     tell(report.facts(), _lines(report), as_json=options.as_json)
     # What was done but could not be told is not done altogether.

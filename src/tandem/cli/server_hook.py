@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from tandem.cli.commands import add, command
 from tandem.cli.connection_options import ConnectionOptions, ensure_known
+from tandem.cli.declared import Argument, Option, without
 from tandem.cli.persons import YesOption, need_decision
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, say, tell
@@ -19,13 +17,13 @@ from tandem.setup import gate_switch
 from tandem.setup import server_hook as server_setup
 
 
-@command(without=("new",))
+@without("new")
 async def server_hook(
     path: Annotated[
-        Path, typer.Argument(metavar="[REPOSITORY]", help="The bare repository; default: the current folder.")
+        Path, Argument(metavar="[REPOSITORY]", help="The bare repository; default: the current folder.")
     ] = Path(),
     *,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the hook away, and put back what was there.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Take the hook away, and put back what was there.")] = False,
     yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
@@ -49,10 +47,10 @@ async def server_hook(
     data_dir = before.data_dir if before is not None and options.broker is None else None
     connection = ConnectionOptions(url, None, options.agent, data_dir=data_dir)
     async with connection.client() as client:
-        await ensure_known(client, project, may_be_new=False)
+        ensure_known(client.session, project, may_be_new=False)
         if looser:
             need_decision(project, looser)
-        async with progress("installing the hook"):
+        with progress("installing the hook"):
             gate = await server_setup.install(client.data, place, project, options.broker)
     chained = gate.hooks["chained"]
     facts = {"enabled": True, "project": project, "broker": gate.broker, "branches": gate.branches, "chained": chained}
@@ -62,8 +60,3 @@ async def server_hook(
         f"hook        {gate.hooks['directory']}/pre-receive{', which calls the former one first' if chained else ''}",
     ]
     return tell(facts, Whole(*map(plain, lines)), as_json=options.as_json)
-
-
-def register(group: typer.Typer) -> None:
-    """Add the command to the group `gate`."""
-    add(group, "gate server-hook", server_hook)

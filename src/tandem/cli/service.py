@@ -5,11 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import typer
-
 from tandem.cli.broker import DataDirOption, show_facts, stop_seconds
-from tandem.cli.commands import CommandGroup, EnvelopeOption, add, command
-from tandem.cli.terminal import Exit, say, show_data, tell
+from tandem.cli.terminal import EnvelopeOption, Exit, say, show_data, tell
 from tandem.settings.config import load_settings
 from tandem.settings.instance import find_running
 from tandem.setup import service as services
@@ -17,17 +14,6 @@ from tandem.setup.background import is_ready
 from tandem.setup.clients import home_folder
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group `service`."""
-    about = "Start the broker at login, by systemd or launchd."
-    group = typer.Typer(name="service", cls=CommandGroup, help=about, no_args_is_help=True, rich_markup_mode="rich")
-    add(group, "service install", install)
-    add(group, "service status", status)
-    add(group, "service remove", remove)
-    app.add_typer(group, name="service")
-
-
-@command()
 def install(*, data_dir: DataDirOption = None, as_json: EnvelopeOption = False) -> None:
     """Start the broker at each login, and now. Called again, the service takes over what has changed.
 
@@ -61,7 +47,6 @@ def install(*, data_dir: DataDirOption = None, as_json: EnvelopeOption = False) 
         say(f"The service does not have this shell's {', '.join(left_out)}. Put into config.toml what is to last.")
 
 
-@command()
 def status(*, as_json: EnvelopeOption = False) -> Exit:
     """Say whether the service is installed, whether login starts it, and whether it runs."""
     service = services.required_service(home_folder(), os.environ)
@@ -84,7 +69,6 @@ def status(*, as_json: EnvelopeOption = False) -> Exit:
     return Exit.DONE
 
 
-@command()
 def remove(*, as_json: EnvelopeOption = False) -> Exit:
     """Stop the service, and no longer start the broker at login. Its data stays."""
     service = services.required_service(home_folder(), os.environ)

@@ -9,15 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 from rich.cells import chop_cells
 
 from tandem.bridge.location import locate
 from tandem.bridge.project import top_level
 from tandem.bridge.target import is_local
-from tandem.cli.commands import CommandGroup, EnvelopeOption, add, command
+from tandem.cli.declared import Argument, Option
 from tandem.cli.persons import YesOption
-from tandem.cli.terminal import say, show, show_data
+from tandem.cli.terminal import EnvelopeOption, say, show, show_data
 from tandem.client import TandemClient
 from tandem.core.visible import visible, visible_line
 from tandem.errors import Forbidden, InvalidInput, NotFound, TandemError
@@ -34,21 +33,12 @@ from tandem.setup.trust import Project, TrustCandidate
 _BROKER_SECONDS = 5.0
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group `config` and the command `trust`."""
-    group = typer.Typer(cls=CommandGroup, no_args_is_help=True, help="Settings, and where each comes from.")
-    group.command("show")(show_settings)
-    app.add_typer(group, name="config")
-    add(app, "trust", trust_files)
-
-
-@command()
 def show_settings(
     *,
-    all_: Annotated[bool, typer.Option("--all", help="Also those that few need.")] = False,
+    all_: Annotated[bool, Option("--all", help="Also those that few need.")] = False,
     as_json: EnvelopeOption = False,
     data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", metavar="DIR", help="As if this were given to 'tandem up'.")
+        Path | None, Option("--data-dir", metavar="DIR", help="As if this were given to 'tandem up'.")
     ] = None,
 ) -> None:
     """Show settings with their values and origins, and what was found and ignored; with [bold]--all[/bold] every one.
@@ -113,15 +103,14 @@ def _shown(value: Any) -> str:
             return str(value)
 
 
-@command()
 def trust_files(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE", help="Files of the project with settings; default: all there are."),
+        Argument(metavar="FILE", help="Files of the project with settings; default: all there are."),
     ] = None,
     *,
-    list_: Annotated[bool, typer.Option("--list", help="Show what is trusted, in every project.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the trust.")] = False,
+    list_: Annotated[bool, Option("--list", help="Show what is trusted, in every project.")] = False,
+    revoke: Annotated[bool, Option("--revoke", help="Revoke the trust.")] = False,
     yes: YesOption = False,  # noqa: ARG001 - see there
     as_json: EnvelopeOption = False,
 ) -> None:

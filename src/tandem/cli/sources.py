@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from tandem.cli.declared import Misused, Option
 from tandem.errors import InvalidInput
 
 _NOTE = "Text, @FILE or - for standard input; @@ for a leading @."
@@ -45,11 +44,11 @@ class Inputs:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise typer.BadParameter(f"This is not JSON: {error}.", param_hint=option) from error
+            raise Misused(f"This is not JSON: {error}.", option) from error
 
     def _standard_input(self, option: str) -> bytes:
         if self._stdin_taken_by is not None:
-            raise typer.BadParameter(f"Standard input is already read by {self._stdin_taken_by}.", param_hint=option)
+            raise Misused(f"Standard input is already read by {self._stdin_taken_by}.", option)
         self._stdin_taken_by = option
         return sys.stdin.buffer.read()
 
@@ -58,10 +57,10 @@ class Inputs:
         try:
             return content.decode()
         except UnicodeDecodeError as error:
-            raise typer.BadParameter(
+            raise Misused(
                 f"{source} is not UTF-8 (byte {error.start}). A diff of such files has to be binary: "
                 "tandem submit makes one.",
-                param_hint=option,
+                option,
             ) from error
 
 
@@ -69,8 +68,8 @@ def _content(option: str, name: str) -> bytes:
     try:
         return Path(name).read_bytes()
     except OSError as error:
-        raise typer.BadParameter(
-            f"Cannot read {name}: {error.strerror}. Write @@ for a text that begins with @.", param_hint=option
+        raise Misused(
+            f"Cannot read {name}: {error.strerror}. Write @@ for a text that begins with @.", option
         ) from error
 
 
@@ -90,22 +89,22 @@ class Source:
         text: One file, whole.
     """
 
-    staged: Annotated[bool, typer.Option("--staged", help="What the index holds.")] = False
-    commit: Annotated[str | None, typer.Option("--commit", metavar="REV", help="What one commit changed.")] = None
+    staged: Annotated[bool, Option("--staged", help="What the index holds.")] = False
+    commit: Annotated[str | None, Option("--commit", metavar="REV", help="What one commit changed.")] = None
     range: Annotated[
-        str | None, typer.Option("--range", metavar="A..B", help="What changed between two commits, as one change.")
+        str | None, Option("--range", metavar="A..B", help="What changed between two commits, as one change.")
     ] = None
     text: Annotated[
-        Path | None, typer.Option("--text", metavar="FILE", help="One file, whole: a plan, a context, a report.")
+        Path | None, Option("--text", metavar="FILE", help="One file, whole: a plan, a context, a report.")
     ] = None
 
     def __post_init__(self) -> None:
         if sum((self.staged, self.commit is not None, self.range is not None, self.text is not None)) > 1:
-            raise typer.BadParameter("Choose one of --staged, --commit, --range and --text.")
+            raise Misused("Choose one of --staged, --commit, --range and --text.")
         if self.range is not None and ".." not in self.range:
-            raise typer.BadParameter("Write it as A..B.", param_hint="--range")
+            raise Misused("Write it as A..B.", "--range")
         if self.commit is not None and ".." in self.commit:
-            raise typer.BadParameter("This is a range; use --range.", param_hint="--commit")
+            raise Misused("This is a range; use --range.", "--commit")
 
     @property
     def is_default(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 import time
 from contextlib import suppress
 from dataclasses import dataclass, make_dataclass
@@ -10,23 +10,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import orjson
-import typer
-
 from tandem.bridge.session import has_changed, is_decided, is_proposers_turn, lacks_reviewer
 from tandem.cli import persons, sources
 from tandem.cli.calls import WaitPolicy, awaits_checks, given, goes_on, present, say_go_on, say_question, verdict_status
-from tandem.cli.commands import Answer, add, command
-from tandem.cli.completion import complete_review
 from tandem.cli.connection_options import (
     ConnectionOptions,
     TimeoutOption,
     need_project,
 )
+from tandem.cli.declared import Misused, Option
+from tandem.cli.render import checks
 from tandem.cli.sources import Inputs, Source
 from tandem.cli.terminal import Exit, progress, say
-from tandem.client import TandemClient
 from tandem.errors import TandemError
+from tandem.present.record import record
 from tandem.present.shapes import WORK
 from tandem.reviews.answers import Proposal
 from tandem.rulings import liveness, next_steps
@@ -35,6 +32,8 @@ from tandem.rulings.state import GateUnreadable
 from tandem.rulings.trust import CHECKS_FILE
 
 if TYPE_CHECKING:
+    from tandem.bridge.session import Session
+    from tandem.reviews.answers import Proposal
     from tandem.reviews.check_contract import CheckView
 
 _LOG_LINES, _LOG_WIDTH = 15, 500
@@ -67,72 +66,67 @@ else:
     WorkOptions = make_dataclass(
         "WorkOptions",
         [
-            (name, Annotated[str | None, typer.Option(f"--{name}", metavar="NAME", help=words)], None)
+            (name, Annotated[str | None, Option(f"--{name}", metavar="NAME", help=words)], None)
             for name, _, words in WORK
         ],
+        namespace={"__module__": __name__},
     )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `submit`."""
-    add(app, "submit", submit)
-
-
-@command()
 def submit(  # noqa: PLR0913 an option each
     *,
     intent: Annotated[
         str | None,
-        typer.Option("--intent", "-m", metavar="TEXT", help="What it is for; a revision keeps its review's."),
+        Option("--intent", "-m", metavar="TEXT", help="What it is for; a revision keeps its review's."),
     ] = None,
     source: Source,
     description: Annotated[
-        str | None, typer.Option("--description", metavar="TEXT", help="Details: text, @FILE or - for standard input.")
+        str | None, Option("--description", metavar="TEXT", help="Details: text, @FILE or - for standard input.")
     ] = None,
     revise: Annotated[
         str | None,
-        typer.Option("--revise", metavar="REVIEW", help="A new round of it.", autocompletion=complete_review),
+        Option("--revise", metavar="REVIEW", help="A new round of it.", completes="review"),
     ] = None,
     parent: Annotated[
         str | None,
-        typer.Option("--parent", metavar="REVIEW", help="Follow a rejected one.", autocompletion=complete_review),
+        Option("--parent", metavar="REVIEW", help="Follow a rejected one.", completes="review"),
     ] = None,
     category: Annotated[
         Literal["plan_review", "code_change", "verification", "handoff"] | None,
-        typer.Option("--category", help="Default: plan_review for --text, else code_change."),
+        Option("--category", help="Default: plan_review for --text, else code_change."),
     ] = None,
     work: WorkOptions,
     agent_type: Annotated[
-        str, typer.Option("--agent-type", metavar="NAME", envvar="TANDEM_AGENT", help="Which agent made the change.")
+        str, Option("--agent-type", metavar="NAME", variable="TANDEM_AGENT", help="Which agent made the change.")
     ] = "cli",
-    wait: Annotated[bool, typer.Option("--wait", help="Wait for the verdict; the exit status says which.")] = False,
+    wait: Annotated[bool, Option("--wait", help="Wait for the verdict; the exit status says which.")] = False,
     timeout: TimeoutOption = None,
     options: ConnectionOptions,
-) -> Answer:
+) -> Exit:
     """Submit your change for review: by default all changes of the working tree, new files included.
 
     Submitted again unchanged, it is the review that is there.
     """
     if source.text is not None and description is not None:
-        raise typer.BadParameter("With --text the file is the description.", param_hint="--description")
+        raise Misused("With --text the file is the description.", "--description")
     if intent is None and revise is None and parent is None:
-        raise typer.BadParameter("Say what the change is for.", param_hint="-m")
+        raise Misused("Say what the change is for.", "-m")
     if revise is not None and parent is not None:
-        raise typer.BadParameter("A revision keeps its review; give one of them.", param_hint="--parent")
+        raise Misused("A revision keeps its review; give one of them.", "--parent")
     details = Inputs().text("--description", description) if description is not None else None
     stated = given(intent=intent, description=details, category=category, agent_type=agent_type, **vars(work))
     order = SubmitOptions(source, stated, revise, parent)
     return _put_up(order, options, WaitPolicy(wait, timeout))
 
 
-async def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: WaitPolicy) -> Exit:
-    async with options.client() as client:
+def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: WaitPolicy) -> Exit:
+    with options.session() as session:
         with suppress(TandemError, GateUnreadable):  # whoever commits is told
-            if (problem := await asyncio.to_thread(liveness.problem_at, str(Path.cwd()))) is not None:
+            if (problem := liveness.problem_at(str(Path.cwd()))) is not None:
                 say(problem)
-        async with progress("putting it up"):
-            envelope = await client.call("create_review", await _request(client, order, options))
-        data = orjson.loads(envelope)
+        with progress("putting it up"):
+            envelope = session.call("create_review", _request(session, order, options))
+        data = json.loads(envelope)
         if not (patience.wait and data["ok"]):
             return present(envelope, "create_review", as_json=options.as_json)
         if options.as_json:
@@ -140,22 +134,22 @@ async def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: Wa
             say(f"{data['data']['review_id']} {is_up}, round {data['data']['round']}")
         else:
             # What comes next is the wait, which goes on from here.
-            waiting = orjson.dumps({**data, "data": {**data["data"], "next_action": "none"}})
+            waiting = json.dumps({**data, "data": {**data["data"], "next_action": "none"}}).encode()
             present(waiting, "create_review", as_json=False)
-        status = await _verdict(client, data["data"], patience.timeout_s)
+        status = _verdict(session, data["data"], patience.timeout_s)
     ended = present(status, "get_review_status", as_json=options.as_json, status=verdict_status)
-    if ended is Exit.WAITING and orjson.loads(status)["data"]["next_action"] == "wait":
+    if ended is Exit.WAITING and json.loads(status)["data"]["next_action"] == "wait":
         say_go_on(next_steps.wait(data["data"]["review_id"]))
     return ended
 
 
-async def _request(client: TandemClient, order: SubmitOptions, options: ConnectionOptions) -> dict[str, Any]:
+def _request(session: Session, order: SubmitOptions, options: ConnectionOptions) -> dict[str, Any]:
     """The request, completed from the review that is revised or followed."""
     known_id = order.revise or order.parent
-    known = await client.get_proposal(known_id) if known_id else None
-    project = known.project if known else await need_project(client, options)
+    known = record(session.data("get_proposal", {"review_id": known_id})) if known_id else None
+    project = known.project if known else need_project(session, options)
     request = {"agent_role": "proposer"} | (_inherited(known) if known else {}) | order.stated
-    request |= await asyncio.to_thread(_content, order, known)
+    request |= _content(order, known)
     request = persons.marked(request)
     if order.parent:
         return {**request, "project": project, "parent_id": order.parent}
@@ -182,9 +176,9 @@ def _content(order: SubmitOptions, known: Proposal | None) -> dict[str, Any]:
         return {**content, "metadata": {next_steps.REVISION: revision}} if revision else content
 
 
-async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: float | None) -> bytes:
+def _verdict(session: Session, created: dict[str, Any], timeout_s: float | None) -> bytes:
     """The status envelope once there is a verdict and what it needs to count, or the time is up."""
-    remarks, checks = _Remarks(), _CheckRemarks(client, created["review_id"])
+    remarks, following = _Remarks(), _CheckRemarks(session, created["review_id"])
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     remarks.say_who_comes(created)
     # One that was there may have its verdict, and an agent waits in vain where nobody comes: what is so now counts, not
@@ -192,26 +186,26 @@ async def _verdict(client: TandemClient, created: dict[str, Any], timeout_s: flo
     is_over = created["existed"] or (lacks_reviewer(created) and agent_mark() is not None)
     cursor = None if is_over else created["cursor"]
     arguments = {"review_id": created["review_id"], "cursor": cursor, "wake_on": "any"}
-    async with progress("still waiting for the verdict") as doing:
-        await checks.follow()
+    with progress("still waiting for the verdict") as doing:
+        following.follow()
         while True:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            envelope = await client.wait_until("get_review_status", arguments, ready=has_changed, timeout_s=left)
-            content = orjson.loads(envelope)
+            envelope = session.wait_until("get_review_status", arguments, ready=has_changed, timeout_s=left)
+            content = json.loads(envelope)
             if not content["ok"]:
                 return envelope
             data = content["data"]
             remarks.follow(data)
             if data.get("checks") is not None:
-                await checks.follow()
+                following.follow()
             if awaits_checks(data):
                 doing("still waiting for the checks")
             if (is_proposers_turn(data) and not goes_on(data)) or not has_changed(data):
                 break
             arguments["cursor"] = data["cursor"]
     if data["status"] in {"approved", "changes_requested"} or not is_decided(data):
-        await checks.conclude()
-    await say_question(client, data)
+        following.conclude()
+    say_question(session, data)
     return envelope
 
 
@@ -222,18 +216,16 @@ _STOP = "Stop here and tell the person you work for. It is theirs to decide; do 
 class _CheckRemarks:
     """Says on standard error what becomes of the checks while a verdict is waited for, and at the end what failed."""
 
-    def __init__(self, client: TandemClient, review_id: str) -> None:
-        self._client = client
+    def __init__(self, session: Session, review_id: str) -> None:
+        self._session = session
         self._review_id = review_id
         self._said: dict[tuple[int, str], str] = {}
         self._checks: tuple[CheckView, ...] = ()
 
-    async def follow(self) -> None:
+    def follow(self) -> None:
         """Say which have begun or ended since."""
-        from tandem.cli.render import checks
-
         with suppress(TandemError):  # whatever is wrong, what is waited for says so
-            self._checks = (await self._client.list_checks(review_id=self._review_id)).checks
+            self._checks = record(self._session.data("list_checks", {"review_id": self._review_id})).checks
         for check in self._checks:
             name = (check.round, check.name)
             # What does not run is told only if somebody can do something about it.
@@ -242,17 +234,15 @@ class _CheckRemarks:
                 say(checks.line(check))
             self._said[name] = check.status
 
-    async def conclude(self) -> None:
+    def conclude(self) -> None:
         """Say what the required ones that did not pass wrote last, and what to do."""
-        from tandem.cli.render import checks
-
         failed = [check for check in self._checks if check.required and checks.failed(check)]
         for check in failed[:_MOST_LOGS]:
             say(f"The gate stays closed: {checks.line(check)}")
             if check.has_log:
                 with suppress(TandemError):
-                    found = await self._client.get_check_log(self._review_id, name=check.name, round=check.round)
-                    last = found.log.rstrip("\n").split("\n")[-_LOG_LINES:]
+                    asked = {"review_id": self._review_id, "name": check.name, "round": check.round}
+                    last = self._session.data("get_check_log", asked)["log"].rstrip("\n").split("\n")[-_LOG_LINES:]
                     say("\n".join(["the end of its log:", *(line[-_LOG_WIDTH:] for line in last)]))
                 say(f"all of it: {checks.log_command(check)}")
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
+import json
 import os
 import shutil
 import sys
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import contextmanager, suppress
 from enum import IntEnum
-from inspect import Parameter
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import orjson
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
 from tandem.bridge.session import Unreachable
+from tandem.cli.declared import Option
 from tandem.core import log_files
 from tandem.core.visible import visible, visible_line
 from tandem.errors import Forbidden, InvalidInput, TandemError
@@ -25,6 +22,10 @@ from tandem.present.text import Text, Whole, drawn
 from tandem.rulings.person import wait_seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable
+    from pathlib import Path
+
+    from tandem.cli.declared import Parameter
     from tandem.present.text import Drawable
 
 _FOLLOW_SECONDS = 0.2
@@ -36,6 +37,10 @@ _MOST_ALLOWED = 12
 _DETAILS_SAID_ALREADY = frozenset(
     {"problems", "allowed_fields", "url", "git", "field", "operation", "action", "allowed_actions", "problem"}
 )
+
+
+EnvelopeOption = Annotated[bool, Option("--json", help="Print an envelope of JSON.")]
+"""For what a command finds out by itself."""
 
 
 class Exit(IntEnum):
@@ -114,9 +119,13 @@ def show_envelope(envelope: bytes) -> None:
     sys.stdout.buffer.flush()
 
 
+def _encoded(envelope: dict[str, Any]) -> bytes:
+    return json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()
+
+
 def show_data(data: object) -> None:
     """Print what a command found out by itself as an envelope."""
-    show_envelope(orjson.dumps({"ok": True, "data": data}))
+    show_envelope(_encoded({"ok": True, "data": data}))
 
 
 def tell(data: object, shown: Drawable | str, *, as_json: bool) -> Exit:
@@ -137,7 +146,7 @@ def show_refusal(error: TandemError, *, as_json: bool, parameters: Iterable[Para
         parameters: Those of the command, whose options people know.
     """
     if as_json:
-        show_envelope(orjson.dumps({"ok": False, "error": error.as_dict()}))
+        show_envelope(_encoded({"ok": False, "error": error.as_dict()}))
         return of_error(error)
     if isinstance(error, Declined):
         say(error.message)
@@ -173,7 +182,7 @@ def show_usage_error(error: Any, *, as_json: bool) -> Exit:
     usage = {} if context is None else {"usage": context.get_usage().removeprefix("Usage: ")}
     if as_json:
         refusal = {"code": InvalidInput.code, "message": message, "details": usage, "retryable": False}
-        show_envelope(orjson.dumps({"ok": False, "error": refusal}))
+        show_envelope(_encoded({"ok": False, "error": refusal}))
         return Exit.USAGE
     facts = usage | ({} if context is None else {"help": f"{context.command_path} -h"})
     lines = [Text(f"  {name}: {value}", "dim") for name, value in facts.items()]
@@ -181,8 +190,8 @@ def show_usage_error(error: Any, *, as_json: bool) -> Exit:
     return Exit.USAGE
 
 
-@asynccontextmanager
-async def progress(doing: str) -> AsyncGenerator[Callable[[str], None], None]:
+@contextmanager
+def progress(doing: str) -> Generator[Callable[[str], None]]:
     """Show on standard error what is being done, and for how long.
 
     People see a spinner at their terminal after a second. Agents and pipes get a line every 20 s, as some clients end a
@@ -191,27 +200,30 @@ async def progress(doing: str) -> AsyncGenerator[Callable[[str], None], None]:
     Yields what says, from any thread, what is being done from then on.
     """
     words = [doing]
+    ended = Event()
     limit_seconds = wait_seconds()
     is_person = sys.stderr.isatty() and limit_seconds is None
-    showing = asyncio.create_task(_spin(words) if is_person else _tell_time(words, limit_seconds))
+    arguments = (words, ended) if is_person else (words, ended, limit_seconds)
+    showing = Thread(target=_spin if is_person else _tell_time, args=arguments, name="tandem-progress", daemon=True)
+    showing.start()
     try:
         yield lambda now: words.append(visible_line(now)[:_SPINNER_CHARACTERS])
     finally:
-        showing.cancel()
-        await asyncio.gather(showing, return_exceptions=True)
+        ended.set()
+        showing.join()
 
 
-async def _tell_time(words: list[str], limit_seconds: float | None) -> None:
+def _tell_time(words: list[str], ended: Event, limit_seconds: float | None) -> None:
     began = time.monotonic()
     # Several lines within the limit of the agent's client, however short that is set.
     pause = _LINE_SECONDS if limit_seconds is None else min(_LINE_SECONDS, limit_seconds / 5)
-    while True:
-        await asyncio.sleep(pause)
+    while not ended.wait(pause):
         say(f"{words[-1]}: {round(time.monotonic() - began)} s")
 
 
-async def _spin(words: list[str]) -> None:
-    await asyncio.sleep(_SPINNER_DELAY_SECONDS)
+def _spin(words: list[str], ended: Event) -> None:
+    if ended.wait(_SPINNER_DELAY_SECONDS):
+        return
     # Few commands take that long, and a broker never shows one: its memory and every start would pay for it.
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -219,8 +231,7 @@ async def _spin(words: list[str]) -> None:
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task(words[-1], total=None)
-        while True:
-            await asyncio.sleep(_SPINNER_LOOK_SECONDS)
+        while not ended.wait(_SPINNER_LOOK_SECONDS):
             shown.update(task, description=words[-1])
 
 

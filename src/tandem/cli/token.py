@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import replace
 from typing import Annotated
 
-import orjson
-import typer
-
-from tandem.access.contract import TokenCreated
 from tandem.bridge.credentials import TOKEN_VARIABLE
+from tandem.bridge.session import data_of
 from tandem.cli.calls import given, present
-from tandem.cli.commands import add, command
-from tandem.cli.completion import complete_project
 from tandem.cli.connection_options import ConnectionOptions, KeyOption, NewOption, find_project
-from tandem.cli.generated import new_group
+from tandem.cli.declared import Argument, Option, without
 from tandem.cli.terminal import Exit, progress, say
-from tandem.client.session import read_envelope
+from tandem.present.record import record
 
 _BEGINNING = "tdm_"
 """Of every token; the answer to a repeated call has a remark in its place."""
 
 
-def register(app: typer.Typer) -> None:
-    """Add the group `token`."""
-    group = new_group("token", "Access tokens of people and programs: make, list, revoke.", without=("create",))
-    add(group, "token create", create)
-    app.add_typer(group, name="token")
-
-
-@command(without=("project",))
-async def create(
+@without("project")
+def create(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Whose it is: they act under this name. Letters, digits and . _ -")
+        str, Argument(metavar="NAME", help="Whose it is: they act under this name. Letters, digits and . _ -")
     ],
     *,
     role: Annotated[
         list[str],
-        typer.Option(
+        Option(
             "--role",
             metavar="ROLE",
             help="What it is for: proposer, reviewer, operator, handoff, supervisor, admin or monitor. For several,"
@@ -46,16 +36,16 @@ async def create(
     ],
     project: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--project",
             metavar="NAME",
             help="The one project that it is for; default: all.",
-            autocompletion=complete_project,
+            completes="project",
         ),
     ] = None,
     new: NewOption = False,
     days: Annotated[
-        float | None, typer.Option("--days", metavar="N", help="Days that it is valid; default: until revoked.")
+        float | None, Option("--days", metavar="N", help="Days that it is valid; default: until revoked.")
     ] = None,
     idempotency_key: KeyOption = None,
     options: ConnectionOptions,
@@ -63,20 +53,20 @@ async def create(
     """Create an access token. It is printed once, alone on standard output; instructions go to standard error."""
     arguments = given(name=name, roles=role, project=project, days=days, idempotency_key=idempotency_key)
     # Not the project of the folder that we happen to be in: what a token is for, somebody has to say.
-    async with options.client() as client, progress("token create"):
+    with options.session() as session, progress("token create"):
         if project is not None:
-            await find_project(client, replace(options, project=project, new=new))
-        envelope = await client.call("create_token", arguments)
-    if options.as_json or not orjson.loads(envelope)["ok"]:
+            find_project(session, replace(options, project=project, new=new))
+        envelope = session.call("create_token", arguments)
+    if options.as_json or not json.loads(envelope)["ok"]:
         return present(envelope, "create_token", as_json=options.as_json)
-    made = read_envelope(envelope, TokenCreated)
+    made = record(data_of(envelope))
     if not made.token.startswith(_BEGINNING):
         say(
             f"{made.token_id} was made by an earlier try and cannot be seen again. Revoke it, and make another:"
             f" tandem token revoke {made.token_id}"
         )
         return Exit.REFUSED
-    typer.echo(made.token)
+    sys.stdout.write(f"{made.token}\n")
     until = f"until {made.expires_at}" if made.expires_at else "until it is revoked"
     where = f"the project {made.project}" if made.project else "all projects"
     say(f"For {made.name}, as {', '.join(made.roles)}, in {where}, {until}.")

@@ -5,16 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from inspect import Parameter
-from typing import Any, cast, get_args
-
-from typer.models import ArgumentInfo, OptionInfo
+from typing import Any, cast
 
 from tandem.bridge.operations import OPERATIONS
+from tandem.cli.declared import ARGUMENT_SUFFIX, Parameter
 from tandem.rulings import next_steps
 
-ARGUMENT_SUFFIX = "_argument"
-"""Ends the name of a parameter that gives an option's value by its place."""
 _COMMANDS = {"create_review": "tandem submit"}
 """Where people use another command than the operation's own."""
 _ELSEWHERE = (
@@ -122,10 +118,8 @@ def _option(field: str, options: Mapping[str, str]) -> str:
 def _options(parameters: Iterable[Parameter]) -> Iterable[tuple[str, str]]:
     """What each of a command's parameters is called on the command line."""
     for parameter in parameters:
-        for one in get_args(parameter.annotation)[1:]:
-            if isinstance(one, ArgumentInfo):
-                yield parameter.name.removesuffix(ARGUMENT_SUFFIX), one.metavar or parameter.name.upper()
-            elif isinstance(one, OptionInfo) and not one.hidden:
-                stated = (one.param_decls or ("--" + parameter.name.replace("_", "-"),))[0]
-                for name in (parameter.name, *(one.lstrip("-").replace("-", "_") for one in one.param_decls or ())):
-                    yield name, stated.partition("/")[0]
+        if not parameter.names:
+            yield parameter.name.removesuffix(ARGUMENT_SUFFIX), parameter.option
+        elif not parameter.hidden:
+            for name in (parameter.name, *(one.lstrip("-").replace("-", "_") for one in parameter.names)):
+                yield name, parameter.option

@@ -96,7 +96,7 @@ async def open_screen(options: ConnectionOptions, person: str | None) -> Exit:
     """
     line = BrokerLink(options)
     try:
-        project = await find_project(line.client, options)
+        project = find_project(line.client.session, options)
         app = ReviewApp(ScreenClient(line, person or "", project, project, Drafts()))
         await app.run_async()
     finally:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 from urllib.parse import quote
 
-from tandem.bridge.http import HttpClient, HttpFailure, targets
+from tandem.bridge.http import HttpClient
 from tandem.bridge.target import HttpFailure, targets
 from tandem.core.log_files import RotatingLog
 from tandem.core.platforms import ProcessIdentity

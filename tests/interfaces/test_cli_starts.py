@@ -1,0 +1,172 @@
+"""What commands import before they have answered: those that agents run all day start as fast as they can."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tandem.bridge.operations import OPERATIONS
+from tandem.cli import program
+from tandem.cli.table import COMMANDS
+from tests.commandline import NOBODY, Inside, repository, running_broker
+
+SLOW = ("asyncio", "orjson", "pydantic", "rich", "typer")
+"""Each takes longer to import than the interpreter to start."""
+_WATCHED = (
+    "import atexit, json, runpy, sys;"
+    f"atexit.register(lambda: sys.stderr.write('\\n' + json.dumps([one for one in {SLOW} if one in sys.modules])));"
+    "sys.argv = ['tandem', *sys.argv[1:]];"
+    "runpy.run_module('tandem', run_name='__main__')"
+)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
+        yield address
+
+
+@pytest.fixture
+def tandem(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
+    root = repository(tmp_path / tmp_path.name)
+    monkeypatch.chdir(root)
+    found = Inside(url, root)
+    assert found.run("project", "add").status == 0
+    return found
+
+
+def slow_imports(*words: str, broker: str = NOBODY) -> list[str]:
+    """Which slow modules a command has imported when it ends, in a process of its own."""
+    environment = {**os.environ, "TANDEM_BROKER": broker}
+    ended = subprocess.run(
+        [sys.executable, "-c", _WATCHED, *words], env=environment, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in ended.stderr, ended.stderr
+    return json.loads(ended.stderr.rpartition("\n")[2])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--version",
+        "version",
+        "me",
+        "review list",
+        "review list --json",
+        "review status {review}",
+        "review status {review} --wait --timeout 0",
+        "review claim {review} --reviewer-id rita",
+        "review verdict {review} --verdict approve --reviewer-id rita",
+        "review approve {other} --agent rita",
+        "review checkout {review}",
+        "review.list",
+        "checks list --review-id {review}",
+        "gate check",
+        "submit -m again",
+        "submit -m again --wait --timeout 0",
+        "apply {review}",
+        "cycle status",
+        "inbox show",
+        "token list",
+        "reviewers list",
+    ],
+)
+def test_a_command_has_imported_nothing_slow_when_it_ends(tandem: Inside, words: str) -> None:
+    names = {"review": tandem.created(), "other": tandem.created("--intent", "another")}
+    (tandem.cwd / "a.txt").write_text("one\ntwo and more\n")
+    told = [word.format_map(names) for word in words.split()]
+    assert slow_imports(*told, broker=tandem.url) == []
+
+
+def test_the_command_of_every_operation_is_read_and_carried_out_without_slow_imports() -> None:
+    script = (
+        f"import json, sys; from tandem.cli import program; names = json.loads({json.dumps(json.dumps(commands()))});"
+        "import contextlib, io;\n"
+        "for name, words in names.items():\n"
+        "    command, values = program.read(words)\n"
+        "    assert command == name, (command, name)\n"
+        "    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
+        "        program.carry_out(command, values)\n"
+        f"    slow = [one for one in {SLOW} if one in sys.modules]\n"
+        "    assert not slow, (name, slow)\n"
+    )
+    environment = {**os.environ, "TANDEM_BROKER": NOBODY}
+    ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+
+
+def commands() -> dict[str, list[str]]:
+    """A command line for each operation's command that has no function of its own: all that it needs, no more."""
+    found: dict[str, list[str]] = {}
+    for name, command in COMMANDS.items():
+        if command.function in OPERATIONS:
+            words = name.split()
+            for one in command.parameters:
+                if one.required or (one.needed and not one.is_caller):
+                    value = one.choices[0] if one.choices else "{}" if one.form == "json" else "1"
+                    words += [one.names[0]] if one.kind == "flag" else [one.names[0], value]
+            found[name] = words
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ("review list --limit 5 --all", {"limit": 5, "all_": True, "wait": False}),
+        ("review list --limit=5 --no-attention", {"limit": 5, "attention": False}),
+        ("review list --timeout 1.5", {"timeout": 1.5}),
+        ("review.list --status pending", {"status": "pending"}),
+        ("review approve rv_1 -m well", {"review_id": "rv_1", "reason": "well"}),
+        ("review approve -m well rv_1", {"review_id": "rv_1", "reason": "well"}),
+        ("review status rv_1", {"review_id_argument": "rv_1", "review_id": None}),
+        ("review patch accept rv_1 cp_1", {"review_id_argument": "rv_1", "counter_patch_id_argument": "cp_1"}),
+        ("submit -m - --text=plan.md", {"intent": "-", "text": Path("plan.md")}),
+        ("gate on --branch main --branch next", {"branch": ["main", "next"]}),
+    ],
+)
+def test_what_is_written_as_most_is_read_without_typer(words: str, given: dict[str, object]) -> None:
+    found = program.read(words.split())
+    assert found is not None
+    assert {name: found[1][name] for name in given} == given
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "help review list",
+        "review",
+        "review lsit",
+        "review list -h",
+        "review list extra",
+        "review list --limit",
+        "review list --limit 0",
+        "review list --limit many",
+        "review list --status unheard-of",
+        "review list --all=yes",
+        "review list --",
+        "review reject rv_1",
+        "review approve rv_1 -mwell",
+        "list_reviews",
+        "gate override -m why -- --amend",
+    ],
+)
+def test_what_is_unusual_or_wrong_is_left_to_typer(words: str) -> None:
+    assert program.read(words.split()) is None
+
+
+def test_the_environment_says_what_no_option_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TANDEM_AGENT", "codex")
+    monkeypatch.setenv("TANDEM_BROKER", "")
+    found = program.read(["submit", "-m", "why"])
+    assert found is not None
+    assert (found[1]["agent"], found[1]["agent_type"], found[1]["broker"]) == ("codex", "codex", None)
+    found = program.read(["submit", "-m", "why", "--agent", "rita"])
+    assert found is not None
+    assert (found[1]["agent"], found[1]["agent_type"]) == ("rita", "codex")
