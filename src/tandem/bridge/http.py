@@ -18,9 +18,8 @@ import io
 import select
 import time
 
-from tandem.bridge.credentials import REFUSED_STATUS
+from tandem.bridge.credentials import REFUSED_STATUS, is_proven, new_nonce
 from tandem.bridge.credentials import headers as bearing
-from tandem.bridge.ownership import is_proven, new_nonce
 from tandem.bridge.target import CONNECT_SECONDS, Aborted, HttpFailure, NotSent, ResponseLost, Stranger
 
 TYPE_CHECKING = False  # as in `credentials`
@@ -60,7 +59,7 @@ class Exchange:
     """One request's hold on a connection; `abort` may be called from any thread.
 
     Attributes:
-        deadline: When every wait ends, by the monotonic clock, whatever arrives; null for never.
+        deadline: When every wait ends, by the monotonic clock, whatever arrives; None for never.
     """
 
     def __init__(self, deadline: float | None = None) -> None:
@@ -151,7 +150,7 @@ class HttpResponse:
     Attributes:
         status: The HTTP status.
         content_type: Lower case, without parameters; empty if none was stated.
-        retry_after_seconds: How long it asks to wait before the request is repeated; null if it does not ask.
+        retry_after_seconds: How long it asks to wait before the request is repeated; None if it does not ask.
     """
 
     def __init__(self, client: HttpClient, connection: _Connection, exchange: Exchange) -> None:
@@ -226,7 +225,7 @@ class HttpClient:
         targets: Where they go: to the first one, and from there to the next one whenever one does not answer, or says
             that it serves nobody now. A request goes to another one by itself only if it has not been sent.
         silence_seconds: How long it may be silent, and how long the head of an answer may take.
-        credentials: The token that goes with each; null for requests that need none.
+        credentials: The token that goes with each; None for requests that need none.
         owner_dirs: The data folders with one of whose secrets the other side has to prove first that it is this user's
             broker, within `proof_seconds`; none for one that need not.
     """

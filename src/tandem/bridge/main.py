@@ -56,7 +56,7 @@ _ROLE = re.compile(r"[a-z]+")
 
 
 class Options:
-    """The command's options; null where one was not given."""
+    """The command's options; None where one was not given."""
 
     def __init__(self) -> None:
         self.role: str | None = None

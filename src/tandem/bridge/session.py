@@ -77,7 +77,7 @@ class Session:
         location: Where the broker is.
         project: The project of calls that name none.
         agent: Who is calling, for the log (`Tandem-Agent`).
-        answer_s: The longest that a call takes in all, tries again included; null: no limit but those on silence and
+        answer_s: The longest that a call takes in all, tries again included; None: no limit but those on silence and
             on how long the broker may be away.
 
     Attributes:
@@ -204,7 +204,7 @@ class Session:
             arguments: Its other arguments. Without a cursor the state is read first, and the wait begins there.
             ready: Whether that first answer satisfies already.
             done: Whether a later answer does.
-            timeout_s: Seconds; null for as long as it takes.
+            timeout_s: Seconds; None for as long as it takes.
             exchange: To give the wait up by, from another thread.
 
         Returns:

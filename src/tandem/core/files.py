@@ -30,7 +30,7 @@ def write_atomically(
     Args:
         path: The file; its folder is there. What it had is replaced.
         content: All of it.
-        mode: The permissions it gets, private until it is whole; null for those that it has, or for a new file
+        mode: The permissions it gets, private until it is whole; None for those that it has, or for a new file
             those that the umask leaves.
         durable: Whether it has to survive a loss of power once this returns.
 

@@ -53,7 +53,7 @@ def last_part(path: Path, lines: int) -> Part:
 
 
 def next_part(path: Path, position: str, lines: int) -> Part | None:
-    """The lines that follow a position, at most so many, also when the log was rotated; null if it is no position.
+    """The lines that follow a position, at most so many, also when the log was rotated; None if it is no position.
 
     Raises:
         OSError: It cannot be read.

@@ -65,30 +65,24 @@ def how_to_add(extra: str) -> str:
 
 def data_dir() -> str:
     """The user's state folder for Tandem, as platformdirs has it; it need not exist."""
-    if sys.platform == "win32":
-        return os.path.join(_windows_local(), _FOLDER)
-    if sys.platform == "darwin":
-        return os.path.expanduser(f"~/Library/Application Support/{_FOLDER}")
-    return os.path.join(_xdg("XDG_STATE_HOME", "~/.local/state"), _FOLDER)
+    return _users_folder("XDG_STATE_HOME", "~/.local/state")
 
 
 def config_dir() -> str:
     """The user's configuration folder for Tandem, as platformdirs has it; it need not exist."""
+    return _users_folder("XDG_CONFIG_HOME", "~/.config")
+
+
+def _users_folder(variable: str, default: str) -> str:
     if sys.platform == "win32":
-        return os.path.join(_windows_local(), _FOLDER)
-    if sys.platform == "darwin":
-        return os.path.expanduser(f"~/Library/Application Support/{_FOLDER}")
-    return os.path.join(_xdg("XDG_CONFIG_HOME", "~/.config"), _FOLDER)
-
-
-def _xdg(variable: str, default: str) -> str:
-    # A relative folder is invalid by the XDG specification and would depend on where one stands.
-    stated = os.environ.get(variable, "").strip()
-    return stated if os.path.isabs(stated) else os.path.expanduser(default)
-
-
-def _windows_local() -> str:
-    return os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
+        parent = os.environ.get("LOCALAPPDATA") or "~\\AppData\\Local"
+    elif sys.platform == "darwin":
+        parent = "~/Library/Application Support"
+    else:
+        # A relative folder is invalid by the XDG specification and would depend on where one stands.
+        stated = os.environ.get(variable, "").strip()
+        parent = stated if os.path.isabs(stated) else default
+    return os.path.join(os.path.expanduser(parent), _FOLDER)
 
 
 def accounts() -> list[str]:
@@ -103,7 +97,7 @@ def accounts() -> list[str]:
 
 
 def listener(port: int) -> str | None:
-    """The name of the user who listens at a port of this machine; null where the system does not tell (only Linux)."""
+    """The name of the user who listens at a port of this machine; None where the system does not tell (only Linux)."""
     for row in _listening_rows():
         if int(row[1].rpartition(":")[2], 16) == port:
             return _account(int(row[7]))
@@ -407,18 +401,8 @@ def ask_to_stop(process: ProcessIdentity) -> bool:
     Raises:
         PermissionError: It belongs to somebody else.
     """
-    psutil = _psutil()
-    found = None if STOPS_BY_FILE else _find(process)
-    if found is None:
-        return False
-    try:
-        found.terminate()
-        found.resume()  # one that was suspended hears nothing before
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied as error:
-        raise PermissionError(f"process {process.pid} belongs to another user") from error
-    return True
+    # One that was suspended hears nothing before it goes on.
+    return not STOPS_BY_FILE and _signal(process, "terminate", "resume")
 
 
 def kill(process: ProcessIdentity) -> None:
@@ -427,16 +411,21 @@ def kill(process: ProcessIdentity) -> None:
     Raises:
         PermissionError: It belongs to somebody else.
     """
+    _signal(process, "kill")
+
+
+def _signal(process: ProcessIdentity, *methods: str) -> bool:
+    """Call methods of psutil's for a process; false if it is gone."""
     psutil = _psutil()
     found = _find(process)
-    if found is None:
-        return
     try:
-        found.kill()
+        for method in methods if found is not None else ():
+            getattr(found, method)()
     except psutil.NoSuchProcess:
-        return
+        return False
     except psutil.AccessDenied as error:
         raise PermissionError(f"process {process.pid} belongs to another user") from error
+    return found is not None
 
 
 def wait_until_gone(process: ProcessIdentity, timeout_seconds: float) -> bool:

@@ -250,7 +250,7 @@ class Tokens:
         return f"sess_{session_id.removeprefix(_SESSION_PREFIX)}_{self.key_id}_{mac}"
 
     def session_id_of(self, token: str) -> str | None:
-        """The session that a token was made for; null if it was not made with this secret."""
+        """The session that a token was made for; None if it was not made with this secret."""
         found = _SESSION_TOKEN.fullmatch(token)
         if found is None:
             return None

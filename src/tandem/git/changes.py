@@ -99,9 +99,9 @@ class AffectedFile:
     operation: FileOperation
     """What happens to it; `mode` if nothing but the file mode changes."""
     added: int | None = None
-    """Lines added; null for a binary file."""
+    """Lines added; None for a binary file."""
     removed: int | None = None
-    """Lines removed; null for a binary file."""
+    """Lines removed; None for a binary file."""
     old_path: str | None = None
     """Where a renamed file came from; the diff has all its lines, and the old file as deleted."""
     generated: bool = False
@@ -117,11 +117,11 @@ class ValidatedContent:
     Attributes:
         content: The text; or the diff, drawn from the files before and after, or as it was sent where nobody has them.
         base_commit: The tree-ish the diff was validated against, resolved to an object id.
-        digest: What an approval binds to; null when nothing was validated.
+        digest: What an approval binds to; None when nothing was validated.
         validated: Whether the digest was computed from a real repository.
         affected_files: The files, in path order.
         changes: The raw index entries behind the digest, in path order; what a gate compares.
-        notes: What git did that the diff as it was sent did not say; null where the diff is as it was sent.
+        notes: What git did that the diff as it was sent did not say; None where the diff is as it was sent.
     """
 
     content: str

@@ -23,10 +23,10 @@ from tandem.errors import InvalidDiff, Unavailable
 from tandem.git.changes import Change, Entry, changes_between
 from tandem.git.ground import merged, relation
 from tandem.git.handle import Base, Handle
+from tandem.git.layout import Scratch
 from tandem.git.names import encode_path, quote
 from tandem.git.raw import ABSENT_MODE, REGULAR, digest_of
 from tandem.git.runner import BoundGit, GitFailed, make_git_folder
-from tandem.git.scratch import Scratch
 from tandem.git.validation import apply_diff, encoded, repaired
 
 _GIT = ".git"
@@ -49,7 +49,7 @@ class ReviewedTree:
         folder: The working tree.
         commit: What `HEAD` is: the change as a commit, or the ground itself for a round that changes no file. Its id
             follows from the files, the history and the title alone.
-        base: The commit that the change stands on; null if there is none.
+        base: The commit that the change stands on; None if there is none.
         objects: Folders that git reads besides, with the project's history.
         tree: Id of the git tree that the folder holds.
     """
@@ -68,9 +68,9 @@ class RoundContent:
     Attributes:
         base: Id of the commit (or tree) that it was validated against.
         digest: What its approval would bind to.
-        diff: The diff; null for a text.
-        path: The file that a text is the whole content of; null for a diff, and for a text that is no file's.
-        text: The text; null for a diff.
+        diff: The diff; None for a text.
+        path: The file that a text is the whole content of; None for a diff, and for a text that is no file's.
+        text: The text; None for a diff.
     """
 
     base: str
@@ -101,9 +101,31 @@ class DoesNotMerge(InvalidDiff):
 
 
 def lay_out(
-    handle: Handle, content: RoundContent, folder: Path, index: Path | None, title: str, tip: str | None
+    handle: Handle,
+    content: RoundContent,
+    folder: Path,
+    title: str,
+    index: Path | None = None,
+    *,
+    tip: str | None = None,
 ) -> ReviewedTree:
-    """Makes a folder hold a round; see `Repository.lay_out`."""
+    """Makes a folder hold exactly a round's result, as a small repository with the project's history.
+
+    Args:
+        handle: The repository.
+        content: The round.
+        folder: Its parent is there. What else it holds is removed.
+        title: The message of the commit that the change becomes.
+        index: A file, out of reach for whoever works in the folder, by which the folder is moved to the next round;
+            without it the folder is made anew.
+        tip: The commit of the base branch that the change is merged with; without one its base is taken as it came.
+
+    Raises:
+        InvalidInput: The base, or the tip, is not in the repository.
+        DoesNotMerge: The change, or what its base has beside the branch, does not merge with the tip.
+        InvalidDiff: The diff does not apply to its base, or comes to another digest.
+        Unavailable: The disk does not take it.
+    """
     with handle.scratch(large=True) as scratch:
         making = _Making(handle, scratch, folder, index or scratch.folder / "tree-index")
         return making.made(_Standing(handle, scratch, content, title).found(tip))

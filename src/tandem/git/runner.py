@@ -139,7 +139,7 @@ class Git:
     Attributes:
         program: Its name or path.
         timeout_seconds: How long one command may take.
-        limits: What one process may take up; null for a user's own content.
+        limits: What one process may take up; None for a user's own content.
         span: Opens a span around a command, in a broker that traces; for all of the process.
     """
 
@@ -164,7 +164,7 @@ class Git:
         Args:
             arguments: What follows `git`.
             environment: The whole environment.
-            cwd: The folder to run in; null for the current one.
+            cwd: The folder to run in; None for the current one.
             stdin: What git reads.
             accept: The exit statuses that are answers.
 
@@ -218,7 +218,7 @@ class Git:
         Args:
             arguments: What follows `git`.
             environment: The whole environment.
-            cwd: The folder to run in; null for the current one.
+            cwd: The folder to run in; None for the current one.
             quiet: Whether what it says on standard error goes nowhere.
 
         Raises:

@@ -26,9 +26,8 @@ from tandem.errors import InvalidInput, NotFound
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
 from tandem.web.diffs.code import spelled
 from tandem.web.diffs.markdown import parsed_by, watched
-from tandem.web.diffs.outline import outline
 from tandem.web.diffs.syntax import Budget
-from tandem.web.diffs.views import FileView, views
+from tandem.web.diffs.views import FileView, outline, views
 from tandem.web.page import PageRequest, PageRoute, in_worker
 from tandem.web.rendering import environment
 from tandem.web.review.view import ReviewView, load
