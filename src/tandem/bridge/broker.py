@@ -70,7 +70,7 @@ def start_log(data_dir: str) -> str:
 
 
 AUTOMATIC = ("--any-port",)
-"""The options of a start that no person asked for: clients find the broker by its data folder, whatever its port."""
+"""The options of a start that no person asked for: clients find the broker by its data folder, at any port."""
 
 
 def start_broker(

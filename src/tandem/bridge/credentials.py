@@ -6,7 +6,7 @@ A broker that asks for tokens leaves its owner's beside its URL, in its data fol
 That one is for requests to exactly this URL. It is void after the next start, so it is read again when it is refused.
 Of several brokers each has its own.
 
-A broker proves that it is this user's by a keyed hash with a secret that only this user can read. Whoever connects
+A broker proves that it is this user's by a keyed hash with a secret that only this user can read. A client
 sends a number that cannot be foreseen. The broker answers with its hash, and that of the address at which it was
 called: another one at that address cannot have the answer made by the user's own broker elsewhere.
 """

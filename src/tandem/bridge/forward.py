@@ -116,7 +116,7 @@ class Forwarder:
         self._negotiated: str | None = None
 
     def notify(self, message: Message) -> None:
-        """Pass a notification on if the broker is there; nobody waits for it."""
+        """Pass a notification on if the broker is there; it has no answer."""
         client = self._broker.client
         if client is None:
             return
@@ -124,7 +124,7 @@ class Forwarder:
             self._post(client, message, message.raw, Exchange()).read()
 
     def answer(self, request: PendingRequest) -> None:
-        """Get a request answered, whatever happens to the broker; nothing is written once it is cancelled."""
+        """Get a request answered, through outages of the broker; nothing is written once it is cancelled."""
         if request.message.method != "initialize":
             self._answer(request)
             return

@@ -37,7 +37,7 @@ SILENCE_SECONDS = 60.0
 """The broker sends a ping every 15 s while it works on a request: after four missed ones it is gone."""
 
 PROOF_SECONDS = 10.0
-"""How long the other side has to prove whose it is: a broker does it at once, whatever else it does."""
+"""How long the other side has to prove whose it is: a broker does it at once, however busy."""
 
 _HERE = "127.0.0.1"
 _UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
@@ -46,7 +46,7 @@ _TOO_MANY = 429
 _MOST_DIGITS = 6
 
 LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
-"""More than any broker answers: whatever sends it may not fill the memory."""
+"""More than any broker answers: a program that sends it must not fill the memory."""
 
 _SLOWEST_BYTES_PER_SECOND = 4096
 _LONGEST_LINE_BYTES = 65_536
@@ -59,7 +59,7 @@ class Exchange:
     """One request's hold on a connection; `abort` may be called from any thread.
 
     Attributes:
-        deadline: When every wait ends, by the monotonic clock, whatever arrives; None for never.
+        deadline: When every wait ends, by the monotonic clock, even while data arrive; None for never.
     """
 
     def __init__(self, deadline: float | None = None) -> None:
@@ -112,7 +112,7 @@ class Exchange:
                 raise Aborted
 
     def blame(self, kind: type[HttpFailure], cause: Exception) -> HttpFailure:
-        """The failure to raise for a connection that broke: whoever broke it."""
+        """The failure to raise for a connection that broke, on either side."""
         return Aborted() if self._aborted else kind(str(cause) or type(cause).__name__)
 
 
@@ -313,7 +313,7 @@ class HttpClient:
         rest = "\r\n".join(head).encode() + b"\r\n\r\n" + body
         for left in reversed(range(len(self.targets))):
             target = self.target
-            # One that a broker has left is for nobody else.
+            # A token that a broker has left is for that broker only.
             token = self._credentials.token(target.url) if self._credentials is not None else None
             begin = f"{method} {target.prefix}{path} HTTP/1.1\r\nHost: {target.authority}\r\n"
             bearer = "".join(f"{name}: {value}\r\n" for name, value in bearing(token).items())

@@ -137,7 +137,7 @@ class BrokerLocation:
         return f"Start it with: {self._settings()}tandem up --background{folder}"
 
     def _settings(self) -> str:
-        """What a command begins with that is to have its settings."""
+        """The beginning of a command that gets its settings."""
         if self.config_dir is None:
             return ""
         return f"TANDEM_CONFIG_DIR={shell_quoted(self.config_dir)} "
@@ -154,7 +154,7 @@ def locate(stated: str | None = None, folder: str | None = None, data_dir: str |
     Args:
         stated: The URL that an option has.
         folder: Where the record is looked for; None for nowhere.
-        data_dir: The data folder that was named: then it is the broker on that one, whatever a record says.
+        data_dir: The data folder that was named: then it is the broker on that one, in spite of a record.
     """
     variable = os.environ.get(VARIABLE) or None
     if stated or (variable and data_dir is None):

@@ -108,7 +108,7 @@ def parse(line: bytes) -> Message:
 
 
 def has_odd_id(message: dict[str, Any]) -> bool:
-    """Whether it is a request whose id is none: nobody could tell which one an answer is for."""
+    """Whether it is a request whose id is none: an answer could not be matched to it."""
     stated = message.get("id", "")
     return "method" in message and (isinstance(stated, bool) or not isinstance(stated, (str, int)))
 

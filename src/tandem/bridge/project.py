@@ -1,6 +1,6 @@
 """Which registered project the folder belongs to that somebody works in: one rule for command line, bridge and hooks.
 
-A project is its common git folder, which all working trees of a repository share, whatever it is called.
+A project is its common git folder, which all working trees of a repository share, under any name.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ CALL_SECONDS = 50.0
 """The longest that one call waits; the broker allows no more."""
 _EARLY_ANSWER_PAUSE_SECONDS = 0.2
 _LATE_SECONDS = 10.0
-"""How much longer than asked a wait takes at most, whatever becomes of the broker."""
+"""How much longer than asked a wait takes at most, even if the broker goes away."""
 
 _DECIDED = frozenset({"approved", "changes_requested", "rejected", "closed"})
 

@@ -52,7 +52,7 @@ def ends(target: Target) -> datetime:
 
     Raises:
         Untrusted: It is not.
-        OSError: Nobody answers.
+        OSError: No answer.
     """
     plain = socket.create_connection((target.host, target.port), CONNECT_SECONDS)
     with secured(plain, target.host) as connection:

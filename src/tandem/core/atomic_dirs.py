@@ -1,6 +1,6 @@
 """Several files at once: folders that are there whole or not at all, and single files that are taken back together.
 
-Folders are there whole or not at all, whatever ends the process or the machine while they are written.
+Folders are there whole or not at all, even if the process or the machine ends while they are written.
 
 A folder is put together in a hidden sibling, flushed to the disk, and renamed into place. Three hidden siblings
 belong to `name`, and each call finds what an earlier one left of them:
@@ -106,7 +106,7 @@ def turn(path: Path, patience_seconds: float) -> Generator[None]:
     try:
         yield
     finally:
-        # While it is locked: whoever waits then finds that its file is gone, and opens a new one. Windows
+        # While it is locked: a process that waits then finds that its file is gone, and opens a new one. Windows
         # removes no open file, and keeps this one for the next time.
         with suppress(OSError):
             path.unlink()
@@ -273,7 +273,7 @@ class Installation:
         write_atomically(path, content, mode=mode, durable=durable)
 
     def link(self, path: Path, target: str) -> None:
-        """Puts a symbolic link in place of whatever file is there.
+        """Puts a symbolic link in place of a file, if there is one.
 
         Raises:
             OSError: The system does not let us, or a parent is no folder.
@@ -299,7 +299,7 @@ class Installation:
                 if isinstance(step, Path):
                     step.rmdir()
                 elif _Original.of(step.path) != step:
-                    # What was not changed is not written anew: the disk may be full.
+                    # What was not changed is not written again: the disk may be full.
                     step.restore()
             except OSError:
                 left += [] if isinstance(step, Path) else [step.path]

@@ -198,9 +198,9 @@ else:
 
 
 def start_detached(arguments: list[str], folder: str, environment: dict[str, str], output: BinaryIO) -> int:
-    """Start Python so that it outlives whoever started it, also one that ends all its children's children.
+    """Start Python so that it outlives the process that starts it, even one that ends all its descendants.
 
-    It has a session and a process group of its own, no terminal and no pipe, and is nobody's child but the system's.
+    It has a session and a process group of its own, no terminal and no pipe, and is a child of the system only.
 
     Args:
         arguments: Python's.
@@ -230,7 +230,7 @@ def start_detached(arguments: list[str], folder: str, environment: dict[str, str
 
 
 def has_ended(number: int) -> bool:
-    """Whether a process that was started a moment ago has ended; one that nobody has reaped has."""
+    """Whether a process that was started a moment ago has ended; one that is not reaped yet has."""
     if sys.platform == "win32":
         # Not psutil, which hooks have not.
         try:

@@ -1,7 +1,7 @@
 """Scratch folders: gone when their block ends, and swept by the broker's next start if their process was killed.
 
-Each has a file that its process keeps locked: whoever can lock it knows that nobody uses the folder any more. Process
-numbers would not say that, for who shares the folder may have numbers of its own.
+Each has a file that its process keeps locked: a process that can lock it knows that the folder is no longer in use.
+Process numbers would not say that, as a container that shares the folder has numbers of its own.
 """
 
 from __future__ import annotations

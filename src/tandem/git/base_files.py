@@ -178,7 +178,7 @@ def handle_of(git: Git, bases: Mapping[str, Iterable[BaseFile]], folder: Path) -
     Args:
         git: The program.
         bases: The files of each base, by the base's id.
-        folder: Empty, and nobody else's.
+        folder: Empty, and used by no one else.
 
     Raises:
         InvalidInput: The ids are of different kinds.

@@ -115,7 +115,7 @@ class ValidatedContent:
     """The content of a round as the broker has validated it.
 
     Attributes:
-        content: The text; or the diff, drawn from the files before and after, or as it was sent where nobody has them.
+        content: The text; or the diff, drawn from the files before and after, or as it was sent where they are unknown.
         base_commit: The tree-ish the diff was validated against, resolved to an object id.
         digest: What an approval binds to; None when nothing was validated.
         validated: Whether the digest was computed from a real repository.

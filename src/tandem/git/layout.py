@@ -33,12 +33,12 @@ class Layout:
     """The folders of one work tree.
 
     Attributes:
-        root: Top level of the work tree; the common git folder where nobody works in one.
+        root: Top level of the work tree; the common git folder if there is none.
         git_dir: What git keeps for this work tree alone: HEAD, index.
         common_dir: What all work trees of the repository share: objects, branches.
         objects: How objects are named.
         index_file: Another index than git's own, as hooks of partial commits have it; None for git's own.
-        configuration: Variables with git's settings, of whoever works here.
+        configuration: Variables with git's settings, of the person or agent who works here.
     """
 
     root: Path
@@ -192,7 +192,7 @@ def _is_current(folder: Path) -> bool:
 
 
 def neutral_folder() -> Path:
-    """A folder to run in that ties up nobody's repository."""
+    """A folder to run in that keeps no repository in use."""
     return Path(tempfile.gettempdir())
 
 

@@ -265,7 +265,7 @@ class MirrorFolder:
     def _prepare(self) -> None:
         if not (self.git_folder / "objects").is_dir():
             self._make("sha1")
-        # Whoever fetched here before was ended.
+        # An earlier fetch was cut short.
         for left in (*self.git_folder.rglob("*.lock"), *self.git_folder.glob("objects/pack/tmp_*")):
             left.unlink(missing_ok=True)
 
@@ -297,7 +297,7 @@ class MirrorFolder:
                 if new in tried or (new == "sha256" and (self.is_there or _OF_ANOTHER_FORMAT not in error.words)):
                     raise self._told(error) from error
                 if self.is_there:
-                    _LOG.warning("a damaged mirror is fetched anew: %s", error.words[:_LONGEST_WORDS])
+                    _LOG.warning("a damaged mirror is fetched again: %s", error.words[:_LONGEST_WORDS])
                 tried.add(new)
                 self._make(new)
             else:

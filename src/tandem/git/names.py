@@ -111,7 +111,7 @@ def link_reason(path: str, target: bytes) -> str | None:
     """Why the text of a symbolic link could lead out of the repository; None when it cannot.
 
     `..` leads up from the link's folder, which is a real one, and may stand only where the text begins: behind a name,
-    which may be a link itself, nobody can tell from the text where it leads.
+    which may be a link itself, the text does not tell where it leads.
 
     Args:
         path: The link.

@@ -266,7 +266,7 @@ class Batch:
 
         Raises:
             TimedOut: No answer in time.
-            TooLarge: An object that nobody would read.
+            TooLarge: An object is too large to read.
             BatchEnded: The process died.
         """
         return self._ask(b"contents", names, self._object)
@@ -366,7 +366,7 @@ class TimeLimit:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # Once the lock is had, the process is not ended any more, whoever has its number next.
+        # Once the lock is had, the process is not ended any more, even if another one gets its number.
         with self._lock:
             self._process = None
 

@@ -65,7 +65,7 @@ class HookRepository:
 
     @property
     def name(self) -> str:
-        """What the project is called where nobody names it."""
+        """The project's name where none is given."""
         place = main_worktree(self.common_dir) or (self.top if self.git_dir == self.common_dir else None)
         # Of dotfiles the working tree is the home folder.
         if place is not None and leads_to(place, self.common_dir):

@@ -5,7 +5,7 @@ commit on that, so that git shows, blames and searches with the project's histor
 are. No configuration, hook or filter of the project or of the user takes part in making the folder, and none is in it.
 
 A folder that held another round is moved to the next one by the difference. What git needs for that, an index, stands
-outside of the folder: whoever worked in there could have changed it, and git would believe it.
+outside of the folder: programs that worked in there could have changed it, and git would believe it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tandem.git.validation import apply_diff, encoded, repaired
 
 _GIT = ".git"
 _EXACT = b"* -text !eol -ident -filter !working-tree-encoding"
-"""Files hold what git stored, to the byte, whatever the project's own attributes say."""
+"""Files hold what git stored, to the byte, in spite of the project's own attributes."""
 
 _COMMITTER = b"Tandem <tandem@localhost>"
 _DATE = re.compile(rb"^committer .* (\d+ [+-]\d{4})$", re.MULTILINE)
@@ -116,8 +116,8 @@ def lay_out(
         content: The round.
         folder: Its parent is there. What else it holds is removed.
         title: The message of the commit that the change becomes.
-        index: A file, out of reach for whoever works in the folder, by which the folder is moved to the next round;
-            without it the folder is made anew.
+        index: A file, out of reach of programs that work in the folder, by which the folder is moved to the next round;
+            without it the folder is made again.
         tip: The commit of the base branch that the change is merged with; without one its base is taken as it came.
 
     Raises:
@@ -166,7 +166,7 @@ class _Standing:
         base = self._handle.base(content.base)
         ground = self._ground(base, base if tip is None else self._handle.base(tip))
         if content.diff is None:
-            # A text is approved as it is, whatever else becomes of its file.
+            # A text is approved as it is; other changes of its file do not count.
             base = ground
         parent = ground.oid if ground.oid != ground.tree else None
         changes = self._changes(base)
@@ -284,7 +284,7 @@ class _Making:
         except GitFailed:
             if not self._index.is_file():
                 raise
-            # What is left of the last round cannot be moved on: it is made anew.
+            # The last round's folder cannot be moved on: it is made again.
             self._index.unlink()
             self._move_to(commit)
         return ReviewedTree(self._folder, commit, parent, self._publish(commit), tree)
@@ -298,7 +298,7 @@ class _Making:
         self._run(["clean", "--quiet", "-x", "-d", "--force", "--force"])
 
     def _prepare(self) -> None:
-        """A folder of which no index of ours says what it holds is made anew."""
+        """Make the folder again if no index of ours describes it."""
         # Git that was ended in time leaves it.
         self._index.with_name(f"{self._index.name}.lock").unlink(missing_ok=True)
         if self._folder.is_symlink() or not self._folder.is_dir() or not self._index.is_file():
@@ -308,7 +308,7 @@ class _Making:
         _remove(self._folder / _GIT)
 
     def _publish(self, commit: str) -> tuple[Path, ...]:
-        """The folder's own `.git`, made anew: nothing in it is older than this round. Where more objects are."""
+        """Makes the folder's own `.git`, with nothing older than this round; the folders that have more objects."""
         layout, own = self._handle.layout, self._folder / _GIT
         own.mkdir()
         objects = Path(make_git_folder(str(own), layout.objects.name, bare=False))

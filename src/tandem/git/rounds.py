@@ -1,6 +1,6 @@
 """A round's change, without a working tree or filters: its files, edits of them, the way to another round.
 
-Whatever is asked is answered from the base's tree and the diff, in a scratch folder.
+Every question is answered from the base's tree and the diff, in a scratch folder.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def diff_with_edits(handle: Handle, patch: RoundPatch, edits: Edits) -> str:
 
 
 def _ensure_editable(scratch: Scratch, after: Mapping[bytes, Entry], edits: Edits, names: Mapping[str, bytes]) -> None:
-    """Refuse edits to what nobody could have seen as text.
+    """Refuse edits to files that cannot be shown as text.
 
     Raises:
         InvalidInput: A link, a submodule or a binary file is edited, or nothing is deleted.

@@ -1,4 +1,4 @@
-"""What a repository has besides proposals: what there is to submit, what a gate compares, what a commit changed.
+"""Questions about a repository: its local changes, the difference that a gate compares, the changes of a commit.
 
 Whether that is still in a branch, or as it was before, is told by content, not by messages.
 """
@@ -37,7 +37,7 @@ class Scope:
     Attributes:
         staged: Only what the index holds.
         revision: One commit (against its first parent), `A..B`, or `A...B` (against where they parted).
-        new_files: The only new files to take, whatever the setting says; None for all.
+        new_files: The only new files to take, in spite of the setting; None for all.
     """
 
     staged: bool = False
@@ -269,7 +269,7 @@ def change_of(
             built_on = has(scratch, base, commit)
         else:
             tips = filter(None, (handle.resolve(f"refs/heads/{branch}")[0] for branch in branches))
-            # Without branches nobody can tell, so it might be on one.
+            # Without branches it cannot be told, so it might be on one.
             built_on = not branches or any(has(scratch, tip, commit) for tip in tips)
         if built_on is not False:
             return None
@@ -302,7 +302,7 @@ class Returned:
 def returned(
     handle: Handle, commits: Mapping[str, str | None], *, branch: str, head: str, judges: Callable[[Change], bool]
 ) -> Returned:
-    """Whether the content of some commits is as it was before them: they are gone, or were taken back.
+    """Whether the content of some commits is as it was before them: they are gone, or were reverted.
 
     Args:
         handle: The repository.

@@ -202,7 +202,7 @@ def encoded(diff: str) -> bytes:
 
 
 def validate_diff(handle: Handle, diff: str, base: str | None = None) -> ValidatedContent:
-    """Applies a diff to `base` in a private index, whatever the working tree holds, and says what it does.
+    """Applies a diff to `base` in a private index, independently of the working tree, and says what it does.
 
     The user's repository is only read: no object, index or configuration of it changes, and no filter, hook or
     attribute of it takes part. The digest equals that of the commit made from the diff.
