@@ -439,41 +439,27 @@ class _Folder:
 
 
 def tree(files: tuple[FileDiff, ...], indexes: Iterable[int]) -> tuple[OutlineFolder, ...]:
-    """The lines of a tree of some files, made without recursion, because a path may have any number of folders."""
+    """The lines of a tree of some files."""
     root = _Folder("", "")
     for index in indexes:
         *folders, name = files[index].path.split("/", _DEEPEST)
         at = root
         for folder in folders:
-            below = at.folders.get(folder)
-            if below is None:
-                below = at.folders[folder] = _Folder(f"{at.path}{folder}/", folder)
-            at = below
+            at = at.folders.setdefault(folder, _Folder(f"{at.path}{folder}/", folder))
         at.files.append((name, index))
     return tuple(_lines(root, files))
 
 
-def _lines(root: _Folder, files: tuple[FileDiff, ...]) -> Iterator[OutlineFolder]:
-    """Goes down with a stack; each entry is a folder or a file, and how many folders it closes."""
-    stack = _entries(root, 0)
-    while stack:
-        entry, closes = stack.pop()
-        if isinstance(entry, _Folder):
-            name = entry.name
-            while len(entry.folders) == 1 and not entry.files:
-                (entry,) = entry.folders.values()
-                name += f"/{entry.name}"
-            yield OutlineFolder(shown(f"{name}/"), entry.path, None, 0)
-            stack += _entries(entry, closes + 1)
-        else:
-            name, index = entry
-            yield OutlineFolder(shown(name), files[index].path, index, closes)
-
-
-def _entries(folder: _Folder, closes: int) -> list[tuple[_Folder | tuple[str, int], int]]:
-    """What is in a folder, last first; the last one closes the folder and those that end with it."""
-    inside: list[_Folder | tuple[str, int]] = [
-        *(below for _, below in sorted(folder.folders.items())),
-        *sorted(folder.files),
-    ]
-    return [(entry, closes if at == 0 else 0) for at, entry in enumerate(reversed(inside))]
+def _lines(folder: _Folder, files: tuple[FileDiff, ...]) -> Iterator[OutlineFolder]:
+    """What is in a folder, down to the deepest; its last line closes it."""
+    for _, below in sorted(folder.folders.items()):
+        inner, name = below, below.name
+        while len(inner.folders) == 1 and not inner.files:
+            (inner,) = inner.folders.values()
+            name += f"/{inner.name}"
+        yield OutlineFolder(shown(f"{name}/"), inner.path, None, 0)
+        *lines, last = _lines(inner, files)
+        yield from lines
+        yield replace(last, closes=last.closes + 1)
+    for name, index in sorted(folder.files):
+        yield OutlineFolder(shown(name), files[index].path, index, 0)
