@@ -10,7 +10,6 @@ import _socket
 import os
 import sys
 import time
-from contextlib import suppress
 
 if sys.platform == "win32":
     import _winapi
@@ -323,7 +322,7 @@ def holders(path: str) -> list[Holder]:
     ours = os.readlink("/proc/self/ns/mnt")
     for name in filter(str.isdecimal, os.listdir("/proc")):
         # Processes of others, and those that end meanwhile; in a container the same path is another file.
-        with suppress(OSError):
+        try:
             links = [*_links(f"/proc/{name}/fd")] if os.readlink(f"/proc/{name}/ns/mnt") == ours else []
             if path in links or path + _DELETED in links:
                 with open(f"/proc/{name}/stat", "rb") as stream:
@@ -338,14 +337,18 @@ def holders(path: str) -> list[Holder]:
                         ports=_listens_at(links),
                     )
                 )
+        except OSError:
+            continue
     return found
 
 
 def _links(folder: str) -> Iterator[str]:
     """What a folder's links lead to, those left out that are removed meanwhile."""
     for name in os.listdir(folder):
-        with suppress(OSError):
+        try:
             yield os.readlink(f"{folder}/{name}")
+        except OSError:
+            continue
 
 
 def _holders_elsewhere(path: str) -> list[Holder]:
@@ -355,7 +358,7 @@ def _holders_elsewhere(path: str) -> list[Holder]:
         return []
     found: list[Holder] = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
+        try:
             if any(file.path == path for file in process.open_files()):
                 is_suspended = process.status() == psutil.STATUS_STOPPED
                 found.append(
@@ -366,6 +369,8 @@ def _holders_elsewhere(path: str) -> list[Holder]:
                         folder=process.cwd(),
                     )
                 )
+        except (psutil.Error, OSError):
+            continue
     return found
 
 
@@ -377,8 +382,11 @@ def _listens_at(links: Sequence[str]) -> list[int]:
 def _listening_rows() -> Iterator[list[str]]:
     """The rows of Linux's tables of sockets that listen; none elsewhere."""
     for table in ("tcp", "tcp6"):
-        with suppress(OSError), open(f"/proc/net/{table}", encoding="ascii") as sockets:
-            yield from (row for row in map(str.split, sockets) if row[3] == _LISTENS)
+        try:
+            with open(f"/proc/net/{table}", encoding="ascii") as sockets:
+                yield from (row for row in map(str.split, sockets) if row[3] == _LISTENS)
+        except OSError:
+            continue
 
 
 def identify(pid: int) -> ProcessIdentity | None:
@@ -459,8 +467,10 @@ def limit_process(number: int, most_bytes: int) -> None:
         # Not RLIMIT_AS: a large repository's packs, which are only looked at in place, do not count.
         for kind in (resource.RLIMIT_DATA, resource.RLIMIT_FSIZE):
             # It may have ended, or be bound more closely already.
-            with suppress(OSError, ValueError):
+            try:
                 resource.prlimit(number, kind, (most_bytes, most_bytes))
+            except (OSError, ValueError):
+                continue
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
