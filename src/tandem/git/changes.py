@@ -99,9 +99,9 @@ class AffectedFile:
     operation: FileOperation
     """What happens to it; `mode` if nothing but the file mode changes."""
     added: int | None = None
-    """Lines added; None for a binary file."""
+    """Lines added; null for a binary file."""
     removed: int | None = None
-    """Lines removed; None for a binary file."""
+    """Lines removed; null for a binary file."""
     old_path: str | None = None
     """Where a renamed file came from; the diff has all its lines, and the old file as deleted."""
     generated: bool = False
