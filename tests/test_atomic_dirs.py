@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import random
 import stat
 import sys
 from collections.abc import Mapping
@@ -36,18 +35,6 @@ from tests.racing import die_before_change
 files = {name: text.encode() for name, text in json.loads(sys.argv[3]).items()}
 die_before_change(int(sys.argv[4]))
 write_whole(Path(sys.argv[1]), sys.argv[2], files)
-"""
-WRITE_ON_AND_ON = """
-import json, os, sys
-from itertools import count
-from pathlib import Path
-from tandem.core.atomic_dirs import write_whole
-from tests.racing import before_each_change
-
-versions = [{name: text.encode() for name, text in files.items()} for files in json.loads(sys.argv[2])]
-before_each_change(lambda: os.write(1, b"."))
-for number in count():
-    write_whole(Path(sys.argv[1]), f"cycle-{number % 2}", versions[number % len(versions)])
 """
 WRITE_WITH_OTHERS = """
 import json, sys
@@ -140,21 +127,6 @@ def test_a_kill_at_any_step_leaves_nothing_the_old_or_the_new_and_the_next_write
     places = [order.index(state) for state in seen]
     assert places == sorted(places)
     assert set(places) == {order.index(state) for state in (before, None, ONE)}
-
-
-def test_every_folder_is_whole_after_kill_9_in_a_loop(tmp_path: Path) -> None:
-    draw = random.Random(7)
-    for _ in range(15):
-        with start(WRITE_ON_AND_ON, str(tmp_path), json.dumps(VERSIONS)) as child:
-            assert child.stdout is not None
-            assert child.stdout.read(draw.randint(1, 120))
-            child.kill()
-        for folder in tmp_path.iterdir():
-            if not folder.name.startswith("."):
-                assert held(folder) in (ONE, TWO, THREE)
-    for name in ("cycle-0", "cycle-1"):
-        assert held(write_whole(tmp_path, name, ONE)) == ONE
-    assert left_over(tmp_path) == set()
 
 
 def test_processes_that_write_the_same_folder_take_turns(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.core.installation import Installation
+from tandem.core.atomic_dirs import Installation
 
 
 @pytest.fixture

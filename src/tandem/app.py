@@ -22,7 +22,7 @@ import orjson
 import uvicorn
 
 from tandem.access.admission import Authenticator
-from tandem.bridge import ownership
+from tandem.bridge import credentials
 from tandem.contract.access import OWNER_ACCESS
 from tandem.contract.caller import Caller
 from tandem.core import platforms
@@ -119,7 +119,7 @@ def _owner_key(data_dir: Path) -> bytes:
     Raises:
         ConfigInvalid: There is none, and none can be made.
     """
-    path = data_dir / ownership.FILE
+    path = data_dir / credentials.OWNER_FILE
     try:
         return load_or_make(path)
     except ConfigInvalid:

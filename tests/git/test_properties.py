@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tandem.errors import InvalidDiff, TandemError
 from tandem.git import validation
 from tandem.git.changes import FORMATS, Entry, parse_raw
-from tandem.git.diff_faults import ensure_meant
 from tandem.git.hunks import parse, read_patches
+from tandem.git.layout import decode_index, encode_index
 from tandem.git.names import quote, unquote
+from tandem.git.patch import ensure_meant
 from tandem.git.raw import digest_of, raw_bytes
 from tandem.git.repository import Repository
-from tandem.git.scratch import decode_index, encode_index
 from tandem.git.snapshot import Scope
 from tandem.git.validation import Applied, apply_diff, parse_only
 from tests.git.sandbox import Sandbox, edit
@@ -105,7 +105,7 @@ def test_a_damaged_diff_means_the_same_to_the_whole_tree(playground: Sandbox, da
     other = data.draw(st.sampled_from([*lines, "rename from a", "rename to q", "new file mode 100644", "--- a", ""]))
     damaged = "\n".join(data.draw(st.sampled_from([lines[:at] + lines[at + 1 :], [*lines[:at], other, *lines[at:]]])))
     with Repository(sandbox.root) as repository:
-        handle = repository._open()
+        handle = repository.opened()
         found = handle.base(base)
         with handle.scratch() as scratch:
             patches = read_patches(damaged.encode())

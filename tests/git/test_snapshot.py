@@ -6,7 +6,7 @@ import pytest
 
 from tandem.errors import InvalidInput
 from tandem.git.repository import Repository
-from tandem.git.snapshot import Scope
+from tandem.git.snapshot import EVERYTHING, Scope
 from tests.git.sandbox import Sandbox
 from tests.git.test_validation import EDITS, populate
 
@@ -40,7 +40,7 @@ HOSTILE = {
 }
 
 
-def ensure_submission_is_the_commit(sandbox: Sandbox, scope: Scope | None = None) -> str:
+def ensure_submission_is_the_commit(sandbox: Sandbox, scope: Scope = EVERYTHING) -> str:
     """Takes the diff, commits everything, and compares the digests; returns the diff."""
     before = sandbox.fingerprint()
     with Repository(sandbox.root) as repository:
@@ -48,7 +48,7 @@ def ensure_submission_is_the_commit(sandbox: Sandbox, scope: Scope | None = None
         assert sandbox.fingerprint() == before
         content = repository.validate_diff(taken.diff, taken.base)
     base = sandbox.run("rev-parse", "--verify", "-q", "HEAD", check=False).stdout.decode().strip()
-    if scope is None:
+    if scope == EVERYTHING:
         sandbox.git("add", "--all")
     sandbox.git("commit", "-q", "-m", "what was submitted")
     assert taken.base == (base or sandbox.empty_tree())

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tandem.bridge import repetition
+from tandem.bridge import forward
 from tandem.bridge.messages import Message, encode
 from tests.interfaces.bridging import Hangup, Peer, Reply, Request, bridge, enveloped, peer
 
@@ -172,5 +172,5 @@ def test_a_wait_that_the_broker_keeps_shorter_is_answered_as_the_broker_answers_
 def test_a_wait_lasts_as_long_as_the_contract_has_it(asked: float | None, longest: float) -> None:
     arguments = {"wait": True, "timeout_s": asked} if asked is not None else {"wait": True}
     body = {"id": 1, "method": "tools/call", "params": {"name": "list_reviews", "arguments": arguments}}
-    call = repetition.Call(Message(encode(body), body))
+    call = forward.Call(Message(encode(body), body))
     assert longest - 1 < call.seconds_left() <= longest

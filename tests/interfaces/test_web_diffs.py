@@ -16,9 +16,8 @@ from tandem.git.names import decode_path
 from tandem.git.word_changes import changed_words, common_runs, pairs
 from tandem.reviews.unusual import of_text
 from tandem.web.diffs.code import shown, spelled
-from tandem.web.diffs.outline import Outline, outline
 from tandem.web.diffs.syntax import CLASSES, LANGUAGES, LONGEST_TEXT, Budget, highlighted, language_of
-from tandem.web.diffs.views import Layout, context_rows, view
+from tandem.web.diffs.views import Layout, Outline, context_rows, outline, view
 from tests.interfaces.diff_pages import HOSTILE, WEB, Element, assert_harmless, read, rendered
 
 DIFF = """\

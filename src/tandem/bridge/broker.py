@@ -70,7 +70,7 @@ def start_log(data_dir: str) -> str:
 
 
 AUTOMATIC = ("--any-port",)
-"""The options of a start that no person asked for: clients find the broker by its data folder, whatever its port."""
+"""The options of a start that no person asked for: clients find the broker by its data folder, at any port."""
 
 
 def start_broker(
@@ -83,7 +83,7 @@ def start_broker(
     Args:
         data_dir: The broker's data folder; created if need be.
         options: Further options of `tandem up`.
-        environment: Its variables; null for this process's own without secrets.
+        environment: Its variables; None for this process's own without secrets.
 
     Raises:
         OSError: The folder cannot be written, or the process cannot be started.
@@ -125,7 +125,7 @@ class BrokerLocator:
 
     @property
     def client(self) -> HttpClient | None:
-        """Requests to where the broker is, as far as is known; null if none is known."""
+        """Requests to where the broker is, as far as is known; None if none is known."""
         return self._client
 
     def revive(self, failed: HttpClient | None) -> None:

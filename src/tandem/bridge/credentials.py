@@ -5,6 +5,10 @@ TANDEM_TOKEN   the caller's own token; it goes to whichever broker they call
 A broker that asks for tokens leaves its owner's beside its URL, in its data folder, which only the owner can read.
 That one is for requests to exactly this URL. It is void after the next start, so it is read again when it is refused.
 Of several brokers each has its own.
+
+A broker proves that it is this user's by a keyed hash with a secret that only this user can read. A client
+sends a number that cannot be foreseen. The broker answers with its hash, and that of the address at which it was
+called: another one at that address cannot have the answer made by the user's own broker elsewhere.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import time
 
 TYPE_CHECKING = False  # every commit waits for what is imported here, and `typing` takes a third of a start
 if TYPE_CHECKING:
+    from _socket import socket
     from collections.abc import Sequence
 
 TOKEN_VARIABLE = "TANDEM_TOKEN"  # noqa: S105 - the variable's name
@@ -38,7 +43,7 @@ class Published:
 
     Attributes:
         url: Where it listens.
-        token: Its owner's token; null if it trusts everybody.
+        token: Its owner's token; None if it trusts everybody.
     """
 
     __slots__ = ("token", "url")
@@ -49,7 +54,7 @@ class Published:
 
 
 def published(data_dir: str) -> Published | None:
-    """What the running broker left in its data folder; null if none did."""
+    """What the running broker left in its data folder; None if none did."""
     try:
         with open(os.path.join(data_dir, RUNTIME_FILE), "rb") as file:
             stated = json.loads(file.read())
@@ -62,7 +67,7 @@ def published(data_dir: str) -> Published | None:
 
 
 def stated_token() -> str | None:
-    """The token that the environment has; null if it has none.
+    """The token that the environment has; None if it has none.
 
     Raises:
         NoToken: What it has is none.
@@ -98,7 +103,7 @@ class Credentials:
         self._left: dict[str, str | None] = {}
 
     def token(self, url: str) -> str | None:
-        """The token to send to an address; null if there is none for the broker there."""
+        """The token to send to an address; None if there is none for the broker there."""
         if self._stated is None and url not in self._left:
             self._read(url)
         return self._stated or self._left[url]
@@ -127,3 +132,44 @@ class Credentials:
 def _is_sendable(token: str) -> bool:
     """Whether it fits into a header as it stands."""
     return token.isascii() and token.isprintable() and " " not in token
+
+
+OWNER_FILE = "owner.key"
+"""The secret, in the broker's data folder."""
+
+NONCE_BYTES = 32
+_OTHERS = 0o077
+
+
+def new_nonce() -> str:
+    """What to send."""
+    return os.urandom(NONCE_BYTES).hex()
+
+
+def proof(key: bytes, nonce: str, host: str, port: int) -> str:
+    """The answer, in hexadecimal digits.
+
+    Args:
+        key: The secret.
+        nonce: What was sent.
+        host: The address at which the broker was called.
+        port: Its port there.
+    """
+    from _blake2 import blake2b  # `hashlib` loads OpenSSL, for which each commit would wait
+
+    return blake2b(f"tandem broker {nonce} {host} {port}".encode(), key=key).hexdigest()
+
+
+def is_proven(answer: str | None, nonce: str, connected: socket, data_dir: str) -> bool:
+    """Whether who answered has the secret of a data folder, which is read only now: a first start makes it."""
+    try:
+        path = os.path.join(data_dir, OWNER_FILE)
+        with open(path, encoding="ascii") as file:
+            made = os.fstat(file.fileno())
+            if os.name == "posix" and (made.st_uid != os.geteuid() or made.st_mode & _OTHERS):
+                return False
+            key = bytes.fromhex(file.read())
+    except (OSError, ValueError):
+        return False
+    host, port = connected.getpeername()[:2]
+    return len(key) == NONCE_BYTES and answer == proof(key, nonce, host, port)

@@ -1,8 +1,14 @@
-"""One message on its way to the broker and its answer back, through outages."""
+"""One message on its way to the broker and its answer back, through outages.
+
+What may be sent again after the broker went away: reads may; a write may when it carries an idempotency key, so each
+one is given one. A wait is pinned to a cursor before it begins, and asks only for the time that is left when it is sent
+again.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,17 +16,18 @@ from typing import TYPE_CHECKING, Any
 from tandem.bridge import keys, messages
 from tandem.bridge.http import Exchange, quoted
 from tandem.bridge.messages import cursor_to_pin, protocol_version, replies
+from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.project import CREATE_REVIEW
-from tandem.bridge.repetition import Call
 from tandem.bridge.target import Aborted, HttpFailure, NotSent, ResponseLost, is_local
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from tandem.bridge.broker import BrokerLocator
     from tandem.bridge.http import HttpClient, HttpResponse
     from tandem.bridge.messages import Message
     from tandem.bridge.project import ProjectFinder
+
 
 OUTAGE_SECONDS = 30.0
 """How long a request outlasts a broker that is away; with the longest wait still under a client's minute."""
@@ -87,7 +94,7 @@ class Route:
         path: The role's endpoint, e.g. `/mcp/reviewer`.
         project: The project that the user named.
         finder: Finds it by the folder where none was named.
-        agent: The identity to state; null for none.
+        agent: The identity to state; None for none.
     """
 
     __slots__ = ("agent", "finder", "path", "project")
@@ -109,7 +116,7 @@ class Forwarder:
         self._negotiated: str | None = None
 
     def notify(self, message: Message) -> None:
-        """Pass a notification on if the broker is there; nobody waits for it."""
+        """Pass a notification on if the broker is there; it has no answer."""
         client = self._broker.client
         if client is None:
             return
@@ -117,7 +124,7 @@ class Forwarder:
             self._post(client, message, message.raw, Exchange()).read()
 
     def answer(self, request: PendingRequest) -> None:
-        """Get a request answered, whatever happens to the broker; nothing is written once it is cancelled."""
+        """Get a request answered, through outages of the broker; nothing is written once it is cancelled."""
         if request.message.method != "initialize":
             self._answer(request)
             return
@@ -168,7 +175,7 @@ class Forwarder:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     def _give_up(self, call: Call, failure: HttpFailure, outage_since: float) -> dict[str, Any] | None:
-        """The error to end with after a failed attempt; null to go on trying."""
+        """The error to end with after a failed attempt; None to go on trying."""
         if isinstance(failure, ResponseLost) and not call.is_repeatable:
             return _unknown_outcome(failure)
         seconds = time.monotonic() - outage_since
@@ -275,3 +282,87 @@ def _unknown_outcome(failure: HttpFailure) -> dict[str, Any]:
         "details": {"outcome": "unknown", "reason": str(failure)},
         "retryable": False,
     }
+
+
+DEFAULT_WAIT_SECONDS = 25.0
+"""What the contract says a wait lasts that names no time."""
+
+_LONGEST_WAIT_SECONDS = 50.0
+_KEY = "idempotency_key"
+
+
+class Call:
+    """One request on its way, possibly several times.
+
+    Args:
+        message: What the client sent.
+        additions: Arguments of its tool call that the bridge has, not the client.
+
+    Attributes:
+        message: What the client sent.
+        is_repeatable: Whether it may be sent again when its fate is unknown.
+        is_unpinned: Whether it is a wait that has no cursor yet.
+        is_proposal: Whether it may need more than the client has, which depends on the broker.
+    """
+
+    def __init__(self, message: Message, additions: Mapping[str, Any] | None = None) -> None:
+        self.message = message
+        arguments = message.arguments
+        self._changes: dict[str, Any] = dict(additions or {})
+        known = OPERATIONS.get(message.tool or "")
+        if known is not None and known.keyed and arguments.get(_KEY) is None and _takes_arguments(message):
+            self._changes[_KEY] = "bridge-" + os.urandom(16).hex()
+        has_key = arguments.get(_KEY) is not None or _KEY in self._changes
+        is_safe = known is not None and known.repeatable and not known.keyed
+        self.is_repeatable = message.method != "tools/call" or is_safe or has_key
+        waits = message.tool is not None and arguments.get("wait") is True
+        has_content = arguments.get("diff") is not None or arguments.get("path") is not None
+        self.is_proposal = message.tool == CREATE_REVIEW and has_content
+        self.is_unpinned = waits and arguments.get("cursor") is None
+        self._wait_seconds = _asked_seconds(arguments) if waits else None
+        self._begun = time.monotonic()
+        self._was_sent = False
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments as they are sent."""
+        return {**self.message.arguments, **self._changes}
+
+    def complete(self, additions: Mapping[str, Any]) -> None:
+        """Add what a proposal needs; sent again, it is the same."""
+        self._changes.update(additions)
+        self.is_proposal = False
+
+    def line(self) -> bytes:
+        """The message as it must be sent now; the time since the call came counts as waited."""
+        if self._wait_seconds is not None and self._was_sent:
+            self._changes["timeout_s"] = round(self.seconds_left(), 3)
+        self._was_sent = True
+        return self.message.with_arguments(**self._changes) if self._changes else self.message.raw
+
+    def seconds_left(self) -> float:
+        """How long a wait has still to last; 0 for what is no wait."""
+        if self._wait_seconds is None:
+            return 0.0
+        return max(0.0, self._wait_seconds - (time.monotonic() - self._begun))
+
+    def glance(self) -> bytes:
+        """An unpinned wait as a wait of no length: answers what is known, with the cursor to pin."""
+        return self.message.with_arguments(timeout_s=0)
+
+    def pin(self, cursor: str) -> None:
+        """From now on, wait for what comes after this cursor."""
+        self._changes["cursor"] = cursor
+        self.is_unpinned = False
+
+
+def _takes_arguments(message: Message) -> bool:
+    """Whether an argument can be added without turning a refusable request into another one."""
+    return isinstance(message.params.get("arguments", {}), dict)
+
+
+def _asked_seconds(arguments: dict[str, Any]) -> float:
+    asked = arguments.get("timeout_s")
+    if isinstance(asked, int | float) and not isinstance(asked, bool):
+        return min(float(asked), _LONGEST_WAIT_SECONDS)
+    return DEFAULT_WAIT_SECONDS

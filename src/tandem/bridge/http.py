@@ -18,9 +18,8 @@ import io
 import select
 import time
 
-from tandem.bridge.credentials import REFUSED_STATUS
+from tandem.bridge.credentials import REFUSED_STATUS, is_proven, new_nonce
 from tandem.bridge.credentials import headers as bearing
-from tandem.bridge.ownership import is_proven, new_nonce
 from tandem.bridge.target import CONNECT_SECONDS, Aborted, HttpFailure, NotSent, ResponseLost, Stranger
 
 TYPE_CHECKING = False  # as in `credentials`
@@ -38,7 +37,7 @@ SILENCE_SECONDS = 60.0
 """The broker sends a ping every 15 s while it works on a request: after four missed ones it is gone."""
 
 PROOF_SECONDS = 10.0
-"""How long the other side has to prove whose it is: a broker does it at once, whatever else it does."""
+"""How long the other side has to prove whose it is: a broker does it at once, however busy."""
 
 _HERE = "127.0.0.1"
 _UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~")
@@ -47,7 +46,7 @@ _TOO_MANY = 429
 _MOST_DIGITS = 6
 
 LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
-"""More than any broker answers: whatever sends it may not fill the memory."""
+"""More than any broker answers: a program that sends it must not fill the memory."""
 
 _SLOWEST_BYTES_PER_SECOND = 4096
 _LONGEST_LINE_BYTES = 65_536
@@ -60,7 +59,7 @@ class Exchange:
     """One request's hold on a connection; `abort` may be called from any thread.
 
     Attributes:
-        deadline: When every wait ends, by the monotonic clock, whatever arrives; null for never.
+        deadline: When every wait ends, by the monotonic clock, even while data arrive; None for never.
     """
 
     def __init__(self, deadline: float | None = None) -> None:
@@ -113,7 +112,7 @@ class Exchange:
                 raise Aborted
 
     def blame(self, kind: type[HttpFailure], cause: Exception) -> HttpFailure:
-        """The failure to raise for a connection that broke: whoever broke it."""
+        """The failure to raise for a connection that broke, on either side."""
         return Aborted() if self._aborted else kind(str(cause) or type(cause).__name__)
 
 
@@ -151,7 +150,7 @@ class HttpResponse:
     Attributes:
         status: The HTTP status.
         content_type: Lower case, without parameters; empty if none was stated.
-        retry_after_seconds: How long it asks to wait before the request is repeated; null if it does not ask.
+        retry_after_seconds: How long it asks to wait before the request is repeated; None if it does not ask.
     """
 
     def __init__(self, client: HttpClient, connection: _Connection, exchange: Exchange) -> None:
@@ -226,7 +225,7 @@ class HttpClient:
         targets: Where they go: to the first one, and from there to the next one whenever one does not answer, or says
             that it serves nobody now. A request goes to another one by itself only if it has not been sent.
         silence_seconds: How long it may be silent, and how long the head of an answer may take.
-        credentials: The token that goes with each; null for requests that need none.
+        credentials: The token that goes with each; None for requests that need none.
         owner_dirs: The data folders with one of whose secrets the other side has to prove first that it is this user's
             broker, within `proof_seconds`; none for one that need not.
     """
@@ -314,7 +313,7 @@ class HttpClient:
         rest = "\r\n".join(head).encode() + b"\r\n\r\n" + body
         for left in reversed(range(len(self.targets))):
             target = self.target
-            # One that a broker has left is for nobody else.
+            # A token that a broker has left is for that broker only.
             token = self._credentials.token(target.url) if self._credentials is not None else None
             begin = f"{method} {target.prefix}{path} HTTP/1.1\r\nHost: {target.authority}\r\n"
             bearer = "".join(f"{name}: {value}\r\n" for name, value in bearing(token).items())

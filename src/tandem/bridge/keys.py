@@ -68,7 +68,7 @@ def read_key(path: str) -> str:
 
 
 def stated_key() -> str | None:
-    """The key that the environment has, else the one in the file that it names; null if it has neither.
+    """The key that the environment has, else the one in the file that it names; None if it has neither.
 
     Raises:
         NoKey: The file has no key.
@@ -87,7 +87,7 @@ def stated_key() -> str | None:
 
 
 def stated_role() -> str | None:
-    """The role that the environment has; null if it has none."""
+    """The role that the environment has; None if it has none."""
     return os.environ.get(ROLE_VARIABLE, "").strip() or None
 
 

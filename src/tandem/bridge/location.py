@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 import os
 
-from tandem.bridge.credentials import published
-from tandem.bridge.ownership import FILE
+from tandem.bridge.credentials import OWNER_FILE, published
 from tandem.bridge.target import Stranger, Untrusted, is_local, is_url, targets
 from tandem.core import platforms
 from tandem.git.place import find_repository, shell_quoted
@@ -40,7 +39,7 @@ class BrokerLocation:
     """Where a broker is, and how that is known.
 
     Attributes:
-        url: Its address; null if it runs nowhere. Where several brokers share a database, the addresses of those that
+        url: Its address; None if it runs nowhere. Where several brokers share a database, the addresses of those that
             may be asked, with commas between them.
         origin: What said so.
         data_dir: The data folder where it leaves its address and its owner's token.
@@ -103,7 +102,7 @@ class BrokerLocation:
         port = targets(self.url or "")[0].port
         for one in platforms.holders(os.path.join(self.data_dir, _LOCK_FILE)):
             if port in one.ports or not one.ports:
-                key = os.path.join(self.data_dir, FILE)
+                key = os.path.join(self.data_dir, OWNER_FILE)
                 why = f"{key} was deleted, replaced or opened to others"
                 return f"Process {one.pid} is your broker, and cannot prove it: {why}"
         return None
@@ -138,7 +137,7 @@ class BrokerLocation:
         return f"Start it with: {self._settings()}tandem up --background{folder}"
 
     def _settings(self) -> str:
-        """What a command begins with that is to have its settings."""
+        """The beginning of a command that gets its settings."""
         if self.config_dir is None:
             return ""
         return f"TANDEM_CONFIG_DIR={shell_quoted(self.config_dir)} "
@@ -154,8 +153,8 @@ def locate(stated: str | None = None, folder: str | None = None, data_dir: str |
 
     Args:
         stated: The URL that an option has.
-        folder: Where the record is looked for; null for nowhere.
-        data_dir: The data folder that was named: then it is the broker on that one, whatever a record says.
+        folder: Where the record is looked for; None for nowhere.
+        data_dir: The data folder that was named: then it is the broker on that one, in spite of a record.
     """
     variable = os.environ.get(VARIABLE) or None
     if stated or (variable and data_dir is None):
@@ -245,7 +244,7 @@ def _is_broker(url: str | None, data_dir: str) -> bool:
 
 
 def configured_url() -> str | None:
-    """Where a broker listens that is started without options; null if it takes any free port."""
+    """Where a broker listens that is started without options; None if it takes any free port."""
     port = os.environ.get("TANDEM_PORT") or str(configured().get("port", _USUAL_PORT))
     return f"http://{_HERE}:{port}" if port.isdecimal() and port.strip("0") else None
 
@@ -256,7 +255,7 @@ def find_data_dir() -> str:
 
 
 def stated_data_dir() -> str | None:
-    """The data folder that the user chose; null if it is the default."""
+    """The data folder that the user chose; None if it is the default."""
     stated = os.environ.get("TANDEM_DATA_DIR") or configured().get("data_dir")
     return os.path.abspath(os.path.expanduser(stated)) if isinstance(stated, str) else None
 
@@ -275,6 +274,6 @@ def configured() -> dict[str, Any]:
 
 
 def published_url(data_dir: str) -> str | None:
-    """The URL that the running broker left in its data folder; null if none did."""
+    """The URL that the running broker left in its data folder; None if none did."""
     found = published(data_dir)
     return None if found is None else found.url

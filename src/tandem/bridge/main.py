@@ -39,7 +39,7 @@ in the background when none runs.
                    here is never started, only awaited.
 
 TANDEM_AGENT states the agent's identity to the broker. TANDEM_TOKEN is the access token, where the
-broker asks for one; whoever runs the broker on this machine needs none.
+broker asks for one; the broker's own user needs none on this machine.
 
 For hand-off cycles, a call of session_open that leaves out its key gets the one in TANDEM_PSK, else the
 first line of the file that TANDEM_PSK_FILE names; a role that it leaves out is the one in TANDEM_ROLE.
@@ -56,7 +56,7 @@ _ROLE = re.compile(r"[a-z]+")
 
 
 class Options:
-    """The command's options; null where one was not given."""
+    """The command's options; None where one was not given."""
 
     def __init__(self) -> None:
         self.role: str | None = None
@@ -205,7 +205,7 @@ class Bridge:
     def _answer(self, key: bytes, request: PendingRequest) -> None:
         try:
             self._forwarder.answer(request)
-        except Exception as error:  # noqa: BLE001 the edge: the client is owed an answer whatever went wrong
+        except Exception as error:  # noqa: BLE001 the edge: the client is owed an answer in any case
             sys.stderr.write(f"tandem mcp: {type(error).__name__}: {error}\n")
             self._write(messages.error(request.message.id, messages.INTERNAL_ERROR, "The bridge failed on this call"))
         finally:

@@ -34,8 +34,8 @@ class Message:
     Attributes:
         raw: Its line as it came, UTF-8.
         body: The parsed object.
-        method: Null for an answer.
-        id: Null for a notification.
+        method: None for an answer.
+        id: None for a notification.
         is_request: Whether an answer is owed.
     """
 
@@ -56,7 +56,7 @@ class Message:
 
     @property
     def modern_version(self) -> str | None:
-        """The revision that a sessionless message states for itself; null for the session-based ones."""
+        """The revision that a sessionless message states for itself; None for the session-based ones."""
         version = as_object(self.params.get("_meta")).get(_META_VERSION)
         return version if isinstance(version, str) else None
 
@@ -67,7 +67,7 @@ class Message:
 
     @property
     def tool(self) -> str | None:
-        """The operation that a tool call names, without dots; null for anything else."""
+        """The operation that a tool call names, without dots; None for anything else."""
         name = self.params.get("name") if self.method == "tools/call" else None
         return name.replace(".", "_") if isinstance(name, str) else None
 
@@ -108,7 +108,7 @@ def parse(line: bytes) -> Message:
 
 
 def has_odd_id(message: dict[str, Any]) -> bool:
-    """Whether it is a request whose id is none: nobody could tell which one an answer is for."""
+    """Whether it is a request whose id is none: an answer could not be matched to it."""
     stated = message.get("id", "")
     return "method" in message and (isinstance(stated, bool) or not isinstance(stated, (str, int)))
 
@@ -217,13 +217,13 @@ def replies(answer: HttpResponse, message: Message) -> Iterator[bytes]:
 
 
 def protocol_version(reply: bytes) -> str | None:
-    """The revision that an answer to `initialize` settles on; null if it settles nothing."""
+    """The revision that an answer to `initialize` settles on; None if it settles nothing."""
     version = _dig(reply, "result", "protocolVersion")
     return version if isinstance(version, str) else None
 
 
 def cursor_to_pin(reply: bytes) -> str | None:
-    """Where to wait on from, if the answer to a wait of no length found nothing new; else null."""
+    """Where to wait on from, if the answer to a wait of no length found nothing new; else None."""
     data = as_object(_dig(reply, "result", "structuredContent", "data"))
     if data.get("changed") is not False:
         return None

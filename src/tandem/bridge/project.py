@@ -1,6 +1,6 @@
 """Which registered project the folder belongs to that somebody works in: one rule for command line, bridge and hooks.
 
-A project is its common git folder, which all working trees of a repository share, whatever it is called.
+A project is its common git folder, which all working trees of a repository share, under any name.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MISSED_SECONDS = 5.0
 
 
 def top_level(folder: str) -> str | None:
-    """The root of the working tree that a folder is in; null outside of git, and in a bare repository."""
+    """The root of the working tree that a folder is in; None outside of git, and in a bare repository."""
     place = find_repository(folder)
     return None if place is None else place.top
 
@@ -57,7 +57,7 @@ def needs_base_files(url: str, arguments: Mapping[str, Any], projects: Mapping[s
         url: The broker's address.
         arguments: Those of `create_review`.
         projects: The folders of the broker's registered projects; empty for those without one.
-        project: The one that is meant; null if that is not known.
+        project: The one that is meant; None if that is not known.
     """
     roots = [root for name, root in projects.items() if project in {None, name}]
     # A folder on another machine may lack the base that somebody names. Without a base the broker's own counts.
@@ -97,7 +97,7 @@ class ProjectFinder:
         return linked_head(self._folder)
 
     def find(self, client: HttpClient, exchange: Exchange) -> str | None:
-        """The folder's project; null if none is registered for it.
+        """The folder's project; None if none is registered for it.
 
         Raises:
             HttpFailure: The broker did not answer.

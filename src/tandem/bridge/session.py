@@ -41,7 +41,7 @@ CALL_SECONDS = 50.0
 """The longest that one call waits; the broker allows no more."""
 _EARLY_ANSWER_PAUSE_SECONDS = 0.2
 _LATE_SECONDS = 10.0
-"""How much longer than asked a wait takes at most, whatever becomes of the broker."""
+"""How much longer than asked a wait takes at most, even if the broker goes away."""
 
 _DECIDED = frozenset({"approved", "changes_requested", "rejected", "closed"})
 
@@ -78,7 +78,7 @@ class Session:
         location: Where the broker is.
         project: The project of calls that name none.
         agent: Who is calling, for the log (`Tandem-Agent`).
-        answer_s: The longest that a call takes in all, tries again included; null: no limit but those on silence and
+        answer_s: The longest that a call takes in all, tries again included; None: no limit but those on silence and
             on how long the broker may be away.
 
     Attributes:
@@ -211,7 +211,7 @@ class Session:
             arguments: Its other arguments. Without a cursor the state is read first, and the wait begins there.
             ready: Whether that first answer satisfies already.
             done: Whether a later answer does.
-            timeout_s: Seconds; null for as long as it takes.
+            timeout_s: Seconds; None for as long as it takes.
             exchange: To give the wait up by, from another thread.
 
         Returns:

@@ -25,7 +25,7 @@ class HttpFailure(Exception):
 
 
 class NotSent(HttpFailure):
-    """The request did not leave whole, so that it can be repeated safely, whatever it is."""
+    """The request did not leave whole, so that any request can be repeated safely."""
 
 
 class Stranger(NotSent):

@@ -25,7 +25,7 @@ _contexts: dict[str | None, ssl.SSLContext] = {}
 
 
 def ca_file() -> str | None:
-    """The file of the CA of one's own; null if none is named."""
+    """The file of the CA of one's own; None if none is named."""
     named = os.environ.get(VARIABLE) or configured().get(SETTING)
     return os.path.abspath(os.path.expanduser(named)) if isinstance(named, str) and named else None
 
@@ -52,7 +52,7 @@ def ends(target: Target) -> datetime:
 
     Raises:
         Untrusted: It is not.
-        OSError: Nobody answers.
+        OSError: No answer.
     """
     plain = socket.create_connection((target.host, target.port), CONNECT_SECONDS)
     with secured(plain, target.host) as connection:

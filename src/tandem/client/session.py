@@ -198,7 +198,7 @@ class TandemClient(Operations):
         return read_envelope(await self.call(operation, fields), OPERATIONS[operation].answer)
 
     async def _carried_out(self, work: Callable[[Exchange], bytes]) -> bytes:
-        """Work of a thread of its own; whoever is cancelled hangs up."""
+        """Work of a thread of its own; a cancelled caller hangs up."""
         exchange = Exchange()
         ended: Future[bytes] = Future()
         ended.set_running_or_notify_cancel()
@@ -208,7 +208,7 @@ class TandemClient(Operations):
                 ended.set_result(work(exchange))
             except Aborted as error:
                 ended.set_exception(unreachable(self.location, error))
-            except BaseException as error:  # noqa: BLE001 - whoever awaits it gets it, whatever it is
+            except BaseException as error:  # noqa: BLE001 - the caller who awaits it gets every kind
                 ended.set_exception(error)
 
         self._exchanges.add(exchange)

@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all, whatever ends the process or the machine meanwhile. Blocks for the disk."""
+"""Writing a file whole or not at all, even if the process or the machine ends meanwhile. Blocks for the disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _PRIVATE = 0o600
 _WHAT_THE_UMASK_LEAVES = 0o666
 FRESH = ".{name}.{random}.new"
-"""What is to take a file's place is called so until it does; a crash may leave it."""
+"""The name of a file's replacement until it takes its place; a crash may leave it."""
 
 _CANNOT_FLUSH_FOLDERS = {errno.EINVAL, errno.EBADF, errno.ENOTSUP}
 """How some network file systems answer; they order the changes of a folder themselves."""
@@ -30,7 +30,7 @@ def write_atomically(
     Args:
         path: The file; its folder is there. What it had is replaced.
         content: All of it.
-        mode: The permissions it gets, private until it is whole; null for those that it has, or for a new file
+        mode: The permissions it gets, private until it is whole; None for those that it has, or for a new file
             those that the umask leaves.
         durable: Whether it has to survive a loss of power once this returns.
 

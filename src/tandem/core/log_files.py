@@ -60,7 +60,7 @@ def last_part(path: Path, lines: int) -> Part:
 
 
 def next_part(path: Path, position: str, lines: int) -> Part | None:
-    """The lines that follow a position, at most so many, also when the log was rotated; null if it is no position.
+    """The lines that follow a position, at most so many, also when the log was rotated; None if it is no position.
 
     Raises:
         OSError: It cannot be read.
@@ -102,7 +102,7 @@ def _taken(file: BinaryIO, start: int, lines: int, *, is_complete: bool) -> tupl
         file: The file.
         start: Where to begin; at the beginning if the file is shorter, because then it was emptied.
         lines: How many at most.
-        is_complete: Whether nobody writes to it any more, so that its last line is ended.
+        is_complete: Whether it is no longer written to, so that its last line is ended.
     """
     size = file.seek(0, os.SEEK_END)
     at = file.seek(start if start <= size else 0)

@@ -10,7 +10,6 @@ import _socket
 import os
 import sys
 import time
-from contextlib import suppress
 
 if sys.platform == "win32":
     import _winapi
@@ -65,30 +64,24 @@ def how_to_add(extra: str) -> str:
 
 def data_dir() -> str:
     """The user's state folder for Tandem, as platformdirs has it; it need not exist."""
-    if sys.platform == "win32":
-        return os.path.join(_windows_local(), _FOLDER)
-    if sys.platform == "darwin":
-        return os.path.expanduser(f"~/Library/Application Support/{_FOLDER}")
-    return os.path.join(_xdg("XDG_STATE_HOME", "~/.local/state"), _FOLDER)
+    return _users_folder("XDG_STATE_HOME", "~/.local/state")
 
 
 def config_dir() -> str:
     """The user's configuration folder for Tandem, as platformdirs has it; it need not exist."""
+    return _users_folder("XDG_CONFIG_HOME", "~/.config")
+
+
+def _users_folder(variable: str, default: str) -> str:
     if sys.platform == "win32":
-        return os.path.join(_windows_local(), _FOLDER)
-    if sys.platform == "darwin":
-        return os.path.expanduser(f"~/Library/Application Support/{_FOLDER}")
-    return os.path.join(_xdg("XDG_CONFIG_HOME", "~/.config"), _FOLDER)
-
-
-def _xdg(variable: str, default: str) -> str:
-    # A relative folder is invalid by the XDG specification and would depend on where one stands.
-    stated = os.environ.get(variable, "").strip()
-    return stated if os.path.isabs(stated) else os.path.expanduser(default)
-
-
-def _windows_local() -> str:
-    return os.environ.get("LOCALAPPDATA") or os.path.expanduser("~\\AppData\\Local")
+        parent = os.environ.get("LOCALAPPDATA") or "~\\AppData\\Local"
+    elif sys.platform == "darwin":
+        parent = "~/Library/Application Support"
+    else:
+        # A relative folder is invalid by the XDG specification and would depend on where one stands.
+        stated = os.environ.get(variable, "").strip()
+        parent = stated if os.path.isabs(stated) else default
+    return os.path.join(os.path.expanduser(parent), _FOLDER)
 
 
 def accounts() -> list[str]:
@@ -103,7 +96,7 @@ def accounts() -> list[str]:
 
 
 def listener(port: int) -> str | None:
-    """The name of the user who listens at a port of this machine; null where the system does not tell (only Linux)."""
+    """The name of the user who listens at a port of this machine; None where the system does not tell (only Linux)."""
     for row in _listening_rows():
         if int(row[1].rpartition(":")[2], 16) == port:
             return _account(int(row[7]))
@@ -204,9 +197,9 @@ else:
 
 
 def start_detached(arguments: list[str], folder: str, environment: dict[str, str], output: BinaryIO) -> int:
-    """Start Python so that it outlives whoever started it, also one that ends all its children's children.
+    """Start Python so that it outlives the process that starts it, even one that ends all its descendants.
 
-    It has a session and a process group of its own, no terminal and no pipe, and is nobody's child but the system's.
+    It has a session and a process group of its own, no terminal and no pipe, and is a child of the system only.
 
     Args:
         arguments: Python's.
@@ -236,7 +229,7 @@ def start_detached(arguments: list[str], folder: str, environment: dict[str, str
 
 
 def has_ended(number: int) -> bool:
-    """Whether a process that was started a moment ago has ended; one that nobody has reaped has."""
+    """Whether a process that was started a moment ago has ended; one that is not reaped yet has."""
     if sys.platform == "win32":
         # Not psutil, which hooks have not.
         try:
@@ -329,7 +322,7 @@ def holders(path: str) -> list[Holder]:
     ours = os.readlink("/proc/self/ns/mnt")
     for name in filter(str.isdecimal, os.listdir("/proc")):
         # Processes of others, and those that end meanwhile; in a container the same path is another file.
-        with suppress(OSError):
+        try:
             links = [*_links(f"/proc/{name}/fd")] if os.readlink(f"/proc/{name}/ns/mnt") == ours else []
             if path in links or path + _DELETED in links:
                 with open(f"/proc/{name}/stat", "rb") as stream:
@@ -344,14 +337,18 @@ def holders(path: str) -> list[Holder]:
                         ports=_listens_at(links),
                     )
                 )
+        except OSError:
+            continue
     return found
 
 
 def _links(folder: str) -> Iterator[str]:
     """What a folder's links lead to, those left out that are removed meanwhile."""
     for name in os.listdir(folder):
-        with suppress(OSError):
+        try:
             yield os.readlink(f"{folder}/{name}")
+        except OSError:
+            continue
 
 
 def _holders_elsewhere(path: str) -> list[Holder]:
@@ -361,7 +358,7 @@ def _holders_elsewhere(path: str) -> list[Holder]:
         return []
     found: list[Holder] = []
     for process in psutil.process_iter():
-        with suppress(psutil.Error, OSError):
+        try:
             if any(file.path == path for file in process.open_files()):
                 is_suspended = process.status() == psutil.STATUS_STOPPED
                 found.append(
@@ -372,6 +369,8 @@ def _holders_elsewhere(path: str) -> list[Holder]:
                         folder=process.cwd(),
                     )
                 )
+        except (psutil.Error, OSError):
+            continue
     return found
 
 
@@ -383,8 +382,11 @@ def _listens_at(links: Sequence[str]) -> list[int]:
 def _listening_rows() -> Iterator[list[str]]:
     """The rows of Linux's tables of sockets that listen; none elsewhere."""
     for table in ("tcp", "tcp6"):
-        with suppress(OSError), open(f"/proc/net/{table}", encoding="ascii") as sockets:
-            yield from (row for row in map(str.split, sockets) if row[3] == _LISTENS)
+        try:
+            with open(f"/proc/net/{table}", encoding="ascii") as sockets:
+                yield from (row for row in map(str.split, sockets) if row[3] == _LISTENS)
+        except OSError:
+            continue
 
 
 def identify(pid: int) -> ProcessIdentity | None:
@@ -407,18 +409,8 @@ def ask_to_stop(process: ProcessIdentity) -> bool:
     Raises:
         PermissionError: It belongs to somebody else.
     """
-    psutil = _psutil()
-    found = None if STOPS_BY_FILE else _find(process)
-    if found is None:
-        return False
-    try:
-        found.terminate()
-        found.resume()  # one that was suspended hears nothing before
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied as error:
-        raise PermissionError(f"process {process.pid} belongs to another user") from error
-    return True
+    # One that was suspended hears nothing before it goes on.
+    return not STOPS_BY_FILE and _signal(process, "terminate", "resume")
 
 
 def kill(process: ProcessIdentity) -> None:
@@ -427,16 +419,21 @@ def kill(process: ProcessIdentity) -> None:
     Raises:
         PermissionError: It belongs to somebody else.
     """
+    _signal(process, "kill")
+
+
+def _signal(process: ProcessIdentity, *methods: str) -> bool:
+    """Call methods of psutil's for a process; false if it is gone."""
     psutil = _psutil()
     found = _find(process)
-    if found is None:
-        return
     try:
-        found.kill()
+        for method in methods if found is not None else ():
+            getattr(found, method)()
     except psutil.NoSuchProcess:
-        return
+        return False
     except psutil.AccessDenied as error:
         raise PermissionError(f"process {process.pid} belongs to another user") from error
+    return found is not None
 
 
 def wait_until_gone(process: ProcessIdentity, timeout_seconds: float) -> bool:
@@ -470,8 +467,10 @@ def limit_process(number: int, most_bytes: int) -> None:
         # Not RLIMIT_AS: a large repository's packs, which are only looked at in place, do not count.
         for kind in (resource.RLIMIT_DATA, resource.RLIMIT_FSIZE):
             # It may have ended, or be bound more closely already.
-            with suppress(OSError, ValueError):
+            try:
                 resource.prlimit(number, kind, (most_bytes, most_bytes))
+            except (OSError, ValueError):
+                continue
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

@@ -1,7 +1,7 @@
 """Scratch folders: gone when their block ends, and swept by the broker's next start if their process was killed.
 
-Each has a file that its process keeps locked: whoever can lock it knows that nobody uses the folder any more. Process
-numbers would not say that, for who shares the folder may have numbers of its own.
+Each has a file that its process keeps locked: a process that can lock it knows that the folder is no longer in use.
+Process numbers would not say that, as a container that shares the folder has numbers of its own.
 """
 
 from __future__ import annotations
@@ -15,10 +15,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
-try:
-    import fcntl
-except ImportError:
-    fcntl = None
+from tandem.core.platforms import lock_file
 
 _KINDS: Final = ("copy", "demo", "diff", "doctor", "git", "hook", "index", "merge", "rollback", "steps")
 _NAME = re.compile(rf"tandem-(?:{'|'.join(_KINDS)})-[a-z0-9_]{{8}}")
@@ -40,7 +37,7 @@ class ScratchFolder:
 
         Args:
             kind: What it is for; one of those that are swept.
-            parent: Where it is made; null for the usual place.
+            parent: Where it is made; None for the usual place.
 
         Raises:
             OSError: It cannot be made.
@@ -67,19 +64,16 @@ class ScratchFolder:
         """Removes it with all that it holds, as far as that can be; twice is safe."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
-            # Windows removes no file that is open; elsewhere it stays locked to the end.
-            if fcntl is None:
-                os.close(descriptor)
+            # First, as Windows removes no file that is open; who sweeps meanwhile removes the same.
+            os.close(descriptor)
             remove_tree(self.name)
-            if fcntl is not None:
-                os.close(descriptor)
 
 
 def sweep(parents: Iterable[str | None]) -> int:
     """Removes the scratch folders of this user whose processes are gone; says how many.
 
     Args:
-        parents: Where to look; null for the usual place.
+        parents: Where to look; None for the usual place.
     """
     swept = 0
     for parent in {os.path.realpath(one or tempfile.gettempdir()) for one in parents}:
@@ -108,31 +102,17 @@ def _swept(folder: str) -> bool:
         return _is_old(folder) and remove_tree(folder)
     except OSError:
         return False
-    try:
-        is_free = _lock(descriptor)
-        if fcntl is not None:
-            return is_free is True and remove_tree(folder)
-    finally:
-        os.close(descriptor)
-    try:
-        # Windows removes no file that somebody has open.
-        os.remove(os.path.join(folder, _LOCK))
-    except OSError:
-        return False
-    return remove_tree(folder)
+    is_free = _lock(descriptor)
+    os.close(descriptor)
+    return is_free is True and remove_tree(folder)
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Locks a file: whether that was free; null where there are no such locks."""
-    if fcntl is None:
-        return None
+    """Locks a file: whether that was free; None where the file system has no locks."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return lock_file(descriptor)
     except OSError:
         return None
-    return True
 
 
 def _is_old(folder: str) -> bool:

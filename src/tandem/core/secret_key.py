@@ -1,6 +1,6 @@
 """The broker's secret: where it is kept, the tokens that it makes and knows again, and the keys of roles.
 
-Tokens are derived, not stored: whoever reads the database, a backup of it or the log cannot make one. Every
+Tokens are derived, not stored: a reader of the database, a backup of it or the log cannot make one. Every
 broker on one database needs the same secret. Keys that are agreed on beforehand are kept as hashes.
 """
 
@@ -44,7 +44,7 @@ _KEY_ID_DIGITS = 6
 
 _VEIL_BYTES = 32
 _TAG_BYTES = 15
-"""Of 120 bits: nobody finds another text with one."""
+"""Of 120 bits: another text with the same one cannot be found."""
 
 _COST, _BLOCK_SIZE, _PARALLELISM = 2**14, 8, 1
 _SALT_BYTES = 16
@@ -145,7 +145,7 @@ def _make(path: Path) -> None:
 
 
 class OpaqueTokens:
-    """Hides what a client is to keep and send back: it can neither read nor make it.
+    """Hides data that a client keeps and sends back: it can neither read nor make them.
 
     The same always looks the same, so that it tells nothing either when it is given twice.
     """
@@ -184,7 +184,7 @@ class OpaqueTokens:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove what a crash left beside the file, which has the same secret in it or one that nobody uses."""
+    """Remove what a crash left beside the file, which has the same secret in it or an unused one."""
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.{'?' * 16}.new"):
         with suppress(OSError):
             leftover.unlink()
@@ -234,7 +234,7 @@ class Tokens:
         return OpaqueTokens(partial(self._mac, b"veil", reader.encode()))
 
     def seal_event(self, content: bytes) -> str:
-        """The hash of an event of the log, which nobody without the secret can make."""
+        """The hash of an event of the log, which cannot be made without the secret."""
         # Keyed BLAKE2b rather than HMAC: half a microsecond instead of two, in every write.
         return hashlib.blake2b(content, digest_size=_HASH_BYTES, key=self._log_key).hexdigest()
 
@@ -250,7 +250,7 @@ class Tokens:
         return f"sess_{session_id.removeprefix(_SESSION_PREFIX)}_{self.key_id}_{mac}"
 
     def session_id_of(self, token: str) -> str | None:
-        """The session that a token was made for; null if it was not made with this secret."""
+        """The session that a token was made for; None if it was not made with this secret."""
         found = _SESSION_TOKEN.fullmatch(token)
         if found is None:
             return None
@@ -268,7 +268,7 @@ class Tokens:
         return found is not None and found["key_id"] != self.key_id
 
     def body_hash(self, data: bytes) -> str:
-        """A hash of a body in hexadecimal digits, by which nobody without the secret can try out bodies."""
+        """A hash of a body in hexadecimal digits, so that bodies cannot be tried out without the secret."""
         return self._mac(b"body", data)
 
     def _mac(self, *parts: bytes) -> str:

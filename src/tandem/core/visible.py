@@ -45,7 +45,7 @@ def visible_line(text: str) -> str:
 
 
 def say(*lines: str) -> None:
-    """Tell whoever runs git; what follows a line end is indented, so that nobody's text is taken for ours."""
+    """Write to standard error; what follows a line end is indented, so that other text is not taken for ours."""
     shown = (visible(line).replace("\n", "\ntandem:   ") for line in lines)
     sys.stderr.write("".join(f"tandem: {line}\n" for line in shown))
 

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class NotWanted(Exception):
-    """Nobody waits any more for what this thread does."""
+    """The caller of this thread's work has gone."""
 
 
 _check: ContextVar[Callable[[], None]] = ContextVar("check", default=lambda: None)

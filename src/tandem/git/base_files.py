@@ -18,9 +18,8 @@ from tandem.git.changes import FORMATS, ObjectFormat
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import read_patches
 from tandem.git.layout import Layout, neutral_folder
-from tandem.git.names import decode_path, encode_path, quote
+from tandem.git.names import decode_path, encode_path, quote, unsafe_reason
 from tandem.git.objects import ObjectReader
-from tandem.git.paths import unsafe_reason
 from tandem.git.raw import EXECUTABLE, GITLINK, REGULAR, SYMLINK
 from tandem.git.rounds import read_blobs
 from tandem.git.runner import Git, clean_environment, make_git_folder
@@ -69,7 +68,19 @@ def touched(diff: str | None, path: str | None) -> set[bytes]:
 
 
 def read(handle: Handle, diff: str | None, path: str | None, base: str | None) -> tuple[str, list[BaseFile]]:
-    """Id of the base, and what a change touches there; see `Repository.base_files`."""
+    """Id of the base, and the files there that a change touches: what a broker without the repository needs.
+
+    Args:
+        handle: The repository.
+        diff: The change.
+        path: The file that a text is the whole content of, where there is no diff.
+        base: What the change is against; HEAD by default.
+
+    Raises:
+        InvalidDiff: The diff is none.
+        InvalidInput: `base` names nothing.
+        TooLarge: They are too many, or too large.
+    """
     found = handle.base(base)
     names = sorted(touched(diff, path))
     entries = handle.objects.entries(found.tree, names).entries
@@ -167,7 +178,7 @@ def handle_of(git: Git, bases: Mapping[str, Iterable[BaseFile]], folder: Path) -
     Args:
         git: The program.
         bases: The files of each base, by the base's id.
-        folder: Empty, and nobody else's.
+        folder: Empty, and used by no one else.
 
     Raises:
         InvalidInput: The ids are of different kinds.

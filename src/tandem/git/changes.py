@@ -115,13 +115,13 @@ class ValidatedContent:
     """The content of a round as the broker has validated it.
 
     Attributes:
-        content: The text; or the diff, drawn from the files before and after, or as it was sent where nobody has them.
+        content: The text; or the diff, drawn from the files before and after, or as it was sent where they are unknown.
         base_commit: The tree-ish the diff was validated against, resolved to an object id.
-        digest: What an approval binds to; null when nothing was validated.
+        digest: What an approval binds to; None when nothing was validated.
         validated: Whether the digest was computed from a real repository.
         affected_files: The files, in path order.
         changes: The raw index entries behind the digest, in path order; what a gate compares.
-        notes: What git did that the diff as it was sent did not say; null where the diff is as it was sent.
+        notes: What git did that the diff as it was sent did not say; None where the diff is as it was sent.
     """
 
     content: str

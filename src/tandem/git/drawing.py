@@ -1,4 +1,4 @@
-"""Diffs drawn from content: what a reviewer is shown is what the files were and become, whatever a client sent.
+"""Diffs drawn from content: a reviewer is shown what the files were and become, not what a client sent.
 
 Git draws them in a scratch folder, so that no setting or attribute of a repository or a user takes part. A renamed or
 copied file has all of its lines, as a deleted and a new file. Binary is what has a NUL byte.
@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from tandem.git.changes import Change, Entry
 from tandem.git.handle import Handle
 from tandem.git.hunks import AS_LATIN_1, read_patches
+from tandem.git.layout import Scratch
 from tandem.git.names import decode_path, encode_path, quote
 from tandem.git.raw import ABSENT_MODE
-from tandem.git.scratch import Scratch
 
 _OPTIONS = (
     "--patch",
@@ -68,7 +68,13 @@ _MARKED = {b"set", b"true"}, {b"unset"}
 
 
 def unread(handle: Handle, commit: str, paths: Sequence[str]) -> frozenset[str]:
-    """Those of some files that a commit's own `.gitattributes` say nobody reads; see `Repository.unread`."""
+    """Those of some files that need not be read, by the `.gitattributes` of a commit.
+
+    They are marked as made by a program (`linguist-generated`), or as without lines (`-diff`, `binary`).
+
+    Raises:
+        InvalidInput: There is no such commit.
+    """
     names = [encode_path(path) for path in paths]
     folders = {name[:at] for name in names for at in (0, *(place.end() for place in _SLASH.finditer(name)))}
     entries = handle.objects.entries(handle.base(commit).tree, {folder + _ATTRIBUTES for folder in folders}).entries

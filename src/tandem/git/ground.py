@@ -14,9 +14,9 @@ from tandem.errors import InvalidInput
 from tandem.git.changes import Change, Entry, parse_raw
 from tandem.git.handle import Base, Handle
 from tandem.git.history import by_commit, has, signatures
+from tandem.git.layout import Scratch
 from tandem.git.names import decode_path, encode_path
 from tandem.git.raw import TREE_OPTIONS, digest_of, merge_arguments
-from tandem.git.scratch import Scratch
 
 LOOKED_AT: Final = 200
 """Commits between that are looked at; further ones are counted, and count as not approved."""
@@ -133,7 +133,7 @@ def _beside(handle: Handle, scratch: Scratch, base: Base, branch: tuple[str, str
 
 
 def is_held(handle: Handle, ground: Ground) -> bool:
-    """Whether its base branch holds by now what a ground had beside it; see `Repository.holds`."""
+    """Whether its base branch holds by now what a ground had beside it: its commits, or what these come to."""
     tip = None if ground.branch is None else handle.tip(ground.branch)
     if tip is None:
         return False

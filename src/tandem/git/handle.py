@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Entry
-from tandem.git.layout import Layout, fetching, neutral_folder
+from tandem.git.layout import Layout, Scratch, fetching, neutral_folder
 from tandem.git.names import decode_path
 from tandem.git.objects import GitObject, ObjectReader
 from tandem.git.place import branch_tip, head_commit
 from tandem.git.raw import GITLINK
 from tandem.git.runner import Git, Output
-from tandem.git.scratch import Scratch
 
 _HEAD = "HEAD"
 _HEADS = "refs/heads/"
@@ -55,7 +54,7 @@ class Handle:
         git: The program.
         layout: The repository's folders.
         objects: Its commits and trees.
-        bases: All that is known of it, where it was made of the files of some bases; null for a whole repository.
+        bases: All that is known of it, where it was made of the files of some bases; None for a whole repository.
     """
 
     git: Git
@@ -150,7 +149,7 @@ class Handle:
         return None if oid is None else self.objects.find([f"{oid}^{{{kind}}}".encode("ascii")])[0]
 
     def resolve(self, revision: str) -> tuple[str | None, str]:
-        """Id of what a revision names; null if it names nothing, with git's reason.
+        """Id of what a revision names; None if it names nothing, with git's reason.
 
         Only its start is looked up in the repository, where git reads references, and no object. The way from there,
         such as `~3`, leads through objects, and is gone without the repository's configuration.

@@ -58,7 +58,7 @@ class Hunk:
 
     Attributes:
         old_start: First line before, from 1; with `old_count` 0 the line before it.
-        old_count: Lines before, as they are there, whatever the header said.
+        old_count: Lines before, as the body has them, even if the header says otherwise.
         new_start: As `old_start`, after the change.
         new_count: As `old_count`, after the change.
         heading: What git took for the heading of this part of the file.
@@ -78,7 +78,7 @@ class Hunk:
 
     @property
     def lines(self) -> tuple[Line, ...]:
-        """The lines, made anew at each call."""
+        """The lines; each call makes them again."""
         return tuple(self.walk())
 
     def walk(self) -> Iterator[Line]:
@@ -413,7 +413,7 @@ class Gap:
 
 
 def gaps(file: FileDiff) -> tuple[Gap | None, ...]:
-    """The gap before each hunk and the one after the last; None where nothing is left out, or nobody can tell."""
+    """The gap before each hunk and the one after the last; None where nothing is left out, or that is unknown."""
     if not file.hunks or file.latin_1:
         return (None,) * (len(file.hunks) + 1)
     found: list[Gap | None] = []

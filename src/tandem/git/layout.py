@@ -1,18 +1,28 @@
-"""Where a repository keeps what belongs to it."""
+"""Where a repository keeps what belongs to it, and a private git folder over it for one question.
+
+In that nothing is written to the user's repository, and nothing of it is obeyed. Its index is a file of version 2,
+written and read here without starting git.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
+import shutil
+import struct
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Self
 
-from tandem.errors import InvalidInput, Unavailable
-from tandem.git.changes import FORMATS, ObjectFormat
+from tandem.core.scratch import ScratchFolder
+from tandem.errors import InternalError, InvalidInput, Unavailable
+from tandem.git.changes import FORMATS, Change, Entry, ObjectFormat, parse_raw
+from tandem.git.names import quote
 from tandem.git.place import HookRepository, find_repository, is_git_folder, linked_worktrees, unusable
-from tandem.git.runner import Git, GitFailed, clean_environment, ensure_recent
+from tandem.git.raw import TREE_OPTIONS
+from tandem.git.runner import BoundGit, Git, GitFailed, clean_environment, ensure_recent, make_git_folder, memory_folder
 
 _QUESTIONS = ("--show-object-format", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
 _STATED = ("GIT_DIR", "GIT_WORK_TREE")
@@ -23,12 +33,12 @@ class Layout:
     """The folders of one work tree.
 
     Attributes:
-        root: Top level of the work tree; the common git folder where nobody works in one.
+        root: Top level of the work tree; the common git folder if there is none.
         git_dir: What git keeps for this work tree alone: HEAD, index.
         common_dir: What all work trees of the repository share: objects, branches.
         objects: How objects are named.
         index_file: Another index than git's own, as hooks of partial commits have it; None for git's own.
-        configuration: Variables with git's settings, of whoever works here.
+        configuration: Variables with git's settings, of the person or agent who works here.
     """
 
     root: Path
@@ -182,5 +192,153 @@ def _is_current(folder: Path) -> bool:
 
 
 def neutral_folder() -> Path:
-    """A folder to run in that ties up nobody's repository."""
+    """A folder to run in that keeps no repository in use."""
     return Path(tempfile.gettempdir())
+
+
+class Scratch(BoundGit):
+    """A bare repository of our own over the objects of another, gone when the block ends.
+
+    Args:
+        git: The program.
+        layout: The other repository.
+        large: Whether whole files of any size may be kept here, for which memory is no place.
+    """
+
+    def __init__(self, git: Git, layout: Layout, *, large: bool = False) -> None:
+        self._layout = layout
+        self._folder = ScratchFolder("git", None if large else memory_folder())
+        self.folder = Path(self._folder.name)
+        environment = clean_environment(
+            {
+                "GIT_DIR": str(self.folder),
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": listed_folder(layout.object_folder),
+                # Which commits a shallow clone has no parents of; without it a walk would end in an error.
+                "GIT_SHALLOW_FILE": str(layout.common_dir / "shallow"),
+                "HOME": str(self.folder),
+                "XDG_CONFIG_HOME": str(self.folder),
+            },
+            isolated=True,
+        )
+        super().__init__(git, environment, self.folder)
+
+    def __enter__(self) -> Self:
+        try:
+            make_git_folder(self._folder.name, self._layout.objects.name)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._folder.cleanup()
+
+    def write_blob(self, content: bytes) -> str:
+        """Id of a blob with this content, kept here."""
+        return self.run(["hash-object", "-w", "--no-filters", "--stdin"], stdin=content).text
+
+    def difference(self, before: str, after: str) -> tuple[Change, ...]:
+        """What changed from one commit or tree to another, in path order.
+
+        Raises:
+            InvalidInput: A path is unmerged.
+        """
+        return parse_raw(self.run(["diff-tree", "-r", *TREE_OPTIONS, before, after]).stdout)
+
+    def write_index(self, entries: Mapping[bytes, Entry]) -> None:
+        """Makes the private index hold exactly these entries."""
+        (self.folder / "index").write_bytes(encode_index(entries, self._layout.objects))
+
+    def read_index(self) -> dict[bytes, Entry]:
+        """The private index's entries."""
+        return decode_index((self.folder / "index").read_bytes(), self._layout.objects)
+
+    def tree_of(self, entries: Mapping[bytes, Entry]) -> str:
+        """Id of a tree with exactly these entries, kept here."""
+        self.write_index(entries)
+        return self.run(["write-tree"]).text
+
+    def write_attributes(self, lines: Sequence[bytes]) -> None:
+        """The only attributes that git finds here."""
+        folder = self.folder / "info"
+        folder.mkdir(exist_ok=True)
+        (folder / "attributes").write_bytes(b"".join(line + b"\n" for line in lines))
+
+    @property
+    def listed_objects(self) -> str:
+        """The private objects, as git's list of further object folders has them."""
+        return listed_folder(self.folder / "objects")
+
+    @property
+    def no_hooks(self) -> str:
+        """The setting that keeps the user's hooks from running."""
+        return f"core.hooksPath={self.folder / 'no-hooks'}"
+
+    def borrow_index(self) -> dict[str, str]:
+        """For git in the user's own repository, but with a copy of its index and with new objects kept here."""
+        layout = self._layout
+        copy = self.folder / "borrowed-index"
+        if layout.index.exists():
+            # With its times: git trusts a file's size and time only when they are older than the index.
+            shutil.copy2(layout.index, copy)
+        return {
+            **layout.environment(),
+            "GIT_INDEX_FILE": str(copy),
+            "GIT_OBJECT_DIRECTORY": str(self.folder / "objects"),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": listed_folder(layout.object_folder),
+        }
+
+
+def listed_folder(folder: Path) -> str:
+    """A folder as one item of git's list of object folders."""
+    text = str(folder)
+    if os.pathsep in text or text.startswith(('"', "#")):
+        return os.fsdecode(quote(os.fsencode(text)))
+    return text
+
+
+_HEADER = struct.Struct(">4sLL")
+_SIGNATURE = b"DIRC"
+_VERSION = 2
+_READABLE = (2, 3)
+# Times, device, inode, mode, owner and size; only the mode counts in an index that no working tree stands behind.
+_STAT = struct.Struct(">24xL12x")
+_FLAGS = struct.Struct(">H")
+_LONGEST_NAME = 0xFFF
+_EXTENDED = 0x4000
+_ALIGNMENT = 8
+
+
+def encode_index(entries: Mapping[bytes, Entry], objects: ObjectFormat) -> bytes:
+    """The bytes of an index that holds exactly these entries."""
+    parts = [_HEADER.pack(_SIGNATURE, _VERSION, len(entries))]
+    for path in sorted(entries):
+        mode, oid = entries[path]
+        entry = _STAT.pack(int(mode, 8)) + bytes.fromhex(oid) + _FLAGS.pack(min(len(path), _LONGEST_NAME)) + path
+        parts.append(entry + b"\0" * (_ALIGNMENT - len(entry) % _ALIGNMENT))
+    body = b"".join(parts)
+    return body + objects.hash(body)
+
+
+def decode_index(data: bytes, objects: ObjectFormat) -> dict[bytes, Entry]:
+    """The entries of an index that git wrote without a setting of its own.
+
+    Raises:
+        InternalError: The file is of another version than git writes by itself.
+    """
+    signature, version, count = _HEADER.unpack_from(data)
+    if signature != _SIGNATURE or version not in _READABLE:
+        raise InternalError("git wrote an index that cannot be read back.", version=version)
+    entries: dict[bytes, Entry] = {}
+    start = _HEADER.size
+    for _ in range(count):
+        (mode,) = _STAT.unpack_from(data, start)
+        at = start + _STAT.size
+        oid = data[at : at + objects.size_bytes].hex()
+        at += objects.size_bytes
+        (flags,) = _FLAGS.unpack_from(data, at)
+        at += _FLAGS.size + (2 if flags & _EXTENDED else 0)
+        end = data.index(b"\0", at)
+        entries[data[at:end]] = Entry(f"{mode:06o}", oid)
+        start = end + _ALIGNMENT - (end - start) % _ALIGNMENT
+    return entries

@@ -1,27 +1,33 @@
 """A repository of our own that follows another one: its branches, and those of its files that have settings.
 
+Git elsewhere may read it, by what version 2 of git's protocol answers over HTTP.
+
 Nothing of the other's is obeyed: no hook, no filter, no configuration. It is reached by the transports that are named
 here and no other, with one key of its own; no program is asked for a password, and nothing of the user's is sent.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import signal
+import zlib
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from tandem.core.scratch import remove_tree
 from tandem.errors import InvalidInput, TandemError, TimedOut, TooLarge, Unavailable
-from tandem.git.runner import Git, GitFailed, Limits, clean_environment, end, ensure_recent, make_git_folder
+from tandem.git.runner import BoundGit, Git, GitFailed, Limits, clean_environment, end, ensure_recent, make_git_folder
 
 if TYPE_CHECKING:
-    from tandem.git.runner import Output, Process
+    from tandem.git.runner import Process
 
 FIELD: Final = "mirror"
 LIMIT_SETTING: Final = "mirror_limit_bytes"
@@ -199,6 +205,8 @@ class MirrorFolder:
         self._own = str(self.git_folder)
         self._limits = _Limits(limit_bytes)
         self._git = _Git(git, timeout_seconds, self._limits)
+        own = {"GIT_DIR": self._own, "GIT_WORK_TREE": str(folder), "HOME": self._own, "XDG_CONFIG_HOME": self._own}
+        self._run = BoundGit(self._git, clean_environment(own, isolated=True), folder).run
 
     @property
     def is_there(self) -> bool:
@@ -257,7 +265,7 @@ class MirrorFolder:
     def _prepare(self) -> None:
         if not (self.git_folder / "objects").is_dir():
             self._make("sha1")
-        # Whoever fetched here before was ended.
+        # An earlier fetch was cut short.
         for left in (*self.git_folder.rglob("*.lock"), *self.git_folder.glob("objects/pack/tmp_*")):
             left.unlink(missing_ok=True)
 
@@ -289,7 +297,7 @@ class MirrorFolder:
                 if new in tried or (new == "sha256" and (self.is_there or _OF_ANOTHER_FORMAT not in error.words)):
                     raise self._told(error) from error
                 if self.is_there:
-                    _LOG.warning("a damaged mirror is fetched anew: %s", error.words[:_LONGEST_WORDS])
+                    _LOG.warning("a damaged mirror is fetched again: %s", error.words[:_LONGEST_WORDS])
                 tried.add(new)
                 self._make(new)
             else:
@@ -306,7 +314,7 @@ class MirrorFolder:
         if authorities := os.environ.get("SSL_CERT_FILE"):
             words.setdefault("GIT_SSL_CAINFO", authorities)
         what = _EVERYTHING if wanted is None else (f"+{wanted}:{_NEWEST}",)
-        self._run([*_QUIET, *stalled, *_FETCH, "--", self._url, *what], words)
+        self._run([*_QUIET, *stalled, *_FETCH, "--", self._url, *what], extra=words)
 
     def _show_settings(self) -> None:
         """Make the newest commit the one that is checked out, and the files of settings those that it has."""
@@ -319,14 +327,6 @@ class MirrorFolder:
             with suppress(TandemError):
                 self._run([*_QUIET, "repack", "--quiet", "-d", "--geometric=2"])
 
-    def _run(
-        self, arguments: Sequence[str], extra: Mapping[str, str] | None = None, accept: Sequence[int] = (0,)
-    ) -> Output:
-        home = self._own
-        own = {"GIT_DIR": home, "GIT_WORK_TREE": str(self.folder), "HOME": home, "XDG_CONFIG_HOME": home}
-        environment = clean_environment({**own, **(extra or {})}, isolated=True)
-        return self._git.run(arguments, cwd=self.folder, environment=environment, accept=accept)
-
     def _told(self, error: GitFailed) -> TandemError:
         if any(one in error.words for one in _OVER_THE_LIMIT):
             return self._limits.exceeded()
@@ -335,3 +335,95 @@ class MirrorFolder:
         said = " ".join(line for line in error.words.splitlines() if line.strip() and not line.startswith(_NO_NEWS))
         reason = next((reason for words, reason in _REASONS.items() if words in said), f"git says: {said}")
         return Unavailable(f"{self._url} cannot be fetched: {reason[:_LONGEST_WORDS]}", git=error.words)
+
+
+PROTOCOL: Final = "version=2"
+_CHUNK_BYTES = 256 * 1024
+_MOST_WANTED = 32
+_WANTED = re.compile(rb"want ([0-9a-f]{64}|[0-9a-f]{40})\b")
+# Else git looks for deltas with as many threads as there are processors, each with as much memory as it likes.
+_MODEST = ("-c", "pack.threads=1", "-c", "pack.windowMemory=64m", "-c", "core.bigFileThreshold=16m")
+_ADVERTISED = b"001e# service=git-upload-pack\n0000"
+
+
+def inflated(body: bytes, limit_bytes: int) -> bytes:
+    """A request that git has compressed, as it is without.
+
+    Raises:
+        InvalidInput: It was not compressed so.
+        TooLarge: There is more of it.
+    """
+    unpacker = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        found = unpacker.decompress(body, limit_bytes)
+    except zlib.error as error:
+        raise InvalidInput(f"The body is not compressed by gzip: {error}.", field="body") from None
+    if unpacker.unconsumed_tail:
+        raise TooLarge(f"The request has more than {limit_bytes} bytes.", limit_bytes=limit_bytes)
+    return found
+
+
+def wanted(request: bytes) -> tuple[str, ...]:
+    """Ids of the objects that a request is about."""
+    return tuple(one.decode("ascii") for one in _WANTED.findall(request)[:_MOST_WANTED])
+
+
+@asynccontextmanager
+async def answer(git: str, folder: Path, request: bytes | None) -> AsyncGenerator[AsyncGenerator[bytes]]:
+    """What git says to a request, in pieces, for a block; git and all its children have ended after it.
+
+    Args:
+        git: The program.
+        folder: The repository's git folder.
+        request: What the other git asks; None for what can be asked.
+
+    Raises:
+        Unavailable: Git cannot be started.
+    """
+    about = ["--http-backend-info-refs"] if request is None else []
+    try:
+        process = await asyncio.create_subprocess_exec(
+            git,
+            *_MODEST,
+            *("upload-pack", "--stateless-rpc", "--strict", *about, str(folder)),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env=clean_environment(
+                {"GIT_PROTOCOL": PROTOCOL, "HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}, isolated=True
+            ),
+            cwd=folder,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Unavailable(f"{git} cannot be started: {error.strerror}.", program=git) from error
+    telling = asyncio.create_task(_tell(process, request or b""))
+    try:
+        yield _said(process, first=_ADVERTISED if request is None else b"")
+    finally:
+        telling.cancel()
+        _end(process)
+        await asyncio.gather(telling, process.wait(), return_exceptions=True)
+
+
+async def _tell(process: asyncio.subprocess.Process, request: bytes) -> None:
+    if process.stdin is not None:
+        with suppress(ConnectionError):
+            process.stdin.write(request)
+            await process.stdin.drain()
+        process.stdin.close()
+
+
+async def _said(process: asyncio.subprocess.Process, first: bytes) -> AsyncGenerator[bytes]:
+    if first:
+        yield first
+    while process.stdout is not None and (piece := await process.stdout.read(_CHUNK_BYTES)):
+        yield piece
+
+
+def _end(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()

@@ -1,4 +1,4 @@
-"""Names of files as git writes them: quoted where they have to be, and as text that stands for exactly one path."""
+"""Names of files: as git writes them, as text that stands for exactly one path, and which may never be touched."""
 
 from __future__ import annotations
 
@@ -80,3 +80,80 @@ def encode_path(path: str) -> bytes:
         return data
     found = unquote(data)
     return found[0] if found is not None and not found[1] else data
+
+
+# What HFS+ leaves out when it compares names: `.g<U+200C>it` opens `.git` there.
+_HFS_IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
+_GIT_FOLDERS = frozenset({".git", "git~1"})
+LONGEST_PATH_BYTES = 1024
+"""No system takes much longer ones in a work tree, and what is approved is found by an index on paths."""
+
+
+def unsafe_reason(path: str) -> str | None:
+    """Why a path cannot stand in a repository on any system; None when it can.
+
+    Stricter than the system it runs on, because what is reviewed here may be checked out elsewhere.
+    """
+    if not path:
+        return "is empty"
+    if path.startswith('"'):
+        path = encode_path(path).decode("utf-8", "surrogateescape")
+    if "\0" in path:
+        return "contains a NUL byte"
+    if len(path.encode("utf-8", "surrogatepass")) > LONGEST_PATH_BYTES:
+        return f"is longer than {LONGEST_PATH_BYTES} bytes"
+    if _is_absolute(path):
+        return "is absolute"
+    return next(filter(None, map(_unsafe_part_reason, _parts(path))), None)
+
+
+def link_reason(path: str, target: bytes) -> str | None:
+    """Why the text of a symbolic link could lead out of the repository; None when it cannot.
+
+    `..` leads up from the link's folder, which is a real one, and may stand only where the text begins: behind a name,
+    which may be a link itself, the text does not tell where it leads.
+
+    Args:
+        path: The link.
+        target: Its text.
+    """
+    text = target.decode("utf-8", "surrogateescape")
+    if not text or "\0" in text or len(target) > LONGEST_PATH_BYTES:
+        return "has no usable target"
+    if _is_absolute(text):
+        return "is absolute"
+    depth = encode_path(path).count(b"/")
+    names = 0
+    for part in _parts(text):
+        if part == "..":
+            if names:
+                return "has '..' behind a name"
+            depth -= 1
+        elif part not in {"", "."}:
+            names += 1
+            if _is_git_folder(part):
+                return "leads into a .git folder"
+        if depth < 0:
+            return "leads out of it"
+    return None
+
+
+def _is_absolute(path: str) -> bool:
+    """Whether it begins at a root, or at a drive of Windows."""
+    return path[0] in "/\\" or (path[1:2] == ":" and path[0].isascii() and path[0].isalpha())
+
+
+def _parts(path: str) -> list[str]:
+    return path.replace("\\", "/").split("/")
+
+
+def _unsafe_part_reason(part: str) -> str | None:
+    if part in {"", ".", ".."}:
+        return f"has the component {part!r}"
+    return "leads into a .git folder" if _is_git_folder(part) else None
+
+
+def _is_git_folder(part: str) -> bool:
+    """Whether some file system takes the name for `.git`."""
+    name = part.translate(_HFS_IGNORED).lower()
+    return name.split(":", 1)[0].rstrip(" .") in _GIT_FOLDERS

@@ -5,22 +5,26 @@ They come from a `git cat-file --batch-command` that stays: one question costs a
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import re
 import stat
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, Self, TypeVar
 
 from tandem.errors import TimedOut, Unavailable
 from tandem.git.changes import Entry
-from tandem.git.layout import Layout, fetching, neutral_folder
+from tandem.git.layout import Layout, Scratch, fetching, neutral_folder
 from tandem.git.raw import EXECUTABLE, REGULAR
 from tandem.git.runner import OUTPUT_LIMIT_BYTES, Git, close, end, too_much_output
-from tandem.git.scratch import Scratch
-from tandem.git.time_limits import TimeLimit
+
+if TYPE_CHECKING:
+    from tandem.git.runner import Process
 
 T = TypeVar("T")
 _PROCESSES = 4
@@ -262,7 +266,7 @@ class Batch:
 
         Raises:
             TimedOut: No answer in time.
-            TooLarge: An object that nobody would read.
+            TooLarge: An object is too large to read.
             BatchEnded: The process died.
         """
         return self._ask(b"contents", names, self._object)
@@ -342,3 +346,77 @@ def _in_parts(lines: Sequence[bytes]) -> Iterator[list[bytes]]:
         size += len(line) + 1
     if part:
         yield part
+
+
+class TimeLimit:
+    """Ends a process, and with it every read from its pipes, unless the block ends in time.
+
+    Attributes:
+        passed: Whether the time was up.
+    """
+
+    def __init__(self, process: Process, seconds: float) -> None:
+        self.passed = False
+        self.due = time.monotonic() + seconds
+        self._process: Process | None = process
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        _watchdog.watch(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # Once the lock is had, the process is not ended any more, even if another one gets its number.
+        with self._lock:
+            self._process = None
+
+    @property
+    def over(self) -> bool:
+        """Whether the block has ended."""
+        return self._process is None
+
+    def enforce(self) -> None:
+        """Ends the process if it is still needed."""
+        with self._lock:
+            if self._process is not None:
+                self.passed = True
+                end(self._process)
+
+
+class _Watchdog:
+    """One thread for all time limits: a thread each would cost more than some git commands take."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._limits: list[tuple[float, int, TimeLimit]] = []
+        self._order = itertools.count()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, limit: TimeLimit) -> None:
+        with self._changed:
+            heapq.heappush(self._limits, (limit.due, next(self._order), limit))
+            # A fork leaves the thread behind.
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="git-time-limits", daemon=True)
+                self._thread.start()
+            elif self._limits[0][2] is limit:
+                self._changed.notify()
+
+    def _run(self) -> None:
+        while True:
+            for limit in self._next_due():
+                limit.enforce()
+
+    def _next_due(self) -> list[TimeLimit]:
+        """Waits until some limit may have passed."""
+        with self._changed:
+            while self._limits and self._limits[0][2].over:
+                heapq.heappop(self._limits)
+            self._changed.wait(self._limits[0][0] - time.monotonic() if self._limits else None)
+            due: list[TimeLimit] = []
+            while self._limits and self._limits[0][0] <= time.monotonic():
+                due.append(heapq.heappop(self._limits)[2])
+            return due
+
+
+_watchdog = _Watchdog()

@@ -27,7 +27,7 @@ class HookRepository:
     Attributes:
         git_dir: What git keeps for this working tree alone: HEAD, index. Absolute.
         common_dir: What all working trees share: objects, branches, the gate's switch. Absolute.
-        top: The working tree's top; null in a bare repository.
+        top: The working tree's top; None in a bare repository.
     """
 
     __slots__ = ("common_dir", "git_dir", "top")
@@ -65,7 +65,7 @@ class HookRepository:
 
     @property
     def name(self) -> str:
-        """What the project is called where nobody names it."""
+        """The project's name where none is given."""
         place = main_worktree(self.common_dir) or (self.top if self.git_dir == self.common_dir else None)
         # Of dotfiles the working tree is the home folder.
         if place is not None and leads_to(place, self.common_dir):
@@ -103,7 +103,7 @@ def unusable(place: HookRepository) -> tuple[str, str] | None:
 
 
 def find_repository(folder: str | None = None) -> HookRepository | None:
-    """The repository that a folder is in; null outside of git.
+    """The repository that a folder is in; None outside of git.
 
     Args:
         folder: Where to look; by default the current folder. There `GIT_DIR` and `GIT_WORK_TREE` count first, as git
@@ -145,7 +145,7 @@ def shell_quoted(text: str) -> str:
 
 
 def deleted_folder() -> tuple[str, str] | None:
-    """Where the current folder was deleted: what to do, and the nearest folder that is there; else null."""
+    """Where the current folder was deleted: what to do, and the nearest folder that is there; else None."""
     try:
         os.getcwd()
     except OSError:
@@ -184,7 +184,7 @@ def _git_dir_in(top: str) -> str | None:
 
 
 def main_worktree(common: str) -> str | None:
-    """The main working tree of a common git folder; null if it has none, or does not say where it is."""
+    """The main working tree of a common git folder; None if it has none, or does not say where it is."""
     is_bare, stated = _core(common)
     if stated is None and (is_bare or os.path.basename(common) != ".git"):
         return None
@@ -237,7 +237,7 @@ def _core(common: str) -> tuple[bool, str | None]:
 
 
 def linked_head(folder: str) -> str | None:
-    """What `HEAD` is in a linked working tree, a branch's full name or a commit; null elsewhere.
+    """What `HEAD` is in a linked working tree, a branch's full name or a commit; None elsewhere.
 
     Raises:
         TandemError: Git, which is asked where references are in tables, cannot be run.
@@ -273,7 +273,7 @@ def _as_id(text: str) -> str | None:
 
 
 def pointed_at(file: str, mark: str = "") -> str | None:
-    """The path that one of git's one-line files names; null if it is no such file."""
+    """The path that one of git's one-line files names; None if it is no such file."""
     text = first_line(file)
     if text is None or not text.startswith(mark):
         return None
@@ -281,7 +281,7 @@ def pointed_at(file: str, mark: str = "") -> str | None:
 
 
 def first_line(file: str) -> str | None:
-    """The first line of a file; null if it cannot be read."""
+    """The first line of a file; None if it cannot be read."""
     # A pipe in its place would never end.
     if not os.path.isfile(file):
         return None

@@ -58,7 +58,7 @@ def _status(before: str, after: str) -> str:
 
 
 def merge_arguments(no_driver: str) -> list[str]:
-    """The command by which git alone merges two commits, which follow it, whatever attributes and settings say.
+    """The command by which git alone merges two commits, which follow it, independently of attributes and settings.
 
     Args:
         no_driver: A name that no merge driver can have.

@@ -8,11 +8,11 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import InvalidInput, TimedOut, TooLarge, Unavailable
-from tandem.git import base_files, drawing, ground, returns, reviewed_tree, rounds, snapshot, validation, worktree
+from tandem.git import base_files, drawing, ground, reviewed_tree, rounds, snapshot, validation, worktree
 from tandem.git.base_files import BaseFile
 from tandem.git.changes import Change, Entry, ValidatedContent
 from tandem.git.ground import Ground
@@ -20,12 +20,25 @@ from tandem.git.handle import Handle
 from tandem.git.layout import Layout, layout_at
 from tandem.git.names import encode_path
 from tandem.git.objects import ObjectReader
-from tandem.git.returns import Returned
-from tandem.git.reviewed_tree import ReviewedTree, RoundContent
-from tandem.git.rounds import RoundPatch
+from tandem.git.reviewed_tree import RoundContent
 from tandem.git.runner import Git, GitFailed, Limits
-from tandem.git.snapshot import Scope, WorkingDiff
-from tandem.git.worktree import WorktreeUpdate
+
+Given = ParamSpec("Given")
+Found = TypeVar("Found")
+
+
+class _Asked(Generic[Given, Found]):
+    """A question that a module answers for a handle, as a method of `Repository`; its function says what it does."""
+
+    def __init__(self, function: Callable[Concatenate[Handle, Given], Found]) -> None:
+        self._function = function
+
+    def __get__(self, repository: Repository, _: type[Repository]) -> Callable[Given, Found]:
+        # Opened only when it is called, as that may be in another thread.
+        def ask(*given: Given.args, **named: Given.kwargs) -> Found:
+            return self._function(repository.opened(), *given, **named)
+
+        return ask
 
 
 class Repository:
@@ -85,6 +98,22 @@ class Repository:
             with made:
                 yield made
 
+    validate_diff = _Asked(validation.validate_diff)
+    base_files = _Asked(base_files.read)
+    text_change = _Asked(validation.text_change)
+    unread = _Asked(drawing.unread)
+    interdiff = _Asked(rounds.interdiff)
+    file_of_round = _Asked(rounds.read_file)
+    diff_with_edits = _Asked(rounds.diff_with_edits)
+    working_diff = _Asked(snapshot.working_diff)
+    apply_to_worktree = _Asked(worktree.apply_to_worktree)
+    holds = _Asked(ground.is_held)
+    lay_out = _Asked(reviewed_tree.lay_out)
+    raw_changes = _Asked(snapshot.raw_changes)
+    change_on_the_way = _Asked(snapshot.change_of)
+    returned = _Asked(snapshot.returned)
+    has_any = _Asked(snapshot.has_any)
+
     def __enter__(self) -> Self:
         return self
 
@@ -98,7 +127,8 @@ class Repository:
         if handle is not None:
             handle.objects.close()
 
-    def _open(self) -> Handle:
+    def opened(self) -> Handle:
+        """What questions are answered with; read at the first of them."""
         with self._lock:
             if self._handle is None:
                 layout = self._layout()
@@ -123,27 +153,27 @@ class Repository:
 
     def ensure_outside(self, path: str) -> None:
         """As `Layout.ensure_outside`, for one path."""
-        self._open().layout.ensure_outside([path])
+        self.opened().layout.ensure_outside([path])
 
     @property
     def common_dir(self) -> Path:
         """The git folder that all work trees of the repository share."""
-        return self._open().layout.common_dir
+        return self.opened().layout.common_dir
 
     @property
     def object_format(self) -> str:
         """`sha1` or `sha256`."""
-        return self._open().layout.objects.name
+        return self.opened().layout.objects.name
 
     @property
     def is_partial(self) -> bool:
         """Whether it has only some files of some bases."""
-        return self._open().bases is not None
+        return self.opened().bases is not None
 
     def has_base(self, base: str | None) -> bool:
         """Whether a change can be validated against a base here."""
         try:
-            self._open().base(base)
+            self.opened().base(base)
         except InvalidInput:
             return False
         return True
@@ -154,57 +184,7 @@ class Repository:
         Raises:
             InvalidInput: There is no such commit or tree (`details.field` is `base`).
         """
-        return self._open().base(base).oid
-
-    def validate_diff(self, diff: str, base: str | None = None) -> ValidatedContent:
-        """Applies a diff to `base` in a private index, whatever the working tree holds, and says what it does.
-
-        The user's repository is only read: no object, index or configuration of it changes, and no filter, hook or
-        attribute of it takes part. The digest equals that of the commit made from the diff.
-
-        Raises:
-            InvalidDiff: It does not apply (with git's words in `details.git` and, where known, `details.path`),
-                leaves the repository, makes a symbolic link that does, brings in a submodule at an unknown commit or a
-                name that is not UTF-8, or changes nothing.
-            InvalidInput: `base` names nothing.
-        """
-        return validation.validate_diff(self._open(), diff, base)
-
-    def base_files(self, diff: str | None, path: str | None, base: str | None) -> tuple[str, list[BaseFile]]:
-        """Id of the base, and the files there that a change touches: what a broker without the repository needs.
-
-        Args:
-            diff: The change.
-            path: The file that a text is the whole content of, where there is no diff.
-            base: What the change is against; HEAD by default.
-
-        Raises:
-            InvalidDiff: The diff is none.
-            InvalidInput: `base` names nothing.
-            TooLarge: They are too many, or too large.
-        """
-        return base_files.read(self._open(), diff, path, base)
-
-    def text_change(self, path: str, text: str, base: str | None = None) -> ValidatedContent:
-        """The whole content of one file: what an approved plan or report binds to.
-
-        Its digest is `<blob>:<path>`, blob being the id of exactly the text's UTF-8 bytes; its one change is against
-        `base`, by default HEAD, and keeps the file's mode.
-
-        Raises:
-            InvalidInput: The path is unsafe, or no file (`details.field` is `path`), or the text is not Unicode.
-        """
-        return validation.text_change(self._open(), path, text, base)
-
-    def unread(self, commit: str, paths: Sequence[str]) -> frozenset[str]:
-        """Those of some files that need not be read, by the `.gitattributes` of a commit.
-
-        They are marked as made by a program (`linguist-generated`), or as without lines (`-diff`, `binary`).
-
-        Raises:
-            InvalidInput: There is no such commit.
-        """
-        return drawing.unread(self._open(), commit, paths)
+        return self.opened().base(base).oid
 
     def file_change(self, path: str, text: str, base: str | None = None) -> ValidatedContent:
         """As `text_change`, but as the diff that it comes to, with a digest like that of every diff.
@@ -212,7 +192,7 @@ class Repository:
         Raises:
             InvalidInput: As there, and where the file has that content already.
         """
-        handle = self._open()
+        handle = self.opened()
         return snapshot.file_diff(handle, validation.text_change(handle, path, text, base), text)
 
     def applies_to(self, changes: Iterable[Change], revision: str = "HEAD") -> bool:
@@ -221,7 +201,7 @@ class Repository:
         Raises:
             InvalidInput: There is no such revision.
         """
-        handle = self._open()
+        handle = self.opened()
         tree = handle.base(revision, field="revision").tree
         wanted = {encode_path(change.path): Entry(change.mode_before, change.blob_before) for change in changes}
         found = handle.objects.entries(tree, wanted).entries
@@ -235,67 +215,9 @@ class Repository:
             base: The commit that they were made against.
             branches: Names of branches; those that do not exist have nothing.
         """
-        handle = self._open()
+        handle = self.opened()
         wanted = {encode_path(change.path): Entry(change.mode_after, change.blob_after) for change in changes}
         return tuple(branch for branch in branches if snapshot.has_landed(handle, wanted, base, branch))
-
-    def interdiff(self, first: tuple[str, str], second: tuple[str, str]) -> str:
-        """A unified diff from one round's result to another's; each round is its diff and its base.
-
-        Where the bases differ, only paths that either round touches are compared.
-
-        Raises:
-            InvalidDiff: A round's diff no longer applies to its base.
-            InvalidInput: A base is no longer in the repository.
-        """
-        return rounds.interdiff(self._open(), first, second)
-
-    def file_of_round(self, patch: RoundPatch, path: str, *, after: bool) -> bytes | None:
-        """What a file holds before or after a round's change, exactly; null if it is not there then.
-
-        Raises:
-            InvalidInput: The path is unsafe, or that of a link or a submodule (`details.field` is `path`).
-            NotFound: The base, or the content, is no longer in the repository.
-            TooLarge: The file is larger than anyone reads.
-        """
-        return rounds.read_file(self._open(), patch, path, after=after)
-
-    def diff_with_edits(self, patch: RoundPatch, edits: rounds.Edits) -> str:
-        """The whole diff, against a round's base, of its change with some files of its result edited or deleted.
-
-        Nothing of it is validated. It is empty when the edits take the change back.
-
-        Raises:
-            InvalidInput: An edit is of a path that is unsafe, or of what is no text (`details.field` is `edits`).
-            NotFound: The base is no longer in the repository.
-            TooLarge: A file is larger than anyone reads.
-        """
-        return rounds.diff_with_edits(self._open(), patch, edits)
-
-    def working_diff(self, scope: Scope | None = None) -> WorkingDiff:
-        """What there is to submit, with the base to name; by default all of the working tree against HEAD.
-
-        The user's filters run, as they do when the change is committed; their index stays as it is. A commit of the
-        same scope has the same digest.
-
-        Raises:
-            InvalidInput: The revision names nothing, or conflicts are unresolved.
-        """
-        return snapshot.working_diff(self._open(), scope or Scope())
-
-    def apply_to_worktree(self, diff: str, base: str | None = None, *, index: bool = False) -> WorktreeUpdate:
-        """Brings every file that a diff touches to exactly the approved content, or changes nothing.
-
-        Args:
-            diff: The approved diff.
-            base: What it was made against.
-            index: Whether the touched files are staged too.
-
-        Raises:
-            InvalidDiff: The diff does not apply to its base.
-            InvalidInput: A touched file has local changes (`details.paths`), or lies behind a symbolic link.
-        """
-        return worktree.apply_to_worktree(self._open(), diff, base, index=index)
 
     def stage(self, path: str) -> None:
         """Takes a file of the working tree into the index.
@@ -303,7 +225,7 @@ class Repository:
         Raises:
             InvalidInput: Git refuses it, as it does one that it is told to ignore.
         """
-        layout = self._open().layout
+        layout = self.opened().layout
         arguments = ["-c", "core.fsmonitor=false", "--literal-pathspecs", "add", "--", path]
         try:
             self._git.run(arguments, cwd=layout.root, environment=layout.environment())
@@ -312,7 +234,7 @@ class Repository:
 
     def tips(self, branches: Iterable[str]) -> dict[str, str]:
         """Ids of the newest commits of those branches that there are; `HEAD` is what is checked out."""
-        handle = self._open()
+        handle = self.opened()
         return {name: tip for name in branches if (tip := handle.tip(name)) is not None}
 
     def ground(
@@ -333,7 +255,7 @@ class Repository:
                 are not here are passed over.
             on: The base branch; by default the one that its base is nearest to.
         """
-        handle = self._open()
+        handle = self.opened()
         try:
             found = ground.find(handle, content.base, branches, accepted, on)
         except (TimedOut, TooLarge) as error:
@@ -352,78 +274,3 @@ class Repository:
                     found, conflict=error.paths, problem=f"{said} Take in {found.branch}, and submit a new round."
                 )
         return found
-
-    def holds(self, found: Ground) -> bool:
-        """Whether its base branch holds by now what a ground had beside it: its commits, or what these come to."""
-        return ground.is_held(self._open(), found)
-
-    def lay_out(
-        self, content: RoundContent, folder: Path, title: str, index: Path | None = None, *, tip: str | None = None
-    ) -> ReviewedTree:
-        """Makes a folder hold exactly a round's result, as a small repository with the project's history.
-
-        Args:
-            content: The round.
-            folder: Its parent is there. What else it holds is removed.
-            title: The message of the commit that the change becomes.
-            index: A file, out of reach for whoever works in the folder, by which the folder is moved to the next round;
-                without it the folder is made anew.
-            tip: The commit of the base branch that the change is merged with; without one its base is taken as it came.
-
-        Raises:
-            InvalidInput: The base, or the tip, is not in the repository.
-            DoesNotMerge: The change, or what its base has beside the branch, does not merge with the tip.
-            InvalidDiff: The diff does not apply to its base, or comes to another digest.
-            Unavailable: The disk does not take it.
-        """
-        return reviewed_tree.lay_out(self._open(), content, folder, index, title, tip)
-
-    def raw_changes(self, base: str | None = None, target: str | None = None) -> tuple[Change, ...]:
-        """What a gate compares: the raw difference from `base` to a commit, or to the index without a target.
-
-        Args:
-            base: The commit before; HEAD by default.
-            target: The commit after; the index by default.
-
-        Raises:
-            InvalidInput: A revision names nothing, or a path is unmerged.
-        """
-        return snapshot.raw_changes(self._open(), base, target)
-
-    def change_on_the_way(
-        self, commit: str, *, head: str, base: str | None, branches: Sequence[str]
-    ) -> tuple[Change, ...] | None:
-        """What a commit changed, if `head` has it and what is built on does not have it yet; null otherwise.
-
-        Args:
-            commit: The commit's id.
-            head: Id of the commit that the next one goes on top of.
-            base: Id of the commit that is built on.
-            branches: Without `base`: the branches that are built on; null is answered if there are none.
-        """
-        return snapshot.change_of(self._open(), commit, head=head, base=base, branches=branches)
-
-    def returned(
-        self, commits: Mapping[str, str | None], *, branch: str, head: str, judges: Callable[[Change], bool]
-    ) -> Returned:
-        """Whether the content of some commits is as it was before them: they are gone, or were taken back.
-
-        Args:
-            commits: Each with the branch that it was made on. That branch counts and `branch`; where it is gone, every
-                branch that has the commit.
-            branch: The branch that is gone on with.
-            head: Its newest commit.
-            judges: Which files count.
-
-        Raises:
-            InvalidInput: There is no commit `head`.
-        """
-        return returns.look(self._open(), commits, branch=branch, head=head, judges=judges)
-
-    def has_any(self, changes: Sequence[Change], commit: str) -> bool:
-        """Whether a commit has one of some changes, maybe among others in the same file.
-
-        Raises:
-            InvalidInput: There is no such commit.
-        """
-        return returns.has_any(self._open(), changes, commit)

@@ -5,7 +5,7 @@ commit on that, so that git shows, blames and searches with the project's histor
 are. No configuration, hook or filter of the project or of the user takes part in making the folder, and none is in it.
 
 A folder that held another round is moved to the next one by the difference. What git needs for that, an index, stands
-outside of the folder: whoever worked in there could have changed it, and git would believe it.
+outside of the folder: programs that worked in there could have changed it, and git would believe it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from tandem.errors import InvalidDiff, Unavailable
 from tandem.git.changes import Change, Entry, changes_between
 from tandem.git.ground import merged, relation
 from tandem.git.handle import Base, Handle
+from tandem.git.layout import Scratch
 from tandem.git.names import encode_path, quote
 from tandem.git.raw import ABSENT_MODE, REGULAR, digest_of
 from tandem.git.runner import BoundGit, GitFailed, make_git_folder
-from tandem.git.scratch import Scratch
 from tandem.git.validation import apply_diff, encoded, repaired
 
 _GIT = ".git"
 _EXACT = b"* -text !eol -ident -filter !working-tree-encoding"
-"""Files hold what git stored, to the byte, whatever the project's own attributes say."""
+"""Files hold what git stored, to the byte, in spite of the project's own attributes."""
 
 _COMMITTER = b"Tandem <tandem@localhost>"
 _DATE = re.compile(rb"^committer .* (\d+ [+-]\d{4})$", re.MULTILINE)
@@ -49,7 +49,7 @@ class ReviewedTree:
         folder: The working tree.
         commit: What `HEAD` is: the change as a commit, or the ground itself for a round that changes no file. Its id
             follows from the files, the history and the title alone.
-        base: The commit that the change stands on; null if there is none.
+        base: The commit that the change stands on; None if there is none.
         objects: Folders that git reads besides, with the project's history.
         tree: Id of the git tree that the folder holds.
     """
@@ -68,9 +68,9 @@ class RoundContent:
     Attributes:
         base: Id of the commit (or tree) that it was validated against.
         digest: What its approval would bind to.
-        diff: The diff; null for a text.
-        path: The file that a text is the whole content of; null for a diff, and for a text that is no file's.
-        text: The text; null for a diff.
+        diff: The diff; None for a text.
+        path: The file that a text is the whole content of; None for a diff, and for a text that is no file's.
+        text: The text; None for a diff.
     """
 
     base: str
@@ -101,9 +101,31 @@ class DoesNotMerge(InvalidDiff):
 
 
 def lay_out(
-    handle: Handle, content: RoundContent, folder: Path, index: Path | None, title: str, tip: str | None
+    handle: Handle,
+    content: RoundContent,
+    folder: Path,
+    title: str,
+    index: Path | None = None,
+    *,
+    tip: str | None = None,
 ) -> ReviewedTree:
-    """Makes a folder hold a round; see `Repository.lay_out`."""
+    """Makes a folder hold exactly a round's result, as a small repository with the project's history.
+
+    Args:
+        handle: The repository.
+        content: The round.
+        folder: Its parent is there. What else it holds is removed.
+        title: The message of the commit that the change becomes.
+        index: A file, out of reach of programs that work in the folder, by which the folder is moved to the next round;
+            without it the folder is made again.
+        tip: The commit of the base branch that the change is merged with; without one its base is taken as it came.
+
+    Raises:
+        InvalidInput: The base, or the tip, is not in the repository.
+        DoesNotMerge: The change, or what its base has beside the branch, does not merge with the tip.
+        InvalidDiff: The diff does not apply to its base, or comes to another digest.
+        Unavailable: The disk does not take it.
+    """
     with handle.scratch(large=True) as scratch:
         making = _Making(handle, scratch, folder, index or scratch.folder / "tree-index")
         return making.made(_Standing(handle, scratch, content, title).found(tip))
@@ -144,7 +166,7 @@ class _Standing:
         base = self._handle.base(content.base)
         ground = self._ground(base, base if tip is None else self._handle.base(tip))
         if content.diff is None:
-            # A text is approved as it is, whatever else becomes of its file.
+            # A text is approved as it is; other changes of its file do not count.
             base = ground
         parent = ground.oid if ground.oid != ground.tree else None
         changes = self._changes(base)
@@ -262,7 +284,7 @@ class _Making:
         except GitFailed:
             if not self._index.is_file():
                 raise
-            # What is left of the last round cannot be moved on: it is made anew.
+            # The last round's folder cannot be moved on: it is made again.
             self._index.unlink()
             self._move_to(commit)
         return ReviewedTree(self._folder, commit, parent, self._publish(commit), tree)
@@ -276,7 +298,7 @@ class _Making:
         self._run(["clean", "--quiet", "-x", "-d", "--force", "--force"])
 
     def _prepare(self) -> None:
-        """A folder of which no index of ours says what it holds is made anew."""
+        """Make the folder again if no index of ours describes it."""
         # Git that was ended in time leaves it.
         self._index.with_name(f"{self._index.name}.lock").unlink(missing_ok=True)
         if self._folder.is_symlink() or not self._folder.is_dir() or not self._index.is_file():
@@ -286,7 +308,7 @@ class _Making:
         _remove(self._folder / _GIT)
 
     def _publish(self, commit: str) -> tuple[Path, ...]:
-        """The folder's own `.git`, made anew: nothing in it is older than this round. Where more objects are."""
+        """Makes the folder's own `.git`, with nothing older than this round; the folders that have more objects."""
         layout, own = self._handle.layout, self._folder / _GIT
         own.mkdir()
         objects = Path(make_git_folder(str(own), layout.objects.name, bare=False))

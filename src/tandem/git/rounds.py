@@ -1,6 +1,6 @@
 """A round's change, without a working tree or filters: its files, edits of them, the way to another round.
 
-Whatever is asked is answered from the base's tree and the diff, in a scratch folder.
+Every question is answered from the base's tree and the diff, in a scratch folder.
 """
 
 from __future__ import annotations
@@ -14,11 +14,9 @@ from tandem.git.changes import Change, Entry
 from tandem.git.drawing import render
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import only_files
-from tandem.git.layout import fetching
-from tandem.git.names import encode_path
-from tandem.git.paths import unsafe_reason
+from tandem.git.layout import Scratch, fetching
+from tandem.git.names import encode_path, unsafe_reason
 from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, REGULAR, SYMLINK
-from tandem.git.scratch import Scratch
 from tandem.git.validation import apply_diff, apply_reviewable, encoded, repaired
 
 LARGEST_FILE_BYTES = 8_000_000
@@ -34,7 +32,7 @@ class RoundPatch:
 
     Attributes:
         base: Id of the commit (or tree) that it was validated against.
-        diff: The diff; null for a text that names its file.
+        diff: The diff; None for a text that names its file.
         changes: What it comes to, path by path.
     """
 
@@ -44,7 +42,13 @@ class RoundPatch:
 
 
 def read_file(handle: Handle, patch: RoundPatch, path: str, *, after: bool) -> bytes | None:
-    """The content of a file before or after a round's change; see `Repository.file_of_round`."""
+    """What a file holds before or after a round's change, exactly; None if it is not there then.
+
+    Raises:
+        InvalidInput: The path is unsafe, or that of a link or a submodule (`details.field` is `path`).
+        NotFound: The base, or the content, is no longer in the repository.
+        TooLarge: The file is larger than anyone reads.
+    """
     name = checked_name(path)
     change = next((change for change in patch.changes if change.path == path), None)
     if change is None:
@@ -106,7 +110,7 @@ def ensure_file(path: str, entry: Entry, field: str = "path") -> None:
 
 
 def read_blobs(scratch: Scratch, oids: Iterable[str]) -> dict[str, bytes | None]:
-    """What blobs hold, exactly as git keeps it; null for those that are not there.
+    """What blobs hold, exactly as git keeps it; None for those that are not there.
 
     Raises:
         TooLarge: One is over the limit, or all together are more than anyone could read.
@@ -165,11 +169,19 @@ def _made_by_diff(handle: Handle, scratch: Scratch, patch: RoundPatch, path: str
 _FIELD = "edits"
 
 Edits = Mapping[str, str | None]
-"""What files are to hold, by path; null deletes one."""
+"""What files are to hold, by path; None deletes one."""
 
 
 def diff_with_edits(handle: Handle, patch: RoundPatch, edits: Edits) -> str:
-    """The round's change with the edits made to what it leaves; see `Repository.diff_with_edits`."""
+    """The whole diff, against a round's base, of its change with some files of its result edited or deleted.
+
+    Nothing of it is validated. It is empty when the edits take the change back.
+
+    Raises:
+        InvalidInput: An edit is of a path that is unsafe, or of what is no text (`details.field` is `edits`).
+        NotFound: The base is no longer in the repository.
+        TooLarge: A file is larger than anyone reads.
+    """
     names = {path: checked_name(path, _FIELD) for path in edits}
     with handle.scratch(large=True) as scratch:
         base = base_of(handle, patch)
@@ -189,7 +201,7 @@ def diff_with_edits(handle: Handle, patch: RoundPatch, edits: Edits) -> str:
 
 
 def _ensure_editable(scratch: Scratch, after: Mapping[bytes, Entry], edits: Edits, names: Mapping[str, bytes]) -> None:
-    """Refuse edits to what nobody could have seen as text.
+    """Refuse edits to files that cannot be shown as text.
 
     Raises:
         InvalidInput: A link, a submodule or a binary file is edited, or nothing is deleted.
@@ -212,7 +224,7 @@ def _ensure_editable(scratch: Scratch, after: Mapping[bytes, Entry], edits: Edit
 
 
 def text_of(content: bytes) -> str | None:
-    """The content as text; null if it is none."""
+    """The content as text; None if it is none."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -248,7 +260,14 @@ def _ensure_no_file_is_a_folder(entries: Mapping[bytes, Entry]) -> None:
 
 
 def interdiff(handle: Handle, first: tuple[str, str], second: tuple[str, str]) -> str:
-    """The way from the first round's result to the second's; see `Repository.interdiff`."""
+    """A unified diff from one round's result to another's; each round is its diff and its base.
+
+    Where the bases differ, only paths that either round touches are compared.
+
+    Raises:
+        InvalidDiff: A round's diff no longer applies to its base.
+        InvalidInput: A base is no longer in the repository.
+    """
     with handle.scratch() as scratch:
         rounds: list[tuple[Base, tuple[Change, ...]]] = []
         for diff, name in (first, second):

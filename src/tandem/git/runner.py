@@ -41,7 +41,7 @@ _NO_MEMORY = ("fatal: Out of memory", "fatal: data too large to fit")
 _FILE_TOO_LARGE = -25
 """How a process ends that writes a file over its limit: by SIGXFSZ, by its number on Linux, which has the limit."""
 
-# Whatever else runs here must not steer git, and git must neither ask, nor fetch, nor take a lock it can do without.
+# Other programs here must not steer git, and git must neither ask, nor fetch, nor take a lock it can do without.
 _ALWAYS = {
     "LC_ALL": "C",
     "GIT_NO_LAZY_FETCH": "1",
@@ -139,7 +139,7 @@ class Git:
     Attributes:
         program: Its name or path.
         timeout_seconds: How long one command may take.
-        limits: What one process may take up; null for a user's own content.
+        limits: What one process may take up; None for a user's own content.
         span: Opens a span around a command, in a broker that traces; for all of the process.
     """
 
@@ -164,7 +164,7 @@ class Git:
         Args:
             arguments: What follows `git`.
             environment: The whole environment.
-            cwd: The folder to run in; null for the current one.
+            cwd: The folder to run in; None for the current one.
             stdin: What git reads.
             accept: The exit statuses that are answers.
 
@@ -218,7 +218,7 @@ class Git:
         Args:
             arguments: What follows `git`.
             environment: The whole environment.
-            cwd: The folder to run in; null for the current one.
+            cwd: The folder to run in; None for the current one.
             quiet: Whether what it says on standard error goes nowhere.
 
         Raises:
@@ -409,7 +409,7 @@ def _communicate(process: subprocess.Popen[bytes], stdin: bytes, timeout_seconds
 
 
 def _unsent(descriptor: int, data: memoryview) -> memoryview:
-    """What is left of some data once a pipe has taken as much as it takes now; nothing where nobody reads."""
+    """What is left of some data once a pipe has taken as much as it takes now; nothing where the reader is gone."""
     try:
         return data[os.write(descriptor, data) :]
     except BrokenPipeError:

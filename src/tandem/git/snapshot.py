@@ -1,11 +1,14 @@
-"""What a repository has besides proposals: what there is to submit, what a gate compares, what a commit changed."""
+"""Questions about a repository: its local changes, the difference that a gate compares, the changes of a commit.
+
+Whether that is still in a branch, or as it was before, is told by content, not by messages.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -14,11 +17,11 @@ from tandem.git.changes import Change, Entry, ValidatedContent, parse_raw
 from tandem.git.drawing import draw, render
 from tandem.git.handle import Base, Handle
 from tandem.git.history import NOTHING_THERE, has, parents_of
-from tandem.git.names import quote
+from tandem.git.layout import Scratch
+from tandem.git.names import encode_path, quote
 from tandem.git.place import is_git_folder
-from tandem.git.raw import RAW_OPTIONS, digest_of
+from tandem.git.raw import EXECUTABLE, RAW_OPTIONS, REGULAR, digest_of
 from tandem.git.runner import BoundGit, GitFailed
-from tandem.git.scratch import Scratch
 
 _RANGE = re.compile(r"(?P<start>.*?)(?P<dots>\.\.\.?)(?P<end>.*)", re.DOTALL)
 _OID = re.compile(r"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
@@ -34,12 +37,15 @@ class Scope:
     Attributes:
         staged: Only what the index holds.
         revision: One commit (against its first parent), `A..B`, or `A...B` (against where they parted).
-        new_files: The only new files to take, whatever the setting says; None for all.
+        new_files: The only new files to take, in spite of the setting; None for all.
     """
 
     staged: bool = False
     revision: str | None = None
     new_files: tuple[str, ...] | None = None
+
+
+EVERYTHING = Scope()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +63,15 @@ class WorkingDiff:
     left_out: tuple[str, ...] = ()
 
 
-def working_diff(handle: Handle, scope: Scope) -> WorkingDiff:
-    """The diff of a scope; see `Repository.working_diff`."""
+def working_diff(handle: Handle, scope: Scope = EVERYTHING) -> WorkingDiff:
+    """What there is to submit, with the base to name; by default all of the working tree against HEAD.
+
+    The user's filters run, as they do when the change is committed; their index stays as it is. A commit of the
+    same scope has the same digest.
+
+    Raises:
+        InvalidInput: The revision names nothing, or conflicts are unresolved.
+    """
     if scope.staged and scope.revision is not None:
         raise InvalidInput("Submit either what is staged or a revision, not both.", field="revision")
     left_out: tuple[str, ...] = ()
@@ -197,8 +210,17 @@ def _shown(path: bytes) -> str:
         return quote(path).decode("ascii")
 
 
-def raw_changes(handle: Handle, base: str | None, target: str | None) -> tuple[Change, ...]:
-    """The raw difference of an index or a commit; see `Repository.raw_changes`."""
+def raw_changes(handle: Handle, base: str | None = None, target: str | None = None) -> tuple[Change, ...]:
+    """What a gate compares: the raw difference from `base` to a commit, or to the index without a target.
+
+    Args:
+        handle: The repository.
+        base: The commit before; HEAD by default.
+        target: The commit after; the index by default.
+
+    Raises:
+        InvalidInput: A revision names nothing, or a path is unmerged.
+    """
     start = handle.base(base)
     environment = handle.layout.environment()
     if target is None:
@@ -228,7 +250,15 @@ def _has_entries(handle: Handle, wanted: Mapping[bytes, Entry], commit: str) -> 
 def change_of(
     handle: Handle, commit: str, *, head: str, base: str | None, branches: Sequence[str]
 ) -> tuple[Change, ...] | None:
-    """What a commit changed, if it is part of what is being built; see `Repository.change_on_the_way`."""
+    """What a commit changed, if `head` has it and what is built on does not have it yet; None otherwise.
+
+    Args:
+        handle: The repository.
+        commit: The commit's id.
+        head: Id of the commit that the next one goes on top of.
+        base: Id of the commit that is built on.
+        branches: Without `base`: the branches that are built on; None is answered if there are none.
+    """
     # In a folder of our own: neither grafts nor the commit graph, which are files in the repository, may say who a
     # commit's parents are.
     with handle.scratch() as scratch:
@@ -239,7 +269,7 @@ def change_of(
             built_on = has(scratch, base, commit)
         else:
             tips = filter(None, (handle.resolve(f"refs/heads/{branch}")[0] for branch in branches))
-            # Without branches nobody can tell, so it might be on one.
+            # Without branches it cannot be told, so it might be on one.
             built_on = not branches or any(has(scratch, tip, commit) for tip in tips)
         if built_on is not False:
             return None
@@ -247,3 +277,140 @@ def change_of(
             return scratch.difference(parents[0], commit)
         except InvalidInput:
             return None
+
+
+_STATUSES = range(256)
+_FILES = frozenset({REGULAR, EXECUTABLE})
+_MERGED_BYTES = 8_000_000
+_LOOKED_AT = 500
+"""Of the newest commits that touch a change's paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """Whether the content of some commits is as it was before them.
+
+    Attributes:
+        standing: A commit that still stands, and the branch that has it; None if none does.
+        by: Of those that are in a branch's history, the commit that took each back.
+    """
+
+    standing: tuple[str, str] | None
+    by: Mapping[str, str]
+
+
+def returned(
+    handle: Handle, commits: Mapping[str, str | None], *, branch: str, head: str, judges: Callable[[Change], bool]
+) -> Returned:
+    """Whether the content of some commits is as it was before them: they are gone, or were reverted.
+
+    Args:
+        handle: The repository.
+        commits: Each with the branch that it was made on. That branch counts and `branch`; where it is gone, every
+            branch that has the commit.
+        branch: The branch that is gone on with.
+        head: Its newest commit.
+        judges: Which files count.
+
+    Raises:
+        InvalidInput: There is no commit `head`.
+    """
+    back: dict[str, str] = {}
+    with handle.scratch() as scratch:
+        for commit, made_on in commits.items():
+            changes = [change for change in _changes(handle, scratch, commit) if judges(change)]
+            for name, tip in ({branch: head} | _tips(handle, commit, made_on, branch)).items():
+                is_there = has(scratch, tip, commit) is True
+                stands, by = _walk(handle, scratch, changes, tip, commit if is_there else None)
+                if stands:
+                    return Returned((commit, name), {})
+                if is_there and by is not None:
+                    back[commit] = by
+    return Returned(None, back)
+
+
+def has_any(handle: Handle, changes: Sequence[Change], commit: str) -> bool:
+    """Whether a commit has one of some changes, maybe among others in the same file.
+
+    Raises:
+        InvalidInput: There is no such commit.
+    """
+    with handle.scratch() as scratch:
+        return _state(handle, scratch, changes, commit) is True
+
+
+def _tips(handle: Handle, commit: str, made_on: str | None, but: str) -> dict[str, str]:
+    """The branch that a commit was made on; where that is gone, every branch that has the commit."""
+    own = handle.resolve(f"refs/heads/{made_on}")[0] if made_on else None
+    if made_on is not None and own is not None:
+        return {made_on: own} if made_on != but else {}
+    names = (name for name in handle.branches_with(commit) if name != but)
+    return {name: tip for name in names if (tip := handle.resolve(f"refs/heads/{name}")[0]) is not None}
+
+
+def _changes(handle: Handle, scratch: Scratch, commit: str) -> tuple[Change, ...]:
+    """What a commit changed against its first parent; nothing if it is no longer there, as no branch has it then."""
+    parents = parents_of(scratch, commit)
+    if parents is None:
+        return ()
+    return scratch.difference(parents[0] if parents else handle.layout.objects.empty_tree, commit)
+
+
+def _walk(
+    handle: Handle, scratch: Scratch, changes: Sequence[Change], tip: str, commit: str | None
+) -> tuple[bool, str | None]:
+    """Whether a branch has some changes, and else the commit that took them back.
+
+    Where the newest commit leaves it open, as others changed the same lines since, the last one that tells decides.
+
+    Args:
+        handle: The repository.
+        scratch: A private folder over it.
+        changes: The changes.
+        tip: The branch's newest commit.
+        commit: The commit of the branch that made them; None if it is not in the branch.
+    """
+    if commit is None:
+        # A copy of it may be there, by a rebase that no hook saw.
+        return _state(handle, scratch, changes, tip) is True, None
+    paths = b"".join(b":(literal)%s\n" % encode_path(change.path) for change in changes)
+    listed = ["rev-list", "--topo-order", f"--max-count={_LOOKED_AT}", "--stdin"]
+    since = scratch.run(listed, stdin=f"{tip}\n^{commit}\n--\n".encode() + paths).stdout.decode("ascii").split()
+    by: str | None = None
+    for one in dict.fromkeys([tip, *since]):
+        state = _state(handle, scratch, changes, one)
+        if state is False:
+            by = one
+        elif state is True or by is not None:
+            break
+    return by is None, by
+
+
+def _state(handle: Handle, scratch: Scratch, changes: Sequence[Change], commit: str) -> bool | None:
+    """Whether a commit has the changes: true if it has one file's, false if every file is without, else None."""
+    absent = handle.layout.objects.absent
+    wanted = {encode_path(change.path): change for change in changes}
+    entries = handle.objects.entries(handle.base(commit, field="head").tree, wanted).entries
+    states = {_in_file(handle, scratch, change, entries.get(path, absent)) for path, change in wanted.items()}
+    return True if True in states else None if None in states else False
+
+
+def _in_file(handle: Handle, scratch: Scratch, change: Change, now: Entry) -> bool | None:
+    before, after = Entry(change.mode_before, change.blob_before), Entry(change.mode_after, change.blob_after)
+    if now in {before, after}:
+        return now == after
+    if not {before.mode, after.mode, now.mode} <= _FILES:
+        return None
+    if before.oid == after.oid:
+        return now.mode == after.mode
+    oids = (now.oid, after.oid, before.oid)
+    sizes = handle.objects.sizes(oids)
+    if len(sizes) < len(set(oids)) or sum(sizes.values()) > _MERGED_BYTES:
+        return None
+    # Taking the change back would change nothing where it is gone, and conflicts where others changed the same lines.
+    contents = [one.content for one in handle.objects.find([oid.encode("ascii") for oid in oids]) if one is not None]
+    files = [scratch.folder / name for name in ("ours", "base", "theirs")]
+    for file, content in zip(files, contents, strict=True):
+        file.write_bytes(content)
+    merged = scratch.run(["merge-file", "-p", "--quiet", *map(str, files)], accept=_STATUSES)
+    return merged.stdout != contents[0] if merged.status_code == 0 else None

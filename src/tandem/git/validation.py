@@ -12,17 +12,14 @@ from dataclasses import dataclass
 
 from tandem.errors import InvalidDiff, InvalidInput, Unavailable
 from tandem.git.changes import AffectedFile, Change, Entry, FileOperation, ValidatedContent, changes_between, parse_raw
-from tandem.git.diff_faults import SHOWN_CHARACTERS, ensure_meant, misplaced, refusal
 from tandem.git.drawing import draw, moved_from
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import parse, read_patches
-from tandem.git.layout import fetching
-from tandem.git.names import decode_path, encode_path
-from tandem.git.patch import FilePatch, inflated_bytes
-from tandem.git.paths import header_name, link_reason, unsafe_reason
+from tandem.git.layout import Scratch, fetching, listed_folder
+from tandem.git.names import decode_path, encode_path, link_reason, unsafe_reason
+from tandem.git.patch import SHOWN_CHARACTERS, FilePatch, ensure_meant, header_name, inflated_bytes, misplaced, refusal
 from tandem.git.raw import ABSENT_MODE, EXECUTABLE, GITLINK, RAW_OPTIONS, REGULAR, SYMLINK, digest_of
 from tandem.git.runner import GitFailed, Output
-from tandem.git.scratch import Scratch, listed_folder
 
 _APPLY = ("apply", "--cached", "--whitespace=nowarn", "--apply", "--numstat", "-z")
 _ANSWERS = (0, 1, 128)
@@ -204,8 +201,18 @@ def encoded(diff: str) -> bytes:
         ) from exc
 
 
-def validate_diff(handle: Handle, diff: str, base: str | None) -> ValidatedContent:
-    """Applies a diff to `base` in a private index and says what it does; see `Repository.validate_diff`."""
+def validate_diff(handle: Handle, diff: str, base: str | None = None) -> ValidatedContent:
+    """Applies a diff to `base` in a private index, independently of the working tree, and says what it does.
+
+    The user's repository is only read: no object, index or configuration of it changes, and no filter, hook or
+    attribute of it takes part. The digest equals that of the commit made from the diff.
+
+    Raises:
+        InvalidDiff: It does not apply (with git's words in `details.git` and, where known, `details.path`),
+            leaves the repository, makes a symbolic link that does, brings in a submodule at an unknown commit or a
+            name that is not UTF-8, or changes nothing.
+        InvalidInput: `base` names nothing.
+    """
     data = encoded(repaired(diff))
     found = handle.base(base)
     with handle.scratch() as scratch:
@@ -425,12 +432,19 @@ def _as_described(patch: FilePatch) -> AffectedFile:
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 
-def text_change(handle: Handle, path: str, text: str, base_name: str | None = None) -> ValidatedContent:
-    """The content of one file as a change to its base; see `Repository.text_change`."""
+def text_change(handle: Handle, path: str, text: str, base: str | None = None) -> ValidatedContent:
+    """The whole content of one file: what an approved plan or report binds to.
+
+    Its digest is `<blob>:<path>`, blob being the id of exactly the text's UTF-8 bytes; its one change is against
+    `base`, by default HEAD, and keeps the file's mode.
+
+    Raises:
+        InvalidInput: The path is unsafe, or no file (`details.field` is `path`), or the text is not Unicode.
+    """
     name, data = _checked(path, text)
     handle.layout.ensure_outside([path])
-    base = handle.base(base_name)
-    found = handle.objects.entries(base.tree, [name])
+    at = handle.base(base)
+    found = handle.objects.entries(at.tree, [name])
     absent = handle.layout.objects.absent
     before = found.entries.get(name, absent)
     if found.conflicts or before.mode not in {REGULAR, EXECUTABLE, absent.mode}:
@@ -444,7 +458,7 @@ def text_change(handle: Handle, path: str, text: str, base_name: str | None = No
     counts = _counts(handle, before, data) if before != absent else (len(_LINE.findall(text)), 0)
     return ValidatedContent(
         content=text,
-        base_commit=base.name,
+        base_commit=at.name,
         digest=f"{blob}:{path}",
         validated=True,
         affected_files=(AffectedFile(path, "added" if before == absent else "modified", *counts),),

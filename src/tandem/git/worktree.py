@@ -9,14 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from tandem.core.installation import Installation
+from tandem.core.atomic_dirs import Installation
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Change, Entry, parse_raw
 from tandem.git.handle import Base, Handle
+from tandem.git.layout import Scratch
 from tandem.git.names import decode_path, encode_path
 from tandem.git.raw import ABSENT_MODE, GITLINK, RAW_OPTIONS
-from tandem.git.runner import Output
-from tandem.git.scratch import Scratch
+from tandem.git.runner import BoundGit
 from tandem.git.validation import apply_reviewable, encoded, repaired
 
 _ATTRIBUTES = ".gitattributes"
@@ -46,8 +46,19 @@ class WorktreeUpdate:
         return bool(self.written or self.deleted)
 
 
-def apply_to_worktree(handle: Handle, diff: str, base: str | None, *, index: bool) -> WorktreeUpdate:
-    """Applies an approved diff to the working tree; see `Repository.apply_to_worktree`."""
+def apply_to_worktree(handle: Handle, diff: str, base: str | None = None, *, index: bool = False) -> WorktreeUpdate:
+    """Brings every file that a diff touches to exactly the approved content, or changes nothing.
+
+    Args:
+        handle: The repository.
+        diff: The approved diff.
+        base: What it was made against.
+        index: Whether the touched files are staged too.
+
+    Raises:
+        InvalidDiff: The diff does not apply to its base.
+        InvalidInput: A touched file has local changes (`details.paths`), or lies behind a symbolic link.
+    """
     found = handle.base(base)
     with handle.scratch(large=True) as scratch:
         applied = apply_reviewable(handle, scratch, encoded(repaired(diff)), found)
@@ -63,6 +74,14 @@ class _Update:
         self._base = base
         self._changes = changes
         self._root = handle.layout.root
+        settings = ("-c", "core.fsmonitor=false", "-c", scratch.no_hooks)
+        # The user's working tree, index and filters; and those with the scratch folder's index and objects.
+        self._users = BoundGit(handle.git, handle.layout.environment(), self._root, settings)
+        private = {
+            "GIT_INDEX_FILE": str(scratch.folder / "index"),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": scratch.listed_objects,
+        }
+        self._private = BoundGit(handle.git, {**handle.layout.environment(), **private}, self._root, settings)
         self._gone = {change.path for change in changes if change.mode_after == ABSENT_MODE}
         self._left_out = self._entries_left_out()
 
@@ -161,8 +180,10 @@ class _Update:
         entries = self._entries(after=after)
         self._scratch.write_index(entries)
         # Exit status 1 only says that something differs.
-        self._git(["update-index", "-q", "--really-refresh"], accept=(0, 1))
-        differing = set(self._git(["diff-files", "--ignore-submodules=dirty", "--name-only", "-z"]).stdout.split(b"\0"))
+        self._private.run(["update-index", "-q", "--really-refresh"], accept=(0, 1))
+        differing = set(
+            self._private.run(["diff-files", "--ignore-submodules=dirty", "--name-only", "-z"]).stdout.split(b"\0")
+        )
         same = {decode_path(path) for path in entries.keys() - differing}
         absent = {change.path for change in self._changes if encode_path(change.path) not in entries}
         left_out = {path for path, entry in self._left_out.items() if entries.get(encode_path(path)) == entry}
@@ -176,7 +197,7 @@ class _Update:
         """The touched files that the index has and a sparse checkout left out of the working tree."""
         if not self._is_sparse:
             return {}
-        listed = self._run(["ls-files", "-t", "--stage", "-z"], self._handle.layout.environment()).stdout
+        listed = self._users.run(["ls-files", "-t", "--stage", "-z"]).stdout
         touched = {encode_path(change.path): change.path for change in self._changes}
         found: dict[str, Entry] = {}
         for facts, path in (line.split(b"\t", 1) for line in listed.split(b"\0")[:-1]):
@@ -193,24 +214,8 @@ class _Update:
         there = [c.path for c in self._changes if c.path not in self._gone or c.path in self._left_out]
         paths = {encode_path(path): path for path in there}
         tried = ["--literal-pathspecs", "add", "--dry-run", "--pathspec-from-file=-", "--pathspec-file-nul"]
-        environment, stdin = self._handle.layout.environment(), b"\0".join(paths)
-        words = self._run(tried, environment, stdin=stdin, accept=range(256)).stderr if paths else b""
+        words = self._users.run(tried, stdin=b"\0".join(paths), accept=range(256)).stderr if paths else b""
         return tuple(paths[line] for line in words.splitlines() if line in paths)
-
-    def _git(self, arguments: Sequence[str], *, accept: Sequence[int] = (0,)) -> Output:
-        """Git over the user's working tree with its filters, but with the scratch folder's index and objects."""
-        environment = self._handle.layout.environment()
-        environment["GIT_INDEX_FILE"] = str(self._scratch.folder / "index")
-        environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = self._scratch.listed_objects
-        return self._run(arguments, environment, accept=accept)
-
-    def _run(
-        self, arguments: Sequence[str], environment: dict[str, str], *, stdin: bytes = b"", accept: Sequence[int] = (0,)
-    ) -> Output:
-        settings = ["-c", "core.fsmonitor=false", "-c", self._scratch.no_hooks]
-        return self._handle.git.run(
-            [*settings, *arguments], cwd=self._root, environment=environment, stdin=stdin, accept=accept
-        )
 
     def _obstructed(self, pending: Iterable[Change]) -> list[str]:
         """What stands in the way of files to be written: other files in a folder's place, or the reverse."""
@@ -255,7 +260,7 @@ class _Update:
         entries = self._entries(after=True)
         self._scratch.write_index({name: entries[name] for name in map(encode_path, paths)})
         folder = self._scratch.folder / "checkout"
-        self._git(["checkout-index", "--all", "--force", "--quiet", f"--prefix={folder.as_posix()}/"])
+        self._private.run(["checkout-index", "--all", "--force", "--quiet", f"--prefix={folder.as_posix()}/"])
         return folder
 
     def _verify(self) -> None:
@@ -269,7 +274,7 @@ class _Update:
 
     def _ensure_index(self) -> None:
         """Refuses when the index has something of its own at a touched path."""
-        output = self._run(["diff-index", "--cached", *RAW_OPTIONS, self._base.tree], self._handle.layout.environment())
+        output = self._users.run(["diff-index", "--cached", *RAW_OPTIONS, self._base.tree])
         staged = {change.path: change for change in parse_raw(output.stdout)}
         approved = {change.path: change for change in self._changes}
         self._refuse(
@@ -287,11 +292,8 @@ class _Update:
             self._stage_paths(folders, "--force-remove")
 
     def _stage_paths(self, paths: Iterable[str], *options: str) -> None:
-        self._run(
-            ["update-index", *options, "-z", "--stdin"],
-            self._handle.layout.environment(),
-            stdin=b"".join(encode_path(path) + b"\0" for path in paths),
-        )
+        stdin = b"".join(encode_path(path) + b"\0" for path in paths)
+        self._users.run(["update-index", *options, "-z", "--stdin"], stdin=stdin)
 
 
 def _name(path: str) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 
 from tandem.contract.operation import Operation
 from tandem.errors import Forbidden, InvalidInput, NotFound
-from tandem.git import upload
+from tandem.git import mirror
 from tandem.reviews.context import Services
 from tandem.server.asgi.exchange import Exchange, MethodNotAllowed, read_body
 from tandem.server.asgi.watching import run_watched
@@ -51,7 +51,7 @@ class MirrorRoutes:
         self._check(exchange, project)
         if not what or (what == _ABOUT and exchange.query != _QUERY):
             raise NotFound(f"Git can only fetch from '{project}'.", path=exchange.path[:200])
-        if exchange.headers.get(b"git-protocol") != upload.VERSION.encode():
+        if exchange.headers.get(b"git-protocol") != mirror.PROTOCOL.encode():
             raise InvalidInput("Use version 2 of git's protocol: git -c protocol.version=2 fetch", field="Git-Protocol")
         request = None
         if what == _PACK:
@@ -59,8 +59,8 @@ class MirrorRoutes:
                 raise MethodNotAllowed("POST")
             request = await read_body(exchange, self._limit_bytes)
             if exchange.headers.get(b"content-encoding") == b"gzip":
-                request = await asyncio.to_thread(upload.inflated, request, self._limit_bytes)
-        folder = await self._folder(project, upload.wanted(request or b""))
+                request = await asyncio.to_thread(mirror.inflated, request, self._limit_bytes)
+        folder = await self._folder(project, mirror.wanted(request or b""))
         await run_watched(self._answer(exchange, folder, request), exchange.receive)
 
     def _check(self, exchange: Exchange, project: str) -> None:
@@ -89,7 +89,7 @@ class MirrorRoutes:
         async with (
             self._places,
             asyncio.timeout(self._services.projects.mirror_seconds),
-            upload.answer(git.executable, folder, request) as said,
+            mirror.answer(git.executable, folder, request) as said,
             aclosing(said),
         ):
             await exchange.send({"type": "http.response.start", "status": 200, "headers": list(headers)})

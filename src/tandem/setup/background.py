@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tandem.bridge.broker import AUTOMATIC, start_broker
+from tandem.bridge.credentials import new_nonce
 from tandem.bridge.http import Exchange, HttpClient
 from tandem.bridge.location import BrokerLocation, find_data_dir, locate, of_record
 from tandem.bridge.messages import as_object
-from tandem.bridge.ownership import new_nonce
 from tandem.bridge.session import unreachable
 from tandem.bridge.target import HttpFailure, NotSent, targets
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable

@@ -27,9 +27,8 @@ from tandem.present.facts import facts as answer_facts
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
 from tandem.web.diffs.code import spelled
 from tandem.web.diffs.markdown import parsed_by, watched
-from tandem.web.diffs.outline import outline
 from tandem.web.diffs.syntax import Budget
-from tandem.web.diffs.views import FileView, views
+from tandem.web.diffs.views import FileView, outline, views
 from tandem.web.page import PageRequest, PageRoute, in_worker
 from tandem.web.rendering import environment, sentence
 from tandem.web.review.view import ReviewView, load

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from tandem.client import TandemClient
 from tandem.errors import ConfigInvalid, InvalidInput, InvalidTransition, NotFound, TandemError, Unavailable
+from tandem.git.objects import TimeLimit
 from tandem.git.runner import end
-from tandem.git.time_limits import TimeLimit
 from tandem.gsd.rollback.choosing import (
     Choice,
     FoundCommit,

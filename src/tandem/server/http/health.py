@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any
 
-from tandem.bridge import ownership
+from tandem.bridge import credentials
 from tandem.errors import Unavailable
 from tandem.server.asgi.exchange import Exchange, Headers, send_outcome, send_refusal
 from tandem.server.dispatch import CallResult
 
-_NONCE = re.compile(rf"[0-9a-f]{{{2 * ownership.NONCE_BYTES}}}")
+_NONCE = re.compile(rf"[0-9a-f]{{{2 * credentials.NONCE_BYTES}}}")
 RETRY_AFTER = ((b"retry-after", b"1"),)
 
 
@@ -43,7 +43,7 @@ class Identity:
         if not server or not _NONCE.fullmatch(nonce):
             return (), {}
         host, port = server
-        made = ownership.proof(self._owner_key, nonce, host, port)
+        made = credentials.proof(self._owner_key, nonce, host, port)
         is_here = host == "::1" or host.startswith("127.")
         return ((b"tandem-proof", made.encode()),), {"data_dir": self._data_dir} if is_here else {}
 

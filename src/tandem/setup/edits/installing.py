@@ -11,9 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from tandem.core import platforms
-from tandem.core.atomic_dirs import turn
+from tandem.core.atomic_dirs import Installation, turn
 from tandem.core.files import FRESH
-from tandem.core.installation import Installation
 from tandem.errors import Unavailable
 from tandem.setup.edits.changes import FileChange, FileRecord, Manifest
 from tandem.setup.edits.edit import content_of

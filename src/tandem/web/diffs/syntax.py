@@ -228,7 +228,7 @@ class Budget:
 
 
 def highlighted(language: str | None, lines: Sequence[str], budget: Budget) -> list[Words] | None:
-    """The lines of one coherent text in words; None when it is to be shown plainly.
+    """The lines of one coherent text in words; None when it has to be shown plainly.
 
     Args:
         language: From `language_of`.

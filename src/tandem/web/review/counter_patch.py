@@ -14,9 +14,8 @@ from typing import Any
 from tandem.git.hunks import FileDiff, Hunk, parse
 from tandem.git.word_changes import CommonRun, common_runs
 from tandem.web.diffs.documents import compare
-from tandem.web.diffs.outline import outline
 from tandem.web.diffs.syntax import Budget
-from tandem.web.diffs.views import FileView, views
+from tandem.web.diffs.views import FileView, outline, views
 from tandem.web.review.view import ReviewView
 
 _FILE_START = re.compile(r"^(?=diff --git )", re.MULTILINE)

@@ -18,9 +18,8 @@ from tandem.errors import InvalidInput, NotFound, TandemError, TooLarge
 from tandem.git.hunks import FileDiff, Gap, widened
 from tandem.reviews.page_answers import RoundFile
 from tandem.web.diffs.code import shown
-from tandem.web.diffs.outline import Outline, tree
 from tandem.web.diffs.syntax import Budget, Recent
-from tandem.web.diffs.views import FileView, Row, ShownFile, context_rows, fitting
+from tandem.web.diffs.views import FileView, Outline, Row, ShownFile, context_rows, fitting, tree
 from tandem.web.diffs.views import view as painted_view
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
 from tandem.web.review import discussion

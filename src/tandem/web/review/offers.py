@@ -12,7 +12,7 @@ from tandem.contract.operation import Role
 from tandem.reviews.rules import Action, Side, State
 from tandem.reviews.unusual import Location, Unusual, counted, of_diff, of_round, of_text
 from tandem.web.diffs.code import shown
-from tandem.web.diffs.outline import outline
+from tandem.web.diffs.views import outline
 from tandem.web.review.view import ReviewView
 
 _OVER = {

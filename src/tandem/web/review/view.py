@@ -21,7 +21,7 @@ from tandem.reviews.answers import (
     ReviewStatus,
 )
 from tandem.reviews.claim_rules import is_own
-from tandem.web.diffs.outline import Outline, outline
+from tandem.web.diffs.views import Outline, outline
 from tandem.web.page import PageRequest, address
 
 Mode = Literal["unified", "split"]
