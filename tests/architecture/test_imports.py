@@ -41,7 +41,7 @@ LATE_IMPORTS = {
     ("tandem.app", "tandem.pool.reviewers*"): "a broker without a pool starts the sooner for it",
     ("tandem.app", "tandem.server.tracing"): "an extra, which only a broker that traces needs",
     ("tandem.app", "tandem.pool.check_runner"): "as the reviewers: few brokers have checks to run",
-    ("tandem.server.http.metrics", "tandem.server.http.exposition"): "most brokers are never scraped",
+    ("tandem.server.measurements", "tandem.server.http.exposition"): "most brokers are never scraped",
     ("tandem.server.*", "mcp*"): "as tandem.app: 0.8 s that the first request need not wait for",
     ("tandem.server.*", "tandem.server.mcp*"): "as mcp",
     ("tandem.__main__", "*"): "the hooks and the bridge start here in milliseconds",

@@ -14,7 +14,6 @@ from typing import Any, Final, Self, cast
 
 import orjson
 
-from tandem.access import login_queries as logins
 from tandem.access import queries as access_tokens
 from tandem.contract.access import OWNER, OWNER_ACCESS, REVIEWER_PREFIX, Access, AccessToken
 from tandem.core.clock import MICROSECONDS, Clock
@@ -138,7 +137,7 @@ class Authenticator:
         """
         store = self._store
         login_hash = hash_of(login)
-        if store is not None and await store.read(lambda unit: logins.has_ended(unit, login_hash)):
+        if store is not None and await store.read(lambda unit: access_tokens.has_login_ended(unit, login_hash)):
             return None
         return await self.known(access_id)
 
@@ -153,7 +152,7 @@ class Authenticator:
             return
         until = self._clock.now_us() + round(seconds * MICROSECONDS)
         login_hash = hash_of(login)
-        await self._store.write(lambda unit: logins.end(unit, login_hash, until))
+        await self._store.write(lambda unit: access_tokens.end_login(unit, login_hash, until))
 
     def pass_for(self, reviewer_id: str, project: str, seconds: float) -> str:
         """The token of a pool's reviewer.
@@ -182,7 +181,7 @@ class Authenticator:
         access_id, until, run, number = said
         if until <= self._clock.now_us() or run not in {None, self._run}:
             return None
-        is_first = await store.write(lambda unit: logins.end(unit, hash_of(f"login code {number}"), until))
+        is_first = await store.write(lambda unit: access_tokens.end_login(unit, hash_of(f"login code {number}"), until))
         return await self.known(access_id) if is_first else None
 
     async def _until_published(self) -> None:

@@ -9,8 +9,7 @@ from typing import Protocol
 from tandem.contract.caller import Caller
 from tandem.cycles import queries as cycles
 from tandem.cycles import session_queries as sessions
-from tandem.cycles.rules import Cycle, workflow_of
-from tandem.cycles.session_rules import Session
+from tandem.cycles.rules import Cycle, Session, workflow_of
 from tandem.errors import ConfigInvalid, InvalidInput, InvalidSession, NoActiveCycle
 from tandem.reviews.context import Services
 from tandem.settings.workflow_form import quoted
