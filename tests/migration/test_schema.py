@@ -130,23 +130,11 @@ def test_a_fresh_database_is_like_one_that_took_every_migration(url: str, tmp_pa
     assert described(other) == fresh
 
 
-def test_a_database_that_took_every_migration_opens_without_another(url: str) -> None:
-    migrated(url)
-    before = described(url)
-    closed(opened(url))
-    assert described(url) == before
-
-
 def test_the_listed_revisions_are_the_scripts_in_their_order() -> None:
     raw, words = connected("sqlite:///:memory:")
     with closing(raw), migrating(TANDEM, words, raw) as config:
         chain = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
     assert tuple(reversed(chain)) == TANDEM.revisions
-
-
-def test_no_migration_goes_back() -> None:
-    for script in (TANDEM.scripts / "versions").glob("*.py"):
-        assert "def downgrade" not in script.read_text("utf-8")
 
 
 # ------------------------------------------------------------------------------------------- upgrades
