@@ -23,6 +23,7 @@ from tandem.errors import ConfigInvalid, Unavailable
 from tandem.schema import TANDEM
 from tandem.store.engine import Statement, Store, make_store
 from tandem.store.schema import POSTGRESQL_WORDS, SQLITE_WORDS, Schema, SchemaDialect, migrating
+from tandem.store.statement import SQLITE
 
 if TYPE_CHECKING:
     from tandem.store.engine import Unit
@@ -217,6 +218,18 @@ def test_an_older_database_is_taken_forward_with_everything_in_it(url: str, tmp_
     assert rows(store, second.metadata.tables["parts"]) == [("chair",)], "nothing cascades from a table made anew"
     closed(store)
     closed(opened(url, second))
+
+
+def test_the_tables_that_a_copy_describes_are_made_and_taken_forward(path: Path, tmp_path: Path) -> None:
+    url, first = f"sqlite:///{path}", first_schema(tmp_path / "scripts")
+    second = second_schema(first)
+    store = opened(url, second.former("0001_first", tuple(first.ddl(SQLITE))))
+    chair = Statement(insert(first.metadata.tables["things"]).values(name="chair", note="oak"))
+    store.write_blocking(lambda unit: unit.execute(chair))
+    closed(store)
+    store = opened(url, second)
+    assert rows(store, second.metadata.tables["things"]) == [("chair", "oak", "grey")]
+    closed(store)
 
 
 @pytest.mark.parametrize(
