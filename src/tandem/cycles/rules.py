@@ -83,7 +83,7 @@ class Handoff(NamedTuple):
         review_id: In approval mode, its review.
         round: In approval mode, the round that has this payload.
         written_at: When it was written; microseconds since the epoch, UTC.
-        advanced_at: When it advanced the cycle; null until it was approved.
+        advanced_at: When it advanced the cycle; None until it was approved.
     """
 
     cycle_id: str

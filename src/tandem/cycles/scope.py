@@ -18,7 +18,7 @@ from tandem.store.base import Unit
 
 
 class WorkflowScope(Protocol):
-    """What requests say of the project and workflow that they are about; null where they name none."""
+    """What requests say of the project and workflow that they are about; None where they name none."""
 
     project: str | None
     workflow: str | None
@@ -37,7 +37,7 @@ class CycleScope:
     Attributes:
         project: The project.
         workflow: The running cycle's own workflow, or the one a new cycle would have.
-        cycle: The newest cycle, under way or archived; null if there was none yet.
+        cycle: The newest cycle, under way or archived; None if there was none yet.
     """
 
     project: str

@@ -149,7 +149,7 @@ class Measurements:
         return [*self._families(await self._stored())]
 
     async def _stored(self) -> _Stored | None:
-        """What the database says; null if it cannot say it now, which is news by itself."""
+        """What the database says; None if it cannot say it now, which is news by itself."""
         now_us = self._services.clock.now_us()
         try:
             async with asyncio.timeout(_READ_SECONDS):

@@ -36,7 +36,7 @@ def _of(key: Key) -> dict[str, str]:
 
 
 def find(unit: Unit, key: Key) -> str | None:
-    """The answer that a key was used with; null if it was not.
+    """The answer that a key was used with; None if it was not.
 
     Raises:
         IdempotencyConflict: It was used with another body.

@@ -89,7 +89,7 @@ def content_id(body: str) -> str:
 
 
 def keep_content(unit: Unit, body: str | None) -> str | None:
-    """Put a text into the content store, unless it is there; its name, or null for none."""
+    """Put a text into the content store, unless it is there; its name, or None for none."""
     if body is None:
         return None
     name = content_id(body)
@@ -130,7 +130,7 @@ def write(  # noqa: PLR0913 one for each column of the event
     Args:
         unit: The unit of work.
         table: The row's table.
-        before: The row as it is stored; null for a new one.
+        before: The row as it is stored; None for a new one.
         after: What becomes of it.
         at: When, in microseconds since the epoch.
         actor: Who did it.

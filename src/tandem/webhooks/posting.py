@@ -110,7 +110,7 @@ class Reply(NamedTuple):
     """What a receiver said.
 
     Attributes:
-        status: The HTTP status; null if it did not answer.
+        status: The HTTP status; None if it did not answer.
         answer: The beginning of what it said, or why it said nothing.
         retry_after_seconds: How long it asks not to be tried again (`Retry-After`); 0 if it does not say.
     """
@@ -270,7 +270,7 @@ class _Answer:
 
 
 def _problem(address: IpAddress, target: Target, *, allow_private: bool) -> str | None:
-    """Why an address may not be posted to; null if it may."""
+    """Why an address may not be posted to; None if it may."""
     match kind_of(address):
         case "loopback":
             return None
