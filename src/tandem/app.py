@@ -153,7 +153,7 @@ class Broker:
         instance_id: Tells this run of the broker from every other.
         application: The ASGI application of all interfaces.
         measurements: What monitoring is told.
-        owner_token: What whoever runs the broker shows it; null if it needs no tokens.
+        owner_token: What whoever runs the broker shows it; None if it needs no tokens.
     """
 
     def __init__(self, settings: Settings, clock: Clock | None = None, names: Iterable[str] = ()) -> None:
@@ -217,7 +217,7 @@ class Broker:
         self._tracing = self._trace()
 
     def _trace(self) -> Tracing | None:
-        """Trace what is done, if the environment names a collector; null if it does not."""
+        """Trace what is done, if the environment names a collector; None if it does not."""
         if not any(os.environ.get(name) for name in _COLLECTOR) or os.environ.get("OTEL_SDK_DISABLED") == "true":
             return None
         try:
@@ -317,7 +317,7 @@ class Broker:
             raise AuthForgotten
 
     def supervisor(self, url: str) -> Supervisor | None:
-        """Who runs the reviewers of this broker's pool, not started yet; null if it has none.
+        """Who runs the reviewers of this broker's pool, not started yet; None if it has none.
 
         Args:
             url: Where the reviewers find the broker.
@@ -393,7 +393,7 @@ class Broker:
         }
 
     def _program_missing(self) -> str | None:
-        """The reviewers' program, if this process does not find it; null where all is well, or there is no pool."""
+        """The reviewers' program, if this process does not find it; None where all is well, or there is no pool."""
         pool = self._settings.reviewer_pool
         if not pool.enabled or THROUGH_WSL:
             return None
@@ -417,7 +417,7 @@ class Broker:
 
 
 def _stamp() -> tuple[int, int] | None:
-    """Tells one state of the user's file of settings from another; null if there is none."""
+    """Tells one state of the user's file of settings from another; None if there is none."""
     try:
         found = user_file().stat()
     except OSError:

@@ -12,7 +12,6 @@ import orjson
 import psycopg
 import pytest
 
-from tests.acceptance.databases import run_sql
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, at_once, edited
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.databases import ON_BOTH_DATABASES
@@ -190,25 +189,6 @@ def test_p4_a_key_counts_whatever_project_is_the_default_one(
         third.register(others[1])
         assert again() == created
         assert [len(everything(desk)) for desk in (first, second, third)] == [3, 2, 1]
-
-
-def test_p4_a_key_that_a_former_version_kept_counts_but_not_where_the_body_proves_who_sends_it(
-    start_broker: StartBroker, database_settings: dict[str, object]
-):
-    """Its hashes were of what it had made of a body, which no later version can repeat."""
-    broker = start_broker(**database_settings)
-    with Desk(broker.url, fresh_project()) as desk:
-        keys = desk.do("cycle_init")["keys"]
-        opened = {"role": "gemini", "psk": keys["gemini"], "idempotency_key": KEY}
-        operation, arguments = WRITES["message"](desk)
-        said = {**arguments, "idempotency_key": KEY}
-        desk.do("session_open", **opened)
-        first = desk.do(operation, **said)
-        before = everything(desk)
-        run_sql(broker, database_settings, f"UPDATE idempotency SET body_hash = '{'0' * 64}'")
-        assert desk.do(operation, **said) == first
-        desk.refused("IDEMPOTENCY_CONFLICT", "session_open", **{**opened, "psk": keys["codex"]})
-        assert everything(desk) == before
 
 
 def test_p4_without_a_key_every_call_counts(desk: Desk):

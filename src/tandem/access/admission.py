@@ -14,7 +14,6 @@ from typing import Any, Final, Self, cast
 
 import orjson
 
-from tandem.access import login_queries as logins
 from tandem.access import queries as access_tokens
 from tandem.contract.access import OWNER, OWNER_ACCESS, REVIEWER_PREFIX, Access, AccessToken
 from tandem.core.clock import MICROSECONDS, Clock
@@ -44,7 +43,7 @@ class Authenticator:
 
     Attributes:
         required: Whether calls need a token.
-        owner_token: The token of whoever runs the broker, made anew at each start; null where none is required.
+        owner_token: The token of whoever runs the broker, made anew at each start; None where none is required.
         published: Set once clients can find the owner's token; who may want to look it up is not refused before.
     """
 
@@ -60,11 +59,11 @@ class Authenticator:
         """Wire it up.
 
         Args:
-            store: Where tokens and ended logins are kept; null where none are required.
+            store: Where tokens and ended logins are kept; None where none are required.
             clock: The time.
             tokens: Seals passes and login codes.
             required: Whether calls need a token.
-            reviewer_project: The project of a pool's reviewer that has not ended; null for every other name.
+            reviewer_project: The project of a pool's reviewer that has not ended; None for every other name.
         """
         self.required = required
         self.owner_token = f"{_OWNER_PREFIX}{secrets.token_urlsafe(_SECRET_BYTES)}" if required else None
@@ -85,7 +84,7 @@ class Authenticator:
         return cls(None, clock, Tokens(secrets.token_bytes(_SECRET_BYTES)), required=False)
 
     async def admit(self, bearer: str | None) -> Access | None:
-        """Who has a token; null on a trusted broker.
+        """Who has a token; None on a trusted broker.
 
         Raises:
             Unauthenticated: There is none, or it is unknown, expired or revoked; says which and what to do.
@@ -110,7 +109,7 @@ class Authenticator:
         return await self._reviewer_of(bearer)
 
     async def known(self, access_id: str) -> Access | None:
-        """The access of that id, which was proved earlier; null unless it is still valid."""
+        """The access of that id, which was proved earlier; None unless it is still valid."""
         if access_id == OWNER:
             return OWNER_ACCESS if self.required else None
         if access_id.startswith(REVIEWER_PREFIX):
@@ -119,7 +118,7 @@ class Authenticator:
         return token.access if token is not None and token.state(self._clock.now_us()) == "valid" else None
 
     async def key_of(self, token_id: str) -> str | None:
-        """The key by which the holder of a token for administrators proves something; null if there is none.
+        """The key by which the holder of a token for administrators proves something; None if there is none.
 
         Args:
             token_id: `tok_…`.
@@ -130,7 +129,7 @@ class Authenticator:
         return token.token_hash if "admin" in token.access.roles else None
 
     async def logged_in(self, login: str, access_id: str) -> Access | None:
-        """What a browser was logged in with; null if that no longer counts, or the login was ended.
+        """What a browser was logged in with; None if that no longer counts, or the login was ended.
 
         Args:
             login: What its cookie calls this login.
@@ -138,7 +137,7 @@ class Authenticator:
         """
         store = self._store
         login_hash = hash_of(login)
-        if store is not None and await store.read(lambda unit: logins.has_ended(unit, login_hash)):
+        if store is not None and await store.read(lambda unit: access_tokens.has_login_ended(unit, login_hash)):
             return None
         return await self.known(access_id)
 
@@ -153,7 +152,7 @@ class Authenticator:
             return
         until = self._clock.now_us() + round(seconds * MICROSECONDS)
         login_hash = hash_of(login)
-        await self._store.write(lambda unit: logins.end(unit, login_hash, until))
+        await self._store.write(lambda unit: access_tokens.end_login(unit, login_hash, until))
 
     def pass_for(self, reviewer_id: str, project: str, seconds: float) -> str:
         """The token of a pool's reviewer.
@@ -173,7 +172,7 @@ class Authenticator:
         return self._sealed("login code", [access.id, until, run, secrets.token_hex(8)])
 
     async def redeem(self, code: str) -> Access | None:
-        """Who a login code was made for; null if it is void or was used."""
+        """Who a login code was made for; None if it is void or was used."""
         found = _CODE.fullmatch(code) if len(code) <= _LONGEST_BEARER else None
         said = self._unsealed("login code", found) if found is not None else None
         store = self._store
@@ -182,7 +181,7 @@ class Authenticator:
         access_id, until, run, number = said
         if until <= self._clock.now_us() or run not in {None, self._run}:
             return None
-        is_first = await store.write(lambda unit: logins.end(unit, hash_of(f"login code {number}"), until))
+        is_first = await store.write(lambda unit: access_tokens.end_login(unit, hash_of(f"login code {number}"), until))
         return await self.known(access_id) if is_first else None
 
     async def _until_published(self) -> None:

@@ -1,15 +1,15 @@
-"""Access tokens: reading, and writing together with the event."""
+"""Access tokens, read, and written together with the event; and logins of browsers that were ended."""
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, delete, select
 
 from tandem.access import tables
 from tandem.contract.access import AccessToken
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.event import EventKind, sealed_value
-from tandem.store.statement import Statement
+from tandem.store.statement import Statement, insert_if_new
 
 _t = tables.access_tokens.c
 
@@ -19,6 +19,10 @@ _find_locked = Statement(_by_id.with_for_update())
 _newest_first = select(tables.access_tokens).order_by(_t.id.desc()).limit(bindparam("limit"))
 _first_page = Statement(_newest_first)
 _next_page = Statement(_newest_first.where(_t.id < bindparam("before")))
+_e = tables.ended_logins.c
+_insert_ended = insert_if_new(tables.ended_logins)
+_find_ended = Statement(select(_e.until).where(_e.login_hash == bindparam("login_hash")))
+_purge_ended = Statement(delete(tables.ended_logins).where(_e.until < bindparam("now")))
 
 
 def find(unit: Unit, token_id: str, *, lock: bool = False) -> AccessToken | None:
@@ -61,3 +65,25 @@ def _write(
         data={"what": "access token", "name": token.name, "roles": token.roles.split(","), "project": token.project},
         delta={"access_token": ledger.changes(None, token) | sealed},
     )
+
+
+# Logins of browsers that were ended, and codes that were used. No event tells of it: no review depends on it.
+
+
+def end_login(unit: Unit, login_hash: str, until_us: int) -> bool:
+    """Take a login, or the code for one, for over at every node; it would be over by itself at that time.
+
+    Returns:
+        Whether it was not over yet.
+    """
+    return unit.execute(_insert_ended, login_hash=login_hash, until=until_us) > 0
+
+
+def has_login_ended(unit: Unit, login_hash: str) -> bool:
+    """Whether somebody ended that login."""
+    return unit.one_or_none(_find_ended, login_hash=login_hash) is not None
+
+
+def purge_logins(unit: Unit, now_us: int) -> int:
+    """Forget those that would be over by now anyway; how many there were."""
+    return unit.execute(_purge_ended, now=now_us)

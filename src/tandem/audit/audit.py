@@ -119,11 +119,11 @@ async def verify(
 
     Args:
         store: The database, not open yet.
-        seal: What the log's hashes are made with; null where its secret is not at hand.
+        seal: What the log's hashes are made with; None where its secret is not at hand.
         find_known: What the broker knows of a log outside of the database, by the log's id.
         progress: Told how far it is.
         gapless: Whether events are numbered without gaps.
-        seconds: What is not checked after so long is left out, with a note; null for all of it.
+        seconds: What is not checked after so long is left out, with a note; None for all of it.
 
     Raises:
         Unavailable: The database cannot be reached.

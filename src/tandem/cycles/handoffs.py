@@ -132,7 +132,7 @@ class HandoffReviews(Participant):
 
 
 def _find_gated(unit: Unit, review: Review, *, lock: bool = True) -> tuple[Cycle, Handoff] | None:
-    """The cycle and the hand-off that a review decides about; null for a review that no cycle opened."""
+    """The cycle and the hand-off that a review decides about; None for a review that no cycle opened."""
     if review.category != CATEGORY:
         return None
     handoff = cycles.find_by_review(unit, review.id)

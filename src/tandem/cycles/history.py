@@ -17,9 +17,8 @@ from tandem.cycles import scope as cycle_scope
 from tandem.cycles.answers import CycleArchived, CycleHistory, CyclePage, CycleRow, HandoffView, WorkflowView
 from tandem.cycles.archives import archive_files
 from tandem.cycles.requests import CycleArchive, GetCycle, ListCycles
-from tandem.cycles.rules import Cycle, Handoff, workflow_of
+from tandem.cycles.rules import Cycle, Handoff, Session, workflow_of
 from tandem.cycles.running import check_token, lock_of
-from tandem.cycles.session_rules import Session
 from tandem.errors import NotFound, Unavailable
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services

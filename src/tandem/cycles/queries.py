@@ -90,7 +90,7 @@ def list_handoffs(unit: Unit, cycle_id: str) -> list[Handoff]:
 
 
 def find_by_review(unit: Unit, review_id: str) -> Handoff | None:
-    """The newest hand-off that a review is about; null for a review of anything else."""
+    """The newest hand-off that a review is about; None for a review of anything else."""
     row = unit.one_or_none(_newest_of_review, review_id=review_id)
     return Handoff(*row) if row else None
 

@@ -19,9 +19,8 @@ from tandem.cycles.answers import (
     LockState,
 )
 from tandem.cycles.requests import CycleComplete, CycleStart, CycleStatus, LockAcquire
-from tandem.cycles.rules import Cycle, Handoff
+from tandem.cycles.rules import Cycle, Handoff, Session
 from tandem.cycles.scope import CycleScope
-from tandem.cycles.session_rules import Session
 from tandem.errors import CycleAlreadyActive, InvalidPhase
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import NoReviewer

@@ -9,8 +9,7 @@ from typing import Protocol
 from tandem.contract.caller import Caller
 from tandem.cycles import queries as cycles
 from tandem.cycles import session_queries as sessions
-from tandem.cycles.rules import Cycle, workflow_of
-from tandem.cycles.session_rules import Session
+from tandem.cycles.rules import Cycle, Session, workflow_of
 from tandem.errors import ConfigInvalid, InvalidInput, InvalidSession, NoActiveCycle
 from tandem.reviews.context import Services
 from tandem.settings.workflow_form import quoted
@@ -19,7 +18,7 @@ from tandem.store.base import Unit
 
 
 class WorkflowScope(Protocol):
-    """What requests say of the project and workflow that they are about; null where they name none."""
+    """What requests say of the project and workflow that they are about; None where they name none."""
 
     project: str | None
     workflow: str | None
@@ -38,7 +37,7 @@ class CycleScope:
     Attributes:
         project: The project.
         workflow: The running cycle's own workflow, or the one a new cycle would have.
-        cycle: The newest cycle, under way or archived; null if there was none yet.
+        cycle: The newest cycle, under way or archived; None if there was none yet.
     """
 
     project: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import bindparam, select, update
 
 from tandem.cycles import tables
-from tandem.cycles.session_rules import CycleKey, Session
+from tandem.cycles.rules import CycleKey, Session
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.event import EventKind, sealed_value

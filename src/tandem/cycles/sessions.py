@@ -17,8 +17,8 @@ from tandem.cycles import scope as cycle_scope
 from tandem.cycles import session_queries as sessions
 from tandem.cycles.answers import KeyRevoked, KeysMade, SessionClosed, SessionOpened
 from tandem.cycles.requests import CycleInit, CycleRevoke, CycleRotate, SessionClose, SessionOpen
+from tandem.cycles.rules import CycleKey, Session
 from tandem.cycles.scope import CycleScope, WorkflowScope
-from tandem.cycles.session_rules import CycleKey, Session
 from tandem.errors import AuthFailed, InvalidInput, InvalidSession, NotFound
 from tandem.reviews.context import Services
 from tandem.settings.workflows import Workflow

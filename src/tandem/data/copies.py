@@ -52,9 +52,9 @@ class Copied:
 
     Attributes:
         header: What the copy says of itself.
-        events: How many events were verified; null if nothing was.
+        events: How many events were verified; None if nothing was.
         notes: What the audit could not check.
-        set_aside: Where the database went that had the place; null if there was none.
+        set_aside: Where the database went that had the place; None if there was none.
     """
 
     header: portable.Header

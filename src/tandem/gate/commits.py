@@ -32,7 +32,6 @@ from tandem.gate.rules import CommitRow, names
 from tandem.gate.switch import key_of, require_known
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
-from tandem.git.returns import Returned
 from tandem.git.snapshot import Returned
 from tandem.reviews import queries as reviews
 from tandem.reviews import writing

@@ -81,7 +81,7 @@ async def get_reviewer_log(services: Services, _caller: Caller, request: GetRevi
 
 
 def _part(services: Services, reviewer: Reviewer, lines: int, position: str | None) -> Part | None:
-    """What is asked for; null if the log is not here."""
+    """What is asked for; None if the log is not here."""
     log = logs.newest(services.reviewer_logs, reviewer.id)
     if log is None:
         return None

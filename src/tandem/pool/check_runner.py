@@ -90,7 +90,7 @@ class RunnerOptions:
         disk_bytes: How much one may write.
         workspace: Where the projects are on this machine, if not where the broker has them.
         of_broker: Whether the broker itself runs them, which has every project that has checks.
-        projects: Those whose checks are run; null for all.
+        projects: Those whose checks are run; None for all.
         environment: What they inherit a small part of.
     """
 
@@ -137,7 +137,7 @@ class _Run:
         root: The project's folder.
         place: The folder of this run: the tree, a home, a place for temporary files.
         tree: Where the round is.
-        confined: The program that confines it; null where a person trusted it to run without.
+        confined: The program that confines it; None where a person trusted it to run without.
     """
 
     check: CheckView
@@ -285,7 +285,7 @@ class CheckRunner:
                 return
 
     async def _outcome(self, check: CheckView, place: Path) -> tuple[str | None, dict[str, Any]]:
-        """How a check of ours ends; null if that was reported already."""
+        """How a check of ours ends; None if that was reported already."""
         try:
             root, content = await self._round(check)
             confined = await asyncio.to_thread(self._confinement, check, root)
@@ -350,7 +350,7 @@ class CheckRunner:
                 self._in_use[made.parent] -= 1
 
     async def _set_up(self, run: _Run) -> Path | None:
-        """The folder that the check's setup made, now or earlier; null if it has none."""
+        """The folder that the check's setup made, now or earlier; None if it has none."""
         setup = run.check.setup
         if setup is None:
             return None
@@ -458,7 +458,7 @@ class _Watch:
 
     Attributes:
         ended: Set when it is to be ended.
-        reason: Why; null if it is only cut short.
+        reason: Why; None if it is only cut short.
     """
 
     def __init__(self, written: Sequence[Path], disk_bytes: int) -> None:

@@ -119,7 +119,7 @@ def touch_pool(unit: Unit, pool_id: str, now_us: int) -> None:
 
 
 def find(unit: Unit, reviewer_id: str) -> Reviewer | None:
-    """A reviewer of a pool; null for every other one."""
+    """A reviewer of a pool; None for every other one."""
     row = unit.one_or_none(_get, reviewer_id=reviewer_id)
     return Reviewer(*row) if row else None
 

@@ -81,7 +81,7 @@ class DrainReason(StrEnum):
 class Pool(NamedTuple):
     """The pool of one supervisor. Field order is the column order of its table.
 
-    Times are microseconds since the epoch, UTC. `projects` is a JSON list, null for all that are registered;
+    Times are microseconds since the epoch, UTC. `projects` is a JSON list, None for all that are registered;
     `rules` the JSON of `PoolRules`. `paused` says why nothing is started, in words;
     `paused_until` when a pause for the provider's quota ends by itself. `circuit_opened` counts how often
     in a row the circuit was opened; `forgiven` is the number of the reviewer up to which quick exits are forgotten.
@@ -135,7 +135,7 @@ class Pool(NamedTuple):
 class Reviewer(NamedTuple):
     """One reviewer of a pool. Field order is the column order of its table.
 
-    Times and durations are microseconds. `pid` and `started_us` are null until its process runs. `quick` says that it
+    Times and durations are microseconds. `pid` and `started_us` are None until its process runs. `quick` says that it
     ended at once, or because its program fails at once. `outcomes` is the JSON of how many runs ended how.
     """
 
@@ -240,7 +240,7 @@ class ProjectQueue:
 
 
 def next_start(demands: Iterable[ProjectQueue], rules: PoolRules, size: int) -> str | None:
-    """The project that the pool's next reviewer is for; null if none is due.
+    """The project that the pool's next reviewer is for; None if none is due.
 
     Args:
         demands: Of every project that the pool serves.

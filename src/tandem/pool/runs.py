@@ -233,7 +233,7 @@ def is_draining(unit: Unit, reviewer_id: str) -> bool:
 
 
 def project_of(unit: Unit, reviewer_id: str) -> str | None:
-    """The project of a pool's reviewer that has not ended; null for everybody else."""
+    """The project of a pool's reviewer that has not ended; None for everybody else."""
     found = reviewers.find(unit, reviewer_id)
     return found.project if found is not None and found.state != ReviewerState.TERMINATED else None
 

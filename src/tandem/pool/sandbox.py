@@ -50,7 +50,7 @@ class Confinement:
 
 
 def bubblewrap(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The program, if it is there and this system lets it work; null otherwise. Blocks the first time."""
+    """The program, if it is there and this system lets it work; None otherwise. Blocks the first time."""
     found = shutil.which("bwrap", path=environment.get("PATH", os.defpath)) if sys.platform == "linux" else None
     return found if found is not None and _works(found) else None
 

@@ -236,7 +236,7 @@ def _orders(
 
 
 def _root(services: Services, project: str) -> str | None:
-    """The project's folder; empty where its reviewers get the files from the broker; null for a label."""
+    """The project's folder; empty where its reviewers get the files from the broker; None for a label."""
     if not services.projects.is_registered(project):
         return None
     return "" if services.projects.mirror(project) is not None else services.projects.root(project) or ""

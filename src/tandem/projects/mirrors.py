@@ -79,8 +79,8 @@ class Mirror:
     Attributes:
         url: Where it is fetched from.
         public_key: What the forge is to let in.
-        fetched_at: When it was last fetched, in microseconds since the epoch; null if not since the broker's start.
-        problem: Why the last fetch failed; null if it did not.
+        fetched_at: When it was last fetched, in microseconds since the epoch; None if not since the broker's start.
+        problem: Why the last fetch failed; None if it did not.
     """
 
     def __init__(self, project: str, url: str, settings: MirrorSettings) -> None:

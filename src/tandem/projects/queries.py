@@ -18,7 +18,7 @@ _p = tables.projects.c
 class ProjectRecord(NamedTuple):
     """One project. Field order is the column order of its table.
 
-    `root` is null once it was removed, and empty for a project that has no folder at the broker: it has a
+    `root` is None once it was removed, and empty for a project that has no folder at the broker: it has a
     `mirror`, which is the URL of its repository, or is elsewhere.
     """
 
@@ -56,7 +56,7 @@ def list_registered(unit: Unit) -> list[ProjectRecord]:
 
 
 def put(unit: Unit, record: ProjectRecord, actor: str) -> ProjectRecord:
-    """Register a project, or with a null root forget it, with its event."""
+    """Register a project, or with a None root forget it, with its event."""
     events.lock(unit)
     before = find(unit, record.name)
     return ledger.write(

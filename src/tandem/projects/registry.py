@@ -168,7 +168,7 @@ class Projects:
         return [self._by_name[name] for name in self.names()]
 
     def root(self, project: str) -> str | None:
-        """The folder of a registered project, or of its mirror; null for a label, and for one without either."""
+        """The folder of a registered project, or of its mirror; None for a label, and for one without either."""
         record = self._by_name.get(project)
         if record is None or record.root:
             return record.root if record is not None else None
@@ -207,10 +207,10 @@ class Projects:
         return found
 
     async def repository(self, project: str, *bases: str | None) -> Repository | None:
-        """The repository of a registered project; null for a label. Cheap for a folder: git is not run for it.
+        """The repository of a registered project; None for a label. Cheap for a folder: git is not run for it.
 
         A mirror is fetched first where that may bring what is asked for. What it has is given even if that fails;
-        null, if it has nothing. Its `problem` says why.
+        None, if it has nothing. Its `problem` says why.
 
         Args:
             project: The project.

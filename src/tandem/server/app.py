@@ -21,18 +21,16 @@ from tandem.server.asgi.exchange import (
     send_refusal,
     unexpected,
 )
-from tandem.server.asgi.guard import HostGuard
+from tandem.server.asgi.guard import HostGuard, TrustedProxies
 from tandem.server.asgi.limits import RateLimits
-from tandem.server.asgi.proxies import TrustedProxies
 from tandem.server.authorisation import Authenticator
 from tandem.server.dispatch import TRACEPARENT, Dispatcher
 from tandem.server.http.api import PREFIX, JsonApi
 from tandem.server.http.health import RETRY_AFTER, Health
-from tandem.server.http.metrics import serve_metrics
 from tandem.server.http.openapi import OpenApiDocument
 from tandem.server.mcp.endpoint import McpEndpoints
 from tandem.server.mcp.fastpath import PING_SECONDS
-from tandem.server.measurements import Measurements
+from tandem.server.measurements import Measurements, serve_metrics
 from tandem.server.mirrors import PREFIX as GIT_PREFIX
 from tandem.server.mirrors import MirrorRoutes
 from tandem.settings.workflows import BUILT_IN, Workflow

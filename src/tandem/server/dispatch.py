@@ -131,7 +131,7 @@ class Dispatcher:
             handlers: The service function of each, by name.
             services: What they stand on.
             clock: Gives reference ids for unknown faults.
-            authorisation: Checks what tokens allow; null on a trusted broker.
+            authorisation: Checks what tokens allow; None on a trusted broker.
         """
         self.registry = registry
         self._handlers = handlers

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 
-from tandem.access import login_queries as logins
+from tandem.access import queries as access
 from tandem.core.clock import MICROSECONDS
 from tandem.cycles import sessions
 from tandem.retention.removal import Place, remove_contents
@@ -106,4 +106,4 @@ class Maintenance:
             # ages a key.
             oldest = now - kept - (self._unwatched_us if now - self._started_us < kept else 0)
             await services.store.write(lambda unit: idempotency.purge(unit, oldest))
-            await services.store.write(lambda unit: logins.purge(unit, now))
+            await services.store.write(lambda unit: access.purge_logins(unit, now))

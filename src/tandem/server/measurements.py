@@ -6,17 +6,18 @@ import asyncio
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from tandem.core.clock import MICROSECONDS
-from tandem.errors import TandemError
+from tandem.errors import Forbidden, TandemError
 from tandem.pool import queries as pool_queries
 from tandem.pool.rules import LIVE_SECONDS
 from tandem.reviews import check_queries, report_queries
 from tandem.reviews.context import Services
 from tandem.reviews.rules import State
+from tandem.server.asgi.exchange import Exchange, send_bytes
 from tandem.server.dispatch import Dispatcher
 from tandem.server.tally import Durations, Family, Labels
 from tandem.store import events
@@ -27,6 +28,9 @@ _MOST_CHECKS = 1_000
 _STATE: Final = ("state",)
 _TICK_SECONDS = 0.5
 _LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+
+ROLE: Final = "monitor"
+"""What a token is for that may read this, where tokens are needed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +149,7 @@ class Measurements:
         return [*self._families(await self._stored())]
 
     async def _stored(self) -> _Stored | None:
-        """What the database says; null if it cannot say it now, which is news by itself."""
+        """What the database says; None if it cannot say it now, which is news by itself."""
         now_us = self._services.clock.now_us()
         try:
             async with asyncio.timeout(_READ_SECONDS):
@@ -202,3 +206,29 @@ class Measurements:
         yield Family("counter", "store_commits", "Transactions that it took to commit them.", {(): done.commits})
         yield Family("counter", "store_repeats", "Units that were run again after a conflict.", {(): done.repeated})
         yield Family("gauge", "store_waiting", "Units that wait for a thread.", {(): done.waiting})
+
+
+async def serve_metrics(exchange: Exchange, measurements: Measurements) -> None:
+    """Answer one scrape, in OpenMetrics or in the older text format, as its client accepts.
+
+    Raises:
+        Forbidden: The caller's token is for something else.
+    """
+    access = exchange.access
+    if access is not None and ROLE not in access.roles:
+        raise Forbidden(
+            f"Metrics need a token with the role {ROLE}: 'tandem token create NAME --role {ROLE}'.",
+            allowed=[ROLE],
+            actual=sorted(access.roles),
+        )
+    families = await measurements.families()
+    accepted = exchange.headers.get(b"accept", b"").decode("latin-1")
+    body, content_type = await asyncio.to_thread(_exposed, families, accepted)
+    await send_bytes(exchange.send, 200, body, ((b"content-type", content_type.encode()),))
+
+
+def _exposed(families: Sequence[Family], accepted: str) -> tuple[bytes, str]:
+    # At the first scrape: most brokers are never scraped.
+    from tandem.server.http.exposition import exposed
+
+    return exposed(families, accepted)

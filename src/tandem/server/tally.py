@@ -58,7 +58,7 @@ class CallTally:
         Args:
             operation: Its name; never one that a client made up.
             outcome: `OK`, the code of its refusal, or `CANCELLED` if its client had gone.
-            seconds: How long it took; null if it asked to wait.
+            seconds: How long it took; None if it asked to wait.
         """
         self.ended[operation, outcome] += 1
         if seconds is not None:

@@ -86,7 +86,7 @@ class Unit(Protocol):
         ...
 
     def take_seq(self) -> int | None:
-        """The number of the next event where the transaction gives it; null where `log_head` counts them."""
+        """The number of the next event where the transaction gives it; None where `log_head` counts them."""
         ...
 
     def count(self, moves: Sequence[CounterMove]) -> None:
@@ -150,9 +150,9 @@ class Store(ABC):
 
     def __init__(self, seal: Seal = unkeyed) -> None:
         self.span: Callable[[str], AbstractContextManager[object]] | None = None
-        """Opens a span around a unit of work; null unless they are traced."""
+        """Opens a span around a unit of work; None unless they are traced."""
         self.answer_seconds: float | None = None
-        """How long a unit of work may take before its caller is told that the database is silent; null for ever."""
+        """How long a unit of work may take before its caller is told that the database is silent; None for ever."""
         self._seal = seal
         self._delivery = Completions()
         self._writes = WorkQueue(WAITING_LIMIT)
@@ -279,7 +279,7 @@ class Store(ABC):
         return replace(self._counted(), waiting=self._writes.waiting() + self._reads.waiting())
 
     async def now_us(self) -> int | None:
-        """The database's own time, by which all its nodes go; null where it is this machine's."""
+        """The database's own time, by which all its nodes go; None where it is this machine's."""
         return None
 
     def settle(self, place: int) -> None:
@@ -291,7 +291,7 @@ class Store(ABC):
         return False
 
     def trouble(self) -> str | None:
-        """Why everything is refused right now, for people; null if it is not. Cheap."""
+        """Why everything is refused right now, for people; None if it is not. Cheap."""
         return None
 
     @abstractmethod

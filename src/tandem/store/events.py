@@ -133,7 +133,7 @@ def keep_auth(unit: Unit, stated: str | None) -> str:
 
 
 def find_id(unit: Unit) -> str | None:
-    """Which log this is; null in a fresh database."""
+    """Which log this is; None in a fresh database."""
     row = unit.one_or_none(_head)
     return None if row is None else str(row[1])
 
@@ -214,7 +214,7 @@ def list_after(unit: Unit, after: int, limit: int, *, until: int = FOREVER, **fi
 def list_scanned(
     unit: Unit, after: int, limit: int, *, until: int = FOREVER, **filters: str | None
 ) -> tuple[list[Event], int | None]:
-    """As `list_after`, and the number at which a filtered scan stopped early; null when it reached the end."""
+    """As `list_after`, and the number at which a filtered scan stopped early; None when it reached the end."""
     params = _given(filters)
     end = _find_scan_end(unit, params, after=after, newest_first=False)
     statement = _page(tuple(params), newest_first=False)

@@ -12,11 +12,7 @@ from tandem.store.statement import Statement, insert_if_new
 
 PLAIN = "sent:"
 SEALED = "sealed:"
-"""How hashes of what was sent begin, those of requests or answers with a secret the second way.
-
-Former versions hashed what they had made of it, which none can repeat: their keys count for any body, for the time that
-they are kept, but not where the body proves who sends it.
-"""
+"""How hashes of what was sent begin, those of requests or answers with a secret the second way."""
 _i = tables.idempotency.c
 _same = (
     _i.principal == bindparam("of_principal"),
@@ -40,7 +36,7 @@ def _of(key: Key) -> dict[str, str]:
 
 
 def find(unit: Unit, key: Key) -> str | None:
-    """The answer that a key was used with; null if it was not.
+    """The answer that a key was used with; None if it was not.
 
     Raises:
         IdempotencyConflict: It was used with another body.
@@ -49,8 +45,7 @@ def find(unit: Unit, key: Key) -> str | None:
     if row is None:
         return None
     body_hash, answer = row
-    is_comparable = body_hash.startswith((PLAIN, SEALED)) or key.body_hash.startswith(SEALED)
-    if is_comparable and body_hash != key.body_hash:
+    if body_hash != key.body_hash:
         raise IdempotencyConflict(
             "This idempotency_key was used with another body; choose a new one for a new call.",
             idempotency_key=key.key,

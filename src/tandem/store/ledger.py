@@ -89,7 +89,7 @@ def content_id(body: str) -> str:
 
 
 def keep_content(unit: Unit, body: str | None) -> str | None:
-    """Put a text into the content store, unless it is there; its name, or null for none."""
+    """Put a text into the content store, unless it is there; its name, or None for none."""
     if body is None:
         return None
     name = content_id(body)
@@ -130,7 +130,7 @@ def write(  # noqa: PLR0913 one for each column of the event
     Args:
         unit: The unit of work.
         table: The row's table.
-        before: The row as it is stored; null for a new one.
+        before: The row as it is stored; None for a new one.
         after: What becomes of it.
         at: When, in microseconds since the epoch.
         actor: Who did it.
@@ -164,16 +164,19 @@ def write(  # noqa: PLR0913 one for each column of the event
     if before is None:
         unit.put(_insert(table), **written._asdict())
     else:
-        changed = changes(before, after) if changed is None else changed
-        unit.put_one(
-            _update(table, (*changed, *STAMPS)),
-            expected_seq=before.event_seq,
-            new_event_seq=event.seq,
-            new_event_hash=event.hash,
-            **{f"key_{name}": getattr(after, name) for name in _keys(table)},
-            **{f"new_{name}": value for name, value in changed.items()},
-        )
+        _write_changes(unit, table, before, written, changes(before, after) if changed is None else changed)
     return written
+
+
+def _write_changes(unit: Unit, table: Table, before: Logged, after: Logged, changed: Mapping[str, Any]) -> None:
+    unit.put_one(
+        _update(table, (*changed, *STAMPS)),
+        expected_seq=before.event_seq,
+        new_event_seq=after.event_seq,
+        new_event_hash=after.event_hash,
+        **{f"key_{name}": getattr(after, name) for name in _keys(table)},
+        **{f"new_{name}": value for name, value in changed.items()},
+    )
 
 
 def append(unit: Unit, draft: Event) -> Event:

@@ -53,7 +53,7 @@ class Record:
         self._database = database
 
     def find(self, log_id: str | None) -> KnownLog | None:
-        """What is known of the database; null if no broker of this folder worked on it. Blocks for the disk.
+        """What is known of the database; None if no broker of this folder worked on it. Blocks for the disk.
 
         Args:
             log_id: The log that it has, by which it is known under another URL too: moved, or put back elsewhere.
@@ -259,7 +259,7 @@ def covered_by(event: Event) -> int:
 
 
 def write_checkpoint(unit: Unit, now_us: int, *, last_one_too: bool = False) -> Event | None:
-    """Chain what came since the last checkpoint into a new one; null if nothing did.
+    """Chain what came since the last checkpoint into a new one; None if nothing did.
 
     With `last_one_too` it is written for the last checkpoint alone, too, which else waits for company.
     """

@@ -10,9 +10,8 @@ import psycopg
 from sqlalchemy import BigInteger, cast, func, select
 
 from tandem.errors import Unavailable
-from tandem.store.advisory import AdvisoryLocks
 from tandem.store.base import Store, StoreStatistics
-from tandem.store.connector import Connector
+from tandem.store.connector import AdvisoryLocks, Connector
 from tandem.store.jobs import WorkQueue
 from tandem.store.listener import Listener
 from tandem.store.postgres_unit import ALONE, BESIDE_OTHERS, READING, Beginning, translated

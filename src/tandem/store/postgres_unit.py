@@ -39,9 +39,9 @@ class Beginning(NamedTuple):
 
     Attributes:
         begin: Begins it.
-        lock: Takes the lock of all who write; null for readers.
+        lock: Takes the lock of all who write; None for readers.
         place: Asks from where the log's numbers are counted, which transactions have ended for certain, and for the
-            transaction's own id; null where there is no log.
+            transaction's own id; None where there is no log.
     """
 
     begin: LiteralString = "BEGIN"
@@ -69,9 +69,9 @@ class _Place(NamedTuple):
     """Where a transaction stands in the log.
 
     Attributes:
-        base: From where numbers are counted; null before the log's beginning.
+        base: From where numbers are counted; None before the log's beginning.
         ended: All transactions with a lower id have ended.
-        id: The transaction's own; null for a reader's.
+        id: The transaction's own; None for a reader's.
     """
 
     base: int | None
@@ -307,7 +307,7 @@ class PostgresUnit:
 
         Args:
             transaction: Its transaction.
-            ask: Sends statements, and answers with the result of the last one; null for the transaction's own way. Who
+            ask: Sends statements, and answers with the result of the last one; None for the transaction's own way. Who
                 gives another shares the transaction, and must not wait for a row that another transaction has locked:
                 those may wait in turn for a row of one that it shares it with.
         """

@@ -196,7 +196,7 @@ class Schema:
             raise ConfigInvalid(
                 f"the database was made by an older Tandem (schema {versions[0]}, this one knows {self.revisions[0]}"
                 " and later); run 'tandem data export FILE' with the version that made it, then 'tandem data import"
-                " FILE --replace' with this one, on PostgreSQL into an empty database",
+                " FILE' with this one, on PostgreSQL into an empty database",
                 setting="database_url",
                 actual=versions,
                 expected=self.version,

@@ -80,7 +80,7 @@ class WaitHub:
 
     Attributes:
         veil: Hides places in the log from a caller who may know of one project only, as their numbers count what
-            happens in all; null for other callers.
+            happens in all; None for other callers.
     """
 
     def __init__(self, store: Store) -> None:
@@ -159,7 +159,7 @@ class WaitHub:
         return newest if self._project is None else events.newest_of(unit, self._project)
 
     def number(self, seq: int) -> int | None:
-        """An event's number as the caller may know it: null where it would count other projects' events too."""
+        """An event's number as the caller may know it: None where it would count other projects' events too."""
         return seq if self.veil is None else None
 
     def cursor(self, seq: int, unit: Unit | None = None) -> str:

@@ -51,13 +51,13 @@ class RunContext:
             `wsl_distro` its path inside the distribution.
         scratch: A private folder for this run alone, absolute; see `reviewers.programs.lay_out`. With
             `wsl_distro` a folder of the distribution: `\\wsl.localhost\DISTRO\tmp\…`.
-        model: The model's name, in the program's own words; null for the program's default.
+        model: The model's name, in the program's own words; None for the program's default.
         effort: How hard the model thinks, where the program can be told.
         schema: The JSON schema of the answer.
         environment: The supervisor's environment, of which the program gets a small part.
         reviewer_id: Who runs it; the program's children find it in `TANDEM_REVIEWER`.
         wsl_distro: On Windows: the distribution of WSL that the program is run in.
-        project_folder: The project's own folder, which no program is run from; null if that is the workspace.
+        project_folder: The project's own folder, which no program is run from; None if that is the workspace.
         objects: Folders besides the workspace that git there reads: the project's history.
     """
 
@@ -101,9 +101,9 @@ class RunLimits:
     """What one run may take.
 
     Attributes:
-        start_seconds: From the start to its first output; null for no limit.
+        start_seconds: From the start to its first output; None for no limit.
         total_seconds: From the start to its end.
-        silence_seconds: Between two outputs; null for no limit.
+        silence_seconds: Between two outputs; None for no limit.
         output_bytes: How much of its standard output is kept: the end of it. A program that writes more than
             64 MB and more than sixteen times as much is ended.
         grace_seconds: From the request to end to the kill.
@@ -121,7 +121,7 @@ class Finished:
     """How a run ended.
 
     Attributes:
-        exit_code: The exit status, or the negative number of the signal that ended it; null if it never started.
+        exit_code: The exit status, or the negative number of the signal that ended it; None if it never started.
         stdout: The end of its standard output, up to the limit.
         stderr_tail: The last 16 kB of its standard error.
         ended_by: Itself, or the reason why it was ended.
@@ -142,10 +142,10 @@ class ProgramOutput:
     """What a program's output says.
 
     Attributes:
-        text: The model's answer; null if there is none.
-        tokens_in: Tokens that the model read, cached ones included; null if the program does not say.
-        tokens_out: Tokens that the model wrote, thoughts included; null if the program does not say.
-        cost_usd: What it cost in US dollars, by the program's own account; null if it does not say.
+        text: The model's answer; None if there is none.
+        tokens_in: Tokens that the model read, cached ones included; None if the program does not say.
+        tokens_out: Tokens that the model wrote, thoughts included; None if the program does not say.
+        cost_usd: What it cost in US dollars, by the program's own account; None if it does not say.
         error: What went wrong, where the program says so among its events and not on standard error.
     """
 
@@ -163,7 +163,7 @@ class Provider(ABC):
     Attributes:
         name: Its name in the settings.
         command: The program and its arguments.
-        agent_tree: Below the scratch folder, where a copy of the repository has to lie for an agent; null for a program
+        agent_tree: Below the scratch folder, where a copy of the repository has to lie for an agent; None for a program
             that takes no orders from the files of the project's own folder.
     """
 

@@ -50,7 +50,7 @@ class BrokerClient:
         Args:
             url: Its URL, with what stands before `/api/v1` in the path; `URL,URL` for several on one database.
             agent: Who calls.
-            access: The token that the broker lets them in with; null for one that trusts everybody.
+            access: The token that the broker lets them in with; None for one that trusts everybody.
             answer_seconds: How long one try may take.
 
         Raises:
@@ -75,7 +75,7 @@ class BrokerClient:
 
         Args:
             operation: Its name.
-            arguments: Its request, of a write `with_key`; fields that are null are left out.
+            arguments: Its request, of a write `with_key`; fields that are None are left out.
             until: Once it is set the call is not repeated.
             hang_up: Once it is set `hang_up` also ends a call that is being answered; by default the same event.
             patience_seconds: How long to go on trying while nobody answers, or the answer is `retryable`.

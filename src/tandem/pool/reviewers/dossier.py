@@ -31,7 +31,7 @@ class Dossier(NamedTuple):
     Attributes:
         earlier: Verdicts with their reasons, and what became of counter-patches; oldest first.
         open_comments: Messages and comments that nothing has resolved, oldest first.
-        interdiff: What changed since the last round that was reviewed; null if none was, or it cannot be told.
+        interdiff: What changed since the last round that was reviewed; None if none was, or it cannot be told.
         conventions: What the project tells those who work on it, as its base branch has it.
         checks: What was run on the round, and how it ended.
     """
@@ -142,7 +142,7 @@ def _picked(entry: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _conventions(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> str | None:
-    """What the files of the base branch say to those who work on the project; null if none of them is to be had.
+    """What the files of the base branch say to those who work on the project; None if none of them is to be had.
 
     Never those of the working folder or of the round's base: its proposer may have written them a moment ago. A link,
     and what is no text in UTF-8, is passed over.

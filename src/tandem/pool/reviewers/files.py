@@ -90,7 +90,7 @@ def lay_out(
         scratch: The reviewer's own folder; what the last round left in it is used again.
         note: Is told what did not work.
         base_files: Gets what `get_base_files` answers, where the project is on another machine.
-        whole: Gets a repository that has a commit, where the broker has a mirror of it; else null.
+        whole: Gets a repository that has a commit, where the broker has a mirror of it; else None.
     """
     content, why = _content(claimed.proposal), _NO_BASE
     if context.workspace == ELSEWHERE:
@@ -198,7 +198,7 @@ def _of_touched(
 
 
 def from_broker(broker: str, project: str, access: str | None, folder: Path, base: str) -> Path | None:
-    """A repository with a commit and its history, fetched from the broker's mirror; null where it has none.
+    """A repository with a commit and its history, fetched from the broker's mirror; None where it has none.
 
     Args:
         broker: The broker's URL, or several.

@@ -59,7 +59,7 @@ class ReviewJob(RunLimits):
 
     Attributes:
         broker: The broker's URL, without the operation.
-        access: The token that the broker lets it in with; null for a broker that trusts everybody.
+        access: The token that the broker lets it in with; None for a broker that trusts everybody.
         reviewer_id: Who it is.
         project: Whose reviews it takes.
         workspace: The project's folder, absolute; empty if it is on another machine; with `wsl_distro` its path inside
@@ -68,9 +68,9 @@ class ReviewJob(RunLimits):
         mode: One run for each review, or one program that loops by itself.
         provider: The client program's name in the settings.
         command: How it is called, if not by its name.
-        model: The model's name; null for the program's default.
+        model: The model's name; None for the program's default.
         effort: How hard the model thinks.
-        prompt_template: A template of the person's own; null for ours.
+        prompt_template: A template of the person's own; None for ours.
         idle_seconds: How long an agent waits for a review before it ends itself.
         checks_seconds: How long it waits for a review's checks.
         attempt_seconds: What one run may take.
@@ -196,7 +196,7 @@ class ControlInput:
                 signal.signal(number, lambda _number, _frame: self._news.put("signal"))
 
     def first_line(self) -> bytes | None:
-        """The job's line; null if the input ended before. Blocks until one of both."""
+        """The job's line; None if the input ended before. Blocks until one of both."""
         line = self._input.readline()
         return line if line.endswith(b"\n") else None
 
@@ -216,7 +216,7 @@ class ControlInput:
             patience_seconds: How long the work may go on once it was to be ended at once.
 
         Returns:
-            How the work ended; null if it does not end.
+            How the work ended; None if it does not end.
         """
         deadline = float("inf")
         while time.monotonic() < deadline:

@@ -68,7 +68,7 @@ class Lease:
     """Renews a claim in a thread of its own; leaving the block ends that.
 
     Attributes:
-        ended: Why the claim is over or about to be, a code of the contract or `DEADLINE`; null while it holds.
+        ended: Why the claim is over or about to be, a code of the contract or `DEADLINE`; None while it holds.
     """
 
     def __init__(

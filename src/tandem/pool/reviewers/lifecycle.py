@@ -53,10 +53,10 @@ class Ended:
     """How a reviewer ended.
 
     Attributes:
-        exit_code: Its exit status, or the negative number of a signal; null if it never started.
+        exit_code: Its exit status, or the negative number of a signal; None if it never started.
         quick: Whether it failed at once, or its program did.
         error: What went wrong, for people.
-        retry_after_seconds: How long its provider's quota asks to wait, 0 if it does not say; null without a quota.
+        retry_after_seconds: How long its provider's quota asks to wait, 0 if it does not say; None without a quota.
     """
 
     exit_code: int | None
@@ -70,8 +70,8 @@ class ReviewerLifecycle:
 
     Attributes:
         reviewer_id: Its id.
-        identity: Its process; null before it has one.
-        ended: How it ended; null as long as it has not.
+        identity: Its process; None before it has one.
+        ended: How it ended; None as long as it has not.
     """
 
     def __init__(self, order: Order, context: SupervisorContext, living: Callable[[], Collection[str]]) -> None:

@@ -59,7 +59,7 @@ def outcome_of(
 
     Args:
         finished: How the program ended.
-        answer: What `read_answer` made of its words, or raised; null if it wrote none at all.
+        answer: What `read_answer` made of its words, or raised; None if it wrote none at all.
         error: What the program itself says that went wrong.
     """
     if finished.ended_by != "itself":

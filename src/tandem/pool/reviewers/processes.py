@@ -47,7 +47,7 @@ class ProcessTree:
 
     Attributes:
         marks: Variables of the environment by which its processes are known.
-        process: The program; null where the marks alone tell what belongs to it.
+        process: The program; None where the marks alone tell what belongs to it.
     """
 
     marks: Mapping[str, str]

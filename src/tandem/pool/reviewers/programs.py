@@ -296,7 +296,7 @@ class OutputLog:
     """Where a copy of the output goes: both streams, one chunk after the other.
 
     Attributes:
-        file: The log; null for none.
+        file: The log; None for none.
         hidden: Writes stars for what it must not have.
     """
 

@@ -99,7 +99,7 @@ def load_template(path: Path | None, form: Form = REVIEW) -> Template:
     """A project's own template, or the one that comes with Tandem. Blocks for the disk.
 
     Args:
-        path: A UTF-8 file; null for Tandem's own.
+        path: A UTF-8 file; None for Tandem's own.
         form: For one review by a worker (`REVIEW`) or for an agent that runs the loop itself (`AGENT`).
 
     Raises:

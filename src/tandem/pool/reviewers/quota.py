@@ -76,7 +76,7 @@ class Quota(NamedTuple):
 
 
 def quota_in(finished: Finished, error: str | None, text: str | None, now: datetime | None = None) -> Quota | None:
-    """What a run that brought no verdict says of a quota; null if that is not what it failed by.
+    """What a run that brought no verdict says of a quota; None if that is not what it failed by.
 
     Args:
         finished: How the program ended.
@@ -113,7 +113,7 @@ def _quota(lines: list[str], now: datetime) -> Quota | None:
 
 
 def wait_seconds(text: str, now: datetime) -> float | None:
-    """The wait that a text names, in seconds; null if it names none, or one that is over."""
+    """The wait that a text names, in seconds; None if it names none, or one that is over."""
     for found in _NAMED.finditer(text):
         if seconds := _length(found["length"], bare=found["within"] is not None):
             return seconds

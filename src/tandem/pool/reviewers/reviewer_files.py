@@ -50,7 +50,7 @@ class SupervisorContext:
         settings: The pool's settings.
         broker_url: Where the reviewers find the broker.
         log_dir: Where their logs are.
-        projects: Whose reviewers may be started; null for all.
+        projects: Whose reviewers may be started; None for all.
         argv: How a worker is started.
         environment: What each of them inherits.
         on_news: Is called when there is something to report.
@@ -119,7 +119,7 @@ class SupervisorContext:
             return []
 
     def last_words(self, reviewer_id: str) -> str | None:
-        """The last line of a reviewer's log, printable and not too long; null if there is none."""
+        """The last line of a reviewer's log, printable and not too long; None if there is none."""
         log = logs.newest(self.log_dir, reviewer_id)
         with suppress(OSError):
             if log is not None and (said := log_files.last_part(log.path, 1).lines):

@@ -96,7 +96,7 @@ class Supervisor:
             broker_url: Where the reviewers find the broker.
             data_dir: The data folder; what is the supervisor's own is in `reviewers` below it.
             log_dir: The folder of the reviewers' logs.
-            projects: The projects whose reviewers run here; null for all.
+            projects: The projects whose reviewers run here; None for all.
             environment: What the reviewers inherit.
             worker_argv: How a reviewer's process is started.
         """
@@ -302,7 +302,7 @@ class Supervisor:
             return await self._broker.call(operation, request)
 
     async def _unless_news(self, call: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any] | None:
-        """The answer to a call that waits; null if it was broken off because there is something to tell."""
+        """The answer to a call that waits; None if it was broken off because there is something to tell."""
         asking = asyncio.create_task(call)
         news = asyncio.create_task(self._news.wait())
         try:

@@ -103,9 +103,9 @@ class RunResult:
         reason: Why, in a line.
         seconds: How long the program ran.
         usage: What it cost.
-        exit_code: How the program ended; null if it never began.
+        exit_code: How the program ended; None if it never began.
         failed_at_once: Whether the program does not work at all.
-        retry_after_seconds: The wait that its provider's quota names, 0 if none; null if it failed by no quota.
+        retry_after_seconds: The wait that its provider's quota names, 0 if none; None if it failed by no quota.
     """
 
     outcome: Outcome

@@ -85,7 +85,7 @@ def identify(
         query: The query string as sent; `project` is read from it.
         agent: The `Tandem-Agent` header.
         client_name: What an MCP client calls itself, used when there is no such header.
-        access: What the caller was let in with; null on a trusted broker.
+        access: What the caller was let in with; None on a trusted broker.
 
     Raises:
         InvalidInput: A name that is too long or is not text.
@@ -144,12 +144,12 @@ async def admit(exchange: Exchange, authenticator: Authenticator) -> None:
 
 
 def access_in(scope: Scope) -> Access | None:
-    """Who sends the request of a scope that went on to an application behind; null on a trusted broker."""
+    """Who sends the request of a scope that went on to an application behind; None on a trusted broker."""
     return scope.get(_IN_SCOPE)
 
 
 def bearer_of(exchange: Exchange) -> str | None:
-    """The token in the header `Authorization`; null if there is no such header.
+    """The token in the header `Authorization`; None if there is no such header.
 
     Raises:
         Unauthenticated: The header is repeated, or is of another scheme.

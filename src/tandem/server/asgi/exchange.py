@@ -22,7 +22,7 @@ class Exchange:
         headers: By lower-case name; of a repeated one, the last.
         receive: The ASGI `receive`.
         started: Whether the response has begun.
-        access: What the caller was let in with; null on a trusted broker.
+        access: What the caller was let in with; None on a trusted broker.
     """
 
     __slots__ = ("_send", "access", "headers", "path", "receive", "scope", "started")

@@ -46,7 +46,7 @@ class RateLimits:
 
         Args:
             exchange: The request.
-            access: What it was let in with; null if it was not.
+            access: What it was let in with; None if it was not.
 
         Raises:
             RateLimited: There were too many; `details.retry_after_s` says when the next may come.

@@ -67,8 +67,8 @@ class Health:
         Args:
             facts: Cheap to call; JSON values such as `version`, `pid`, `instance_id`, `log_id`, `uptime_seconds`.
             phase: Where life begins.
-            trouble: Why everything is refused though the broker runs, for people; null if it is not. Cheap.
-            identity: Proves whose broker it is; null if it cannot.
+            trouble: Why everything is refused though the broker runs, for people; None if it is not. Cheap.
+            identity: Proves whose broker it is; None if it cannot.
         """
         self.phase = phase
         self._facts = facts

@@ -99,7 +99,7 @@ class Claude(Provider):
 
 
 def _error(events: list[dict[str, Any]], result: dict[str, Any]) -> str | None:
-    """What went wrong, with the time until which the account's limit refuses requests; null if nothing did."""
+    """What went wrong, with the time until which the account's limit refuses requests; None if nothing did."""
     if not result and events and events[-1].get("subtype") == "api_retry":
         # It was ended while it tried again.
         return f"{output.text(events[-1], 'error')} (status {output.count(events[-1], 'error_status')})"

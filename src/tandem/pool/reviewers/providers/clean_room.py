@@ -116,7 +116,7 @@ def _search_path(context: RunContext) -> str:
 
 
 def login(context: RunContext, *parts: str) -> bytes | None:
-    """A file with a login from the user's home folder; null if there is none.
+    """A file with a login from the user's home folder; None if there is none.
 
     Args:
         context: The run's.
@@ -139,7 +139,7 @@ def _homes(context: RunContext) -> list[Path]:
 
 
 def file(path: Path, limit_bytes: int = _FILE_LIMIT_BYTES) -> bytes | None:
-    """What a file holds; null if it is not there, cannot be read, or is larger than that."""
+    """What a file holds; None if it is not there, cannot be read, or is larger than that."""
     try:
         if not path.is_file() or path.stat().st_size > limit_bytes:
             return None

@@ -37,25 +37,25 @@ def part(record: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def text(record: dict[str, Any], name: str) -> str | None:
-    """A text that is not empty, else null."""
+    """A text that is not empty, else None."""
     value = record.get(name)
     return value if isinstance(value, str) and value.strip() else None
 
 
 def count(record: dict[str, Any], *names: str) -> int | None:
-    """The sum of the whole numbers that are there and not negative; null if none is."""
+    """The sum of the whole numbers that are there and not negative; None if none is."""
     found = [value for name in names if type(value := record.get(name)) is int and value >= 0]
     return sum(found) if found else None
 
 
 def total(numbers: Iterable[Number | None]) -> Number | None:
-    """The sum of the numbers that are there; null if none is."""
+    """The sum of the numbers that are there; None if none is."""
     found = [number for number in numbers if number is not None]
     return sum(found[1:], found[0]) if found else None
 
 
 def amount(record: dict[str, Any], name: str) -> float | None:
-    """A number that is not negative, else null."""
+    """A number that is not negative, else None."""
     value = record.get(name)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
