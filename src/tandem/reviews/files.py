@@ -16,8 +16,7 @@ from tandem.git.rounds import RoundPatch, text_of
 from tandem.reviews import contents, grounds
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import BaseFiles, BaseFileView
-from tandem.reviews.page_answers import RoundFile
-from tandem.reviews.page_requests import GetRoundFile
+from tandem.reviews.page_contract import GetRoundFile, RoundFile
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.requests import GetBaseFiles
 from tandem.store.context import Services

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tandem.inbox import contract as inbox_contract
     from tandem.present.text import Drawable
     from tandem.reviews import answers, check_contract
-    from tandem.reviews import page_answers as file_answers
+    from tandem.reviews import page_contract as file_answers
 
 
 _RENDERINGS: dict[str, Callable[[Any], Drawable]] = {}
