@@ -177,6 +177,14 @@ def _(answer: answers.Claim) -> Drawable:
 
 
 @renders
+def _(answer: answers.VerdictGiven) -> Drawable:
+    stands = Text.assemble(answer.review_id, "  ", state(answer.status))
+    verdict = f"{answer.verdict} on round {answer.round} ({answer.verdict_id})"
+    notes = [("note", note) for note in answer.notes]
+    return facts([("review", stands), ("verdict", verdict), ("counter-patch", answer.counter_patch_id), *notes])
+
+
+@renders
 def _discussion(answer: answers.Discussion) -> Drawable:
     if not answer.entries:
         return Text("Nothing has been said yet.", style="dim")
