@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -23,7 +23,7 @@ def render(registry: Registry) -> str:
     for operation in registry:
         _collect(operation.answer, found)
     _collect(Work, found)
-    lines = [f'    "{name}": (\n{"".join(map(_line, shape(kind)))}    ),\n' for name, kind in sorted(found.items())]
+    lines = [f'    "{name}": {_tuple(map(_line, shape(kind)))},\n' for name, kind in sorted(found.items())]
     described = [(field.name, field.label, _description(field.name)) for field in shape(Work)]
     words = [f"    ({', '.join(map(json.dumps, texts))}),\n" for texts in described]
     text = f"{HEAD}{''.join(lines)}}}\n\nWORK: tuple[tuple[str, str, str], ...] = (\n{''.join(words)})\n"
@@ -105,7 +105,12 @@ def _line(field: ShownField) -> str:
     facts = [field.name, field.label, field.kind, field.inner, field.empty]
     while not facts[-1]:
         facts.pop()
-    return f"        ({', '.join(map(json.dumps, facts))}),\n"
+    return _tuple(map(json.dumps, facts))
+
+
+def _tuple(texts: Iterable[str]) -> str:
+    found = list(texts)
+    return f"({', '.join(found)}{',' if len(found) == 1 else ''})"
 
 
 def _description(name: str) -> str:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     import tandem.projects.contract as projects_contract
     import tandem.reviews.answers as reviews_answers
     import tandem.reviews.check_contract as reviews_check_contract
-    import tandem.reviews.page_answers as reviews_page_answers
-    import tandem.reviews.page_requests as reviews_page_requests
+    import tandem.reviews.page_contract as reviews_page_contract
     import tandem.reviews.requests as reviews_requests
     import tandem.webhooks.contract as webhooks_contract
 
@@ -778,7 +777,7 @@ class Operations(ABC):
         first_line: int = 1,
         last_line: int | None = None,
         as_base64: bool = False,
-    ) -> reviews_page_answers.RoundFile:
+    ) -> reviews_page_contract.RoundFile:
         """Lines of a file before or after a round's change, at most 2,000 per call. A file that the change leaves alone is that of what the round stands on."""
         return await self._operate("get_round_file", locals())
 
@@ -788,9 +787,9 @@ class Operations(ABC):
         *,
         project: str | None = None,
         round: int | None = None,
-        edits: list[reviews_page_requests.FileEdit] | None = None,
+        edits: list[reviews_page_contract.FileEdit] | None = None,
         text: str | None = None,
-    ) -> reviews_page_answers.CounterPatchDraft:
+    ) -> reviews_page_contract.CounterPatchDraft:
         """Create a counter-patch from edits to a round's files, or from a text; nothing is submitted or stored."""
         return await self._operate("draft_counter_patch", locals())
 
@@ -801,7 +800,7 @@ class Operations(ABC):
         counter_patch: str,
         project: str | None = None,
         round: int | None = None,
-    ) -> reviews_page_answers.CounterPatchCheck:
+    ) -> reviews_page_contract.CounterPatchCheck:
         """Whether submit_verdict would accept a counter-patch; nothing is submitted or stored."""
         return await self._operate("check_counter_patch", locals())
 
@@ -821,7 +820,7 @@ class Operations(ABC):
         sort: Literal["queue", "newest", "oldest", "updated"] = "queue",
         limit: int = 50,
         page: str | None = None,
-    ) -> reviews_page_answers.SearchPage:
+    ) -> reviews_page_contract.SearchPage:
         """Reviews by text and path; searches at most 2,000 per call, and continues with next_page."""
         return await self._operate("search_reviews", locals())
 
@@ -835,7 +834,7 @@ class Operations(ABC):
         person: str,
         project: str | None = None,
         idempotency_key: str | None = None,
-    ) -> reviews_page_answers.ViewedFiles:
+    ) -> reviews_page_contract.ViewedFiles:
         """Mark a file of a round as viewed by a person, or as not viewed; not recorded in the log."""
         return await self._operate("mark_viewed", locals())
 
@@ -846,7 +845,7 @@ class Operations(ABC):
         round: int,
         person: str,
         project: str | None = None,
-    ) -> reviews_page_answers.ViewedFiles:
+    ) -> reviews_page_contract.ViewedFiles:
         """The files of a round that a person has marked as viewed."""
         return await self._operate("list_viewed", locals())
 

@@ -373,7 +373,9 @@ class GateState:
     switched_by: Annotated[str | None, Field(description="Who switched it last.")]
     plan: Annotated[PlanState | None, Field(description="The plan that was asked about; null if none was.")] = None
     public_key: Annotated[
-        str | None, Field(description="What others verify this project's signatures with; null if not asked for.")
+        str | None,
+        Field(description="What others verify this project's signatures with; null if not asked for."),
+        Shown("copied"),
     ] = None
     checks_on_tip: Annotated[
         bool, Field(description="In the answer of `get_gate`, the setting of that name: which runs of checks count.")

@@ -6,6 +6,8 @@ their types; one of a type that is not known has its labels and kinds by the nam
 
 from __future__ import annotations
 
+import json
+
 from tandem.present.record import Record
 from tandem.present.shape import IN_TABLES, OF_NUMBERS, ShownField, kind_of, label_of
 from tandem.present.shapes import SHAPES
@@ -126,8 +128,6 @@ def worded(kind: str, value: Any) -> str:
     if kind in _WORDS:
         return _WORDS[kind](value)
     if isinstance(value, dict):
-        import json  # few answers have such a field, and commands start at once
-
         return json.dumps(value, ensure_ascii=False)
     return str(value)
 

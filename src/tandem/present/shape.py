@@ -15,6 +15,7 @@ answers: `facts` makes rows of them, which the terminal, the pages and the expor
     path, id            a path; a digest, a commit or another id
     words, counts, json several texts; numbers by their names; any other object
     record, table       another answer; several, one a row
+    copied              a key or the like, which is never broken, so that it can be copied
     files, diff         the files of a change; a unified diff
     hidden              nothing for people, such as a cursor
 """
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 OF_NUMBERS: Final = frozenset({"duration", "money", "percent", "size"})
 """Kinds that a number can have by its name."""
 _BELOW: Final = frozenset({"table", "files", "diff"})
-_LONG: Final = frozenset({"block", "json", "hidden"})
+_LONG: Final = frozenset({"block", "json", "hidden", "copied"})
 _SHORT: Final = frozenset(
     {"text", "name", "state", "flag", "time", "count", "number", "person", "review", "path", "id"}
 )

@@ -67,7 +67,9 @@ class MirrorView:
     url: Annotated[str, Field(description="Where it is fetched from.")]
     folder: Annotated[str, Field(description="Where the broker that answers keeps it.")]
     deploy_key: Annotated[
-        str, Field(description="The public key that the broker shows there; let it read the repository.")
+        str,
+        Field(description="The public key that the broker shows there; let it read the repository."),
+        Shown("copied"),
     ]
     fetched_at: Annotated[str | None, Field(description="When it was last fetched since the broker's start.")]
     fetching: Annotated[bool, Field(description="Whether it is being fetched.")]

@@ -86,8 +86,18 @@ NextMessage = Annotated[
 NO_REVIEWER = Field(description="Why no reviewer takes it; null if one may come, or somebody has it.")
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewCreated:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Onward:
+    """What comes after an act of the proposer's side; see `views.onward`."""
+
+    next_action: NextActionName = "wait"
+    message: NextMessage = ""
+    no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
+    revision: Revision | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewCreated(Onward):
     """A change was proposed, or a proposal revised."""
 
     review_id: ReviewId
@@ -103,15 +113,11 @@ class ReviewCreated:
     parent_id: ParentId | None = None
     existed: Annotated[bool, Field(description="Whether the review was there already: nothing was written.")] = False
     notes: Notes = ()
-    no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
     path: TextPath | None = None
-    revision: Revision | None = None
-    next_action: NextActionName = "wait"
-    message: NextMessage = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewStatus:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReviewStatus(Onward):
     """Where a review stands, and what the proposer should do next."""
 
     review_id: ReviewId
@@ -133,7 +139,6 @@ class ReviewStatus:
     ]
     turn: Turn | None
     attention: Attention | None
-    next_action: NextActionName
     changed: Changed
     cursor: Cursor
     checks: Annotated[
@@ -145,7 +150,6 @@ class ReviewStatus:
             )
         ),
     ] = None
-    no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
     removed_at: Annotated[
         str | None,
         Field(description="When its texts, diffs and messages were removed (setting `retention_days`); else null."),
@@ -154,10 +158,8 @@ class ReviewStatus:
         str | None, Field(description="Why it was closed, or its approval withdrawn after that; null for no reason.")
     ] = None
     path: TextPath | None = None
-    revision: Revision | None = None
     unapproved_range: UnapprovedRange | None = None
     conflict_with: ConflictWith | None = None
-    message: NextMessage = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,8 +317,8 @@ class VerdictGiven:
     notes: Notes = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CounterPatchDecided:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterPatchDecided(Onward):
     """A counter-patch was accepted (it is now the round's content) or rejected."""
 
     review_id: ReviewId
@@ -325,10 +327,6 @@ class CounterPatchDecided:
     round: RoundNumber
     digest: Digest | None
     cursor: Cursor
-    next_action: NextActionName = "wait"
-    message: NextMessage = ""
-    no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
-    revision: Revision | None = None
 
 
 @dataclass(frozen=True, slots=True)

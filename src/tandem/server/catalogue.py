@@ -9,9 +9,8 @@ from tandem.gate import contract as gate_contract
 from tandem.inbox import contract as inbox_contract
 from tandem.pool import contract
 from tandem.projects import contract as project_contract
-from tandem.reviews import check_contract
+from tandem.reviews import check_contract, page_contract
 from tandem.reviews import operations as review_operations
-from tandem.reviews import page_operations as file_operations
 from tandem.webhooks import contract as webhook_contract
 
 REGISTRY = Registry(
@@ -21,7 +20,7 @@ REGISTRY = Registry(
         *gate_contract.OPERATIONS,
         *cycle_operations.OPERATIONS,
         *contract.OPERATIONS,
-        *file_operations.OPERATIONS,
+        *page_contract.OPERATIONS,
         *inbox_contract.OPERATIONS,
         *access_contract.OPERATIONS,
         *project_contract.OPERATIONS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tandem.errors import InvalidInput, TandemError
 from tandem.projects.contract import ProjectList
 from tandem.reviews.answers import Statistics
-from tandem.reviews.page_answers import SearchPage
+from tandem.reviews.page_contract import SearchPage
 from tandem.web.page import PageRequest, PageResponse, PageRoute, address
 
 PATH = "/queue"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tandem.inbox import contract as inbox_contract
     from tandem.present.text import Drawable
     from tandem.reviews import answers, check_contract
-    from tandem.reviews import page_answers as file_answers
+    from tandem.reviews import page_contract as file_answers
 
 
 _RENDERINGS: dict[str, Callable[[Any], Drawable]] = {}
@@ -174,6 +174,14 @@ def _(answer: answers.Claim) -> Drawable:
         ]
     )
     return Group(head, _proposal(answer.review))
+
+
+@renders
+def _(answer: answers.VerdictGiven) -> Drawable:
+    stands = Text.assemble(answer.review_id, "  ", state(answer.status))
+    verdict = f"{answer.verdict} on round {answer.round} ({answer.verdict_id})"
+    notes = [("note", note) for note in answer.notes]
+    return facts([("review", stands), ("verdict", verdict), ("counter-patch", answer.counter_patch_id), *notes])
 
 
 @renders

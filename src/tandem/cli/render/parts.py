@@ -140,6 +140,7 @@ _BELOW: dict[str, Callable[[Fact], Drawable]] = {
     "table": _table,
     "files": lambda fact: files(fact.value),
     "diff": lambda fact: diff(fact.value),
+    "copied": lambda fact: copied([(fact.label, fact.value)]),
 }
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tandem.pool import contract
     from tandem.present.text import Drawable
     from tandem.reviews import answers
-    from tandem.reviews import page_answers as file_answers
+    from tandem.reviews import page_contract as file_answers
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _ELSEWHERE = "on other machines"

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from starlette.responses import Response
 
 from tandem.errors import InvalidInput, NotFound, TandemError
-from tandem.reviews.page_answers import CounterPatchCheck, CounterPatchDraft, RoundFile
+from tandem.reviews.page_contract import CounterPatchCheck, CounterPatchDraft, RoundFile
 from tandem.web.diffs.documents import DocumentDiff, compare
 from tandem.web.diffs.views import FileView
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from tandem.errors import InvalidInput, NotFound, TandemError, TooLarge
 from tandem.git.hunks import FileDiff, Gap, widened
-from tandem.reviews.page_answers import RoundFile
+from tandem.reviews.page_contract import RoundFile
 from tandem.web.diffs.code import shown
 from tandem.web.diffs.syntax import Budget, Recent
 from tandem.web.diffs.views import FileView, Outline, Row, ShownFile, context_rows, fitting, tree

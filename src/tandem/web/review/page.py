@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 
 from tandem.errors import InvalidInput
-from tandem.reviews.page_answers import ViewedFiles
+from tandem.reviews.page_contract import ViewedFiles
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker, see
 from tandem.web.review import discussion
 from tandem.web.review.acting import NOTHING, FormResult
