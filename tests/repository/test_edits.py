@@ -11,9 +11,8 @@ import pytest
 
 from tandem.errors import ConfigInvalid
 from tandem.setup.edits.changes import changes, diff
-from tandem.setup.edits.edit import Edit
+from tandem.setup.edits.edit import Edit, MarkedBlock, TomlTable
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
-from tandem.setup.edits.text_edits import MarkedBlock, TomlTable
 from tests.commandline import git
 from tests.repository.trees import SERVER, TABLE, Tree
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tandem.setup.edits.changes import Manifest, changes, removals
-from tandem.setup.edits.edit import Edit
+from tandem.setup.edits.edit import Edit, MarkedBlock, TomlTable, WholeFile
 from tandem.setup.edits.installing import install
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
-from tandem.setup.edits.text_edits import MarkedBlock, TomlTable, WholeFile
 
 SERVER = {"command": "tandem", "args": ["mcp"]}
 TABLE = '[mcp_servers.tandem]\ncommand = "tandem"\n'

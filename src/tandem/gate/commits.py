@@ -40,7 +40,7 @@ from tandem.reviews.approvals import inverse
 from tandem.reviews.participants import Decision, Difference, Participant
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review, Rollback
-from tandem.settings.exempt import is_exempt
+from tandem.settings.policy import is_exempt
 from tandem.store import events, pages
 from tandem.store.base import Unit
 from tandem.store.context import Services, transact

@@ -30,7 +30,7 @@ from tandem.reviews import report_queries as reports
 from tandem.reviews.approvals import Approval, Cover, inverse
 from tandem.reviews.checks import Hold
 from tandem.settings.config import PROJECT_FILE, load_settings
-from tandem.settings.exempt import is_exempt
+from tandem.settings.policy import is_exempt
 from tandem.store.base import Unit
 from tandem.store.context import Services
 

@@ -25,8 +25,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid
 from tandem.hooks import planning, trust
-from tandem.settings import exempt, names, workflows
+from tandem.settings import names, workflows
 from tandem.settings import pool as pool_settings
+from tandem.settings.policy import DEFAULT_PATTERNS
 from tandem.settings.pool import NAMES_FILES, PoolSettings, absolute_path
 
 if TYPE_CHECKING:
@@ -284,7 +285,7 @@ class Settings(BaseModel):
     gate_exempt: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], BeforeValidator(_comma_separated)
     ] = Field(
-        exempt.DEFAULT_PATTERNS,
+        DEFAULT_PATTERNS,
         description="Paths that need no approval, as patterns from the repository's root: `*` and `?` within a"
         " folder, `**` through folders; separated by commas.",
     )

@@ -19,9 +19,8 @@ from typing import Any, Final, Literal, cast
 
 from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.setup import teaching
-from tandem.setup.edits.edit import Edit, at, content_of
+from tandem.setup.edits.edit import Edit, MarkedBlock, TomlTable, WholeFile, at, content_of
 from tandem.setup.edits.json_edits import JsonItems, JsonMember, JsonText
-from tandem.setup.edits.text_edits import MarkedBlock, TomlTable, WholeFile
 from tandem.setup.teaching import FORMER_SERVER, SERVER, ClientName
 
 BLOCK: Final = "review"

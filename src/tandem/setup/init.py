@@ -1,7 +1,10 @@
-"""`tandem init` and `uninit`: a repository and the clients on this machine, set up for reviews and back.
+"""`tandem init` and `uninit`: set a repository and the clients of this machine up for reviews, and undo exactly that.
 
-First everything is planned, which reads only; a refusal then leaves all as it is. Then the project is registered,
-the files are changed and the gate is switched; what fails on the way takes the rest back.
+A plan is made first, which only reads; a refusal then leaves everything as it is. Then the project is registered, the
+files are changed and the gate is switched; a failure on the way undoes the rest.
+
+Where the gate is on, a review like any other then approves the written files, to the byte, so that a person need not
+override their own gate. It has a file only if HEAD's content with nothing but init's edits stands there now.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,10 +22,15 @@ from pydantic import TypeAdapter
 
 from tandem.bridge.location import find_data_dir
 from tandem.errors import ConfigInvalid, TandemError
-from tandem.hooks import pending, state
+from tandem.git.hunks import only_files
+from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
+from tandem.hooks import git, pending, state
 from tandem.hooks.commit import RECORDING
+from tandem.hooks.person import agent_mark
 from tandem.hooks.state import GateFile, HookRepository
-from tandem.setup import gate_switch, githooks, hook_scripts, own_files, registration
+from tandem.reviews.rules import INIT
+from tandem.setup import gate_switch, githooks, hook_scripts, registration
 from tandem.setup.background import data_dirs_of
 from tandem.setup.clients import (
     ClientSetup,
@@ -33,12 +41,105 @@ from tandem.setup.clients import (
     refuse_unknown,
     setup_for,
 )
-from tandem.setup.edits.changes import FileChange, Manifest, changes, removals
-from tandem.setup.edits.edit import Edit, content_of
+from tandem.setup.edits.changes import FileChange, Manifest, changes, edited, removals
+from tandem.setup.edits.edit import Edit, content_of, located
 from tandem.setup.edits.installing import install, sweep
 from tandem.setup.gate_status import gate_status
-from tandem.setup.own_files import OwnFiles
 from tandem.setup.registration import Call
+
+_INTENT: Final = "What tandem init wrote: the server, permissions, instructions and commands of the agents' clients."
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFiles:
+    """Files that init wrote and that are not committed yet.
+
+    Attributes:
+        paths: From the top of the working tree; what git ignores is none of them.
+        review_id: The review that approves them, just made; null where none was needed, or none could be made.
+        remark: Why they are not approved; empty if they are.
+    """
+
+    paths: tuple[str, ...] = ()
+    review_id: str | None = None
+    remark: str = ""
+
+
+async def approve(
+    call: Call, place: HookRepository, project: str, person: str, wanted: Sequence[Edit], former: Sequence[Edit]
+) -> OwnFiles:
+    """Approve what `wanted` made of HEAD's files, unless that is approved already.
+
+    Args:
+        call: Calls the broker.
+        place: The repository.
+        project: The project.
+        person: Who ran init.
+        wanted: Every edit of init's in the working tree.
+        former: Edits of an older version, which init took out.
+    """
+    root = Path(place.top or place.git_dir)
+    own = tuple(_exactly_ours(place, root, wanted, former))
+    with Repository.discover(root) as repository:
+        found = repository.working_diff(Scope(new_files=own))
+        diff = only_files(found.diff, own)
+        content = repository.validate_diff(diff, found.base) if diff else None
+    if content is None:
+        return OwnFiles()
+    paths = tuple(change.path for change in content.changes)
+    if not set(paths) <= set(own):
+        return OwnFiles(paths, remark=_not_approved("other files were renamed to them"))
+    if (await call("check_gate", {"project": project, "digest": content.digest}))["allowed"]:
+        return OwnFiles(paths)
+    if (mark := agent_mark()) is not None:
+        return OwnFiles(paths, remark=_not_approved(f"an agent ran this command ({mark} is set)"))
+    review: dict[str, str] = {}
+    try:
+        stated = {"project": project, "intent": _INTENT, "agent_type": "tandem-init", "proposer_id": INIT}
+        review = {"review_id": (await call("create_review", {**stated, "diff": diff, "base": found.base}))["review_id"]}
+        claim = await call("claim_review", {**review, "reviewer_id": person})
+        decided = {"verdict": "approved", "claim_generation": claim["claim_generation"], "reviewer_id": person}
+        await call("submit_verdict", {**review, **decided, "reason": "tandem init wrote it, and nobody else."})
+        await call("close_review", review)
+    except TandemError as error:
+        with suppress(TandemError):
+            if review:
+                await call("close_review", review)
+        return OwnFiles(paths, remark=_not_approved(error.message))
+    return OwnFiles(paths, review["review_id"])
+
+
+def _not_approved(why: str) -> str:
+    return (
+        f"What init wrote is not approved: {why}. Submit it: git add FILES, then tandem submit --staged --wait"
+        " -m 'Set up Tandem'."
+    )
+
+
+def _exactly_ours(place: HookRepository, root: Path, wanted: Sequence[Edit], former: Sequence[Edit]) -> Iterable[str]:
+    """The files that are HEAD's with our edits and nothing else."""
+    by_path: dict[Path, list[Edit]] = {}
+    for edit in wanted:
+        by_path.setdefault(located(edit.path, root), []).append(edit)
+    for path, edits in by_path.items():
+        name = path.relative_to(root.resolve()).as_posix()
+        gone = [edit for edit in former if located(edit.path, root) == path]
+        before = _committed(place, name)
+        after, _, _ = edited(path, before, None, edits, "init", gone)
+        if _lines(after) == _lines(content_of(path)) != _lines(before):
+            yield name
+
+
+def _committed(place: HookRepository, name: str) -> bytes | None:
+    """What HEAD has of a file; null if it has none."""
+    found = git.run(place, ["cat-file", "blob", f"HEAD:{name}"], accept=(0, 128))
+    return None if found.status_code else found.stdout
+
+
+def _lines(content: bytes | None) -> bytes | None:
+    # Git may have changed the line ends when the file was checked out.
+    return None if content is None else content.replace(b"\r\n", b"\n")
+
 
 OWNER: Final = "init"
 FILE: Final = "init.json"
@@ -362,7 +463,7 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) ->
     done = Done(project, is_new, gate is not None and gate.enabled, switched)
     if done.gate:
         needed = plan.needed
-        done.own = await own_files.approve(call, plan.place, project, person, needed.project, needed.former)
+        done.own = await approve(call, plan.place, project, person, needed.project, needed.former)
         done.remarks += [done.own.remark] if done.own.remark else []
     return done
 

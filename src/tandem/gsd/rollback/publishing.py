@@ -19,12 +19,13 @@ from pydantic import TypeAdapter
 
 from tandem.core.atomic_dirs import turn
 from tandem.core.files import write_atomically
-from tandem.errors import InvalidInput, InvalidTransition, TimedOut, Unavailable
+from tandem.errors import InvalidInput, InvalidTransition, TandemError, TimedOut, Unavailable
 from tandem.git.runner import GitFailed
 from tandem.git.worktree import is_file
 from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout, Tip
 from tandem.hooks.enforcement import ROLLBACK_NOTE
+from tandem.setup.finding import DoctorContext, Finding, problem
 
 _LOCK = "rollback.lock"
 _SHOWN_PATHS = 20
@@ -110,6 +111,20 @@ class Note:
     def written_at(self) -> float:
         """When, in seconds since the epoch."""
         return self._path.stat().st_mtime
+
+
+async def check_leftovers(here: DoctorContext) -> list[Finding]:
+    """For `tandem doctor`: a rollback that was cut off."""
+    if here.place is None:
+        return []
+    try:
+        report = Note(Path(here.place.git_dir)).read()
+    except TandemError as error:
+        return [problem("rollback", error.message, "tandem rollback REVIEW, with the review's id")]
+    if report is None:
+        return []
+    cut_off = f"The rollback of {report.review_id} was cut off."
+    return [problem("rollback", cut_off, f"tandem rollback {report.review_id}")]
 
 
 def changed_paths(checkout: Checkout, before: str, after: str) -> dict[str, str]:

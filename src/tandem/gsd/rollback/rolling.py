@@ -32,9 +32,8 @@ from tandem.gsd.rollback.choosing import (
 )
 from tandem.gsd.rollback.making import RollbackBuilder, Say, remove_leftovers, scratch_worktree
 from tandem.gsd.rollback.publishing import Note, changed_paths, ensure_free, locked, publish, settle
-from tandem.gsd.rollback.report import RollbackReport
+from tandem.gsd.rollback.report import RollbackReport, record_commits, settle_rejection, tell, write_section
 from tandem.gsd.rollback.repository import Checkout, Tip
-from tandem.gsd.rollback.telling import record_commits, settle_rejection, tell, write_section
 from tandem.hooks.planning import project_root
 from tandem.settings.config import PREFIX, load_settings, user_file
 

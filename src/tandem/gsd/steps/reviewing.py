@@ -19,7 +19,7 @@ from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.steps.outcomes import Patch, StepRemark, StepResult, StepWord, of_review
-from tandem.gsd.steps.pointers import Pointers, StepPointer
+from tandem.gsd.steps.situation import Pointers, StepPointer
 from tandem.gsd.steps.subjects import ROLES, Subject
 from tandem.gsd.steps.verdicts import NextMove, advice, approved, awaits_checks, decide, is_same, is_superseded, word_of
 from tandem.gsd.steps.waves import is_committed

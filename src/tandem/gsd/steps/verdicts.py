@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from tandem.gsd.steps.outcomes import Patch, StepWord, held_by_checks, lacks_reviewer
-from tandem.gsd.steps.pointers import StepPointer
+from tandem.gsd.steps.situation import StepPointer
 from tandem.gsd.steps.subjects import Subject
 from tandem.hooks import next_steps
 from tandem.reviews.answers import ReviewStatus

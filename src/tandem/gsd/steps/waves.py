@@ -13,8 +13,7 @@ from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import SUBJECT, Checkout, RepositoryCommit, log
 from tandem.gsd.steps.documents import NOBODY, DocumentIdentity, objective
-from tandem.gsd.steps.pointers import StepPointer
-from tandem.gsd.steps.situation import StepContext, StepRequest
+from tandem.gsd.steps.situation import StepContext, StepPointer, StepRequest
 from tandem.gsd.steps.subjects import Subject, difference, planning_dirs
 from tandem.hooks import plans
 

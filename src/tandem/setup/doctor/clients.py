@@ -34,10 +34,10 @@ from tandem.setup.clients import (
     says,
     version_of,
 )
-from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem, skipped
+from tandem.setup.edits.edit import TomlTable
 from tandem.setup.edits.installing import install
 from tandem.setup.edits.json_edits import JsonMember
-from tandem.setup.edits.text_edits import TomlTable
+from tandem.setup.finding import DoctorContext, Finding, note, ok, problem, skipped
 from tandem.setup.init import InitOptions, InitRecord, SetupPlan, load_record, plan_init
 from tandem.setup.teaching import ClientName
 

@@ -23,7 +23,7 @@ from tandem.hooks.state import GateFile, HookRepository
 from tandem.settings import checks
 from tandem.settings.config import user_file
 from tandem.setup import gate_switch, githooks, registration, trust
-from tandem.setup.doctor.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
+from tandem.setup.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
 from tandem.setup.gate_status import gate_status
 from tandem.setup.gate_switch import GateOptions
 from tandem.setup.registration import Call, Origin

@@ -20,9 +20,8 @@ from typing import Any, Final, cast
 from pydantic import TypeAdapter
 
 from tandem.errors import ConfigInvalid
-from tandem.setup.edits.edit import BOM, Edit, content_of, located
+from tandem.setup.edits.edit import BOM, Edit, MarkedBlock, TomlTable, WholeFile, content_of, located
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
-from tandem.setup.edits.text_edits import MarkedBlock, TomlTable, WholeFile
 
 _VERSION: Final = 2
 _KINDS: Final[dict[str, Any]] = {

@@ -10,8 +10,7 @@ from typing import Any
 
 from tandem.bridge.location import BrokerLocation, locate
 from tandem.hooks.state import GateFile, HookRepository
-from tandem.setup import gate_switch
-from tandem.setup.registration import Call
+from tandem.setup.registration import Call, switch
 
 Repair = Callable[[], Awaitable[Any]]
 """Mends what was found; safe to run unasked. Raises a `TandemError` or an `OSError` when it cannot."""
@@ -71,7 +70,7 @@ class DoctorContext:
     @property
     def gate(self) -> GateFile | None:
         """The gate's switch here, if it can be read."""
-        return gate_switch.switch(self.place) if self.place is not None else None
+        return switch(self.place) if self.place is not None else None
 
     @property
     def root(self) -> Path | None:
