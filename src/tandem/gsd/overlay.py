@@ -34,7 +34,7 @@ from tandem.gsd.pointers import (
     without_tool,
 )
 from tandem.hooks import session
-from tandem.setup.edits.changes import FileChange, Manifest
+from tandem.setup.edits.changes import FileChange, FilePlan, Manifest
 from tandem.setup.edits.edit import content_of, located
 from tandem.setup.edits.installing import install
 from tandem.setup.finding import DoctorContext, Finding, note, ok, problem
@@ -261,7 +261,7 @@ class Overlays:
         store = FileChange(self._path, session.OVERLAYS_FILE, session.OVERLAYS_FILE, self._loaded, after)
         manifest = Manifest(self._data_dir / "gsd-overlay.manifest", tree)
         # What is remembered comes first: after a crash in the middle, the same command finishes the work.
-        install([one for one in (store, *changes) if one.alters], manifest)
+        install(FilePlan(manifest, tuple(one for one in (store, *changes) if one.alters)))
         self._loaded = after
 
 

@@ -41,7 +41,7 @@ from tandem.setup.clients import (
     refuse_unknown,
     setup_for,
 )
-from tandem.setup.edits.changes import FileChange, Manifest, changes, edited, removals
+from tandem.setup.edits.changes import FileChange, FilePlan, Manifest, edited, plan
 from tandem.setup.edits.edit import Edit, content_of, located
 from tandem.setup.edits.installing import install, sweep
 from tandem.setup.gate_status import gate_status
@@ -243,7 +243,6 @@ class SetupPlan:
         before: What an earlier `init` did; null if none.
         gate: Whether the gate is wanted.
         trees: The changes by tree, the project's first.
-        remarks: What a person should know about the files.
         notes: What a person has to do in the clients.
         needed: What the clients need.
     """
@@ -254,15 +253,19 @@ class SetupPlan:
     clients: list[FoundClient]
     before: InitRecord | None
     gate: bool
-    trees: list[tuple[Manifest, list[FileChange]]] = field(default_factory=list[tuple[Manifest, list[FileChange]]])
-    remarks: list[str] = field(default_factory=list[str])
+    trees: list[FilePlan] = field(default_factory=list[FilePlan])
     notes: list[str] = field(default_factory=list[str])
     needed: ClientSetup = field(default_factory=ClientSetup)
 
     @property
     def changes(self) -> list[FileChange]:
         """All that changes a file."""
-        return [change for _, changes in self.trees for change in changes if change.alters]
+        return [change for tree in self.trees for change in tree.altered]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a person should know about the files."""
+        return [remark for tree in self.trees for remark in tree.remarks]
 
     @property
     def switches_off(self) -> bool:
@@ -280,16 +283,10 @@ class SetupPlan:
     def ledgers(self) -> tuple[UserManifest, ...]:
         """The manifests of the user's own files that have something of this project."""
         return tuple(
-            UserManifest(str(manifest.file), str(manifest.tree), manifest.label)
-            for manifest, changes in self.trees[1:]
-            if user_owner(self.root) in _owners_after(manifest, changes)
+            UserManifest(str(one.manifest.file), str(one.manifest.tree), one.manifest.label)
+            for one in self.trees[1:]
+            if user_owner(self.root) in one.owners()
         )
-
-
-def _owners_after(manifest: Manifest, changes: Sequence[FileChange]) -> set[str]:
-    """Everybody who will have something in a tree."""
-    files = manifest.files | {change.key: change.record for change in changes}
-    return {owner for record in files.values() if record is not None for owner in record.owners()}
 
 
 def user_owner(root: Path) -> str:
@@ -312,12 +309,12 @@ def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: In
     chosen = _chosen(site, wish, before)
     gate = wish.gate or (before is not None and before.gate)
     needed = setup_for([one.client for one in chosen], site, gate=gate)
-    plan = SetupPlan(place, root, own, chosen, before, gate, needed=needed)
-    for manifest, edits, owner in _trees(plan, site, needed):
+    setup = SetupPlan(place, root, own, chosen, before, gate, needed=needed)
+    for manifest, edits, owner in _trees(setup, site, needed):
         former = needed.former if owner == OWNER else ()
-        _add(plan, manifest, changes(edits, manifest, owner=owner, former=former))
-    plan.notes += [*program.notes, *needed.notes, *(needed.hook_notes if plan.changes else ())]
-    return plan
+        setup.trees.append(plan(edits, manifest, owner=owner, former=former))
+    setup.notes += [*program.notes, *needed.notes, *(needed.hook_notes if setup.changes else ())]
+    return setup
 
 
 def plan_uninit(folder: Path) -> SetupPlan:
@@ -330,13 +327,11 @@ def plan_uninit(folder: Path) -> SetupPlan:
     place = gate_switch.place_at(folder)
     root, own = Path(place.top or place.git_dir), Path(place.git_dir) / _FOLDER
     before = load_record(own)
-    plan = SetupPlan(place, root, own, [], before, gate=False)
-    manifest = Manifest.load(own / MANIFEST, root)
-    _add(plan, manifest, removals(manifest, owner=OWNER))
+    trees = [plan([], Manifest.load(own / MANIFEST, root), owner=OWNER)]
     for ledger in before.ledgers if before else ():
         manifest = Manifest.load(Path(ledger.file), Path(ledger.tree), ledger.label)
-        _add(plan, manifest, removals(manifest, owner=user_owner(root)))
-    return plan
+        trees.append(plan([], manifest, owner=user_owner(root)))
+    return SetupPlan(place, root, own, [], before, gate=False, trees=trees)
 
 
 def clean(folder: Path) -> None:
@@ -350,11 +345,6 @@ def clean(folder: Path) -> None:
     own, folders = Path(place.git_dir) / _FOLDER, (githooks.found(place).directory, Path(place.folder, "hooks"))
     hooks = [Path(folder, name) for folder in folders for name in hook_scripts.EVERY]
     sweep(own / MANIFEST, [own / FILE, Path(place.folder, registration.FILE), Path(place.gate_file), *hooks])
-
-
-def _add(plan: SetupPlan, manifest: Manifest, planned: list[FileChange]) -> None:
-    plan.trees.append((manifest, planned))
-    plan.remarks += [remark for change in planned for remark in change.remarks]
 
 
 def _chosen(site: Site, wish: InitOptions, before: InitRecord | None) -> list[FoundClient]:
@@ -371,12 +361,12 @@ def _chosen(site: Site, wish: InitOptions, before: InitRecord | None) -> list[Fo
     return sorted(chosen, key=found.index)
 
 
-def _trees(plan: SetupPlan, site: Site, needed: ClientSetup) -> list[tuple[Manifest, Sequence[Edit], str]]:
+def _trees(setup: SetupPlan, site: Site, needed: ClientSetup) -> list[tuple[Manifest, Sequence[Edit], str]]:
     """The manifests and what is wanted in each: the project's, and those of the user's folders."""
     found: list[tuple[Manifest, Sequence[Edit], str]] = [
-        (Manifest.load(plan.folder / MANIFEST, plan.root), needed.project, OWNER)
+        (Manifest.load(setup.folder / MANIFEST, setup.root), needed.project, OWNER)
     ]
-    owner = user_owner(plan.root)
+    owner = user_owner(setup.root)
     wanted_in: dict[Path, list[Edit]] = {}
     for edit in needed.user:
         wanted_in.setdefault(site.tree_of(edit.path), []).append(edit)
@@ -384,7 +374,7 @@ def _trees(plan: SetupPlan, site: Site, needed: ClientSetup) -> list[tuple[Manif
         found.append((_ledger(tree, site.home), edits, owner))
     known = {manifest.file for manifest, _, _ in found}
     # The variables that move a folder may have changed since.
-    left = [one for one in (plan.before.ledgers if plan.before else ()) if Path(one.file) not in known]
+    left = [one for one in (setup.before.ledgers if setup.before else ()) if Path(one.file) not in known]
     return [*found, *((Manifest.load(Path(one.file), Path(one.tree), one.label), [], owner) for one in left)]
 
 
@@ -417,7 +407,7 @@ class Done:
     remarks: list[str] = field(default_factory=list[str])
 
 
-async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) -> Done:
+async def set_up(call: Call, setup: SetupPlan, wish: InitOptions, person: str) -> Done:
     """Register the project, change the files, switch the gate on if it is wanted: all of it or nothing.
 
     Where the gate is on, what was written is then approved in the name of the person.
@@ -425,20 +415,20 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) ->
     Raises:
         TandemError: The broker refuses or is away, a file cannot be written, or the gate cannot be switched on.
     """
-    before, gate = plan.before or InitRecord(), gate_switch.switch(plan.place)
-    await registration.refuse_gated_copy(call, plan.place)
+    before, gate = setup.before or InitRecord(), gate_switch.switch(setup.place)
+    await registration.refuse_gated_copy(call, setup.place)
     async with AsyncExitStack() as undo:
-        moved = await registration.moved_project(call, plan.root, wish.name)
+        moved = await registration.moved_project(call, setup.root, wish.name)
         if moved is not None:
             # True whatever else fails, so that nothing takes it back.
-            await gate_switch.move(call, plan.place, gate_switch.GateOptions(moved, reason="tandem init"))
-        project = moved or await registration.registered_as(call, plan.root)
+            await gate_switch.move(call, setup.place, gate_switch.GateOptions(moved, reason="tandem init"))
+        project = moved or await registration.registered_as(call, setup.root)
         is_new = project is None
         if project is None:
             # Killed behind this, the next command knows whose project it is that the broker has.
             intent = replace(before, registered=True)
-            undo.callback(install([_recording(plan, intent)], plan.trees[0][0]))
-            project = await _register(call, plan, wish, undo)
+            undo.callback(install(FilePlan(setup.trees[0].manifest, (_recording(setup, intent),))))
+            project = await _register(call, setup, wish, undo)
         data_dir, *more_dirs = (
             await asyncio.to_thread(data_dirs_of, wish.broker)
             if wish.broker
@@ -447,33 +437,33 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) ->
         record = InitRecord(
             project=project,
             registered=is_new or before.registered,
-            gate=plan.gate,
-            switched=before.switched or (plan.gate and not (gate is not None and gate.enabled)),
-            clients=tuple(one.client.name for one in plan.clients),
-            ledgers=plan.ledgers,
+            gate=setup.gate,
+            switched=before.switched or (setup.gate and not (gate is not None and gate.enabled)),
+            clients=tuple(one.client.name for one in setup.clients),
+            ledgers=setup.ledgers,
             broker=wish.broker or before.broker,
             data_dir=data_dir,
             more_data_dirs=tuple(str(one) for one in more_dirs),
         )
-        for step in _write(plan, record):
+        for step in _write(setup, record):
             undo.callback(step)
-        switched = plan.gate and await _switch_on(call, plan, project, record.broker or wish.gate_broker)
+        switched = setup.gate and await _switch_on(call, setup, project, record.broker or wish.gate_broker)
         undo.pop_all()
-    gate = gate_switch.switch(plan.place)
+    gate = gate_switch.switch(setup.place)
     done = Done(project, is_new, gate is not None and gate.enabled, switched)
     if done.gate:
-        needed = plan.needed
-        done.own = await approve(call, plan.place, project, person, needed.project, needed.former)
+        needed = setup.needed
+        done.own = await approve(call, setup.place, project, person, needed.project, needed.former)
         done.remarks += [done.own.remark] if done.own.remark else []
     return done
 
 
-async def take_back(call: Call, plan: SetupPlan, agreed: Collection[str] = ()) -> Done:
+async def take_back(call: Call, setup: SetupPlan, agreed: Collection[str] = ()) -> Done:
     """Switch the gate off that `init` switched on, take our parts out of the files, forget the project.
 
     Args:
         call: Calls the broker.
-        plan: What is taken back.
+        setup: What is taken back.
         agreed: As `gate_switch.switch_on` has it.
 
     Raises:
@@ -481,37 +471,37 @@ async def take_back(call: Call, plan: SetupPlan, agreed: Collection[str] = ()) -
         TandemError: A file or the gate cannot be changed. What was done until then stays done; the same command
             does the rest.
     """
-    before = plan.before or InitRecord()
-    gate = gate_switch.switch(plan.place)
+    before = setup.before or InitRecord()
+    gate = gate_switch.switch(setup.place)
     done = Done(before.project, registered=False, gate=gate is not None and gate.enabled)
-    if plan.switches_off:
-        gate = gate or await gate_switch.salvaged(call, plan.place)
+    if setup.switches_off:
+        gate = gate or await gate_switch.salvaged(call, setup.place)
         done.remarks += await gate_switch.switch_off(call, gate, "tandem uninit", agreed)
         done.gate, done.switched = False, True
-    gate = gate_switch.switch(plan.place)
+    gate = gate_switch.switch(setup.place)
     if gate is not None and not gate.enabled:
         _forget_gate(gate)
     left: InitRecord | None = None
     if before.registered and done.gate:
         done.remarks.append(f"The project {before.project} stays registered, for its gate is on.")
-    elif before.registered and not await _forget_project(call, plan, done):
+    elif before.registered and not await _forget_project(call, setup, done):
         left = InitRecord(before.project, registered=True, ledgers=before.ledgers)
-    for _ in _write(plan, left):
+    for _ in _write(setup, left):
         pass
     return done
 
 
-async def _forget_project(call: Call, plan: SetupPlan, done: Done) -> bool:
+async def _forget_project(call: Call, setup: SetupPlan, done: Done) -> bool:
     """Whether the broker does not have the project any more."""
     try:
         # By its folder, if an `init` was killed before it knew the name that the broker gave.
-        name = await registration.registered_as(call, plan.root, done.project)
+        name = await registration.registered_as(call, setup.root, done.project)
         if name is not None:
             await call("remove_project", {"name": name})
             done.project, done.registered = name, True
-        registration.forget(plan.place)
+        registration.forget(setup.place)
     except TandemError as error:
-        name = done.project or plan.place.name
+        name = done.project or setup.place.name
         done.remarks.append(f"The project {name} is still registered; run 'tandem uninit' again: {error.message}")
         return False
     return True
@@ -529,46 +519,49 @@ def _forget_gate(gate: GateFile) -> None:
             each.rmdir()
 
 
-async def _register(call: Call, plan: SetupPlan, wish: InitOptions, undo: AsyncExitStack) -> str:
-    name = await registration.register(call, Path(plan.place.home), wish.name or plan.place.name)
+async def _register(call: Call, setup: SetupPlan, wish: InitOptions, undo: AsyncExitStack) -> str:
+    name = await registration.register(call, Path(setup.place.home), wish.name or setup.place.name)
 
     async def forget() -> None:
         with suppress(TandemError):
             await call("remove_project", {"name": name})
-        registration.forget(plan.place)
+        registration.forget(setup.place)
 
     undo.push_async_callback(forget)
     return name
 
 
-def _write(plan: SetupPlan, record: InitRecord | None) -> Iterator[Callable[[], object]]:
+def _write(setup: SetupPlan, record: InitRecord | None) -> Iterator[Callable[[], object]]:
     """Change the files, and what is kept about that; yields what takes each step back.
 
     Raises:
         Unavailable: A file cannot be written.
     """
-    kept = _recording(plan, record)
-    project, *others = plan.trees
+    kept = _recording(setup, record)
+    project, *others = setup.trees
     # What finds the others' manifests is written first, and taken away last.
-    for manifest, planned in [project, *others] if record is not None else [*others, project]:
-        more = [kept] if manifest is project[0] and kept.alters else []
-        yield install([*planned, *more], manifest)
+    if kept.alters:
+        project = replace(project, changes=(*project.changes, kept))
+    for tree in [project, *others] if record is not None else [*others, project]:
+        yield install(tree)
 
 
-def _recording(plan: SetupPlan, record: InitRecord | None) -> FileChange:
+def _recording(setup: SetupPlan, record: InitRecord | None) -> FileChange:
     """The change of what is remembered of `init`."""
-    file = plan.folder / FILE
+    file = setup.folder / FILE
     return FileChange(file, str(file), str(file), content_of(file), record.content() if record is not None else None)
 
 
-async def _switch_on(call: Call, plan: SetupPlan, project: str, broker: str | None) -> bool:
+async def _switch_on(call: Call, setup: SetupPlan, project: str, broker: str | None) -> bool:
     """Switch the gate on unless it is, whole; whether that was needed.
 
     Raises:
         TandemError: It could not be.
     """
-    status = await gate_status(call, plan.place)
+    status = await gate_status(call, setup.place)
     if status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
         return False
-    await gate_switch.switch_on(call, plan.place, gate_switch.GateOptions(project, broker, reason="tandem init --gate"))
+    await gate_switch.switch_on(
+        call, setup.place, gate_switch.GateOptions(project, broker, reason="tandem init --gate")
+    )
     return True

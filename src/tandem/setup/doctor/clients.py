@@ -120,8 +120,8 @@ def _differences(plan: SetupPlan) -> list[Finding]:
         return [ok("clients", "Their files are as tandem init writes them, time-outs included.")]
 
     async def repair() -> None:
-        for manifest, changes in plan.trees:
-            await asyncio.to_thread(install, changes, manifest)
+        for tree in plan.trees:
+            await asyncio.to_thread(install, tree)
 
     return [problem("clients", f"Not as tandem init writes them: {', '.join(changed)}", _INIT, repair)]
 

@@ -160,8 +160,36 @@ class FileChange:
         return self.before != self.after
 
 
-def changes(edits: Iterable[Edit], manifest: Manifest, *, owner: str, former: Sequence[Edit] = ()) -> list[FileChange]:
-    """What has to be changed so that exactly these edits are there for an owner; nothing is changed yet.
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """The changes of one tree's files, not made yet: `diff` shows them, `install` makes them and can undo them.
+
+    Attributes:
+        manifest: The tree, and what was put in before.
+        changes: Of each file, why it changes is in its record: which edits, for which owners.
+    """
+
+    manifest: Manifest
+    changes: tuple[FileChange, ...]
+
+    @property
+    def altered(self) -> list[FileChange]:
+        """The files that change; of the others only what is remembered does."""
+        return [one for one in self.changes if one.alters]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a person should know."""
+        return [remark for one in self.changes for remark in one.remarks]
+
+    def owners(self) -> set[str]:
+        """Everybody who has something in the tree once it is carried out."""
+        files = self.manifest.files | {one.key: one.record for one in self.changes}
+        return {owner for record in files.values() if record is not None for owner in record.owners()}
+
+
+def plan(edits: Iterable[Edit], manifest: Manifest, *, owner: str, former: Sequence[Edit] = ()) -> FilePlan:
+    """What has to be changed so that exactly these edits are there for an owner.
 
     What the owner had put in before and does not want any more is taken out.
 
@@ -187,16 +215,10 @@ def changes(edits: Iterable[Edit], manifest: Manifest, *, owner: str, former: Se
         gone = [edit for edit in former if located(edit.path, manifest.tree) == path]
         after, new, remarks = edited(path, before, record, of_file, owner, gone)
         planned.append(FileChange(path, name, manifest.label + name, before, after, new, remarks))
-    return [one for one in planned if one.alters or one.remarks or one.record != manifest.files.get(one.key)]
-
-
-def removals(manifest: Manifest, *, owner: str) -> list[FileChange]:
-    """What has to be changed so that nothing of an owner's is left, but what others want too.
-
-    Raises:
-        ConfigInvalid: A file cannot be read as what it should be.
-    """
-    return changes([], manifest, owner=owner)
+    known = manifest.files
+    return FilePlan(
+        manifest, tuple(one for one in planned if one.alters or one.remarks or one.record != known.get(one.key))
+    )
 
 
 def edited(

@@ -15,21 +15,20 @@ from tandem.core.atomic_dirs import turn
 from tandem.core.files import FRESH
 from tandem.core.installation import Installation
 from tandem.errors import Unavailable
-from tandem.setup.edits.changes import FileChange, FileRecord, Manifest
+from tandem.setup.edits.changes import FileChange, FilePlan, FileRecord, Manifest
 from tandem.setup.edits.edit import content_of
 
 _PATIENCE_SECONDS = 10.0
 
 
-def install(changes: Sequence[FileChange], manifest: Manifest) -> Callable[[], object]:
+def install(plan: FilePlan) -> Callable[[], object]:
     """Change the files and the manifest, or nothing at all.
 
     Each file is replaced at once. The manifest names what is put in before it is there, so that also after a
     crash in the middle the same command, or the one that takes everything out, finishes the work.
 
     Args:
-        changes: From `changes` or `removals` with the same manifest.
-        manifest: Brought up to date.
+        plan: What is carried out; its manifest is brought up to date.
 
     Returns:
         What takes it back, if what comes after it fails.
@@ -37,6 +36,7 @@ def install(changes: Sequence[FileChange], manifest: Manifest) -> Callable[[], o
     Raises:
         Unavailable: A file cannot be written, or was changed in between; everything is as it was.
     """
+    changes, manifest = plan.changes, plan.manifest
     if not changes:
         return lambda: None
     tree = Path(os.path.realpath(manifest.tree))
