@@ -66,7 +66,7 @@ class OverlayTarget:
     Attributes:
         name: From the installation's folder, with slashes, as GSD's own manifest names it.
         pointers: The pointers that belong into it.
-        tool: What belongs at the end of its list of tools; null if nothing.
+        tool: What belongs at the end of its list of tools; None if nothing.
         is_expected: Whether its absence is worth a word.
     """
 
@@ -121,7 +121,7 @@ def find(top: Path | None, environment: Mapping[str, str], home: Path) -> list[I
     """Every installation that a session in a project meets: the project's own and the user's.
 
     Args:
-        top: The working tree's top; null outside of git.
+        top: The working tree's top; None outside of git.
         environment: Where the clients' own variables are looked up.
         home: The user's home folder.
     """

@@ -1,4 +1,4 @@
-"""`tandem gsd on|off`: Tandem's keys in GSD's `config.json`, written so that they can be taken back to the byte.
+"""`tandem gsd on|off`: Tandem's keys in GSD's `config.json`, written so that they can be undone to the byte.
 
 The edits of the package `edits` put them in, and remember in their manifest what stood there.
 """
@@ -58,9 +58,9 @@ class GsdProject:
         """How to switch the reviews of GSD's steps on, and what a person should know.
 
         Args:
-            granularity: `per_task` or `per_plan`; null leaves what is there, or the strict value where nothing is.
-            mode: `blocking` or `optimistic`; null likewise.
-            workstream: The workstream whose file gets it; null for the project's.
+            granularity: `per_task` or `per_plan`; None leaves what is there, or the strict value where nothing is.
+            mode: `blocking` or `optimistic`; None likewise.
+            workstream: The workstream whose file gets it; None for the project's.
 
         Raises:
             InvalidInput: There is no such workstream.
@@ -76,11 +76,14 @@ class GsdProject:
         manifest = self._manifest()
         edits, remarks = self._edits(path, values)
         others = [edit for edit in _made_before(manifest, self.root) if edit.path != path]
-        loose = [key for key in values if says(path, key) is not None]
+        planned = plan([*others, *edits], manifest, owner=OWNER)
+        after = next((change.after for change in planned.changes if change.path == path), content_of(path))
+        root = JsonText(path, after).root
+        loose = [key for key in values if root is not None and at(root.value, (key,)) is not None]
         if loose:
             words = f"{', '.join(loose)} at the top level of {path}"
             remarks.append(f"{words} no longer counts, and GSD warns about it: delete it there")
-        return plan([*others, *edits], manifest, owner=OWNER), remarks
+        return planned, remarks
 
     def plan_off(self) -> FilePlan:
         """How to undo what `on` wrote, and to have no file say that reviews are on.

@@ -1,4 +1,4 @@
-"""`.tandem/checks.toml`: what is to be run on a change before anybody reviews it.
+"""`.tandem/checks.toml`: the commands that run on a change before its review.
 
 The file of the base branch counts, so that no change, and no base of its proposer's choice, decides how it is checked;
 and only with a content that a person has trusted (`tandem trust`), as its commands run on the broker's machine.
@@ -48,7 +48,7 @@ class Setup(BaseModel):
     """What a check needs to have made first, once for each content of some files.
 
     Attributes:
-        files: Their contents decide whether it has to be made anew.
+        files: Their contents decide whether it has to be made again.
         command: Makes it, in the folder that `TANDEM_SETUP` names.
         timeout_seconds: How long that may take.
         network: Whether it may use the network, where checks may not.
@@ -120,7 +120,7 @@ def parsed(content: bytes) -> tuple[CheckDefinition, ...]:
     """The checks of a file.
 
     Raises:
-        ValueError: It is none, in words for whoever wrote it.
+        ValueError: It is none, in words for its author.
     """
     if len(content) > LARGEST_BYTES:
         raise ValueError(f"it has more than {LARGEST_BYTES} bytes")

@@ -2,8 +2,8 @@
 
 Nearest wins: flags, `TANDEM_*` variables, the project's `.tandem/config.toml`, the user's `config.toml`,
 defaults. A project's file, and `reviewer_pool` in GSD's `.planning/config.json`, may only make the settings that say so
-stricter: whoever can commit to a repository must not choose programs, models, prompts or limits for those who check
-it out. The rest is ignored, and reported. A file that a person has trusted by its hash (`tandem trust`) counts as
+stricter: a committer must not choose programs, models, prompts or limits for the people who check the repository
+out. The rest is ignored, and reported. A file that a person has trusted by its hash (`tandem trust`) counts as
 their own configuration does.
 """
 
@@ -165,7 +165,7 @@ class Settings(BaseModel):
         50, description="The longest that one call waits.", json_schema_extra={"tighten": Strictness.LOWER}
     )
     claim_timeout_seconds: Seconds = Field(
-        1200, ge=1, description="Lease of a claim that nobody renews.", json_schema_extra={"tighten": Strictness.LOWER}
+        1200, ge=1, description="Lease of a claim that is not renewed.", json_schema_extra={"tighten": Strictness.LOWER}
     )
     review_deadline_seconds: Seconds = Field(
         3600,
@@ -311,7 +311,7 @@ class Settings(BaseModel):
 
     @property
     def reviewer_logs(self) -> Path:
-        """The folder of the logs of this machine's reviewers, whoever runs them."""
+        """The folder of the logs of this machine's reviewers, of every supervisor."""
         return self.log_file.parent / "reviewers"
 
     @property

@@ -23,7 +23,7 @@ DEFAULT_PATTERNS = (
 """What GSD keeps up by itself, and what it only says after the fact."""
 
 _PLAIN_MODES = frozenset({"100644", ABSENT_MODE})
-"""A link, a submodule or a program is never exempt, whatever its name."""
+"""A link, a submodule or a program is never exempt."""
 
 _ANY_FOLDERS = "(?:[^/]+/)*"
 _TOKENS = re.compile(r"\*\*/|\*\*|\*|\?")

@@ -155,7 +155,7 @@ _SHORTEST_SECRET: Final = 16
 
 
 def repeatable(name: str) -> str | None:
-    """A name that a refusal may repeat; null for what could be no name: it may be a key in the wrong place."""
+    """A name that a refusal may repeat; None for what could be no name: it may be a key in the wrong place."""
     is_harmless = len(name) < _SHORTEST_SECRET and name.isprintable()
     return name if is_harmless or _NAME.fullmatch(name) else None
 
@@ -217,7 +217,7 @@ class Workflow:
         roles: All roles, as declared.
         start: The phase in which a cycle begins.
         phases: The phases by name, as declared; `COMPLETE` is not among them.
-        archiver: The role that archives; null when it is whoever completes.
+        archiver: The role that archives; None when it is whoever completes.
         mode: Whether a hand-off advances the cycle at once.
     """
 
@@ -307,7 +307,7 @@ def _names(tables: Mapping[str, Any]) -> list[str]:
 
 
 def _define(name: str, tables: Mapping[str, Any], found: dict[str, Workflow], chain: tuple[str, ...]) -> Workflow:
-    """The workflow of that name, also put among those found; `chain` is who is like whom on the way here."""
+    """The workflow of that name, also put among those found; `chain` names those that led here by `like`."""
     if name in found:
         return found[name]
     where = f"workflows.{name}"
@@ -327,7 +327,7 @@ def _define(name: str, tables: Mapping[str, Any], found: dict[str, Workflow], ch
 
 
 def _ensure_definition(table: Mapping[str, Any], where: str) -> None:
-    """Insist that there is something to parse, for who forgot everything may have meant `like`."""
+    """Insist that there is something to parse, as an empty table may have been meant as `like`."""
     if not any(key in table for key in _DEFINING):
         problem = f"it defines nothing. Add {listed(_DEFINING)}; or 'like' with the name of another workflow."
         raise refused(where, problem, expected=[*_DEFINING])
@@ -366,7 +366,7 @@ def _roles(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise refused(where, 'it must be a list of names, such as ["writer", "editor"].', expected="list")
     roles = tuple(read_text(role, where) for role in cast("list[object]", value))
-    # Who hands off needs somebody to hand off to.
+    # A hand-off needs a second role.
     ensure_count(len(roles), where, "roles", least=2, most=MAX_ROLES)
     for role in roles:
         ensure_name(role, where, "role")

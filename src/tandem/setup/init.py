@@ -56,7 +56,7 @@ class OwnFiles:
 
     Attributes:
         paths: From the top of the working tree; what git ignores is none of them.
-        review_id: The review that approves them, just made; null where none was needed, or none could be made.
+        review_id: The review that approves them, just made; None where none was needed, or none could be made.
         remark: Why they are not approved; empty if they are.
     """
 
@@ -99,7 +99,7 @@ async def approve(
         review = {"review_id": (await call("create_review", {**stated, "diff": diff, "base": found.base}))["review_id"]}
         claim = await call("claim_review", {**review, "reviewer_id": person})
         decided = {"verdict": "approved", "claim_generation": claim["claim_generation"], "reviewer_id": person}
-        await call("submit_verdict", {**review, **decided, "reason": "tandem init wrote it, and nobody else."})
+        await call("submit_verdict", {**review, **decided, "reason": "tandem init alone wrote it."})
         await call("close_review", review)
     except TandemError as error:
         with suppress(TandemError):
@@ -131,7 +131,7 @@ def _exactly_ours(place: HookRepository, root: Path, wanted: Sequence[Edit], for
 
 
 def _committed(place: HookRepository, name: str) -> bytes | None:
-    """What HEAD has of a file; null if it has none."""
+    """What HEAD has of a file; None if it has none."""
     found = git.run(place, ["cat-file", "blob", f"HEAD:{name}"], accept=(0, 128))
     return None if found.status_code else found.stdout
 
@@ -170,13 +170,13 @@ class InitRecord:
     """What `tandem init` did in a working tree, for the next `init` and for `uninit`.
 
     Attributes:
-        project: The project's name; null before the broker gave one.
+        project: The project's name; None before the broker gave one.
         registered: Whether it was registered for this.
         gate: Whether the agents' hooks were written.
         switched: Whether the gate was switched on for this.
         clients: The clients that were set up.
         ledgers: The manifests of files outside of the project.
-        broker: The URL that the person named; null for the broker that runs for this user.
+        broker: The URL that the person named; None for the broker that runs for this user.
         data_dir: The data folder of the one that was named.
         more_data_dirs: Those of further ones on this machine, where several were named.
     """
@@ -197,7 +197,7 @@ class InitRecord:
 
 
 def load_record(folder: Path) -> InitRecord | None:
-    """What was done, by Tandem's folder in the git folder; null if nothing was.
+    """What was done, by Tandem's folder in the git folder; None if nothing was.
 
     Raises:
         ConfigInvalid: It cannot be read.
@@ -219,9 +219,9 @@ class InitOptions:
     Attributes:
         clients: The clients to set up; empty for those that are installed.
         gate: Whether to have commits refused that are not approved.
-        name: The project's name; null for the folder's.
-        broker: The broker's URL; null for the one of an earlier `init`, else the one that runs for this user.
-        gate_broker: The one that the gate is to ask if none is named otherwise: hooks do not look at the environment.
+        name: The project's name; None for the folder's.
+        broker: The broker's URL; None for the one of an earlier `init`, else the one that runs for this user.
+        gate_broker: The one that the gate asks if none is named otherwise: hooks do not look at the environment.
     """
 
     clients: tuple[str, ...] = ()
@@ -233,14 +233,14 @@ class InitOptions:
 
 @dataclass
 class SetupPlan:
-    """What is to be changed. Nothing of it has been.
+    """The changes to make; none is made yet.
 
     Attributes:
         place: The repository.
         root: The top of the working tree.
         folder: Tandem's folder in the git folder of this working tree.
         clients: The clients, and why.
-        before: What an earlier `init` did; null if none.
+        before: What an earlier `init` did; None if none.
         gate: Whether the gate is wanted.
         trees: The changes by tree, the project's first.
         notes: What a person has to do in the clients.
@@ -275,7 +275,7 @@ class SetupPlan:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether there is nothing to take back: no record, no change, and no records of a gate that is off."""
+        """Whether there is nothing to undo: no record, no change, and no records of a gate that is off."""
         gate = gate_switch.switch(self.place)
         return self.before is None and not self.changes and (gate is None or gate.enabled)
 
@@ -391,7 +391,7 @@ class Done:
     """What was done.
 
     Attributes:
-        project: The project's name; null if nobody knows it any more.
+        project: The project's name; None if nobody knows it any more.
         registered: Whether it was registered, or forgotten, just now.
         gate: Whether the gate is on.
         switched: Whether it was switched just now.
@@ -420,7 +420,7 @@ async def set_up(call: Call, setup: SetupPlan, wish: InitOptions, person: str) -
     async with AsyncExitStack() as undo:
         moved = await registration.moved_project(call, setup.root, wish.name)
         if moved is not None:
-            # True whatever else fails, so that nothing takes it back.
+            # True whatever else fails, so that no failure undoes it.
             await gate_switch.move(call, setup.place, gate_switch.GateOptions(moved, reason="tandem init"))
         project = moved or await registration.registered_as(call, setup.root)
         is_new = project is None
@@ -463,7 +463,7 @@ async def take_back(call: Call, setup: SetupPlan, agreed: Collection[str] = ()) 
 
     Args:
         call: Calls the broker.
-        setup: What is taken back.
+        setup: The plan to undo.
         agreed: As `gate_switch.switch_on` has it.
 
     Raises:

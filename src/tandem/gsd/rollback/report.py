@@ -24,19 +24,19 @@ Approval = Literal["carried", "re_review", "none"]
 
 
 Settled = Literal["observed", "settled"]
-"""A rejection that nobody rolled back: the broker saw that the change is gone, or a person said so."""
+"""A rejection that no rollback ended: the broker saw that the change is gone, or a person said so."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reverted:
-    """A commit that was taken back.
+    """A commit that was reverted.
 
     Attributes:
         commit: Its id.
         subject: Its message's first line.
         review_ids: Its reviews.
-        because: Why it was taken back.
-        reverted_by: The commit that reverts it; null if nothing of it was left.
+        because: Why it was reverted.
+        reverted_by: The commit that reverts it; None if nothing of it was left.
     """
 
     commit: str
@@ -70,7 +70,7 @@ class Rework:
     """What has to be made again.
 
     Attributes:
-        commit: The commit that is gone; null if it was no commit of its own.
+        commit: The commit that is gone; None if it was no commit of its own.
         subject: Its message's first line.
         review_ids: Its reviews.
         reason: Why it could not be kept.
@@ -99,7 +99,7 @@ class ConflictPatch:
 
 @dataclass(frozen=True, slots=True)
 class ReReview:
-    """A review that was put up again because its content changed.
+    """A review that was proposed again because its content changed.
 
     Attributes:
         commit: The commit that it is about.
@@ -127,18 +127,18 @@ class RollbackReport:
         how: By what the commit was found: `record`, `trailer`, `patch_id` or `plan`.
         head_before: Where the branch was.
         head_after: Where it is; the same if there was nothing to do.
-        reverted: What was taken back, newest first.
+        reverted: The reverted commits, newest first.
         counter_patch: The accepted counter-patch, if there was one.
         carried: The dependents that stay.
         rework: What has to be made again.
         files: The files that changed.
-        verify: The verify command that passed, or will be run; null if none is configured.
+        verify: The verify command that passed, or will be run; None if none is configured.
         already: The commits that had taken it back before; then nothing was done.
         settled: How a rejection ended whose content was gone before: `observed` by the broker or `settled` by a person;
-            else null.
-        waiting_round: The round of an accepted counter-patch that is in no commit; null if there is none.
+            else None.
+        waiting_round: The round of an accepted counter-patch that is in no commit; None if there is none.
         escalate: Whether a person has to look before anybody goes on.
-        re_reviews: What was put up again.
+        re_reviews: The reviews that were proposed again.
         summary: The SUMMARY.md that got a section on it.
         unsaid: What could not be told to the broker; running the command again tells it.
         finished: Whether an earlier, interrupted run had done it and this one only told of it.
@@ -186,18 +186,18 @@ _LIMIT_BYTES = 4_000_000
 _LONGEST_INTENT = 500
 _SHORT = 10
 _KEPT = ("project", "agent_type", "agent_role", "phase", "plan", "task", "proposer_id")
-"""What a review that is put up again takes over from its last round."""
+"""The fields that a review keeps from its last round when it is proposed again."""
 
 
 async def tell(client: TandemClient, report: RollbackReport) -> RollbackReport:
-    """Records the rollback and puts up again what changed; telling the same again has no further effect.
+    """Records the rollback and proposes changed content again; telling the same twice has no further effect.
 
     Args:
         client: The broker.
         report: What was done.
 
     Returns:
-        The report with the reviews that were put up again; `unsaid` names what the broker does not take.
+        The report with the reviews that were proposed again; `unsaid` names what the broker does not take.
 
     Raises:
         TandemError: The broker does not answer, or refuses the rollback itself.
@@ -227,7 +227,7 @@ async def tell(client: TandemClient, report: RollbackReport) -> RollbackReport:
         except TandemError as error:
             if error.retryable:
                 raise
-            refused.append(f"{commit[:_SHORT]} cannot be put up again for {review_id}: {error.message}")
+            refused.append(f"{commit[:_SHORT]} cannot be proposed again for {review_id}: {error.message}")
     return replace(report, re_reviews=tuple(again), unsaid="; ".join(refused) or None)
 
 
@@ -256,7 +256,7 @@ async def record_commits(
 async def settle_rejection(
     client: TandemClient, report: RollbackReport, how: Settled, reason: str | None = None
 ) -> None:
-    """Has the broker end a rejection that nobody has to roll back any more; twice has no further effect.
+    """Has the broker end a rejection that needs no rollback any more; twice has no further effect.
 
     Args:
         client: The broker.
@@ -287,7 +287,7 @@ async def settle_rejection(
 
 
 def _to_review(report: RollbackReport) -> Iterable[tuple[str, str]]:
-    """The commits whose content is no longer what was put up, and under which review it was."""
+    """The commits whose content is no longer the proposed one, each with its review."""
     if report.counter_patch is not None and not report.counter_patch.exact:
         yield report.counter_patch.commit, report.review_id
     for one in report.carried:
@@ -328,7 +328,7 @@ def write_section(root: Path, report: RollbackReport) -> str | None:
         report: What was done.
 
     Returns:
-        The file's path from the root; null if the plan has no summary.
+        The file's path from the root; None if the plan has no summary.
 
     Raises:
         OSError: It cannot be written.
@@ -347,7 +347,7 @@ def write_section(root: Path, report: RollbackReport) -> str | None:
 
 
 def _find(root: Path, plan: str) -> Path | None:
-    """The one summary of a plan; null if there is none, or it cannot be told which it is."""
+    """The one summary of a plan; None if there is none, or it cannot be told which it is."""
     for top in dict.fromkeys((root, Path(planning.project_root(str(root))))):
         found = list(_summaries(top, f"{plan}{_ENDING}"))
         workstream = planning.read(str(top)).workstream if len(found) > 1 else None

@@ -1,4 +1,4 @@
-"""Putting a content up, waiting for its verdict, and saying what came of it."""
+"""Proposes a content, waits for its verdict, and says what came of it."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ EXEMPT = "exempt"
 
 @dataclass(frozen=True, slots=True)
 class ReviewSubmitter:
-    """Puts contents up for review, and follows their reviews.
+    """Proposes contents for review, and follows their reviews.
 
     Attributes:
         client: The broker.
         project: The registered project.
         repository: This working tree.
         checkout: The same, for git.
-        pointers: What was put up before.
-        agent_type: Who does the step; null for the step's own role.
+        pointers: What was proposed before.
+        agent_type: Who does the step; None for the step's own role.
         say: Tells a person what happens meanwhile.
     """
 
@@ -57,7 +57,7 @@ class ReviewSubmitter:
     say: Callable[[str], None]
 
     async def submit(self, subject: Subject) -> StepResult | tuple[Subject, StepPointer]:
-        """Put a content up unless it is up or approved already; the outcome where that is known at once.
+        """Propose a content unless it is proposed or approved already; the outcome where that is known at once.
 
         Raises:
             TandemError: The broker refuses, or cannot be reached.
@@ -154,7 +154,7 @@ class ReviewSubmitter:
         return (await self.client.list_checks(review_id=status.review_id)).outcome == "pending"
 
     async def _status(self, pointer: StepPointer | None) -> ReviewStatus | None:
-        """How the review of a pointer stands; null if there is none, or it is another project's."""
+        """How the review of a pointer stands; None if there is none, or it is another project's."""
         if pointer is None:
             return None
         try:
@@ -202,8 +202,8 @@ class ReviewSubmitter:
         patch = _pending(proposal)
         if not is_same(subject, pointer, status):
             raise InvalidInput(
-                "The content has changed since it was put up, so that the counter-patch does not fit; nothing was"
-                f" done. Undo that change, or put it up: {subject.command}",
+                "The content has changed since it was proposed, so that the counter-patch does not fit; nothing was"
+                f" done. Undo that change, or propose it: {subject.command}",
                 field="worktree",
             )
         decided = await self.client.accept_counter_patch(status.review_id, counter_patch_id=patch.id)
@@ -242,12 +242,12 @@ class ReviewSubmitter:
 
     async def _check(self, subject: Subject) -> GateDecision:
         changes: Any = [change._asdict() for change in subject.changes]
-        # Only on top of a commit may one be taken back without a review.
+        # Only on top of a commit may one be reverted without a review.
         head = subject.base if subject.step == "task" else None
         return await self.client.check_gate(project=self.project, changes=changes, head=head)
 
     async def _claims_alike(self, subject: Subject, decision: GateDecision) -> bool:
-        """Whether what is approved was put up with the same claim, so that a `passed` does not stand for a `failed`."""
+        """Whether the approved content had the same claim, so that a `passed` does not stand for a `failed`."""
         if subject.claim is None or not decision.review_ids:
             return True
         found = await self.client.get_proposal(decision.review_ids[0])
@@ -271,7 +271,7 @@ class ReviewSubmitter:
         """Close what is approved and committed; remember what is only approved, to close it once it is."""
         pointer = self.pointers.find(subject.key)
         if pointer is not None and pointer.review_id != status.review_id:
-            # What was up before is settled by another review; what comes next begins anew.
+            # The earlier proposal is settled by another review; what comes next starts from the beginning.
             self.pointers.forget(subject.key, pointer.review_id)
         if subject.is_committed and not (pointer and is_superseded(subject, pointer, status)):
             if status.status != "closed":
@@ -376,8 +376,8 @@ def _bring_text(repository: Repository, path: str, before: str, after: str) -> t
         return ()
     if present != before.encode():
         raise InvalidInput(
-            f"{path} has changed since it was put up, so that the counter-patch does not fit; nothing was written. "
-            "Undo that change, or put it up by running the command without --accept.",
+            f"{path} has changed since it was proposed, so that the counter-patch does not fit; nothing was written. "
+            "Undo that change, or propose it by running the command without --accept.",
             field="worktree",
             paths=[path],
         )

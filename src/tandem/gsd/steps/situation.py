@@ -33,14 +33,14 @@ class StepRequest:
         accept_command: The command that takes the counter-patch of its review.
         identity: What was said of phase, plan and task.
         file: The document.
-        draft: What the document is to hold.
+        draft: The content that the document will get.
         result: What verifying a task or a wave gave.
-        claim: Whether a verification passed: `passed` or `failed`; null for what its head says.
-        staged: Whether only what the index holds is put up.
+        claim: Whether a verification passed: `passed` or `failed`; None for what its head says.
+        staged: Whether only the content of the index is proposed.
         since: The commit that a wave is compared with.
         branches: The branches of a wave.
         accept: Whether the pending counter-patch is taken.
-        timeout_seconds: How long to wait; null for as long as it takes.
+        timeout_seconds: How long to wait; None for as long as it takes.
     """
 
     step: str
@@ -67,7 +67,7 @@ class Deadline:
 
     @property
     def left(self) -> float | None:
-        """Seconds from now; null without an end."""
+        """Seconds from now; None without an end."""
         return None if self._at is None else max(0.0, self._at - time.monotonic())
 
 
@@ -77,7 +77,7 @@ class StepContext:
 
     Attributes:
         folder: Where the command runs.
-        place: The repository; null outside of git.
+        place: The repository; None outside of git.
         planning: What the project's files say.
         gate: The gate's switch, if it is on.
     """
@@ -117,7 +117,7 @@ class StepContext:
 
     @property
     def branch(self) -> str | None:
-        """The branch that is checked out; null if HEAD is detached.
+        """The branch that is checked out; None if HEAD is detached.
 
         Raises:
             Unavailable: HEAD cannot be read.
@@ -126,7 +126,7 @@ class StepContext:
 
     @property
     def is_strict_here(self) -> bool:
-        """Whether the gate takes no commit here that is not approved, whatever the settings: as its hook decides."""
+        """Whether the gate refuses every unapproved commit here, also against GSD's settings."""
         branch = self.branch
         return self.gate is not None and (branch is None or branch in self.gate.branches)
 
@@ -160,7 +160,7 @@ def look(folder: Path) -> StepContext:
     """The situation in a folder.
 
     Raises:
-        ConfigInvalid: The gate's switch cannot be read, so that nobody knows whether the gate is on.
+        ConfigInvalid: The gate's switch cannot be read, so that it is unknown whether the gate is on.
     """
     here = str(folder)
     place = state.find_repository(here)
@@ -182,18 +182,18 @@ _PATIENCE_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class StepPointer:
-    """What a step put up last.
+    """What a step proposed last.
 
     Attributes:
         review_id: The review.
         round: The round that was made of it.
-        digest: Of the content that was put up, as it was computed here.
-        base: What a change was made against; null for a text.
+        digest: Of the proposed content, as it was computed here.
+        base: What a change was made against; None for a text.
         claim: What was said of it: `passed` or `failed`.
         plan_key: The plan it belongs to.
         rounds_before: How many rounds the rejected reviews before it had.
         approved: The digest that was seen approved: its review is closed once that is committed.
-        is_optimistic: Whether nobody waited for its verdict.
+        is_optimistic: Whether no step waited for its verdict.
     """
 
     review_id: str
@@ -220,7 +220,7 @@ class Pointers:
         self._file = folder / FILE
 
     def find(self, key: str) -> StepPointer | None:
-        """What was put up last under a key."""
+        """What was proposed last under a key."""
         return self.all().get(key)
 
     def all(self) -> dict[str, StepPointer]:

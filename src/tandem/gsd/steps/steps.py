@@ -46,7 +46,7 @@ class Plans:
     Attributes:
         client: The broker.
         project: The project.
-        pointers: What was put up from here: without a gate, no hook tells the broker of commits.
+        pointers: What was proposed from here: without a gate, no hook tells the broker of commits.
     """
 
     client: TandemClient
@@ -93,7 +93,7 @@ class Plans:
         )
 
     async def _undecided(self, order: StepRequest, keys: tuple[str, ...], status: ReviewStatus) -> StepResult | None:
-        """The outcome for a change that is not approved; null if it was taken back, so that it no longer counts."""
+        """The outcome for a change that is not approved; None if it was taken back, so that it no longer counts."""
         if _is_against(status):
             against = (await self.standing(keys)).against
             return rollback(order, against, self.project) if status.review_id in against else None
@@ -135,7 +135,7 @@ class Plans:
 
 
 def rollback(order: StepRequest, against: tuple[str, ...], project: str) -> StepResult:
-    """The outcome that a change has to be taken back first."""
+    """The outcome that a change has to be rolled back first."""
     return StepResult(
         StepWord.ROLLBACK,
         order.step,
@@ -155,7 +155,7 @@ _GO_ON = (planning.GO_ON,)
 
 
 def without_network(order: StepRequest, situation: StepContext) -> StepResult | None:
-    """The outcome where local files say it all; null where the broker has to be asked."""
+    """The outcome where local files say it all; None where the broker has to be asked."""
     if situation.is_disabled:
         return StepResult(StepWord.SOLO, order.step, _GO_ON, reason=planning.DISABLED_REASON)
     if order.step == "task" and not situation.is_strict_here:
@@ -185,7 +185,7 @@ class StepRun:
         client: The broker.
         project: The registered project.
         say: Tells a person what happens meanwhile.
-        agent_type: Who does the step; null for the step's own role.
+        agent_type: Who does the step; None for the step's own role.
     """
 
     order: StepRequest
@@ -237,7 +237,7 @@ class StepRun:
         return document
 
     async def _unwritten(self, file: Path) -> bytes | None:
-        """What was put up for a document before it was written, from its review; null if its file is there."""
+        """What was put up for a document before it was written, from its review; None if its file is there."""
         path = subjects.missing_path(self.situation, file)
         pointer = None if path is None else self._pointers.find(document_key(self.order.step, path))
         if pointer is None:
@@ -329,7 +329,7 @@ class StepRun:
     async def _up(
         self, submitter: ReviewSubmitter, repository: Repository, branch: waves.WaveBranch, *, is_only: bool
     ) -> StepResult | tuple[Subject, StepPointer]:
-        """A branch of a wave, put up; or its outcome, where that is known at once."""
+        """A branch of a wave, proposed; or its outcome, where that is known at once."""
         order, situation = self.order, self.situation
         command = order.command if is_only or order.branches == (branch.name,) else f"tandem gate wave {branch.name}"
         told = replace(order, command=command, accept_command=f"{command} --accept")

@@ -1,4 +1,4 @@
-"""Finding out what is wrong with an installation, and saying how it is mended.
+"""Finds what is wrong with an installation, and says how to repair it.
 
 Each check looks at one thing and answers with findings. A check that fails itself is a finding too, so that the
 others are still made.

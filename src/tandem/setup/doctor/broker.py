@@ -41,7 +41,7 @@ _SECONDS = 5.0
 _CLOCK_SECONDS = 1.0
 """How much later than the start a file has to be changed, as clocks and files count differently."""
 _LEAST_VALID = timedelta(days=14)
-"""Who renews by a program does it a month before the end; less says that it does not work."""
+"""Programs renew certificates a month before their end; less time left says that the renewal does not work."""
 _START = "tandem up --background"
 _RESTART = "tandem down && tandem up --background"
 _AWAY = "have PostgreSQL run and reachable, and the broker goes on by itself; else tandem logs"
@@ -92,7 +92,7 @@ async def check_broker(here: DoctorContext) -> list[Finding]:
 
 
 def _changed_since(uptime_seconds: float) -> str | None:
-    """A file of this program that is newer than the broker's start; null if none is."""
+    """A file of this program that is newer than the broker's start; None if none is."""
     folder = Path(tandem.__file__).parent
     started = time.time() - uptime_seconds
     newer = (file for file in folder.rglob("*.py") if file.stat().st_mtime > started + _CLOCK_SECONDS)
@@ -130,7 +130,7 @@ async def _silence(here: DoctorContext, meant: BrokerLocation, failure: HttpFail
 
 
 def _useless(meant: BrokerLocation, failure: HttpFailure) -> str | None:
-    """That the broker runs and nobody can use it; null if it is not so."""
+    """That the broker runs and nobody can use it; None if it is not so."""
     blocker = meant.blocker(failure)
     if blocker is not None:
         return f"{blocker[0]}. End it: {blocker[1]}"
@@ -155,7 +155,7 @@ def _own_clone(here: DoctorContext) -> str:
 
 
 def _other_owner(folder: str) -> str | None:
-    """Whose a data folder is that this user cannot use; null if they can, or it is theirs, or there is none."""
+    """Whose a data folder is that this user cannot use; None if they can, or it is theirs, or there is none."""
     if os.name != "posix" or not Path(folder).exists() or os.access(folder, os.R_OK | os.X_OK):
         return None
     owner = Path(folder).stat().st_uid
@@ -215,7 +215,7 @@ def _certified(certificate: Certificate, where: str, names: list[str]) -> Findin
 
 
 async def check_users(here: DoctorContext) -> list[Finding]:
-    """Whether others are logged in, or could be: without access tokens, whoever reaches the port is trusted."""
+    """Whether others are logged in, or could be: without access tokens every caller is trusted."""
     others = sorted(platforms.accounts())
     present = sorted(await asyncio.to_thread(platforms.others_logged_in))
     if len(others) <= 1 and not present:
@@ -260,7 +260,7 @@ async def check_access(here: DoctorContext) -> list[Finding]:
 
 
 def _idle(listed: dict[str, Any]) -> Finding:
-    """What there is to say of a broker that asks for no tokens: whoever started it may have meant it to."""
+    """What there is to say of a broker that asks for no tokens: that may be on purpose."""
     valid = sum(token["state"] == "valid" for token in listed["tokens"])
     if not valid:
         return ok("access", "The broker trusts everybody who reaches it, and asks for no access tokens.")
@@ -292,7 +292,7 @@ def _asks_for_tokens(here: DoctorContext) -> bool:
 
 
 async def check_reviewers(here: DoctorContext) -> list[Finding]:
-    """Whether whoever puts something up will find a reviewer."""
+    """Whether a proposer will find a reviewer."""
     if here.call is None:
         return [skipped("reviewers", here.silence)]
     if here.facts.get("reviewer_pool", "off") == "off":

@@ -134,7 +134,7 @@ async def _versions(plan: SetupPlan) -> list[Finding]:
 
 
 def _login(found: FoundClient, folder: Path) -> Finding | None:
-    """Whether a client's program is logged in, by its own word; null where it says nothing that is known."""
+    """Whether a client's program is logged in, by its own word; None where it says nothing that is known."""
     name, title = found.client.name, found.client.title
     if found.program is None or name not in _LOGINS:
         return None
@@ -172,7 +172,7 @@ def _version(found: FoundClient) -> Finding:
 
 
 async def check_agent_hooks(here: DoctorContext) -> list[Finding]:
-    """Fire the hooks of the clients, as their files name them, with a text that nobody approved."""
+    """Fire the hooks of the clients, as their files name them, with a text that is not approved."""
     gate = here.gate
     before = _set_up(here)
     if here.place is None or gate is None or not gate.enabled:
@@ -194,7 +194,7 @@ async def check_agent_hooks(here: DoctorContext) -> list[Finding]:
 
 
 def _fire(site: Site, client: ClientName) -> Finding | None:
-    """One client's hook; null for a client that has none that could refuse."""
+    """One client's hook; None for a client that has none that could refuse."""
     entries = teaching.hooks(client, (*site.program.words, "hook"))
     if not entries:
         return None
@@ -270,7 +270,7 @@ def _codex_trust(program: str, folder: Path, environment: Mapping[str, str]) -> 
     if not ours:
         return problem("agent hooks", "Codex does not list Tandem's hook here.", _INIT_GATE)
     if any(one.get("trustStatus") not in {"trusted", "managed"} for one in ours):
-        untrusted = "Codex skips Tandem's hook in silence, as nobody has trusted it as it is now."
+        untrusted = "Codex skips Tandem's hook in silence, as a person has not trusted its present form."
         return problem("agent hooks", untrusted, "start codex in this project, type /hooks, and trust Tandem's two")
     return ok("agent hooks", "Codex runs Tandem's hook: it is trusted.")
 

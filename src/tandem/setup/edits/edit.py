@@ -43,7 +43,7 @@ class Edit(Protocol):
         """Put our part into a file; the same bytes if it is there, or if its place is taken.
 
         Args:
-            content: The file; null if there is none.
+            content: The file; None if there is none.
 
         Raises:
             ConfigInvalid: The file cannot be read as what it should be; names the file and the place.
@@ -55,7 +55,7 @@ class Edit(Protocol):
 
         Args:
             content: The file.
-            before: What it was without our parts when we last wrote it; null if there was none.
+            before: What it was without our parts when we last wrote it; None if there was none.
 
         Raises:
             ConfigInvalid: The file cannot be read as what it should be; names the file and the place.
@@ -75,7 +75,7 @@ def unusable(path: Path, problem: str, *, line: int | None = None, column: int |
     where = f", line {line}" if line is not None else ""
     where += f", column {column}" if line is not None and column is not None else ""
     return ConfigInvalid(
-        f"{path}{where}: {problem}. Nothing was changed; mend the file, or move it away, and run the command again.",
+        f"{path}{where}: {problem}. Nothing was changed; correct the file, or move it away, and run the command again.",
         file=str(path),
         line=line,
         column=column,
@@ -103,7 +103,7 @@ def located(path: Path, tree: Path) -> Path:
 
 
 def content_of(path: Path) -> bytes | None:
-    """What a file holds; null if there is none.
+    """What a file holds; None if there is none.
 
     Raises:
         ConfigInvalid: It cannot be read.
@@ -143,7 +143,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def at(data: Any, keys: tuple[str, ...]) -> Any:
-    """What is at the end of a way through objects or tables; null if nothing."""
+    """What is at the end of a way through objects or tables; None if nothing."""
     for key in keys:
         data = cast("dict[str, Any]", data).get(key) if isinstance(data, dict) else None
     return data
@@ -156,7 +156,7 @@ _PLACE = re.compile(r" ?\(at line (\d+), column (\d+)\)")
 class MarkedBlock:
     """`text` between two lines that name it, at the end of a text file.
 
-    A block of the name that is there already is brought up to date where it stands, and cut out whatever became of it.
+    A block of the name that is there already is brought up to date where it stands, and cut out however it was changed.
 
     Attributes:
         path: The file.
@@ -203,7 +203,7 @@ class MarkedBlock:
         )
 
     def _decoded(self, content: bytes | None) -> str:
-        """The text, in whatever encoding has the letters of the marks as they are.
+        """The text, in any encoding that has the letters of the marks as they are.
 
         Raises:
             ConfigInvalid: The block begins and does not end.
@@ -313,7 +313,7 @@ class WholeFile:
         """As in `Edit`."""
         if self._is(content):
             return Edited(before or b"")
-        return Edited(content, f"{self.path} was changed since, and stays; delete it if nobody needs it")
+        return Edited(content, f"{self.path} was changed since, and stays; delete it if it is not needed")
 
     def _is(self, content: bytes) -> bool:
         """Whether this is its content; git may have changed the line ends when the file was checked out."""

@@ -103,7 +103,7 @@ def way_out(error: OSError) -> str:
 
 
 def _carry_out(changes: Sequence[FileChange], manifest: Manifest, installation: Installation, tree: Path) -> None:
-    # Whoever has the lock is the only one who writes there.
+    # Only the holder of the lock writes there.
     _remove_interrupted([manifest.file, *(one.path for one in changes)])
     had = manifest.files
     folders = {folder for one in changes if one.after is not None for folder in one.path.parents if not folder.exists()}
@@ -177,7 +177,7 @@ def _lock(file: Path) -> Path:
 
 @contextmanager
 def _turn(file: Path) -> Generator[None]:
-    """Be the only one who changes what a manifest describes.
+    """Hold the lock of everything that a manifest describes.
 
     Raises:
         Unavailable: Another command does not finish.
