@@ -62,7 +62,7 @@ def read_certificate(content: bytes) -> Certificate:
     Raises:
         ValueError: There is none.
     """
-    from cryptography import x509
+    from cryptography import x509  # takes a tenth of a second, and only brokers with TLS need it
 
     first = x509.load_pem_x509_certificate(content)
     names: list[str] = []

@@ -85,19 +85,23 @@ async def settle_by_person(
     if head is None:
         raise InvalidInput("There is no commit here yet, and so nothing to settle.", field="branch")
     branch = await asyncio.to_thread(checkout.text, "rev-parse", "--abbrev-ref", "HEAD")
-    report = RollbackReport(
-        review_id=review_id,
-        project=project,
-        plan=review.plan if review.names_plan else branch,
-        branch=branch,
-        worktree=str(checkout.root),
-        how="record",
-        head_before=head,
-        head_after=head,
-        settled="settled",
-    )
+    report = replace(_begun(review, project, checkout, Tip(branch, head)), settled="settled")
     await settle_rejection(client, report, "settled", reason)
     return report
+
+
+def _begun(review: RollbackReview, project: str, checkout: Checkout, tip: Tip) -> RollbackReport:
+    """The report of a rollback that has done nothing yet."""
+    return RollbackReport(
+        review_id=review.id,
+        project=project,
+        plan=review.plan if review.names_plan else tip.branch,
+        branch=tip.branch,
+        worktree=str(checkout.root),
+        how="record",
+        head_before=tip.head,
+        head_after=tip.head,
+    )
 
 
 class _Rollback:
@@ -143,17 +147,8 @@ class _Rollback:
         tip = await asyncio.to_thread(self._checkout.tip)
         review = await reviews.review(review_id)
         self._say("looking for its commit")
-        report = RollbackReport(
-            review_id=review_id,
-            project=self._project,
-            plan=review.plan if review.names_plan else tip.branch,
-            branch=tip.branch,
-            worktree=str(self._checkout.root),
-            how="record",
-            head_before=tip.head,
-            head_after=tip.head,
-            escalate=review.must_escalate,
-            dry_run=dry_run,
+        report = replace(
+            _begun(review, self._project, self._checkout, tip), escalate=review.must_escalate, dry_run=dry_run
         )
         try:
             found = await find(reviews, self._checkout, tip, review)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -19,7 +18,7 @@ from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.steps.outcomes import Patch, StepRemark, StepResult, StepWord, of_review
-from tandem.gsd.steps.situation import Pointers, StepPointer
+from tandem.gsd.steps.situation import Deadline, Pointers, StepPointer
 from tandem.gsd.steps.subjects import ROLES, Subject
 from tandem.gsd.steps.verdicts import NextMove, advice, approved, awaits_checks, decide, is_same, is_superseded, word_of
 from tandem.gsd.steps.waves import is_committed
@@ -141,11 +140,9 @@ class ReviewSubmitter:
 
     async def follow(self, subject: Subject, pointer: StepPointer, *, timeout_seconds: float | None) -> StepResult:
         """Wait until there is something to do about a review, and say what."""
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        left = timeout_seconds
-        status = await self.client.wait_for_turn(pointer.review_id, timeout_s=left)
-        while awaits_checks(status) and left != 0 and await self._has_unfinished(status):
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        deadline = Deadline(timeout_seconds)
+        status = await self.client.wait_for_turn(pointer.review_id, timeout_s=timeout_seconds)
+        while awaits_checks(status) and (left := deadline.left) != 0 and await self._has_unfinished(status):
             status = await self.client.wait_for_turn(pointer.review_id, status.cursor, left)
         return await self._told(subject, pointer, status)
 
