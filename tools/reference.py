@@ -37,7 +37,7 @@ from tandem.reviews.rules import TABLE, Action, Guard, State, Step
 from tandem.server.catalogue import REGISTRY
 from tandem.settings import names
 from tandem.settings.config import PREFIX, Settings, Strictness
-from tandem.settings.exempt import DEFAULT_PATTERNS
+from tandem.settings.policy import DEFAULT_PATTERNS
 from tandem.store.event import EventKind
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "reference"

@@ -13,8 +13,8 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from tandem.settings.checks import mark_of, named_files
 from tandem.settings.config import Settings
-from tandem.settings.named_files import mark_of, named_files
 from tandem.settings.pool import PoolSettings
 from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import edited

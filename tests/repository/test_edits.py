@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from tandem.errors import ConfigInvalid
-from tandem.setup.edits.changes import changes, diff
-from tandem.setup.edits.edit import Edit
+from tandem.setup.edits.changes import diff, plan
+from tandem.setup.edits.edit import Edit, MarkedBlock, TomlTable
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
-from tandem.setup.edits.text_edits import MarkedBlock, TomlTable
 from tests.commandline import git
 from tests.repository.trees import SERVER, TABLE, Tree
 
@@ -83,7 +82,7 @@ def test_odd_files_come_back_and_a_second_run_touches_nothing(tree: Tree, name: 
     if content is not None and b"\r\n" in content:
         assert b"\n" not in path.read_bytes().replace(b"\r\n", b"")
     after, times = tree.all(), tree.times()
-    assert changes(edits[name], tree.manifest, owner="init") == []
+    assert plan(edits[name], tree.manifest, owner="init").changes == ()
     tree.put(*edits[name])
     assert (tree.all(), tree.times()) == (after, times)
     tree.take()
@@ -105,7 +104,7 @@ def test_the_diff_is_what_git_apply_makes_of_it(tree: Tree) -> None:
     tree.write(".mcp.json", b'{\r\n  "a": 1\r\n}')
     tree.write("CLAUDE.md", b"# caf\xe9\n\x0cpage")
     git(tree.root, "init", "--quiet")
-    text = diff(changes(tree.of_every_kind(), tree.manifest, owner="init"))
+    text = diff(plan(tree.of_every_kind(), tree.manifest, owner="init").changes)
     apply = ["git", "apply", "--whitespace=nowarn", "-"]
     subprocess.run(apply, cwd=tree.root, input=text.encode("utf-8", "surrogateescape"), check=True)
     applied = {name: content for name, content in tree.all().items() if not name.startswith(".git/")}

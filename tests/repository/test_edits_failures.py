@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tandem.errors import ConfigInvalid, Unavailable
-from tandem.setup.edits.changes import changes
+from tandem.setup.edits.changes import plan
 from tandem.setup.edits.installing import install
 from tests.repository.trees import Tree
 
@@ -104,11 +104,10 @@ def test_what_was_killed_in_the_middle_is_finished_or_taken_back_later(tree: Tre
 
 def test_what_changed_in_between_is_not_overwritten(tree: Tree) -> None:
     path = tree.write(".mcp.json", b"{}")
-    manifest = tree.manifest
-    planned = changes(tree.of_every_kind(), manifest, owner="init")
+    planned = plan(tree.of_every_kind(), tree.manifest, owner="init")
     path.write_bytes(b'{"new": 1}')
     with pytest.raises(Unavailable, match=r"\.mcp\.json"):
-        install(planned, manifest)
+        install(planned)
     assert tree.all() == {".mcp.json": b'{"new": 1}'}
 
 

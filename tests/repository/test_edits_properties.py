@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from tandem.errors import ConfigInvalid
 from tandem.setup.edits.changes import FileRecord, edited
-from tandem.setup.edits.edit import Edit
+from tandem.setup.edits.edit import Edit, MarkedBlock, TomlTable
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
-from tandem.setup.edits.text_edits import MarkedBlock, TomlTable
 from tests.repository.documents import jsonc, markdown, plain, tables, toml
 
 BOM = b"\xef\xbb\xbf"

@@ -14,7 +14,7 @@ import pytest
 from tandem.gsd.settings import MANIFEST, OWNER
 from tandem.rulings import planning
 from tandem.rulings.trust import OWN_KEYS
-from tandem.setup.edits.changes import Manifest, changes
+from tandem.setup.edits.changes import Manifest, plan
 from tandem.setup.edits.installing import install as install_edits
 from tandem.setup.edits.json_edits import JsonMember
 from tests.commandline import Ended, Inside, git, repository
@@ -150,7 +150,7 @@ def test_what_an_earlier_version_put_at_the_top_level_holds_and_moves(shop: Shop
     shop.write(stock())
     manifest = Manifest.load(shop.root / ".git/tandem" / MANIFEST, shop.root)
     edits = [JsonMember(shop.file, (planning.ENABLED,), value=True, replaces=True)]
-    install_edits(changes(edits, manifest, owner=OWNER), manifest)
+    install_edits(plan(edits, manifest, owner=OWNER))
     assert shop.run("status", "--json").data["tandem_enabled"]
     assert shop.on()["remarks"] == []
     assert "tandem_enabled" not in shop.says

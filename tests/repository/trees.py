@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tandem.setup.edits.changes import Manifest, changes, removals
-from tandem.setup.edits.edit import Edit
+from tandem.setup.edits.changes import Manifest, plan
+from tandem.setup.edits.edit import Edit, MarkedBlock, TomlTable, WholeFile
 from tandem.setup.edits.installing import install
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
-from tandem.setup.edits.text_edits import MarkedBlock, TomlTable, WholeFile
 
 SERVER = {"command": "tandem", "args": ["mcp"]}
 TABLE = '[mcp_servers.tandem]\ncommand = "tandem"\n'
@@ -34,16 +33,12 @@ class Tree:
 
     def put(self, *edits: Edit, owner: str = "init") -> list[str]:
         """Install, and what was remarked."""
-        manifest = self.manifest
-        planned = changes(edits, manifest, owner=owner)
-        install(planned, manifest)
-        return [remark for change in planned for remark in change.remarks]
+        planned = plan(edits, self.manifest, owner=owner)
+        install(planned)
+        return planned.remarks
 
     def take(self, owner: str = "init") -> list[str]:
-        manifest = self.manifest
-        planned = removals(manifest, owner=owner)
-        install(planned, manifest)
-        return [remark for change in planned for remark in change.remarks]
+        return self.put(owner=owner)
 
     def all(self) -> dict[str, bytes | None]:
         """Every file, folder and link."""

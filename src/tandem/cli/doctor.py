@@ -15,13 +15,14 @@ from tandem.cli.declared import Option
 from tandem.cli.terminal import Exit, progress, say, show, tell
 from tandem.core.visible import visible_line
 from tandem.errors import ConfigInvalid, NotFound, TandemError
-from tandem.gsd.findings import CHECKS
+from tandem.gsd.overlay import check_overlay
+from tandem.gsd.rollback.publishing import check_leftovers
 from tandem.present.text import Text, Whole
 from tandem.rulings import state
 from tandem.settings.config import Settings, load_settings, masked
 from tandem.setup.clients import home_folder
 from tandem.setup.doctor import DoctorContext, Finding, Level, examine
-from tandem.setup.doctor.finding import note, ok, problem, skipped
+from tandem.setup.finding import note, ok, problem, skipped
 from tandem.store.log import Record
 
 _AUDIT_SECONDS: Final = 3.0
@@ -77,12 +78,11 @@ async def _look(broker: str | None, *, deep: bool, tell: bool) -> list[Finding]:
     except ConfigInvalid as error:
         # Without it nothing that follows would look where this person's settings and data are.
         return [_shown(problem("home", error.message, "export HOME=FOLDER, with a folder that is yours"), tell=tell)]
-    found: list[Finding] = []
     # A spinner is for people; who reads JSON waits ten seconds at most.
     with progress("looking") if tell or deep else nullcontext(_ignore) as doing:
         here = DoctorContext(Path.cwd(), home, os.environ, broker, repository, deep=deep, tell=doing)
-        found.extend([_shown(one, tell=tell) async for one in examine(here, (check_database,), CHECKS)])
-    return found
+        findings = examine(here, (check_database,), (check_overlay, check_leftovers))
+        return [_shown(one, tell=tell) async for one in findings]
 
 
 def _shown(one: Finding, *, tell: bool) -> Finding:

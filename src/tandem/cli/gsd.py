@@ -21,6 +21,7 @@ from tandem.settings.config import load_settings, user_file
 from tandem.setup import trust as trusting
 from tandem.setup.clients import home_folder
 from tandem.setup.edits.changes import diff
+from tandem.setup.edits.installing import install
 
 
 def overlay(
@@ -145,7 +146,8 @@ def on(
     terminal. Everything else in the file stays as it is, to the byte.
     """
     project = GsdProject.at(".")
-    remarks = project.on(granularity, mode, workstream)
+    planned, remarks = project.plan_on(granularity, mode, workstream)
+    install(planned)
     standing = _GsdStatus.of(project)
     if standing.effective.refused:
         remarks += _offer_trust(standing)
@@ -158,8 +160,9 @@ def on(
 def off(*, as_json: EnvelopeOption = False) -> None:
     """Undo what 'tandem gsd on' wrote; GSD's steps run as without Tandem. The gate, if it is on, stays on."""
     project = GsdProject.at(".")
-    remarks = project.off()
-    _show(_GsdStatus.of(project), remarks, as_json=as_json)
+    planned = project.plan_off()
+    install(planned)
+    _show(_GsdStatus.of(project), planned.remarks, as_json=as_json)
 
 
 def status(*, as_json: EnvelopeOption = False) -> None:

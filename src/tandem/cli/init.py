@@ -99,7 +99,7 @@ class SetupReport:
         """What was not as it should be."""
         remarks = [*self.plan.remarks, *(self.done.remarks if self.done else ())]
         if self.command == "uninit":
-            others = self.plan.trees[0][0].owners() - {OWNER}
+            others = self.plan.trees[0].manifest.owners() - {OWNER}
             if others:
                 remarks.append("What 'tandem gsd' put in is still there; take it back with 'tandem gsd off'.")
             if self.done is not None and self.done.gate:
@@ -123,11 +123,13 @@ class SetupReport:
         done, plan = self.done, self.plan
         if self.command == "uninit" or done is None:
             return None
-        manifest, changes = plan.trees[0]
+        project = plan.trees[0]
         own = done.own.paths if done.gate else ()
-        written = own or tuple(change.key for change in changes if change.alters and change.after is not None)
+        written = own or tuple(change.key for change in project.altered if change.after is not None)
         if written and not done.own.remark:
-            root = "" if Path.cwd().samefile(manifest.tree) else f"-C {shlex.quote(str(manifest.tree))} "
+            root = (
+                "" if Path.cwd().samefile(project.manifest.tree) else f"-C {shlex.quote(str(project.manifest.tree))} "
+            )
             files = shlex.join(written)
             # Whatever else is staged is not approved with it.
             return f"git {root}add --sparse -- {files} && git {root}commit -m 'Set up Tandem' -- {files}"

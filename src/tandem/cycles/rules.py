@@ -14,8 +14,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from tandem.errors import ArchiveNotAllowed, InvalidPhase, InvalidRole, InvalidTarget, LockDenied, SchemaInvalid
-from tandem.settings.workflow_form import quoted, repeatable
-from tandem.settings.workflows import COMPLETE, Phase, Workflow, parse
+from tandem.settings.workflows import COMPLETE, Phase, Workflow, parse, quoted, repeatable
 
 FEATURE_LENGTH = 200
 _SLUG_LENGTH = 40

@@ -12,8 +12,7 @@ from tandem.cycles import session_queries as sessions
 from tandem.cycles.rules import Cycle, Session, workflow_of
 from tandem.errors import ConfigInvalid, InvalidInput, InvalidSession, NoActiveCycle
 from tandem.reviews.context import Services
-from tandem.settings.workflow_form import quoted
-from tandem.settings.workflows import BUILT_IN, Workflow
+from tandem.settings.workflows import BUILT_IN, Workflow, quoted
 from tandem.store.base import Unit
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from tandem.git.changes import Change
 from tandem.reviews import report_queries as reports
 from tandem.reviews.approvals import Approval, Cover, cover, end_of, inverse, net, start_of
-from tandem.settings.exempt import is_exempt
+from tandem.settings.policy import is_exempt
 from tandem.store.base import Unit
 
 CANDIDATES = 500

@@ -40,7 +40,7 @@ from tandem.reviews.context import Decision, Difference, Participant, Services
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review, Rollback
 from tandem.rulings import proof
-from tandem.settings.exempt import is_exempt
+from tandem.settings.policy import is_exempt
 from tandem.store import events, pages
 from tandem.store.base import Unit
 from tandem.store.context import transact

@@ -31,7 +31,7 @@ from tandem.reviews.context import Services
 from tandem.rulings import planning
 from tandem.rulings.next_steps import SUBMIT
 from tandem.settings.config import PROJECT_FILE, load_settings
-from tandem.settings.exempt import is_exempt
+from tandem.settings.policy import is_exempt
 from tandem.store.base import Unit
 
 _log = logging.getLogger("tandem.gate")

@@ -7,6 +7,7 @@ somebody had really patched keeps the hash that shows it.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -17,7 +18,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-from tandem.errors import ConfigInvalid
+from tandem.bridge.location import find_data_dir
+from tandem.errors import ConfigInvalid, TandemError
 from tandem.gsd.pointers import (
     AGENTS,
     COMMANDS,
@@ -32,9 +34,10 @@ from tandem.gsd.pointers import (
     without_tool,
 )
 from tandem.rulings import overlays
-from tandem.setup.edits.changes import FileChange, Manifest
+from tandem.setup.edits.changes import FileChange, FilePlan, Manifest
 from tandem.setup.edits.edit import content_of, located
 from tandem.setup.edits.installing import install
+from tandem.setup.finding import DoctorContext, Finding, note, ok, problem
 
 _MANIFEST: Final = "gsd-file-manifest.json"
 
@@ -63,7 +66,7 @@ class OverlayTarget:
     Attributes:
         name: From the installation's folder, with slashes, as GSD's own manifest names it.
         pointers: The pointers that belong into it.
-        tool: What belongs at the end of its list of tools; null if nothing.
+        tool: What belongs at the end of its list of tools; None if nothing.
         is_expected: Whether its absence is worth a word.
     """
 
@@ -118,7 +121,7 @@ def find(top: Path | None, environment: Mapping[str, str], home: Path) -> list[I
     """Every installation that a session in a project meets: the project's own and the user's.
 
     Args:
-        top: The working tree's top; null outside of git.
+        top: The working tree's top; None outside of git.
         environment: Where the clients' own variables are looked up.
         home: The user's home folder.
     """
@@ -258,7 +261,7 @@ class Overlays:
         store = FileChange(self._path, overlays.FILE, overlays.FILE, self._loaded, after)
         manifest = Manifest(self._data_dir / "gsd-overlay.manifest", tree)
         # What is remembered comes first: after a crash in the middle, the same command finishes the work.
-        install([one for one in (store, *changes) if one.alters], manifest)
+        install(FilePlan(manifest, tuple(one for one in (store, *changes) if one.alters)))
         self._loaded = after
 
 
@@ -363,3 +366,30 @@ def _bytes(text: str) -> bytes:
 
 def _hash(content: bytes) -> str:
     return sha256(content).hexdigest()
+
+
+async def check_overlay(_: DoctorContext) -> list[Finding]:
+    """For `tandem doctor`: whether GSD has our pointers where it should, also after its last update."""
+    try:
+        overlays = Overlays(Path(find_data_dir()))
+        return await asyncio.to_thread(_overlaid, overlays)
+    except TandemError as error:
+        return [problem("overlay", error.message, "tandem gsd overlay")]
+
+
+def _overlaid(overlays: Overlays) -> list[Finding]:
+    found: list[Finding] = []
+    for one in overlays.remembered():
+        plan = overlays.plan(one)
+        said = f"GSD {one.version} in {one.folder}"
+        if any(change.alters for change in plan.changes):
+
+            async def again(plan: OverlayPlan = plan) -> None:
+                await asyncio.to_thread(overlays.carry_out, [plan])
+
+            found.append(problem("overlay", f"{said} lost pointers, as an update does.", "tandem gsd overlay", again))
+        elif plan.missing:
+            found.append(note("overlay", f"{said} has no place for: {', '.join(plan.missing)}"))
+        else:
+            found.append(ok("overlay", f"{said} has {plan.pointers} pointers."))
+    return found

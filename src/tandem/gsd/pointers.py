@@ -1,7 +1,7 @@
 """What the overlay says in GSD's files, at which of their lines, and how it gets in and out of their text. No I/O.
 
 A pointer is one line of its own that names the command to run. It stands between two marks, so that it can be found
-and taken out whatever has become of the file around it. GSD's files change with every version: an anchor is a whole
+and taken out however the file around it has changed. GSD's files change with every version: an anchor is a whole
 line (white space aside), several may be named for one place, and one that is not there is reported.
 
 A tool is a whole line or one word of a line. So nothing else of a file is touched: what was there before comes back to

@@ -1,4 +1,4 @@
-"""`tandem gsd on|off`: Tandem's keys in GSD's `config.json`, written so that they can be taken back to the byte.
+"""`tandem gsd on|off`: Tandem's keys in GSD's `config.json`, written so that they can be undone to the byte.
 
 The edits of the package `edits` put them in, and remember in their manifest what stood there.
 """
@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.rulings import planning, state, trust
 from tandem.setup.clients import says
-from tandem.setup.edits.changes import FileChange, Manifest, changes, removals
-from tandem.setup.edits.edit import Edit, content_of, located, unusable
-from tandem.setup.edits.installing import install
-from tandem.setup.edits.json_edits import JsonItems, JsonMember
+from tandem.setup.edits.changes import FileChange, FilePlan, Manifest, plan
+from tandem.setup.edits.edit import Edit, at, content_of, located, unusable
+from tandem.setup.edits.json_edits import JsonItems, JsonMember, JsonText
 
 OWNER: Final = "gsd"
 """Of the edits, in the manifest that `tandem init` uses too."""
@@ -55,18 +54,17 @@ class GsdProject:
             )
         return cls(Path(planning.project_root(folder)), Path(place.folder))
 
-    def on(self, granularity: str | None, mode: str | None, workstream: str | None) -> list[str]:
-        """Switch the reviews of GSD's steps on; answers with what a person should know.
+    def plan_on(self, granularity: str | None, mode: str | None, workstream: str | None) -> tuple[FilePlan, list[str]]:
+        """How to switch the reviews of GSD's steps on, and what a person should know.
 
         Args:
-            granularity: `per_task` or `per_plan`; null leaves what is there, or the strict value where nothing is.
-            mode: `blocking` or `optimistic`; null likewise.
-            workstream: The workstream whose file gets it; null for the project's.
+            granularity: `per_task` or `per_plan`; None leaves what is there, or the strict value where nothing is.
+            mode: `blocking` or `optimistic`; None likewise.
+            workstream: The workstream whose file gets it; None for the project's.
 
         Raises:
             InvalidInput: There is no such workstream.
             ConfigInvalid: The file cannot be read as JSON.
-            Unavailable: It cannot be written.
         """
         path = self._file(workstream)
         has = _says(path)
@@ -78,36 +76,36 @@ class GsdProject:
         manifest = self._manifest()
         edits, remarks = self._edits(path, values)
         others = [edit for edit in _made_before(manifest, self.root) if edit.path != path]
-        planned = changes([*others, *edits], manifest, owner=OWNER)
-        install(planned, manifest)
-        loose = [key for key in values if says(path, key) is not None]
+        planned = plan([*others, *edits], manifest, owner=OWNER)
+        after = next((change.after for change in planned.changes if change.path == path), content_of(path))
+        root = JsonText(path, after).root
+        loose = [key for key in values if root is not None and at(root.value, (key,)) is not None]
         if loose:
             words = f"{', '.join(loose)} at the top level of {path}"
             remarks.append(f"{words} no longer counts, and GSD warns about it: delete it there")
-        return remarks
+        return planned, remarks
 
-    def off(self) -> list[str]:
-        """Take back what `on` wrote, and have nothing say that reviews are on; what a person should know.
+    def plan_off(self) -> FilePlan:
+        """How to undo what `on` wrote, and to have no file say that reviews are on.
 
         Raises:
             ConfigInvalid: A file cannot be read as JSON.
-            Unavailable: It cannot be written.
         """
         manifest = self._manifest()
-        planned = removals(manifest, owner=OWNER)
-        install(planned, manifest)
-        remarks = [remark for change in planned for remark in change.remarks]
+        planned = {change.path: change for change in plan([], manifest, owner=OWNER).changes}
         for source in planning.read(str(self.root)).sources:
-            if source.says.get(planning.ENABLED, False) is not False:
-                path = self._path(source.file)
-                content = after = content_of(path)
+            path = self._path(source.file)
+            name, content = path.relative_to(os.path.realpath(self.root)).as_posix(), content_of(path)
+            change = planned.get(path, FileChange(path, name, name, content, content, manifest.files.get(name)))
+            if planning.own_keys(change.after or b"{}").get(planning.ENABLED, False) is not False:
+                root = JsonText(path, change.after).root
+                after = change.after
                 for keys in ((trust.SECTION, planning.ENABLED), (planning.ENABLED,)):
-                    if says(path, *keys) is not None:
+                    if root is not None and at(root.value, keys) is not None:
                         after = JsonMember(path, keys, value=False, replaces=True).put(after).content
-                name = path.relative_to(os.path.realpath(self.root)).as_posix()
-                install([FileChange(path, name, name, content, after, manifest.files.get(name))], manifest)
-                remarks.append(f"{source.file} had {planning.ENABLED} of its own; it says false now")
-        return remarks
+                remark = f"{source.file} had {planning.ENABLED} of its own; it says false now"
+                planned[path] = replace(change, after=after, remarks=(*change.remarks, remark))
+        return FilePlan(manifest, tuple(planned.values()))
 
     def skills(self) -> dict[str, bool]:
         """For each of GSD's agents that review work goes through, whether it has the review's skill."""

@@ -39,8 +39,8 @@ from tandem.pool.reviewers.providers.clean_room import CERTIFICATES, LANGUAGE, P
 from tandem.reviews.check_contract import LOG_BYTES, CheckReported, CheckView
 from tandem.reviews.check_rules import UNCONFINED, CheckStatus
 from tandem.rulings import trust
+from tandem.settings.checks import named_files
 from tandem.settings.config import Settings, user_file
-from tandem.settings.named_files import named_files
 
 FOLDER: Final = "checks"
 """Below the data folder: what belongs to the broker's runner."""

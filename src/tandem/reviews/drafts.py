@@ -12,9 +12,7 @@ from tandem.reviews import files as round_files
 from tandem.reviews import queries as reviews
 from tandem.reviews.claim_rules import check_round
 from tandem.reviews.context import Services
-from tandem.reviews.page_answers import CounterPatchCheck, CounterPatchDraft
 from tandem.reviews.page_contract import CheckCounterPatch, CounterPatchCheck, CounterPatchDraft, DraftCounterPatch
-from tandem.reviews.page_requests import CheckCounterPatch, DraftCounterPatch
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.rules import Review
 from tandem.store.base import Unit

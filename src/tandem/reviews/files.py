@@ -17,9 +17,7 @@ from tandem.reviews import contents, grounds
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import BaseFiles, BaseFileView
 from tandem.reviews.context import Services
-from tandem.reviews.page_answers import RoundFile
 from tandem.reviews.page_contract import GetRoundFile, RoundFile
-from tandem.reviews.page_requests import GetRoundFile
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.requests import GetBaseFiles
 

@@ -15,9 +15,7 @@ from tandem.git.changes import AffectedFile
 from tandem.reviews import search_queries as search
 from tandem.reviews import views
 from tandem.reviews.context import Services
-from tandem.reviews.page_answers import FoundReview, SearchPage
 from tandem.reviews.page_contract import FoundReview, SearchPage, SearchReviews
-from tandem.reviews.page_requests import SearchReviews
 from tandem.reviews.rules import PRIORITIES, Review, State
 from tandem.reviews.search_queries import KEYS, Key, SearchHit, Shape
 from tandem.store import pages

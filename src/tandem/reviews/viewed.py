@@ -8,9 +8,7 @@ from tandem.reviews import queries as reviews
 from tandem.reviews import viewed_queries as viewed
 from tandem.reviews import views
 from tandem.reviews.context import Services
-from tandem.reviews.page_answers import ViewedFiles
 from tandem.reviews.page_contract import ListViewed, MarkViewed, ViewedFiles
-from tandem.reviews.page_requests import ListViewed, MarkViewed
 from tandem.reviews.rounds import Round
 from tandem.store.base import Unit
 from tandem.store.context import transact

@@ -42,7 +42,7 @@ class Certificate:
 
     @property
     def name(self) -> str | None:
-        """The first name that clients can use as it stands; null if there is none."""
+        """The first name that clients can use as it stands; None if there is none."""
         return next((name for name in self.names if not name.startswith("*")), None)
 
     def fits(self, host: str) -> bool:
@@ -62,7 +62,7 @@ def read_certificate(content: bytes) -> Certificate:
     Raises:
         ValueError: There is none.
     """
-    from cryptography import x509
+    from cryptography import x509  # takes a tenth of a second, and only brokers with TLS need it
 
     first = x509.load_pem_x509_certificate(content)
     names: list[str] = []
@@ -88,7 +88,7 @@ class CertificateFiles:
 
         Args:
             certificate_file: The certificate and what leads to its CA, as PEM.
-            key_file: Its private key; null if that is in the same file.
+            key_file: Its private key; None if that is in the same file.
 
         Raises:
             ConfigInvalid: One is missing, cannot be read or used, or the key is open to others; says which.
@@ -157,7 +157,7 @@ class CertificateFiles:
 
 def _no_password() -> NoReturn:
     _refuse(
-        "The key has a password, which nobody could type at each start. Have the broker use one without: openssl pkey"
+        "The key has a password, which a start by itself cannot type. Have the broker use one without: openssl pkey"
         " -in KEY -out NEWKEY, then chmod 600 NEWKEY.",
         KEY,
     )

@@ -1,4 +1,4 @@
-"""`.tandem/checks.toml`: what is to be run on a change before anybody reviews it.
+"""`.tandem/checks.toml`: the commands that run on a change before its review.
 
 The file of the base branch counts, so that no change, and no base of its proposer's choice, decides how it is checked;
 and only with a content that a person has trusted (`tandem trust`), as its commands run on the broker's machine.
@@ -9,16 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tandem.core.texts import storable_text
 from tandem.rulings import trust
-from tandem.settings.exempt import matches
+from tandem.settings.config import Settings
+from tandem.settings.policy import matches
+from tandem.settings.pool import NAMES_FILES
 
 FILE: Final = trust.CHECKS_FILE
 LARGEST_BYTES: Final = 100_000
@@ -45,7 +48,7 @@ class Setup(BaseModel):
     """What a check needs to have made first, once for each content of some files.
 
     Attributes:
-        files: Their contents decide whether it has to be made anew.
+        files: Their contents decide whether it has to be made again.
         command: Makes it, in the folder that `TANDEM_SETUP` names.
         timeout_seconds: How long that may take.
         network: Whether it may use the network, where checks may not.
@@ -117,7 +120,7 @@ def parsed(content: bytes) -> tuple[CheckDefinition, ...]:
     """The checks of a file.
 
     Raises:
-        ValueError: It is none, in words for whoever wrote it.
+        ValueError: It is none, in words for its author.
     """
     if len(content) > LARGEST_BYTES:
         raise ValueError(f"it has more than {LARGEST_BYTES} bytes")
@@ -143,3 +146,39 @@ def standing(config_dir: Path, root: str, content: bytes) -> Standing:
     if trust.is_trusted(str(config_dir), root, FILE, trust.digest(FILE, content)):
         return Standing.TRUSTED
     return Standing.CHANGED if has_trusted(config_dir, root) else Standing.NEVER
+
+
+_SQLITE = "sqlite:///"
+
+
+def named_files(settings: Settings) -> tuple[Path, ...]:
+    """All of them, the defaults included, but for those that checks may read."""
+    defaults = (settings.log_file, settings.archives, settings.secret_key)
+    stated = (*_files_of(settings), *_files_of(settings.reviewer_pool))
+    return (*stated, *_database_files(settings.database), *defaults)
+
+
+def mark_of(owner: type[BaseModel], name: str) -> str | None:
+    """What a setting's declaration says of the files that it names."""
+    extra: Any = owner.model_fields[name].json_schema_extra
+    return extra.get(NAMES_FILES) if extra else None
+
+
+def _files_of(settings: BaseModel) -> Iterator[Path]:
+    """The paths that fields hold, and the texts that are marked as paths."""
+    for name in type(settings).model_fields:
+        mark, value = mark_of(type(settings), name), getattr(settings, name)
+        listed = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
+        if mark != "readable":
+            yield from (one for one in listed if isinstance(one, Path))
+        if mark == "some" and isinstance(value, str) and Path(value).is_absolute():
+            yield Path(value)
+
+
+def _database_files(url: str) -> Iterator[Path]:
+    """The files of SQLite, or what PostgreSQL's URL names: keys, certificates, passwords."""
+    if url.startswith(_SQLITE):
+        path = Path(url.removeprefix(_SQLITE)).absolute()
+        yield from (path.with_name(path.name + end) for end in ("", "-wal", "-shm", "-journal", ".lock"))
+    else:
+        yield from (Path(value) for _, value in parse_qsl(urlsplit(url).query) if Path(value).is_absolute())

@@ -2,8 +2,8 @@
 
 Nearest wins: flags, `TANDEM_*` variables, the project's `.tandem/config.toml`, the user's `config.toml`,
 defaults. A project's file, and `reviewer_pool` in GSD's `.planning/config.json`, may only make the settings that say so
-stricter: whoever can commit to a repository must not choose programs, models, prompts or limits for those who check
-it out. The rest is ignored, and reported. A file that a person has trusted by its hash (`tandem trust`) counts as
+stricter: a committer must not choose programs, models, prompts or limits for the people who check the repository
+out. The rest is ignored, and reported. A file that a person has trusted by its hash (`tandem trust`) counts as
 their own configuration does.
 """
 
@@ -25,8 +25,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid
 from tandem.rulings import planning, trust
-from tandem.settings import exempt, names, workflows
+from tandem.settings import names, workflows
 from tandem.settings import pool as pool_settings
+from tandem.settings.policy import DEFAULT_PATTERNS
 from tandem.settings.pool import NAMES_FILES, PoolSettings, absolute_path
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class Settings(BaseModel):
         50, description="The longest that one call waits.", json_schema_extra={"tighten": Strictness.LOWER}
     )
     claim_timeout_seconds: Seconds = Field(
-        1200, ge=1, description="Lease of a claim that nobody renews.", json_schema_extra={"tighten": Strictness.LOWER}
+        1200, ge=1, description="Lease of a claim that is not renewed.", json_schema_extra={"tighten": Strictness.LOWER}
     )
     review_deadline_seconds: Seconds = Field(
         3600,
@@ -284,7 +285,7 @@ class Settings(BaseModel):
     gate_exempt: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], BeforeValidator(_comma_separated)
     ] = Field(
-        exempt.DEFAULT_PATTERNS,
+        DEFAULT_PATTERNS,
         description="Paths that need no approval, as patterns from the repository's root: `*` and `?` within a"
         " folder, `**` through folders; separated by commas.",
     )
@@ -310,7 +311,7 @@ class Settings(BaseModel):
 
     @property
     def reviewer_logs(self) -> Path:
-        """The folder of the logs of this machine's reviewers, whoever runs them."""
+        """The folder of the logs of this machine's reviewers, of every supervisor."""
         return self.log_file.parent / "reviewers"
 
     @property

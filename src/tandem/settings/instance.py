@@ -71,8 +71,8 @@ class Running:
         started_us: When the process began, microseconds since the epoch.
         version: Tandem's version.
         instance_id: Tells this run from every other.
-        token: Its owner's access token; null if it trusts everybody.
-        tls_url: Where it listens with TLS; null if it does not.
+        token: Its owner's access token; None if it trusts everybody.
+        tls_url: Where it listens with TLS; None if it does not.
     """
 
     url: str
@@ -90,7 +90,7 @@ class Running:
 
 
 def find_running(data_dir: Path) -> Running | None:
-    """The broker that runs on a data folder and answers; null if none does."""
+    """The broker that runs on a data folder and answers; None if none does."""
     stated = _read(data_dir / RUNTIME_FILE)
     if stated is None:
         return None
@@ -140,11 +140,11 @@ class Instance:
         data_dir: The folder.
         port: Where it listens.
         listener: Bound and listening, so that requests wait rather than fail until they are served.
-        beside: The same port at the loopback address of the other family, where people log in; null if there is none.
+        beside: The same port at the loopback address of the other family, where people log in; None if there is none.
         url: Where this machine's own clients reach it.
-        tls: The certificate and its key; null if the broker does not speak TLS.
-        tls_listener: Bound and listening, for TLS; null as that.
-        tls_url: Where clients of other machines reach it, by a name that the certificate has; null as that.
+        tls: The certificate and its key; None if the broker does not speak TLS.
+        tls_listener: Bound and listening, for TLS; None as that.
+        tls_url: Where clients of other machines reach it, by a name that the certificate has; None as that.
     """
 
     def __init__(self, settings: Settings, *, any_port: bool = False) -> None:
@@ -167,7 +167,7 @@ class Instance:
         # Some network file systems do not say of two views of a file that they are the same.
         self._is_told = self._is_lock_in_place()
         self._published = b""
-        # Who comes from elsewhere comes by TLS; and for this machine's own clients nothing is another than without.
+        # Other machines connect by TLS; for this machine's own clients nothing changes.
         host = settings.host if self.tls is None or _is_loopback(settings.host) else "127.0.0.1"
         try:
             self._forget()
@@ -282,7 +282,7 @@ def refuse_foreign_host(settings: Settings) -> None:
 
 
 def tls_of(settings: Settings) -> CertificateFiles | None:
-    """The files by which the broker speaks TLS; null if it does not.
+    """The files by which the broker speaks TLS; None if it does not.
 
     Raises:
         ConfigInvalid: They cannot be used.
@@ -355,7 +355,7 @@ def _listen(host: str, port: int, setting: str = "port") -> socket.socket:
 def _listen_all(settings: Settings, host: str) -> tuple[socket.socket, socket.socket | None]:
     """The broker's port; with logins, at both loopback addresses.
 
-    Browsers look for names under `localhost` at both, and would show a login to whoever has the port at the other.
+    Browsers look for names under `localhost` at both, and would show a login to the program at the other one.
     """
     for _ in range(_TRIES):
         listener = _listen(host, settings.port)
@@ -392,7 +392,7 @@ def _listen_beside(listener: socket.socket) -> socket.socket | None:
         with socket.socket(socket.AF_INET6 if other == "::1" else socket.AF_INET) as probe:
             probe.bind((other, 0))
     except OSError:
-        return None  # this machine has no such address, so nobody listens there
+        return None  # this machine has no such address, so no program listens there
     return _listen(other, port)
 
 

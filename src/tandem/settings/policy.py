@@ -1,10 +1,59 @@
-"""The numbers that decisions depend on, as the services are given them."""
+"""The numbers and patterns that decisions depend on: limits, durations, and the paths that a gate sets aside."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from tandem.settings.exempt import DEFAULT_PATTERNS
+from tandem.git.changes import Change
+from tandem.git.raw import ABSENT_MODE
+
+DEFAULT_PATTERNS = (
+    ".planning/STATE.md",
+    ".planning/ROADMAP.md",
+    ".planning/REQUIREMENTS.md",
+    ".planning/workstreams/*/STATE.md",
+    ".planning/workstreams/*/ROADMAP.md",
+    ".planning/workstreams/*/REQUIREMENTS.md",
+    ".planning/**/*SUMMARY.md",
+    ".planning/**/*DISCUSSION-LOG.md",
+)
+"""What GSD keeps up by itself, and what it only says after the fact."""
+
+_PLAIN_MODES = frozenset({"100644", ABSENT_MODE})
+"""A link, a submodule or a program is never exempt."""
+
+_ANY_FOLDERS = "(?:[^/]+/)*"
+_TOKENS = re.compile(r"\*\*/|\*\*|\*|\?")
+_MEANINGS = {"**/": _ANY_FOLDERS, "**": ".*", "*": "[^/]*", "?": "[^/]"}
+
+
+def is_exempt(change: Change, patterns: Sequence[str]) -> bool:
+    """Whether a gate sets a change aside; plain files only."""
+    plain = {change.mode_before, change.mode_after} <= _PLAIN_MODES
+    return plain and matches(change.path, patterns)
+
+
+def matches(path: str, patterns: Sequence[str]) -> bool:
+    """Whether a path fits one of the patterns."""
+    return bool(patterns) and _expression(tuple(patterns)).fullmatch(path) is not None
+
+
+@lru_cache(maxsize=64)
+def _expression(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{_translated(pattern)})" for pattern in patterns), re.DOTALL)
+
+
+def _translated(pattern: str) -> str:
+    """A pattern as an expression: `*` and `?` stay within a folder, `**` goes through any number of them."""
+    parts: list[str] = []
+    at = 0
+    for token in _TOKENS.finditer(pattern):
+        parts += [re.escape(pattern[at : token.start()]), _MEANINGS[token.group()]]
+        at = token.end()
+    return "".join([*parts, re.escape(pattern[at:])])
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,7 +284,7 @@ def _refused(error: ValidationError) -> ConfigInvalid:
 
 
 def loosening(key: str, before: PoolSettings, after: PoolSettings) -> str | None:
-    """Why a repository may not make this change of one setting; null if the change tightens, or is none."""
+    """Why a repository may not make this change of one setting; None if the change tightens, or is none."""
     old, new = getattr(before, key), getattr(after, key)
     if old == new:
         return None

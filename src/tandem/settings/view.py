@@ -67,7 +67,7 @@ def _without_secrets(words: Iterable[str]) -> Iterator[str]:
 
 
 def of_planning(root: str) -> dict[str, dict[str, Any]]:
-    """GSD's three settings of Tandem's: the value that holds, its file, and a looser one that nobody has trusted."""
+    """GSD's three settings of Tandem's: the value that holds, its file, and a looser one that is not trusted."""
     found = planning.read(root)
     holds = planning.effective(found, trusted=trust.trusts(str(user_file().parent), found.root, found.sources))
     values: dict[str, tuple[bool | str, bool | str]] = {

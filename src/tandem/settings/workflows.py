@@ -1,28 +1,169 @@
 """Workflows: which roles a hand-off cycle has, through which phases it goes, and where it ends.
 
-A workflow is data: the built-in one, those of the configuration, and the copy that a running cycle keeps of
-its own are all written in one form, and nothing becomes a `Workflow` but through `parse`. So whoever has a
-workflow has a sound one: no name leads nowhere, and from each phase there is a way to completion.
+A workflow is data: the built-in one, those of the configuration, and the copy that a running cycle keeps are written in
+one form, and only `parse` makes a `Workflow`. So every `Workflow` is sound: each name in it exists, and from each phase
+there is a way to completion. A refusal names its place in the configuration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal, cast, get_args
 
-from tandem.settings.workflow_form import (
-    ensure_count,
-    ensure_keys,
-    ensure_name,
-    ensure_ways,
-    listed,
-    read_choice,
-    read_table,
-    read_text,
-    refused,
-)
+from tandem.errors import ConfigInvalid
+
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+
+
+def refused(where: str, problem: str, **facts: Any) -> ConfigInvalid:
+    """The error for the setting at `where`; the facts become its details."""
+    return ConfigInvalid(f"{where}: {problem}", setting=where, **facts)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as a message lists them."""
+    return ", ".join(names)
+
+
+def read_table(value: object, where: str) -> dict[str, Any]:
+    """A table of TOML, an object of JSON.
+
+    Raises:
+        ConfigInvalid: It is something else.
+    """
+    if not isinstance(value, dict):
+        raise refused(where, f"it must be a table, such as [{where}] begins.", expected="table")
+    return cast("dict[str, Any]", value)
+
+
+def read_text(value: object, where: str) -> str:
+    """A text.
+
+    Raises:
+        ConfigInvalid: It is something else.
+    """
+    if not isinstance(value, str):
+        raise refused(where, "it must be a name in quotes.", expected="text")
+    return value
+
+
+def read_choice(value: object, where: str, noun: str, allowed: Iterable[str]) -> str:
+    """One of the names that are allowed; `noun` is what they name.
+
+    Raises:
+        ConfigInvalid: It is another, or no text.
+    """
+    text = read_text(value, where)
+    choices = list(allowed)
+    if text not in choices:
+        problem = f"there is no {noun} '{text}'. There are: {listed(choices)}."
+        raise refused(where, problem, allowed=choices, actual=text)
+    return text
+
+
+def ensure_name(name: str, where: str, noun: str) -> None:
+    """Insist that a name is short and safe everywhere; `noun` is what it names.
+
+    Raises:
+        ConfigInvalid: It is not.
+    """
+    if not _NAME.fullmatch(name):
+        raise refused(
+            where,
+            f"'{name}' cannot be the name of a {noun}. Write a small letter, then at most 39 more of: small letters, "
+            "digits, '-', '_'.",
+            allowed={"pattern": f"^{_NAME.pattern}$"},
+            actual=name,
+        )
+
+
+def ensure_count(count: int, where: str, noun: str, *, least: int, most: int) -> None:
+    """Insist on a number of things; `noun` is what they are.
+
+    Raises:
+        ConfigInvalid: There are fewer or more.
+    """
+    if not least <= count <= most:
+        raise refused(
+            where,
+            f"the number of {noun} is {count}; it must be {least} to {most}.",
+            allowed={"minimum": least, "maximum": most},
+            actual=count,
+        )
+
+
+def ensure_keys(given: Mapping[str, Any], where: str, allowed: Iterable[str], required: Iterable[str] = ()) -> None:
+    """Insist on a table's keys.
+
+    Raises:
+        ConfigInvalid: There is an unknown one, or a required one is not there.
+    """
+    choices = list(allowed)
+    for key in given:
+        if key not in choices:
+            raise refused(f"{where}.{key}", f"there is no such key. There are: {listed(choices)}.", allowed=choices)
+    for key in required:
+        if key not in given:
+            raise refused(f"{where}.{key}", "it is missing. Add it.", expected=[*required])
+
+
+def ensure_ways(ways: Mapping[str, Iterable[str]], start: str, ends: Iterable[str], where: str) -> None:
+    """Insist that each phase is reached from the start, and reaches an end.
+
+    Args:
+        ways: For each phase, those that its hand-offs lead to.
+        start: The phase in which a cycle begins.
+        ends: The phases that may complete.
+        where: The setting that has the phases.
+
+    Raises:
+        ConfigInvalid: There is no end, or a phase that is cut off from the start or from every end.
+    """
+    goals = sorted(ends)
+    if not goals:
+        raise refused(where, "no phase may complete the cycle. Write 'complete = true' in at least one.")
+    from_start = _reached(ways, start)
+    for name in ways:
+        if name not in from_start:
+            problem = f"no hand-offs lead here from '{start}', where a cycle begins. Add one, or remove the phase."
+            raise refused(f"{where}.{name}", problem)
+        if _reached(ways, name).isdisjoint(goals):
+            raise refused(
+                f"{where}.{name}",
+                f"no hand-offs lead from here to a phase that may complete ({listed(goals)}). Add one, or write "
+                "'complete = true' here.",
+                allowed=goals,
+            )
+
+
+def _reached(ways: Mapping[str, Iterable[str]], start: str) -> set[str]:
+    """Where the ways lead from one of the phases, itself included."""
+    reached: set[str] = set()
+    pending = [start]
+    while pending:
+        name = pending.pop()
+        if name not in reached:
+            reached.add(name)
+            pending += ways[name]
+    return reached
+
+
+_SHORTEST_SECRET: Final = 16
+
+
+def repeatable(name: str) -> str | None:
+    """A name that a refusal may repeat; None for what could be no name: it may be a key in the wrong place."""
+    is_harmless = len(name) < _SHORTEST_SECRET and name.isprintable()
+    return name if is_harmless or _NAME.fullmatch(name) else None
+
+
+def quoted(name: str) -> str:
+    """The same for a sentence."""
+    return "That" if repeatable(name) is None else f"'{name}'"
+
 
 Mode = Literal["direct", "approval"]
 """direct: a hand-off advances the cycle at once; approval: it becomes a review first."""
@@ -76,7 +217,7 @@ class Workflow:
         roles: All roles, as declared.
         start: The phase in which a cycle begins.
         phases: The phases by name, as declared; `COMPLETE` is not among them.
-        archiver: The role that archives; null when it is whoever completes.
+        archiver: The role that archives; None when it is whoever completes.
         mode: Whether a hand-off advances the cycle at once.
     """
 
@@ -166,7 +307,7 @@ def _names(tables: Mapping[str, Any]) -> list[str]:
 
 
 def _define(name: str, tables: Mapping[str, Any], found: dict[str, Workflow], chain: tuple[str, ...]) -> Workflow:
-    """The workflow of that name, also put among those found; `chain` is who is like whom on the way here."""
+    """The workflow of that name, also put among those found; `chain` names those that led here by `like`."""
     if name in found:
         return found[name]
     where = f"workflows.{name}"
@@ -186,7 +327,7 @@ def _define(name: str, tables: Mapping[str, Any], found: dict[str, Workflow], ch
 
 
 def _ensure_definition(table: Mapping[str, Any], where: str) -> None:
-    """Insist that there is something to parse, for who forgot everything may have meant `like`."""
+    """Insist that there is something to parse, as an empty table may have been meant as `like`."""
     if not any(key in table for key in _DEFINING):
         problem = f"it defines nothing. Add {listed(_DEFINING)}; or 'like' with the name of another workflow."
         raise refused(where, problem, expected=[*_DEFINING])
@@ -225,7 +366,7 @@ def _roles(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise refused(where, 'it must be a list of names, such as ["writer", "editor"].', expected="list")
     roles = tuple(read_text(role, where) for role in cast("list[object]", value))
-    # Who hands off needs somebody to hand off to.
+    # A hand-off needs a second role.
     ensure_count(len(roles), where, "roles", least=2, most=MAX_ROLES)
     for role in roles:
         ensure_name(role, where, "role")

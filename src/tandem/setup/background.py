@@ -33,7 +33,7 @@ _ASKED = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
 async def find_broker(stated: str | None, folder: str | None = None) -> BrokerLocation | None:
-    """The broker that is meant, by the one rule; null if it does not answer, or does not prove whose it is.
+    """The broker that is meant, by the one rule; None if it does not answer, or does not prove whose it is.
 
     Args:
         stated: The one that was named.
@@ -131,7 +131,7 @@ def health(url: str) -> dict[str, Any]:
 
 
 def data_dirs_of(url: str | None) -> list[str]:
-    """The data folders of brokers that are to be on record, as those on this machine say themselves. Blocks.
+    """The data folders to keep on record of named brokers, as those on this machine state them. Blocks.
 
     They are what such brokers have to prove themselves by from then on. The user's own where none says any.
     """
@@ -161,7 +161,7 @@ def _exchanged(
         client = HttpClient(*targets(url), owner_dirs=owner_dirs)
     except ValueError as error:
         raise InvalidInput(f"{error}.", field="broker") from error
-    # All of it: who listens there may be anybody, and say a little now and then for ever.
+    # For the whole answer: an unknown program may listen there and send a little now and then for ever.
     exchange = Exchange(time.monotonic() + _ANSWER_SECONDS)
     with closing(client):
         try:

@@ -19,9 +19,8 @@ from typing import Any, Final, Literal, cast
 
 from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.setup import teaching
-from tandem.setup.edits.edit import Edit, at, content_of
+from tandem.setup.edits.edit import Edit, MarkedBlock, TomlTable, WholeFile, at, content_of
 from tandem.setup.edits.json_edits import JsonItems, JsonMember, JsonText
-from tandem.setup.edits.text_edits import MarkedBlock, TomlTable, WholeFile
 from tandem.setup.teaching import FORMER_SERVER, SERVER, ClientName
 
 BLOCK: Final = "review"
@@ -84,7 +83,7 @@ class Site:
         home: The user's home folder.
         program: How Tandem is called.
         environment: The user's variables.
-        broker: The URL that the person named; null for the broker that runs for this user.
+        broker: The URL that the person named; None for the broker that runs for this user.
         server_name: What the MCP server is called.
     """
 
@@ -176,7 +175,7 @@ def _claude_notes(site: Site) -> list[str]:
 
 
 def _codex_edits(site: Site) -> list[Edit]:
-    # Tools need no list of permissions: ours all say that they destroy nothing and reach nobody, and such run unasked.
+    # Tools need no list of permissions: ours say that they destroy nothing and stay local, and such run unasked.
     program, *arguments = site.server_command
     lines = [
         f"[mcp_servers.{site.server_name}]",
@@ -257,7 +256,7 @@ def _cursor_edits(site: Site) -> list[Edit]:
 
 
 def _cursor_notes(_: Site) -> list[str]:
-    # Cursor keeps its approvals where nobody else can look.
+    # Cursor keeps its approvals where no other program can look.
     note = f"Cursor asks before it starts a project's server: enable {SERVER} in its settings under MCP, or with"
     return [f"{note} 'cursor-agent mcp enable {SERVER}'. Its editor keeps a list of its own of what runs unasked."]
 
@@ -278,8 +277,8 @@ class FoundClient:
 
     Attributes:
         client: The client.
-        program: Where its program is on PATH; null if it is not.
-        folder: Its configuration folder; null if there is none.
+        program: Where its program is on PATH; None if it is not.
+        folder: Its configuration folder; None if there is none.
     """
 
     client: AgentClient
@@ -403,7 +402,7 @@ def _words_of(server: Any) -> list[str]:
 
 
 def says(file: Path, *keys: str) -> Any:
-    """What a client's own file says at a place; null if there is no such file or place, or it cannot be read."""
+    """What a client's own file says at a place; None if there is no such file or place, or it cannot be read."""
     try:
         content = file.read_bytes()
         if file.suffix == ".toml":

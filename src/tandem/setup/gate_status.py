@@ -21,22 +21,22 @@ class GateStatus:
     """How the gate of a repository stands.
 
     Attributes:
-        enabled: What the repository says; null if it cannot be read.
-        project: The project; null if the gate was never on.
+        enabled: What the repository says; None if it cannot be read.
+        project: The project; None if the gate was never on.
         root: The main working tree.
         branches: The base branches.
         accepted: The commits that are taken as they are, with their ancestors; empty if the broker was not reached.
         trusted: The contents of settings that a person trusts, as the broker has them: SHA-256 and file.
         sign: Whether approved commits are signed.
-        public_key: What others verify that with; null if the broker was not reached.
+        public_key: What others verify that with; None if the broker was not reached.
         signers: Whose brokers' signatures count, each as `NAME=KEY`.
-        broker_enabled: What the broker says; null if it was not reached.
-        broker_problem: Why not; null if it was.
+        broker_enabled: What the broker says; None if it was not reached.
+        broker_problem: Why not; None if it was.
         hooks: By name, whether git would start it; empty while the gate is off.
         hooks_directory: Where they are.
         previous_hooks_path: The hooks folder that is called first, if another one was set.
         chained: The hooks that are called first, by name.
-        tandem_enabled: Whether the workflow's steps put up what they make.
+        tandem_enabled: Whether the workflow's steps propose what they make.
         granularity: `per_task` or `per_plan`, as it holds after trust.
         mode: `blocking` or `optimistic`, as it holds after trust.
         untrusted: Settings that do not hold for want of `tandem trust`.
@@ -139,7 +139,7 @@ async def _look_for_lost(call: Call, place: HookRepository, status: GateStatus) 
         status.project, status.broker_enabled = name, True
         status.problems.append(
             f"The broker has the gate of {name} on here, and its hooks and {place.gate_file} are gone: nothing is held"
-            " back. If nobody meant that, a person runs: tandem gate on"
+            " back. If that was not meant, a person runs: tandem gate on"
         )
 
 
@@ -163,7 +163,7 @@ async def differences(call: Call, gate: GateFile) -> list[str]:
 
 
 async def _elsewhere(gate: GateFile) -> str | None:
-    """That the user's own broker has the gate of this folder, and another broker is asked; null if that is not so."""
+    """That the user's own broker has the gate of this folder, and another broker is asked; None if that is not so."""
     data_dir = find_data_dir()
     own, asked = locate(None, None, data_dir), ask.url_of(gate)
     url = own.url
@@ -180,5 +180,5 @@ async def _elsewhere(gate: GateFile) -> str | None:
         return None
     return (
         f"{gate.place.gate_file} names another broker ({asked or gate.data_dir}) than the one that has this gate on"
-        f" record ({url}). If nobody meant that, a person runs: tandem gate on --broker {url}"
+        f" record ({url}). If that was not meant, a person runs: tandem gate on --broker {url}"
     )

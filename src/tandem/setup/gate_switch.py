@@ -37,7 +37,7 @@ _USUAL = ("main", "master", "trunk")
 
 @dataclass(frozen=True, slots=True)
 class GateOptions:
-    """What a person wants the gate to be; null for what it was, or the default.
+    """What a person wants the gate to be; None for what it was, or the default.
 
     Attributes:
         project: The project's name.
@@ -100,7 +100,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
     Args:
         call: Calls the broker.
         place: The repository.
-        wish: What the gate is to be.
+        wish: What the gate will be.
         agreed: What a person at the terminal has agreed to that lets more through, in the words of the refusal.
 
     Raises:
@@ -114,13 +114,13 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
         gate = await _wanted(place, before, wish, agreed)
         gate.project = await _project_of(call, place, before, gate, wish, agreed)
         if before is not None and wish.project is None:
-            # What the file has wrong the record mends, which makes it no other project.
+            # Where the file is wrong the record corrects it, which makes it no other project.
             before.project = gate.project
         if await registered_as(call, root) == gate.project:
             # The record may still be that of the original of which this is a copy.
             registration.remember({"project": gate.project, "root": place.home})
         known = await call("get_gate", {"project": gate.project})
-        # A record of no folder is of a version that had none, or nobody's: judging begins anew.
+        # A record of no folder is of a version that had none, or of no repository: judging begins from here.
         stands = known["enabled"] and bool(known["folders"])
         standing: list[str] = known["branches"] if stands else []
         # What is on record counts more than a file that anybody can have edited.
@@ -352,7 +352,7 @@ async def switch_off(call: Call, gate: GateFile, reason: str | None, agreed: Col
         since = (await call("get_gate", {"project": gate.project}))["switched_at"]
         request = proof.proved(gate, gate.project, since=since, enabled=False, reason=reason)
         await call("set_gate", request)
-    except Exception as error:  # noqa: BLE001 the person wants out: whatever the broker says is told, not obeyed
+    except Exception as error:  # noqa: BLE001 the person wants out: an error of the broker is reported, not obeyed
         pending.keep(place, "set_gate", request)
         remarks.append(f"The broker was not told ({error}); it will be when the gate is next used.")
     return remarks
@@ -364,11 +364,11 @@ async def move(call: Call, place: HookRepository, wish: GateOptions, agreed: Col
     Args:
         call: Calls the broker.
         place: The repository.
-        wish: Names the project, and what else its gate is to be.
+        wish: Names the project, and what else its gate will be.
         agreed: As `switch_on` has it.
 
     Returns:
-        The gate's switch; null where it is off.
+        The gate's switch; None where it is off.
 
     Raises:
         Forbidden: As `switch_on`.
@@ -428,10 +428,10 @@ def _newest(place: HookRepository, oids: Sequence[str]) -> list[str]:
 
 
 def _signers(known: Sequence[str], wish: GateOptions) -> list[str]:
-    """Whose signatures are to count.
+    """Whose signatures will count.
 
     Raises:
-        InvalidInput: Somebody is to be removed who is none of them.
+        InvalidInput: A name to remove is none of them.
     """
     names = {signer.partition("=")[0] for signer in known}
     unknown = next((name for name in wish.no_signers if name not in names), None)

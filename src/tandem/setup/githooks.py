@@ -56,7 +56,7 @@ class Installed:
 
     Attributes:
         directory: Where the scripts are.
-        previous_hooks_path: `core.hooksPath` as it was, or the folder that the hook folder was a link to; null
+        previous_hooks_path: `core.hooksPath` as it was, or the folder that the hook folder was a link to; None
             without one.
         chained: The hooks that were moved aside, by name: where each is now.
         config_block: What was put at the end of the repository's configuration; empty if nothing was.
@@ -75,7 +75,7 @@ class Installed:
 
     @classmethod
     def of(cls, facts: dict[str, Any]) -> Installed | None:
-        """What `gate.json` says; null if it names no installation."""
+        """What `gate.json` says; None if it names no installation."""
         try:
             return cls(**facts) if facts.get("directory") else None
         except TypeError:
@@ -272,7 +272,7 @@ def _install_before(place: HookRepository, folder: Path, setting: Setting, previ
 
 
 def _make_ready(place: HookRepository, setting: Setting, previous: str, block: str) -> str:
-    """Write scripts that call the hooks of another folder, and what git is to include; what was really appended."""
+    """Write scripts that call the hooks of another folder, and the file that git includes; the appended text."""
     folder, former = Path(setting.folder), Path(place.top or place.git_dir, previous)
     unmoved, moved = Path(place.folder, UNMOVED), Path(find_data_dir(), _MOVED)
     unmoved.write_bytes(_hooks_path(folder))

@@ -1,7 +1,10 @@
-"""`tandem init` and `uninit`: a repository and the clients on this machine, set up for reviews and back.
+"""`tandem init` and `uninit`: set a repository and the clients of this machine up for reviews, and undo exactly that.
 
-First everything is planned, which reads only; a refusal then leaves all as it is. Then the project is registered,
-the files are changed and the gate is switched; what fails on the way takes the rest back.
+A plan is made first, which only reads; a refusal then leaves everything as it is. Then the project is registered, the
+files are changed and the gate is switched; a failure on the way undoes the rest.
+
+Where the gate is on, a review like any other then approves the written files, to the byte, so that a person need not
+override their own gate. It has a file only if HEAD's content with nothing but init's edits stands there now.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -19,10 +22,15 @@ from pydantic import TypeAdapter
 
 from tandem.bridge.location import find_data_dir
 from tandem.errors import ConfigInvalid, TandemError
-from tandem.rulings import pending, state
+from tandem.git.hunks import only_files
+from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
+from tandem.reviews.rules import INIT
+from tandem.rulings import git, pending, state
 from tandem.rulings.enforcement import RECORDING
+from tandem.rulings.person import agent_mark
 from tandem.rulings.state import GateFile, HookRepository
-from tandem.setup import gate_switch, githooks, hook_scripts, own_files, registration
+from tandem.setup import gate_switch, githooks, hook_scripts, registration
 from tandem.setup.background import data_dirs_of
 from tandem.setup.clients import (
     ClientSetup,
@@ -33,12 +41,105 @@ from tandem.setup.clients import (
     refuse_unknown,
     setup_for,
 )
-from tandem.setup.edits.changes import FileChange, Manifest, changes, removals
-from tandem.setup.edits.edit import Edit, content_of
+from tandem.setup.edits.changes import FileChange, FilePlan, Manifest, edited, plan
+from tandem.setup.edits.edit import Edit, content_of, located
 from tandem.setup.edits.installing import install, sweep
 from tandem.setup.gate_status import gate_status
-from tandem.setup.own_files import OwnFiles
 from tandem.setup.registration import Call
+
+_INTENT: Final = "What tandem init wrote: the server, permissions, instructions and commands of the agents' clients."
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFiles:
+    """Files that init wrote and that are not committed yet.
+
+    Attributes:
+        paths: From the top of the working tree; what git ignores is none of them.
+        review_id: The review that approves them, just made; None where none was needed, or none could be made.
+        remark: Why they are not approved; empty if they are.
+    """
+
+    paths: tuple[str, ...] = ()
+    review_id: str | None = None
+    remark: str = ""
+
+
+async def approve(
+    call: Call, place: HookRepository, project: str, person: str, wanted: Sequence[Edit], former: Sequence[Edit]
+) -> OwnFiles:
+    """Approve what `wanted` made of HEAD's files, unless that is approved already.
+
+    Args:
+        call: Calls the broker.
+        place: The repository.
+        project: The project.
+        person: Who ran init.
+        wanted: Every edit of init's in the working tree.
+        former: Edits of an older version, which init took out.
+    """
+    root = Path(place.top or place.git_dir)
+    own = tuple(_exactly_ours(place, root, wanted, former))
+    with Repository.discover(root) as repository:
+        found = repository.working_diff(Scope(new_files=own))
+        diff = only_files(found.diff, own)
+        content = repository.validate_diff(diff, found.base) if diff else None
+    if content is None:
+        return OwnFiles()
+    paths = tuple(change.path for change in content.changes)
+    if not set(paths) <= set(own):
+        return OwnFiles(paths, remark=_not_approved("other files were renamed to them"))
+    if (await call("check_gate", {"project": project, "digest": content.digest}))["allowed"]:
+        return OwnFiles(paths)
+    if (mark := agent_mark()) is not None:
+        return OwnFiles(paths, remark=_not_approved(f"an agent ran this command ({mark} is set)"))
+    review: dict[str, str] = {}
+    try:
+        stated = {"project": project, "intent": _INTENT, "agent_type": "tandem-init", "proposer_id": INIT}
+        review = {"review_id": (await call("create_review", {**stated, "diff": diff, "base": found.base}))["review_id"]}
+        claim = await call("claim_review", {**review, "reviewer_id": person})
+        decided = {"verdict": "approved", "claim_generation": claim["claim_generation"], "reviewer_id": person}
+        await call("submit_verdict", {**review, **decided, "reason": "tandem init alone wrote it."})
+        await call("close_review", review)
+    except TandemError as error:
+        with suppress(TandemError):
+            if review:
+                await call("close_review", review)
+        return OwnFiles(paths, remark=_not_approved(error.message))
+    return OwnFiles(paths, review["review_id"])
+
+
+def _not_approved(why: str) -> str:
+    return (
+        f"What init wrote is not approved: {why}. Submit it: git add FILES, then tandem submit --staged --wait"
+        " -m 'Set up Tandem'."
+    )
+
+
+def _exactly_ours(place: HookRepository, root: Path, wanted: Sequence[Edit], former: Sequence[Edit]) -> Iterable[str]:
+    """The files that are HEAD's with our edits and nothing else."""
+    by_path: dict[Path, list[Edit]] = {}
+    for edit in wanted:
+        by_path.setdefault(located(edit.path, root), []).append(edit)
+    for path, edits in by_path.items():
+        name = path.relative_to(root.resolve()).as_posix()
+        gone = [edit for edit in former if located(edit.path, root) == path]
+        before = _committed(place, name)
+        after, _, _ = edited(path, before, None, edits, "init", gone)
+        if _lines(after) == _lines(content_of(path)) != _lines(before):
+            yield name
+
+
+def _committed(place: HookRepository, name: str) -> bytes | None:
+    """What HEAD has of a file; None if it has none."""
+    found = git.run(place, ["cat-file", "blob", f"HEAD:{name}"], accept=(0, 128))
+    return None if found.status_code else found.stdout
+
+
+def _lines(content: bytes | None) -> bytes | None:
+    # Git may have changed the line ends when the file was checked out.
+    return None if content is None else content.replace(b"\r\n", b"\n")
+
 
 OWNER: Final = "init"
 FILE: Final = "init.json"
@@ -69,13 +170,13 @@ class InitRecord:
     """What `tandem init` did in a working tree, for the next `init` and for `uninit`.
 
     Attributes:
-        project: The project's name; null before the broker gave one.
+        project: The project's name; None before the broker gave one.
         registered: Whether it was registered for this.
         gate: Whether the agents' hooks were written.
         switched: Whether the gate was switched on for this.
         clients: The clients that were set up.
         ledgers: The manifests of files outside of the project.
-        broker: The URL that the person named; null for the broker that runs for this user.
+        broker: The URL that the person named; None for the broker that runs for this user.
         data_dir: The data folder of the one that was named.
         more_data_dirs: Those of further ones on this machine, where several were named.
     """
@@ -96,7 +197,7 @@ class InitRecord:
 
 
 def load_record(folder: Path) -> InitRecord | None:
-    """What was done, by Tandem's folder in the git folder; null if nothing was.
+    """What was done, by Tandem's folder in the git folder; None if nothing was.
 
     Raises:
         ConfigInvalid: It cannot be read.
@@ -118,9 +219,9 @@ class InitOptions:
     Attributes:
         clients: The clients to set up; empty for those that are installed.
         gate: Whether to have commits refused that are not approved.
-        name: The project's name; null for the folder's.
-        broker: The broker's URL; null for the one of an earlier `init`, else the one that runs for this user.
-        gate_broker: The one that the gate is to ask if none is named otherwise: hooks do not look at the environment.
+        name: The project's name; None for the folder's.
+        broker: The broker's URL; None for the one of an earlier `init`, else the one that runs for this user.
+        gate_broker: The one that the gate asks if none is named otherwise: hooks do not look at the environment.
     """
 
     clients: tuple[str, ...] = ()
@@ -132,17 +233,16 @@ class InitOptions:
 
 @dataclass
 class SetupPlan:
-    """What is to be changed. Nothing of it has been.
+    """The changes to make; none is made yet.
 
     Attributes:
         place: The repository.
         root: The top of the working tree.
         folder: Tandem's folder in the git folder of this working tree.
         clients: The clients, and why.
-        before: What an earlier `init` did; null if none.
+        before: What an earlier `init` did; None if none.
         gate: Whether the gate is wanted.
         trees: The changes by tree, the project's first.
-        remarks: What a person should know about the files.
         notes: What a person has to do in the clients.
         needed: What the clients need.
     """
@@ -153,15 +253,19 @@ class SetupPlan:
     clients: list[FoundClient]
     before: InitRecord | None
     gate: bool
-    trees: list[tuple[Manifest, list[FileChange]]] = field(default_factory=list[tuple[Manifest, list[FileChange]]])
-    remarks: list[str] = field(default_factory=list[str])
+    trees: list[FilePlan] = field(default_factory=list[FilePlan])
     notes: list[str] = field(default_factory=list[str])
     needed: ClientSetup = field(default_factory=ClientSetup)
 
     @property
     def changes(self) -> list[FileChange]:
         """All that changes a file."""
-        return [change for _, changes in self.trees for change in changes if change.alters]
+        return [change for tree in self.trees for change in tree.altered]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a person should know about the files."""
+        return [remark for tree in self.trees for remark in tree.remarks]
 
     @property
     def switches_off(self) -> bool:
@@ -171,7 +275,7 @@ class SetupPlan:
 
     @property
     def is_nothing(self) -> bool:
-        """Whether there is nothing to take back: no record, no change, and no records of a gate that is off."""
+        """Whether there is nothing to undo: no record, no change, and no records of a gate that is off."""
         gate = gate_switch.switch(self.place)
         return self.before is None and not self.changes and (gate is None or gate.enabled)
 
@@ -179,16 +283,10 @@ class SetupPlan:
     def ledgers(self) -> tuple[UserManifest, ...]:
         """The manifests of the user's own files that have something of this project."""
         return tuple(
-            UserManifest(str(manifest.file), str(manifest.tree), manifest.label)
-            for manifest, changes in self.trees[1:]
-            if user_owner(self.root) in _owners_after(manifest, changes)
+            UserManifest(str(one.manifest.file), str(one.manifest.tree), one.manifest.label)
+            for one in self.trees[1:]
+            if user_owner(self.root) in one.owners()
         )
-
-
-def _owners_after(manifest: Manifest, changes: Sequence[FileChange]) -> set[str]:
-    """Everybody who will have something in a tree."""
-    files = manifest.files | {change.key: change.record for change in changes}
-    return {owner for record in files.values() if record is not None for owner in record.owners()}
 
 
 def user_owner(root: Path) -> str:
@@ -211,12 +309,12 @@ def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: In
     chosen = _chosen(site, wish, before)
     gate = wish.gate or (before is not None and before.gate)
     needed = setup_for([one.client for one in chosen], site, gate=gate)
-    plan = SetupPlan(place, root, own, chosen, before, gate, needed=needed)
-    for manifest, edits, owner in _trees(plan, site, needed):
+    setup = SetupPlan(place, root, own, chosen, before, gate, needed=needed)
+    for manifest, edits, owner in _trees(setup, site, needed):
         former = needed.former if owner == OWNER else ()
-        _add(plan, manifest, changes(edits, manifest, owner=owner, former=former))
-    plan.notes += [*program.notes, *needed.notes, *(needed.hook_notes if plan.changes else ())]
-    return plan
+        setup.trees.append(plan(edits, manifest, owner=owner, former=former))
+    setup.notes += [*program.notes, *needed.notes, *(needed.hook_notes if setup.changes else ())]
+    return setup
 
 
 def plan_uninit(folder: Path) -> SetupPlan:
@@ -229,13 +327,11 @@ def plan_uninit(folder: Path) -> SetupPlan:
     place = gate_switch.place_at(folder)
     root, own = Path(place.top or place.git_dir), Path(place.git_dir) / _FOLDER
     before = load_record(own)
-    plan = SetupPlan(place, root, own, [], before, gate=False)
-    manifest = Manifest.load(own / MANIFEST, root)
-    _add(plan, manifest, removals(manifest, owner=OWNER))
+    trees = [plan([], Manifest.load(own / MANIFEST, root), owner=OWNER)]
     for ledger in before.ledgers if before else ():
         manifest = Manifest.load(Path(ledger.file), Path(ledger.tree), ledger.label)
-        _add(plan, manifest, removals(manifest, owner=user_owner(root)))
-    return plan
+        trees.append(plan([], manifest, owner=user_owner(root)))
+    return SetupPlan(place, root, own, [], before, gate=False, trees=trees)
 
 
 def clean(folder: Path) -> None:
@@ -249,11 +345,6 @@ def clean(folder: Path) -> None:
     own, folders = Path(place.git_dir) / _FOLDER, (githooks.found(place).directory, Path(place.folder, "hooks"))
     hooks = [Path(folder, name) for folder in folders for name in hook_scripts.EVERY]
     sweep(own / MANIFEST, [own / FILE, Path(place.folder, registration.FILE), Path(place.gate_file), *hooks])
-
-
-def _add(plan: SetupPlan, manifest: Manifest, planned: list[FileChange]) -> None:
-    plan.trees.append((manifest, planned))
-    plan.remarks += [remark for change in planned for remark in change.remarks]
 
 
 def _chosen(site: Site, wish: InitOptions, before: InitRecord | None) -> list[FoundClient]:
@@ -270,12 +361,12 @@ def _chosen(site: Site, wish: InitOptions, before: InitRecord | None) -> list[Fo
     return sorted(chosen, key=found.index)
 
 
-def _trees(plan: SetupPlan, site: Site, needed: ClientSetup) -> list[tuple[Manifest, Sequence[Edit], str]]:
+def _trees(setup: SetupPlan, site: Site, needed: ClientSetup) -> list[tuple[Manifest, Sequence[Edit], str]]:
     """The manifests and what is wanted in each: the project's, and those of the user's folders."""
     found: list[tuple[Manifest, Sequence[Edit], str]] = [
-        (Manifest.load(plan.folder / MANIFEST, plan.root), needed.project, OWNER)
+        (Manifest.load(setup.folder / MANIFEST, setup.root), needed.project, OWNER)
     ]
-    owner = user_owner(plan.root)
+    owner = user_owner(setup.root)
     wanted_in: dict[Path, list[Edit]] = {}
     for edit in needed.user:
         wanted_in.setdefault(site.tree_of(edit.path), []).append(edit)
@@ -283,7 +374,7 @@ def _trees(plan: SetupPlan, site: Site, needed: ClientSetup) -> list[tuple[Manif
         found.append((_ledger(tree, site.home), edits, owner))
     known = {manifest.file for manifest, _, _ in found}
     # The variables that move a folder may have changed since.
-    left = [one for one in (plan.before.ledgers if plan.before else ()) if Path(one.file) not in known]
+    left = [one for one in (setup.before.ledgers if setup.before else ()) if Path(one.file) not in known]
     return [*found, *((Manifest.load(Path(one.file), Path(one.tree), one.label), [], owner) for one in left)]
 
 
@@ -300,7 +391,7 @@ class Done:
     """What was done.
 
     Attributes:
-        project: The project's name; null if nobody knows it any more.
+        project: The project's name; None if nobody knows it any more.
         registered: Whether it was registered, or forgotten, just now.
         gate: Whether the gate is on.
         switched: Whether it was switched just now.
@@ -316,7 +407,7 @@ class Done:
     remarks: list[str] = field(default_factory=list[str])
 
 
-async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) -> Done:
+async def set_up(call: Call, setup: SetupPlan, wish: InitOptions, person: str) -> Done:
     """Register the project, change the files, switch the gate on if it is wanted: all of it or nothing.
 
     Where the gate is on, what was written is then approved in the name of the person.
@@ -324,20 +415,20 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) ->
     Raises:
         TandemError: The broker refuses or is away, a file cannot be written, or the gate cannot be switched on.
     """
-    before, gate = plan.before or InitRecord(), gate_switch.switch(plan.place)
-    await registration.refuse_gated_copy(call, plan.place)
+    before, gate = setup.before or InitRecord(), gate_switch.switch(setup.place)
+    await registration.refuse_gated_copy(call, setup.place)
     async with AsyncExitStack() as undo:
-        moved = await registration.moved_project(call, plan.root, wish.name)
+        moved = await registration.moved_project(call, setup.root, wish.name)
         if moved is not None:
-            # True whatever else fails, so that nothing takes it back.
-            await gate_switch.move(call, plan.place, gate_switch.GateOptions(moved, reason="tandem init"))
-        project = moved or await registration.registered_as(call, plan.root)
+            # True whatever else fails, so that no failure undoes it.
+            await gate_switch.move(call, setup.place, gate_switch.GateOptions(moved, reason="tandem init"))
+        project = moved or await registration.registered_as(call, setup.root)
         is_new = project is None
         if project is None:
             # Killed behind this, the next command knows whose project it is that the broker has.
             intent = replace(before, registered=True)
-            undo.callback(install([_recording(plan, intent)], plan.trees[0][0]))
-            project = await _register(call, plan, wish, undo)
+            undo.callback(install(FilePlan(setup.trees[0].manifest, (_recording(setup, intent),))))
+            project = await _register(call, setup, wish, undo)
         data_dir, *more_dirs = (
             await asyncio.to_thread(data_dirs_of, wish.broker)
             if wish.broker
@@ -346,33 +437,33 @@ async def set_up(call: Call, plan: SetupPlan, wish: InitOptions, person: str) ->
         record = InitRecord(
             project=project,
             registered=is_new or before.registered,
-            gate=plan.gate,
-            switched=before.switched or (plan.gate and not (gate is not None and gate.enabled)),
-            clients=tuple(one.client.name for one in plan.clients),
-            ledgers=plan.ledgers,
+            gate=setup.gate,
+            switched=before.switched or (setup.gate and not (gate is not None and gate.enabled)),
+            clients=tuple(one.client.name for one in setup.clients),
+            ledgers=setup.ledgers,
             broker=wish.broker or before.broker,
             data_dir=data_dir,
             more_data_dirs=tuple(str(one) for one in more_dirs),
         )
-        for step in _write(plan, record):
+        for step in _write(setup, record):
             undo.callback(step)
-        switched = plan.gate and await _switch_on(call, plan, project, record.broker or wish.gate_broker)
+        switched = setup.gate and await _switch_on(call, setup, project, record.broker or wish.gate_broker)
         undo.pop_all()
-    gate = gate_switch.switch(plan.place)
+    gate = gate_switch.switch(setup.place)
     done = Done(project, is_new, gate is not None and gate.enabled, switched)
     if done.gate:
-        needed = plan.needed
-        done.own = await own_files.approve(call, plan.place, project, person, needed.project, needed.former)
+        needed = setup.needed
+        done.own = await approve(call, setup.place, project, person, needed.project, needed.former)
         done.remarks += [done.own.remark] if done.own.remark else []
     return done
 
 
-async def take_back(call: Call, plan: SetupPlan, agreed: Collection[str] = ()) -> Done:
+async def take_back(call: Call, setup: SetupPlan, agreed: Collection[str] = ()) -> Done:
     """Switch the gate off that `init` switched on, take our parts out of the files, forget the project.
 
     Args:
         call: Calls the broker.
-        plan: What is taken back.
+        setup: The plan to undo.
         agreed: As `gate_switch.switch_on` has it.
 
     Raises:
@@ -380,37 +471,37 @@ async def take_back(call: Call, plan: SetupPlan, agreed: Collection[str] = ()) -
         TandemError: A file or the gate cannot be changed. What was done until then stays done; the same command
             does the rest.
     """
-    before = plan.before or InitRecord()
-    gate = gate_switch.switch(plan.place)
+    before = setup.before or InitRecord()
+    gate = gate_switch.switch(setup.place)
     done = Done(before.project, registered=False, gate=gate is not None and gate.enabled)
-    if plan.switches_off:
-        gate = gate or await gate_switch.salvaged(call, plan.place)
+    if setup.switches_off:
+        gate = gate or await gate_switch.salvaged(call, setup.place)
         done.remarks += await gate_switch.switch_off(call, gate, "tandem uninit", agreed)
         done.gate, done.switched = False, True
-    gate = gate_switch.switch(plan.place)
+    gate = gate_switch.switch(setup.place)
     if gate is not None and not gate.enabled:
         _forget_gate(gate)
     left: InitRecord | None = None
     if before.registered and done.gate:
         done.remarks.append(f"The project {before.project} stays registered, for its gate is on.")
-    elif before.registered and not await _forget_project(call, plan, done):
+    elif before.registered and not await _forget_project(call, setup, done):
         left = InitRecord(before.project, registered=True, ledgers=before.ledgers)
-    for _ in _write(plan, left):
+    for _ in _write(setup, left):
         pass
     return done
 
 
-async def _forget_project(call: Call, plan: SetupPlan, done: Done) -> bool:
+async def _forget_project(call: Call, setup: SetupPlan, done: Done) -> bool:
     """Whether the broker does not have the project any more."""
     try:
         # By its folder, if an `init` was killed before it knew the name that the broker gave.
-        name = await registration.registered_as(call, plan.root, done.project)
+        name = await registration.registered_as(call, setup.root, done.project)
         if name is not None:
             await call("remove_project", {"name": name})
             done.project, done.registered = name, True
-        registration.forget(plan.place)
+        registration.forget(setup.place)
     except TandemError as error:
-        name = done.project or plan.place.name
+        name = done.project or setup.place.name
         done.remarks.append(f"The project {name} is still registered; run 'tandem uninit' again: {error.message}")
         return False
     return True
@@ -428,46 +519,49 @@ def _forget_gate(gate: GateFile) -> None:
             each.rmdir()
 
 
-async def _register(call: Call, plan: SetupPlan, wish: InitOptions, undo: AsyncExitStack) -> str:
-    name = await registration.register(call, Path(plan.place.home), wish.name or plan.place.name)
+async def _register(call: Call, setup: SetupPlan, wish: InitOptions, undo: AsyncExitStack) -> str:
+    name = await registration.register(call, Path(setup.place.home), wish.name or setup.place.name)
 
     async def forget() -> None:
         with suppress(TandemError):
             await call("remove_project", {"name": name})
-        registration.forget(plan.place)
+        registration.forget(setup.place)
 
     undo.push_async_callback(forget)
     return name
 
 
-def _write(plan: SetupPlan, record: InitRecord | None) -> Iterator[Callable[[], object]]:
+def _write(setup: SetupPlan, record: InitRecord | None) -> Iterator[Callable[[], object]]:
     """Change the files, and what is kept about that; yields what takes each step back.
 
     Raises:
         Unavailable: A file cannot be written.
     """
-    kept = _recording(plan, record)
-    project, *others = plan.trees
+    kept = _recording(setup, record)
+    project, *others = setup.trees
     # What finds the others' manifests is written first, and taken away last.
-    for manifest, planned in [project, *others] if record is not None else [*others, project]:
-        more = [kept] if manifest is project[0] and kept.alters else []
-        yield install([*planned, *more], manifest)
+    if kept.alters:
+        project = replace(project, changes=(*project.changes, kept))
+    for tree in [project, *others] if record is not None else [*others, project]:
+        yield install(tree)
 
 
-def _recording(plan: SetupPlan, record: InitRecord | None) -> FileChange:
+def _recording(setup: SetupPlan, record: InitRecord | None) -> FileChange:
     """The change of what is remembered of `init`."""
-    file = plan.folder / FILE
+    file = setup.folder / FILE
     return FileChange(file, str(file), str(file), content_of(file), record.content() if record is not None else None)
 
 
-async def _switch_on(call: Call, plan: SetupPlan, project: str, broker: str | None) -> bool:
+async def _switch_on(call: Call, setup: SetupPlan, project: str, broker: str | None) -> bool:
     """Switch the gate on unless it is, whole; whether that was needed.
 
     Raises:
         TandemError: It could not be.
     """
-    status = await gate_status(call, plan.place)
+    status = await gate_status(call, setup.place)
     if status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
         return False
-    await gate_switch.switch_on(call, plan.place, gate_switch.GateOptions(project, broker, reason="tandem init --gate"))
+    await gate_switch.switch_on(
+        call, setup.place, gate_switch.GateOptions(project, broker, reason="tandem init --gate")
+    )
     return True

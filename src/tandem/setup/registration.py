@@ -46,7 +46,7 @@ class Origin:
 
 
 async def registered_as(call: Call, folder: Path, name: str | None = None) -> str | None:
-    """The project that a folder is registered as, or that has the name; null if there is none.
+    """The project that a folder is registered as, or that has the name; None if there is none.
 
     Raises:
         TandemError: The broker refuses or is away.
@@ -63,8 +63,8 @@ async def register(call: Call, root: Path, name: str | None = None, *, move: boo
     Args:
         call: Calls the broker.
         root: The folder.
-        name: The project's name; null for the folder's.
-        move: Whether the project of that name is to have this folder from now on.
+        name: The project's name; None for the folder's.
+        move: Whether the project of that name has this folder from now on.
 
     Raises:
         TandemError: The broker refuses or is away.
@@ -76,7 +76,7 @@ async def register(call: Call, root: Path, name: str | None = None, *, move: boo
 
 
 async def moved_project(call: Call, folder: Path, name: str | None = None) -> str | None:
-    """The project whose repository was moved to where a folder is; null if none was.
+    """The project whose repository was moved to where a folder is; None if none was.
 
     Args:
         call: Calls the broker.
@@ -92,7 +92,7 @@ async def moved_project(call: Call, folder: Path, name: str | None = None) -> st
 
 
 async def find_origin(call: Call, place: HookRepository) -> Origin | None:
-    """Which project's repository this was moved or copied from; null if it is where it was registered, or never was.
+    """Which project's repository this was moved or copied from; None if it is where it was registered, or never was.
 
     Raises:
         TandemError: The broker refuses or is away.
@@ -108,7 +108,7 @@ async def find_origin(call: Call, place: HookRepository) -> Origin | None:
 
 
 async def require_moved(call: Call, place: HookRepository) -> str:
-    """The project that a repository is to stay: the one that it was moved from, or is where it stands.
+    """The project that a repository stays: the one that it was moved from, or is where it stands.
 
     Raises:
         InvalidInput: Its record names none, or one whose repository is still at its place.
@@ -173,7 +173,7 @@ async def way_to_own_project(call: Call, place: HookRepository) -> str:
 
 
 def switch(place: HookRepository) -> GateFile | None:
-    """The switch as it stands here; null if it was never set, or cannot be read (then a new one may be written)."""
+    """The switch as it stands here; None if it was never set, or cannot be read (then a new one may be written)."""
     try:
         return state.find(place)
     except GateUnreadable:

@@ -53,7 +53,7 @@ async def install(call: Call, place: HookRepository, project: str, broker: str |
         call: Calls the broker.
         place: The bare repository.
         project: Whose approvals count.
-        broker: The broker's URL; null for the one before, else the one on this user's data.
+        broker: The broker's URL; None for the one before, else the one on this user's data.
 
     Raises:
         TandemError: The broker refuses or is away, its gate of the project is off, git would not start the hook, or

@@ -122,7 +122,7 @@ class LoginService(ABC):
 
     @abstractmethod
     def process(self) -> int | None:
-        """The number of its process; null if it does not run."""
+        """The number of its process; None if it does not run."""
 
     @abstractmethod
     def enable(self, *, changed: bool) -> None:
@@ -137,7 +137,7 @@ class LoginService(ABC):
 
     @abstractmethod
     def disable(self) -> None:
-        """Stop it, and have it no longer started; whatever of this is done already does no harm."""
+        """Stop it, and have it no longer started; steps that are done already do no harm."""
 
     @abstractmethod
     def forget(self) -> None:
@@ -342,7 +342,7 @@ class Launchd(LoginService):
         """Nothing: launchd has forgotten what it has unloaded."""
 
     def _loaded(self) -> str | None:
-        """What launchd says of the agent; null if it does not have it."""
+        """What launchd says of the agent; None if it does not have it."""
         done = self.ask("print", self._target)
         return None if done.returncode else done.stdout
 
@@ -355,7 +355,7 @@ class Launchd(LoginService):
 
 
 def find_service(home: Path, environment: Mapping[str, str]) -> LoginService | None:
-    """The service as this system has it; null if it has neither manager.
+    """The service as this system has it; None if it has neither manager.
 
     Args:
         home: The user's home folder.
@@ -389,7 +389,7 @@ def install(service: LoginService, start: BrokerStart) -> bool:
     """Install the service, or bring the one that is installed up to date; whether its file has changed.
 
     Raises:
-        ConfigInvalid: There is nobody to run it, or its file cannot be written.
+        ConfigInvalid: The system has no manager to run it, or its file cannot be written.
         Unavailable: The manager refuses it; all is as it was.
     """
     service.refuse_unusable()

@@ -107,7 +107,7 @@ class Project:
         return there + [_unconfined(one, self.config_dir, is_here=is_here) for one in commands]
 
     def candidate(self, file: str) -> TrustCandidate | None:
-        """One of the project's files as it is now; null if it is not there, or says nothing of ours."""
+        """One of the project's files as it is now; None if it is not there, or says nothing of ours."""
         path = self._known().get(trust.CHECKS_FILE if file == trust.UNCONFINED else file)
         return self._candidate(file, path) if path else None
 
@@ -150,7 +150,7 @@ class Project:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError) as error:
-            raise ConfigInvalid(f"{path} cannot be trusted: {error}. Mend it first.", origin=str(path)) from error
+            raise ConfigInvalid(f"{path} cannot be trusted: {error}. Correct it first.", origin=str(path)) from error
         if text is None:
             return None
         sha256 = trust.digest(file, content)
@@ -294,7 +294,7 @@ def _tell(root: str, change: Callable[[list[str]], list[str]]) -> None:
 def revoke(config_dir: Path, root: str, files: Iterable[str] | None = None) -> list[Trusted]:
     """Take a project's contents off the list, all or those of some files; answers with what was on it.
 
-    Where a gate is on its broker is told after it, so that who writes them back into the list trusts nothing.
+    Where a gate is on its broker is told after it, so that writing them back into the list trusts nothing.
 
     Raises:
         ConfigInvalid: The list cannot be understood.
@@ -325,7 +325,7 @@ def listed(config_dir: Path) -> list[Trusted]:
         return []
     except (OSError, ValueError) as error:
         raise ConfigInvalid(
-            f"{path} cannot be read: {error}. Nothing is trusted until you mend it, or remove it and trust anew.",
+            f"{path} cannot be read: {error}. Nothing is trusted until you correct it, or remove it and trust again.",
             origin=str(path),
         ) from error
 

@@ -1,1 +1,1 @@
-"""`tandem rollback`: taking back what was committed before its review and then decided against."""
+"""`tandem rollback`: reverting what was committed before its review and then decided against."""

@@ -1,4 +1,4 @@
-"""Choosing what is taken back: a review's commits and what its own plan built upon them, never anybody else's."""
+"""Chooses the commits to revert: a review's own and those that its plan built upon them, never others'."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ class RollbackReview:
 
     @property
     def branch(self) -> str | None:
-        """The branch that it says it was committed on; null if it does not say."""
+        """The branch that it says it was committed on; None if it does not say."""
         branch = self.first.metadata.get("branch")
         return branch if isinstance(branch, str) else None
 
     @property
     def is_after_commit(self) -> bool:
-        """Whether it was put up for what was committed, or was about to be, before its approval."""
+        """Whether it was proposed for a change that is committed before its approval."""
         return self.first.metadata.get("optimistic") is True
 
     @property
@@ -78,7 +78,7 @@ class RollbackReview:
 
     @property
     def is_whole_plan(self) -> bool:
-        """Whether it was put up for a plan as a whole, and not for one of its tasks."""
+        """Whether it was proposed for a plan as a whole, and not for one of its tasks."""
         stated = self.first.metadata.get("granularity")
         if self.is_after_commit:
             return False
@@ -112,7 +112,7 @@ class RollbackReview:
         return None if self.decisions.get(newest.round) in _AGAINST else newest
 
     def round_of(self, difference: RawDifference) -> int | None:
-        """The newest round that has exactly a commit's content; null if none has."""
+        """The newest round that has exactly a commit's content; None if none has."""
         digests = {difference.digest, difference.text_digest} - {None}
         return max((one.round for one in self.full.rounds if one.digest in digests), default=None)
 
@@ -120,7 +120,7 @@ class RollbackReview:
         """Whether a commit's content was decided against.
 
         Args:
-            difference: The commit's; null for the review as a whole. Content of no round counts as what was
+            difference: The commit's; None for the review as a whole. Content of no round counts as what was
                 reviewed before a counter-patch was accepted.
         """
         decisions = self.decisions
@@ -160,7 +160,7 @@ class Reviews:
         return await self.client.get_proposal(review_id, project=self.project, round=number)
 
     async def find(self, review_id: str) -> RollbackReview | None:
-        """A review; null if the project has none of that name, as anybody can write a trailer."""
+        """A review; None if the project has none of that name, as anybody can write a trailer."""
         if review_id not in self._known:
             try:
                 self._known[review_id] = await self.review(review_id)
@@ -202,7 +202,7 @@ class FoundCommit:
 
 @dataclass(frozen=True, slots=True)
 class RevertedBefore:
-    """A commit that is taken back.
+    """A commit that is reverted.
 
     Attributes:
         commit: The commit.
@@ -210,7 +210,7 @@ class RevertedBefore:
         review_ids: Its reviews.
         because: Why, in words.
         is_dependent: Whether it only goes with another one, so that it may come back.
-        against: The review of its own that was decided against; null if none was.
+        against: The review of its own that was decided against; None if none was.
     """
 
     commit: RepositoryCommit
@@ -223,7 +223,7 @@ class RevertedBefore:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a rollback takes back.
+    """The commits that a rollback reverts.
 
     Attributes:
         taken: The commits, newest first.
@@ -256,7 +256,7 @@ async def find(reviews: Reviews, checkout: Checkout, tip: Tip, review: RollbackR
         listed = ", ".join(f"{commit.id[:_SHORT]} {commit.subject}" for commit in found.commits)
         raise InvalidInput(
             f"Several commits make exactly the change of {review.id} ({listed}), and none names it; nothing was"
-            " changed. Take back the right one yourself: git revert COMMIT",
+            " changed. Revert the right one yourself: git revert COMMIT",
             field="commit",
             commits=[commit.id for commit in found.commits],
         )
@@ -281,7 +281,7 @@ def _other_branch(here: str, branches: Sequence[str]) -> InvalidInput:
 
 
 def _among(checkout: Checkout, tip: Tip, how: How, commits: Sequence[str]) -> FoundCommit | None:
-    """What became of some commits of the branch; null if there are none."""
+    """What became of some commits of the branch; None if there are none."""
     line = line_from(checkout, commits, tip.head) if commits else []
     chosen = [commit for commit in line if commit.id in commits and not commit.reverts]
     if not chosen:
@@ -378,7 +378,7 @@ def _nowhere(checkout: Checkout, tip: Tip, review_id: str, records: Iterable[Com
 
 
 async def choose(reviews: Reviews, checkout: Checkout, review: RollbackReview, found: FoundCommit) -> Choice | None:
-    """The review's commits that were decided against, and what goes with them; null if they are all gone already.
+    """The review's commits that were decided against, and what goes with them; None if they are all gone already.
 
     Raises:
         InvalidTransition: They were not decided against.
@@ -408,7 +408,7 @@ def _not_against(review: RollbackReview) -> InvalidTransition:
     stands = status.status if status.outcome is None else f"{status.status} ({status.outcome})"
     return InvalidTransition(
         f"{review.id} is {stands}, and what was committed of it was not decided against; nothing was changed."
-        " Only what a reviewer rejected, or wants changed, is rolled back; to take back something else: git revert"
+        " Only what a reviewer rejected, or wants changed, is rolled back; to revert something else: git revert"
         " COMMIT",
         review_id=review.id,
         status=status.status,
@@ -419,7 +419,7 @@ def _not_against(review: RollbackReview) -> InvalidTransition:
 def _ensure_no_merge(commit: RepositoryCommit) -> None:
     if commit.is_merge:
         raise InvalidInput(
-            f"{commit.id[:_SHORT]} ({commit.subject}) is a merge: which side is to stay, only a person can say. Nothing"
+            f"{commit.id[:_SHORT]} ({commit.subject}) is a merge: only a person can say which side stays. Nothing"
             f" was changed. Revert it yourself: git revert -m 1 {commit.id[:_SHORT]}",
             field="commit",
             commit=commit.id,
@@ -463,7 +463,7 @@ class _Plan:
         return [review for one in named if (review := await self._reviews.find(one)) is not None]
 
     async def others_in(self, commit: RepositoryCommit) -> list[RollbackReview]:
-        """The other reviews inside a commit that is taken back.
+        """The other reviews inside a commit that is reverted.
 
         Raises:
             InvalidInput: One is not of the same plan.
@@ -473,8 +473,8 @@ class _Plan:
             if not other.names_plan or other.plan != self._review.plan:
                 named = f"the plan {other.plan}" if other.names_plan else "no plan that is known"
                 raise InvalidInput(
-                    f"{commit.id[:_SHORT]} ({commit.subject}) also holds {other.id}, which belongs to {named}; nobody"
-                    " else's work is taken back, and nothing was changed. Undo this part yourself and put it up:"
+                    f"{commit.id[:_SHORT]} ({commit.subject}) also holds {other.id}, which belongs to {named};"
+                    " others' work is not reverted, and nothing was changed. Undo this part yourself and propose it:"
                     " tandem submit",
                     field="commit",
                     commit=commit.id,
@@ -497,7 +497,7 @@ class _Plan:
         touched: set[str],
         names: set[str],
     ) -> RevertedBefore | None:
-        """A later commit of the plan, if it builds upon what is taken back."""
+        """A later commit of the plan, if it builds upon a reverted commit."""
         record = self._records.get(commit.id)
         stated = (name for review in reviews for name in review.depends_on)
         declared = [*(record.depends_on if record else ()), *commit.depends_on, *stated]

@@ -52,7 +52,7 @@ class RevertConflict(Exception):
 
 
 def remove_leftovers(checkout: Checkout) -> None:
-    """Removes the scratch worktrees that a crash left; whoever calls has the lock, so that nobody uses one."""
+    """Removes the scratch worktrees that a crash left; the caller has the lock, so that no process uses one."""
     parents: set[str | None] = {None}
     for left in (checkout.layout.common_dir / "worktrees").glob("tandem-rollback-????????"):
         with suppress(OSError):
@@ -113,11 +113,11 @@ class Scratch:
 
         Args:
             commit: The commit.
-            review_ids: The reviews that are taken back with it.
+            review_ids: The reviews that are reverted with it.
             rolled_back: The review that the rollback is for.
 
         Returns:
-            The new commit's id; null if nothing of the commit was left to revert.
+            The new commit's id; None if nothing of the commit was left to revert.
 
         Raises:
             Conflict: Later changes are in the way.
@@ -137,7 +137,7 @@ class Scratch:
             subject: The subject of the commit that it replaces.
 
         Returns:
-            The commit's id; null if everything is as the counter-patch wants it already.
+            The commit's id; None if everything is as the counter-patch wants it already.
 
         Raises:
             Conflict: It does not fit what is there.
@@ -156,7 +156,7 @@ class Scratch:
         """Commits a commit again, with its author and its message.
 
         Returns:
-            The new commit's id; null if nothing of it is left.
+            The new commit's id; None if nothing of it is left.
 
         Raises:
             Conflict: What it built upon is gone.
@@ -225,7 +225,7 @@ class RollbackBuilder:
 
         Args:
             report: What is known of the rollback so far.
-            choice: What is taken back.
+            choice: The commits to revert.
             counter_patch: The round of the accepted counter-patch, if there is one.
 
         Returns:
@@ -236,7 +236,7 @@ class RollbackBuilder:
         """
         reverted = [self._revert(one, choice) for one in choice.taken]
         for review_id in choice.squashed:
-            self._rework.append(Rework(None, "", (review_id,), "was squashed into a commit that was taken back"))
+            self._rework.append(Rework(None, "", (review_id,), "was squashed into a commit that was reverted"))
         patched = self._apply(counter_patch, choice) if counter_patch is not None else None
         carried = [self._carry(one) for one in reversed(choice.taken) if one.is_dependent]
         return replace(
@@ -266,7 +266,7 @@ class RollbackBuilder:
         named = "; ".join(f"{one.id[:_SHORT]} {one.subject}" for one in others)
         by = f" Others built upon it: {named}." if named else ""
         return InvalidInput(
-            f"{commit.id[:_SHORT]} ({commit.subject}) cannot be taken back by itself: {', '.join(conflict.paths)} was"
+            f"{commit.id[:_SHORT]} ({commit.subject}) cannot be reverted by itself: {', '.join(conflict.paths)} was"
             f" changed since.{by} Nothing was changed. Undo it by hand (git revert {commit.id[:_SHORT]}), put the"
             " result up with tandem submit, or ask whose commits these are.",
             field="commit",

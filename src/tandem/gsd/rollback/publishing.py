@@ -1,7 +1,7 @@
 """Publishing a rollback: the branch moves in one step, and index and working tree follow it.
 
-What is about to be published is noted in the git folder before that. Whoever finds a note sees by the branch whether it
-was published: if not, nothing was touched; if it was, the files that are still as before are brought after it.
+A note in the git folder says first what will be published. A later rollback that finds it sees by the branch whether
+it was published: if not, nothing was touched; if so, the files that are still as before are updated.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from pydantic import TypeAdapter
 
 from tandem.core.atomic_dirs import turn
 from tandem.core.files import write_atomically
-from tandem.errors import InvalidInput, InvalidTransition, TimedOut, Unavailable
+from tandem.errors import InvalidInput, InvalidTransition, TandemError, TimedOut, Unavailable
 from tandem.git.runner import GitFailed
 from tandem.git.worktree import is_file
 from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout, Tip
 from tandem.rulings.enforcement import ROLLBACK_NOTE
+from tandem.setup.finding import DoctorContext, Finding, problem
 
 _LOCK = "rollback.lock"
 _SHOWN_PATHS = 20
@@ -33,7 +34,7 @@ _LOOK_SECONDS = 0.05
 _SLACK_SECONDS = 2.0
 """Some file systems count in steps of two seconds."""
 
-# Whatever the user's settings are.
+# These hold against the user's settings.
 _SETTINGS = ("-c", "submodule.recurse=false", "-c", "core.fsmonitor=false")
 
 
@@ -74,7 +75,7 @@ class Note:
         self._path = git_dir / "tandem" / ROLLBACK_NOTE
 
     def read(self) -> RollbackReport | None:
-        """The report; null if there is no note.
+        """The report; None if there is no note.
 
         Raises:
             Unavailable: It cannot be read.
@@ -85,7 +86,7 @@ class Note:
             return None
         except (OSError, ValueError) as error:
             raise Unavailable(
-                f"{self._path} is not what a rollback writes, so that nobody knows what one was at. Look at `git"
+                f"{self._path} is not what a rollback writes, so that its progress is unknown. Look at `git"
                 f" status`, then remove {self._path} and run this again.",
                 path=str(self._path),
             ) from error
@@ -110,6 +111,20 @@ class Note:
     def written_at(self) -> float:
         """When, in seconds since the epoch."""
         return self._path.stat().st_mtime
+
+
+async def check_leftovers(here: DoctorContext) -> list[Finding]:
+    """For `tandem doctor`: a rollback that was cut off."""
+    if here.place is None:
+        return []
+    try:
+        report = Note(Path(here.place.git_dir)).read()
+    except TandemError as error:
+        return [problem("rollback", error.message, "tandem rollback REVIEW, with the review's id")]
+    if report is None:
+        return []
+    cut_off = f"The rollback of {report.review_id} was cut off."
+    return [problem("rollback", cut_off, f"tandem rollback {report.review_id}")]
 
 
 def changed_paths(checkout: Checkout, before: str, after: str) -> dict[str, str]:
@@ -149,7 +164,7 @@ def _dirty(checkout: Checkout) -> list[str]:
 
 
 def _in_the_way(root: Path, path: str, changed: Mapping[str, str]) -> set[str]:
-    """What is untracked, ignored or not, where a path is to be written."""
+    """Untracked files, ignored or not, where a path will be written."""
     file = root / path
     found = {str(parent) for parent in PurePosixPath(path).parents if is_file(root / parent)}
     if file.is_dir() and not file.is_symlink():
@@ -166,7 +181,7 @@ def publish(checkout: Checkout, tip: Tip, report: RollbackReport) -> None:
     Args:
         checkout: The working tree that has the branch.
         tip: The branch as it was when the commit was made.
-        report: What was made; its note stays for whoever tells of it.
+        report: What was made; its note stays until the broker is told.
 
     Raises:
         Unavailable: HEAD moved meanwhile, or git was ended before the branch moved; nothing was changed.

@@ -26,7 +26,7 @@ _REVERTS = re.compile(r"\bThis reverts commit (?P<commit>[0-9a-f]{7,64})\b")
 SUBJECT = re.compile(r"[a-z]+\((?P<phase>\d+(?:\.\d+)*[A-Za-z]?)-(?P<plan>\d+)(?:-(?P<task>\d+))?\)!?:")
 """Of a commit that names its plan, as in `feat(03-02): retry uploads`."""
 
-# Who commits may stand in the environment instead of the configuration, and so may where that is.
+# The committer, and the place of the configuration, may be named by the environment.
 _IDENTITY = (
     "GIT_AUTHOR_NAME",
     "GIT_AUTHOR_EMAIL",
@@ -120,7 +120,7 @@ class Checkout:
         return os.fsdecode(self.run(arguments, accept=accept).stdout).rstrip("\n")
 
     def resolve(self, revision: str) -> str | None:
-        """Id of the commit that a revision names; null if there is none such."""
+        """Id of the commit that a revision names; None if there is none such."""
         named = f"{revision}^{{commit}}"
         return self.text("rev-parse", "--quiet", "--verify", "--end-of-options", named, accept=(0, 1, 128)) or None
 
@@ -146,7 +146,7 @@ class Checkout:
         head = self.resolve("HEAD")
         branch = ref.removeprefix(_HEADS)
         if head is None:
-            raise InvalidInput(f"The branch {branch} has no commit; there is nothing to take back.", field="branch")
+            raise InvalidInput(f"The branch {branch} has no commit; there is nothing to revert.", field="branch")
         return Tip(branch, head)
 
     def _ensure_quiet(self) -> None:
@@ -175,7 +175,7 @@ class RepositoryCommit:
         review_ids: The reviews that its trailers name; they survive a squash, wherever in the message they stand.
         is_unreviewed: Whether it is marked as let through before a review.
         depends_on: The reviews or tasks that it declares to depend on.
-        rollback_of: The review whose rollback made it; null if none did.
+        rollback_of: The review whose rollback made it; None if none did.
         reverts: The commits that it says to revert, maybe shortened.
     """
 
@@ -195,13 +195,13 @@ class RepositoryCommit:
 
     @property
     def plan(self) -> str | None:
-        """The plan that its subject names, as in `feat(03-02): retry uploads`; null if it names none."""
+        """The plan that its subject names, as in `feat(03-02): retry uploads`; None if it names none."""
         found = SUBJECT.match(self.subject)
         return plan_key(found["phase"], found["plan"], None) if found else None
 
     @property
     def task(self) -> str | None:
-        """The task that its subject names; null if it names none."""
+        """The task that its subject names; None if it names none."""
         found = SUBJECT.match(self.subject)
         return found["task"] if found else None
 
@@ -213,7 +213,7 @@ class RawDifference:
     Attributes:
         paths: The paths, before and after; a rename is two of them.
         digest: What an approval of exactly this difference is bound to.
-        text_digest: What the approval of a text is bound to; null if it changed more than one file, or took one away.
+        text_digest: What the approval of a text is bound to; None if it changed more than one file, or took one away.
     """
 
     paths: frozenset[str]

@@ -32,9 +32,8 @@ from tandem.gsd.rollback.choosing import (
 )
 from tandem.gsd.rollback.making import RollbackBuilder, Say, remove_leftovers, scratch_worktree
 from tandem.gsd.rollback.publishing import Note, changed_paths, ensure_free, locked, publish, settle
-from tandem.gsd.rollback.report import RollbackReport
+from tandem.gsd.rollback.report import RollbackReport, record_commits, settle_rejection, tell, write_section
 from tandem.gsd.rollback.repository import Checkout, Tip
-from tandem.gsd.rollback.telling import record_commits, settle_rejection, tell, write_section
 from tandem.rulings.planning import project_root
 from tandem.settings.config import PREFIX, load_settings, user_file
 
@@ -46,7 +45,7 @@ _SHOWN_BYTES = 4_000
 async def roll_back(
     client: TandemClient, checkout: Checkout, review_id: str, project: str, say: Say, *, dry_run: bool = False
 ) -> RollbackReport:
-    """Takes back what was committed of a review that was decided against; all of it, or nothing.
+    """Reverts the commits of a review that was decided against; all of them, or none.
 
     Args:
         client: The broker.
@@ -74,7 +73,7 @@ async def roll_back(
 async def settle_by_person(
     client: TandemClient, checkout: Checkout, review_id: str, project: str, reason: str
 ) -> RollbackReport:
-    """Ends a rejection because the person who runs this says that its content is taken back; nothing is changed.
+    """Ends a rejection because the person who runs this says that its content is reverted; nothing is changed.
 
     Raises:
         InvalidInput: The branch has no commit.
@@ -86,19 +85,23 @@ async def settle_by_person(
     if head is None:
         raise InvalidInput("There is no commit here yet, and so nothing to settle.", field="branch")
     branch = await asyncio.to_thread(checkout.text, "rev-parse", "--abbrev-ref", "HEAD")
-    report = RollbackReport(
-        review_id=review_id,
-        project=project,
-        plan=review.plan if review.names_plan else branch,
-        branch=branch,
-        worktree=str(checkout.root),
-        how="record",
-        head_before=head,
-        head_after=head,
-        settled="settled",
-    )
+    report = replace(_begun(review, project, checkout, Tip(branch, head)), settled="settled")
     await settle_rejection(client, report, "settled", reason)
     return report
+
+
+def _begun(review: RollbackReview, project: str, checkout: Checkout, tip: Tip) -> RollbackReport:
+    """The report of a rollback that has done nothing yet."""
+    return RollbackReport(
+        review_id=review.id,
+        project=project,
+        plan=review.plan if review.names_plan else tip.branch,
+        branch=tip.branch,
+        worktree=str(checkout.root),
+        how="record",
+        head_before=tip.head,
+        head_after=tip.head,
+    )
 
 
 class _Rollback:
@@ -144,17 +147,8 @@ class _Rollback:
         tip = await asyncio.to_thread(self._checkout.tip)
         review = await reviews.review(review_id)
         self._say("looking for its commit")
-        report = RollbackReport(
-            review_id=review_id,
-            project=self._project,
-            plan=review.plan if review.names_plan else tip.branch,
-            branch=tip.branch,
-            worktree=str(self._checkout.root),
-            how="record",
-            head_before=tip.head,
-            head_after=tip.head,
-            escalate=review.must_escalate,
-            dry_run=dry_run,
+        report = replace(
+            _begun(review, self._project, self._checkout, tip), escalate=review.must_escalate, dry_run=dry_run
         )
         try:
             found = await find(reviews, self._checkout, tip, review)
@@ -183,7 +177,7 @@ class _Rollback:
         return report if dry_run else await self._told(report)
 
     async def _is_settled(self, report: RollbackReport, review: RollbackReview) -> bool:
-        """Whether the broker sees that the change is gone, or was taken back by hand; the rejection ends with it."""
+        """Whether the broker sees that the change is gone, or was reverted by hand; the rejection ends with it."""
         if not review.is_after_commit and not await recorded_commits(self._client, self._project, review_id=review.id):
             # What was never committed holds nothing up.
             return False
@@ -271,7 +265,7 @@ def verify_command(root: Path) -> VerifyCommand | None:
     origin = loaded.origins["verify_command"]
     if origin.startswith(PREFIX):
         raise ConfigInvalid(
-            f"{origin} is set, but whoever runs a command sets its environment: the verify command counts only from"
+            f"{origin} is set, but any caller can set the environment: the verify command counts only from"
             f" your own configuration, {user_file()}. Unset it and run this again.",
             setting="verify_command",
             origin=origin,
@@ -281,12 +275,12 @@ def verify_command(root: Path) -> VerifyCommand | None:
 
 
 def verify(command: VerifyCommand, folder: Path, stop: threading.Event, limit_seconds: float = VERIFY_SECONDS) -> None:
-    """Runs the command in a worktree; all that it started is ended when its time is up, or when it is to stop.
+    """Runs the command in a worktree; all that it started is ended when its time is up, or when it has to stop.
 
     Args:
         command: What to run.
         folder: The worktree.
-        stop: Is set when nobody waits for it any more.
+        stop: Is set when no caller waits for it any more.
         limit_seconds: How long it may take.
 
     Raises:
@@ -320,7 +314,7 @@ def verify(command: VerifyCommand, folder: Path, stop: threading.Event, limit_se
     how = f"did not end within {limit_seconds:g} s" if limit.passed else f"failed with exit status {status_code}"
     raise InvalidTransition(
         f"The verify command {how} on what the rollback would leave; nothing was changed. Its last words:\n{said}\n"
-        "Look with --dry-run at what would stay, mend what depends on it, and run this again.",
+        "Look with --dry-run at what would stay, correct what depends on it, and run this again.",
         verify_command=list(command.argv),
         status_code=status_code,
         output=said,

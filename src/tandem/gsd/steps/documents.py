@@ -29,7 +29,7 @@ _FRONT_LINE = re.compile(r"^(?P<key>[a-z_]+):[ \t]*(?P<value>[^#\n]*)", re.MULTI
 
 @dataclass(frozen=True, slots=True)
 class DocumentIdentity:
-    """What a change belongs to; null where nobody said.
+    """What a change belongs to; None where nobody said.
 
     Attributes:
         phase: E.g. `03`.
@@ -63,7 +63,7 @@ class DocumentIdentity:
 
 
 NOBODY = DocumentIdentity()
-"""Of what nobody said anything about."""
+"""Of a change of which nothing is known."""
 
 
 def stated(phase: str | None, plan: str | None, task: str | None) -> DocumentIdentity:
@@ -131,14 +131,14 @@ def plans_under_way(planning_dir: Path) -> list[Path]:
 
 
 def objective(plan: str) -> str | None:
-    """What a plan is for, in one line; null when it does not say."""
+    """What a plan is for, in one line; None when it does not say."""
     found = _OBJECTIVE.search(plans.bare(plan))
     lines = (line.strip() for line in found["body"].splitlines()) if found else iter(())
     return next((line for line in lines if line), None)
 
 
 def find_task(plan: str, wanted: str) -> Task | None:
-    """A task by its number (`2`, `03-02-2`, `Task 2`) or its name; null when the plan has none such."""
+    """A task by its number (`2`, `03-02-2`, `Task 2`) or its name; None when the plan has none such."""
     known = plans.tasks(plan)
     by_name = next((task for task in known if task.name.casefold() == wanted.strip().casefold()), None)
     number = _LAST_NUMBER.search(wanted)

@@ -21,7 +21,7 @@ class StepWord(StrEnum):
     ESCALATE = "ESCALATE"
     """Stop and ask a person."""
     REJECTED = "REJECTED"
-    """The change is not wanted: take it back."""
+    """The change is not wanted: undo it."""
     CHANGES = "CHANGES"
     """The reviewer wants changes, or sent a counter-patch to decide about; or a required check failed."""
     WAITING = "WAITING"
@@ -33,9 +33,9 @@ class StepWord(StrEnum):
     GO = "GO"
     """There is nothing to wait for here: go on."""
     NOTHING = "NOTHING"
-    """There is nothing to put up: go on."""
+    """There is nothing to propose: go on."""
     SOLO = "SOLO"
-    """Nobody reviews here: go on."""
+    """Reviews are off here: go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class StepRemark:
     """A reviewer's comment on a line.
 
     Attributes:
-        file: The file, from the root; null for a comment on the whole.
-        line: The line, from 1; null for a comment on the file.
+        file: The file, from the root; None for a comment on the whole.
+        line: The line, from 1; None for a comment on the file.
         body: What it says.
     """
 
@@ -61,7 +61,7 @@ class Patch:
         id: Its id.
         author: Who sent it.
         files: The paths it touches.
-        content: Its diff, or for a text the whole new text; null when it is too long to print.
+        content: Its diff, or for a text the whole new text; None when it is too long to print.
     """
 
     id: str
@@ -84,8 +84,8 @@ class StepResult:
         phase: The phase, as it was named or found.
         plan: The plan.
         task: The task.
-        path: The file that was put up whole.
-        files: The paths of the change that was put up.
+        path: The file that was proposed whole.
+        files: The paths of the change that was proposed.
         status: The review's status.
         round: Its round.
         reason: Why, in the reviewer's words or ours.
@@ -115,7 +115,7 @@ class StepResult:
     parts: tuple[StepResult, ...] = ()
 
     def facts(self) -> dict[str, Any]:
-        """Everything as JSON values; the same members whatever the word."""
+        """Everything as JSON values; the same members for every word."""
         return asdict(self)
 
 
@@ -127,7 +127,7 @@ _HELD_BY = {
 
 
 def held_by_checks(status: ReviewStatus) -> str | None:
-    """Why what is approved does not pass the gate yet, in words; null if it does, or is not approved."""
+    """Why what is approved does not pass the gate yet, in words; None if it does, or is not approved."""
     return _HELD_BY.get(status.checks or "") if "approved" in {status.status, status.outcome} else None
 
 

@@ -1,10 +1,9 @@
-"""Putting a content up, waiting for its verdict, and saying what came of it."""
+"""Proposes a content, waits for its verdict, and says what came of it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -19,7 +18,7 @@ from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.steps.outcomes import Patch, StepRemark, StepResult, StepWord, of_review
-from tandem.gsd.steps.pointers import Pointers, StepPointer
+from tandem.gsd.steps.situation import Deadline, Pointers, StepPointer
 from tandem.gsd.steps.subjects import ROLES, Subject
 from tandem.gsd.steps.verdicts import NextMove, advice, approved, awaits_checks, decide, is_same, is_superseded, word_of
 from tandem.gsd.steps.waves import is_committed
@@ -36,15 +35,15 @@ EXEMPT = "exempt"
 
 @dataclass(frozen=True, slots=True)
 class ReviewSubmitter:
-    """Puts contents up for review, and follows their reviews.
+    """Proposes contents for review, and follows their reviews.
 
     Attributes:
         client: The broker.
         project: The registered project.
         repository: This working tree.
         checkout: The same, for git.
-        pointers: What was put up before.
-        agent_type: Who does the step; null for the step's own role.
+        pointers: What was proposed before.
+        agent_type: Who does the step; None for the step's own role.
         say: Tells a person what happens meanwhile.
     """
 
@@ -57,7 +56,7 @@ class ReviewSubmitter:
     say: Callable[[str], None]
 
     async def submit(self, subject: Subject) -> StepResult | tuple[Subject, StepPointer]:
-        """Put a content up unless it is up or approved already; the outcome where that is known at once.
+        """Propose a content unless it is proposed or approved already; the outcome where that is known at once.
 
         Raises:
             TandemError: The broker refuses, or cannot be reached.
@@ -141,11 +140,9 @@ class ReviewSubmitter:
 
     async def follow(self, subject: Subject, pointer: StepPointer, *, timeout_seconds: float | None) -> StepResult:
         """Wait until there is something to do about a review, and say what."""
-        deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
-        left = timeout_seconds
-        status = await self.client.wait_for_turn(pointer.review_id, timeout_s=left)
-        while awaits_checks(status) and left != 0 and await self._has_unfinished(status):
-            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        deadline = Deadline(timeout_seconds)
+        status = await self.client.wait_for_turn(pointer.review_id, timeout_s=timeout_seconds)
+        while awaits_checks(status) and (left := deadline.left) != 0 and await self._has_unfinished(status):
             status = await self.client.wait_for_turn(pointer.review_id, status.cursor, left)
         return await self._told(subject, pointer, status)
 
@@ -154,7 +151,7 @@ class ReviewSubmitter:
         return (await self.client.list_checks(review_id=status.review_id)).outcome == "pending"
 
     async def _status(self, pointer: StepPointer | None) -> ReviewStatus | None:
-        """How the review of a pointer stands; null if there is none, or it is another project's."""
+        """How the review of a pointer stands; None if there is none, or it is another project's."""
         if pointer is None:
             return None
         try:
@@ -202,8 +199,8 @@ class ReviewSubmitter:
         patch = _pending(proposal)
         if not is_same(subject, pointer, status):
             raise InvalidInput(
-                "The content has changed since it was put up, so that the counter-patch does not fit; nothing was"
-                f" done. Undo that change, or put it up: {subject.command}",
+                "The content has changed since it was proposed, so that the counter-patch does not fit; nothing was"
+                f" done. Undo that change, or propose it: {subject.command}",
                 field="worktree",
             )
         decided = await self.client.accept_counter_patch(status.review_id, counter_patch_id=patch.id)
@@ -242,12 +239,12 @@ class ReviewSubmitter:
 
     async def _check(self, subject: Subject) -> GateDecision:
         changes: Any = [change._asdict() for change in subject.changes]
-        # Only on top of a commit may one be taken back without a review.
+        # Only on top of a commit may one be reverted without a review.
         head = subject.base if subject.step == "task" else None
         return await self.client.check_gate(project=self.project, changes=changes, head=head)
 
     async def _claims_alike(self, subject: Subject, decision: GateDecision) -> bool:
-        """Whether what is approved was put up with the same claim, so that a `passed` does not stand for a `failed`."""
+        """Whether the approved content had the same claim, so that a `passed` does not stand for a `failed`."""
         if subject.claim is None or not decision.review_ids:
             return True
         found = await self.client.get_proposal(decision.review_ids[0])
@@ -271,7 +268,7 @@ class ReviewSubmitter:
         """Close what is approved and committed; remember what is only approved, to close it once it is."""
         pointer = self.pointers.find(subject.key)
         if pointer is not None and pointer.review_id != status.review_id:
-            # What was up before is settled by another review; what comes next begins anew.
+            # The earlier proposal is settled by another review; what comes next starts from the beginning.
             self.pointers.forget(subject.key, pointer.review_id)
         if subject.is_committed and not (pointer and is_superseded(subject, pointer, status)):
             if status.status != "closed":
@@ -376,8 +373,8 @@ def _bring_text(repository: Repository, path: str, before: str, after: str) -> t
         return ()
     if present != before.encode():
         raise InvalidInput(
-            f"{path} has changed since it was put up, so that the counter-patch does not fit; nothing was written. "
-            "Undo that change, or put it up by running the command without --accept.",
+            f"{path} has changed since it was proposed, so that the counter-patch does not fit; nothing was written. "
+            "Undo that change, or propose it by running the command without --accept.",
             field="worktree",
             paths=[path],
         )

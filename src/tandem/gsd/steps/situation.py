@@ -1,17 +1,23 @@
-"""Where a step runs and what it was told: which repository, under which settings, and whether anybody reviews here.
+"""Where a step runs, its arguments, whether changes are reviewed here, and which reviews it submitted before.
 
-Only local files are read, so that solo mode costs one look and no network.
+Only local files are read, so that a project without reviews costs one look and no network.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from pydantic import BaseModel
 
 from tandem.bridge.location import BrokerLocation, locate
 from tandem.core import platforms
+from tandem.core.atomic_dirs import turn
+from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
 from tandem.gsd.steps.documents import NOBODY, DocumentIdentity
 from tandem.rulings import ask, git, planning, state, trust
@@ -27,14 +33,14 @@ class StepRequest:
         accept_command: The command that takes the counter-patch of its review.
         identity: What was said of phase, plan and task.
         file: The document.
-        draft: What the document is to hold.
+        draft: The content that the document will get.
         result: What verifying a task or a wave gave.
-        claim: Whether a verification passed: `passed` or `failed`; null for what its head says.
-        staged: Whether only what the index holds is put up.
+        claim: Whether a verification passed: `passed` or `failed`; None for what its head says.
+        staged: Whether only the content of the index is proposed.
         since: The commit that a wave is compared with.
         branches: The branches of a wave.
         accept: Whether the pending counter-patch is taken.
-        timeout_seconds: How long to wait; null for as long as it takes.
+        timeout_seconds: How long to wait; None for as long as it takes.
     """
 
     step: str
@@ -61,7 +67,7 @@ class Deadline:
 
     @property
     def left(self) -> float | None:
-        """Seconds from now; null without an end."""
+        """Seconds from now; None without an end."""
         return None if self._at is None else max(0.0, self._at - time.monotonic())
 
 
@@ -71,7 +77,7 @@ class StepContext:
 
     Attributes:
         folder: Where the command runs.
-        place: The repository; null outside of git.
+        place: The repository; None outside of git.
         planning: What the project's files say.
         gate: The gate's switch, if it is on.
     """
@@ -111,7 +117,7 @@ class StepContext:
 
     @property
     def branch(self) -> str | None:
-        """The branch that is checked out; null if HEAD is detached.
+        """The branch that is checked out; None if HEAD is detached.
 
         Raises:
             Unavailable: HEAD cannot be read.
@@ -120,7 +126,7 @@ class StepContext:
 
     @property
     def is_strict_here(self) -> bool:
-        """Whether the gate takes no commit here that is not approved, whatever the settings: as its hook decides."""
+        """Whether the gate refuses every unapproved commit here, also against GSD's settings."""
         branch = self.branch
         return self.gate is not None and (branch is None or branch in self.gate.branches)
 
@@ -154,7 +160,7 @@ def look(folder: Path) -> StepContext:
     """The situation in a folder.
 
     Raises:
-        ConfigInvalid: The gate's switch cannot be read, so that nobody knows whether the gate is on.
+        ConfigInvalid: The gate's switch cannot be read, so that it is unknown whether the gate is on.
     """
     here = str(folder)
     place = state.find_repository(here)
@@ -163,3 +169,97 @@ def look(folder: Path) -> StepContext:
     except state.GateUnreadable as problem:
         raise ConfigInvalid(str(problem), setting="gate", origin=problem.path) from problem
     return StepContext(folder, place, planning.read(here), gate if gate is not None and gate.enabled else None)
+
+
+FILE = "steps.json"
+_LOCK = "steps.lock"
+_VERSION = 1
+_MOST = 500
+"""Of the pointers that are kept: the oldest go first."""
+_PATIENCE_SECONDS = 10.0
+"""Another step holds the lock for milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPointer:
+    """What a step proposed last.
+
+    Attributes:
+        review_id: The review.
+        round: The round that was made of it.
+        digest: Of the proposed content, as it was computed here.
+        base: What a change was made against; None for a text.
+        claim: What was said of it: `passed` or `failed`.
+        plan_key: The plan it belongs to.
+        rounds_before: How many rounds the rejected reviews before it had.
+        approved: The digest that was seen approved: its review is closed once that is committed.
+        is_optimistic: Whether no step waited for its verdict.
+    """
+
+    review_id: str
+    round: int
+    digest: str
+    base: str | None = None
+    claim: str | None = None
+    plan_key: str | None = None
+    rounds_before: int = 0
+    approved: str | None = None
+    is_optimistic: bool = False
+
+
+class _Document(BaseModel):
+    version: int = _VERSION
+    pointers: dict[str, StepPointer]
+
+
+class Pointers:
+    """The pointers of a repository. Safe to use from several processes; a change raises Unavailable if it cannot be."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = folder / FILE
+
+    def find(self, key: str) -> StepPointer | None:
+        """What was proposed last under a key."""
+        return self.all().get(key)
+
+    def all(self) -> dict[str, StepPointer]:
+        """Every pointer by its key, oldest first; none where the file cannot be read, as nothing hangs on it."""
+        try:
+            return _Document.model_validate_json(self._file.read_bytes()).pointers
+        except (OSError, ValueError):
+            return {}
+
+    def put(self, key: str, pointer: StepPointer) -> None:
+        """Remember a pointer as the newest."""
+        with self._changing() as pointers:
+            pointers.pop(key, None)
+            pointers[key] = pointer
+
+    def forget(self, key: str, review_id: str) -> None:
+        """Drop a pointer, unless it is another review's by now."""
+        with self._changing() as pointers:
+            if key in pointers and pointers[key].review_id == review_id:
+                del pointers[key]
+
+    def mark_approved(self, key: str, review_id: str, digest: str | None) -> None:
+        """Remember that a review was seen approved, and with which digest where that is known."""
+        with self._changing() as pointers:
+            if key in pointers and pointers[key].review_id == review_id:
+                pointers[key] = replace(pointers[key], approved=digest or pointers[key].digest)
+
+    @contextmanager
+    def _changing(self) -> Generator[dict[str, StepPointer]]:
+        """The pointers, to be changed; one process at a time, for as long as it lives."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with turn(self._folder / _LOCK, _PATIENCE_SECONDS):
+                pointers = self.all()
+                yield pointers
+                kept = _Document(pointers=dict(list(pointers.items())[-_MOST:])).model_dump_json(indent=1)
+                write_atomically(self._file, kept.encode() + b"\n", mode=0o644, durable=False)
+        except OSError as error:
+            raise Unavailable(
+                f"{self._file} cannot be written ({error.strerror or error}); see to the permissions of that folder, "
+                "then run the same command again."
+            ) from error

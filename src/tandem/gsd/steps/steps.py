@@ -1,31 +1,161 @@
-"""One run of a step: from the settings to the word."""
+"""One run of a step: from the settings to the word, in the blocking and in the optimistic mode."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from tandem.client import TandemClient
-from tandem.errors import InvalidInput
+from tandem.errors import InvalidInput, NotFound
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
+from tandem.gsd.rollback.choosing import recorded_commits
 from tandem.gsd.rollback.repository import Checkout
-from tandem.gsd.steps import optimism, subjects, waves
+from tandem.gsd.steps import subjects, waves
 from tandem.gsd.steps.documents import DocumentIdentity
-from tandem.gsd.steps.outcomes import StepResult, StepWord
-from tandem.gsd.steps.pointers import Pointers, StepPointer
+from tandem.gsd.steps.outcomes import StepResult, StepWord, of_review
 from tandem.gsd.steps.reviewing import ReviewSubmitter
-from tandem.gsd.steps.situation import Deadline, StepContext, StepRequest
+from tandem.gsd.steps.situation import Deadline, Pointers, StepContext, StepPointer, StepRequest
 from tandem.gsd.steps.subjects import StepDocument, Subject, TaskContext, document_key
-from tandem.rulings import pending, planning
+from tandem.gsd.steps.verdicts import AGAINST, word_of
+from tandem.reviews.answers import ReviewStatus
+from tandem.rulings import next_steps, pending, planning
 from tandem.rulings.trust import OPTIMISTIC, PER_PLAN
+
+BLOCKING = "blocking"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStatus:
+    """Where a plan stands.
+
+    Attributes:
+        against: The reviews that were decided against after their commit and are not rolled back, oldest first.
+        is_blocking: Whether the plan's changes need their approval first by now.
+    """
+
+    against: tuple[str, ...]
+    is_blocking: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """Asks about plans.
+
+    Attributes:
+        client: The broker.
+        project: The project.
+        pointers: What was proposed from here: without a gate, no hook tells the broker of commits.
+    """
+
+    client: TandemClient
+    project: str
+    pointers: Pointers
+
+    async def standing(self, keys: Iterable[str]) -> PlanStatus:
+        """Where a plan stands, which commits may name in several ways."""
+        against: list[str] = []
+        settled: set[str] = set()
+        is_blocking = False
+        for key in dict.fromkeys(keys):
+            plan = (await self.client.get_gate(project=self.project, plan=key)).plan
+            if plan is not None:
+                against += plan.against
+                settled |= set(plan.rolled_back)
+                is_blocking = is_blocking or plan.mode == BLOCKING
+            against += [status.review_id for status in await self._of_pointers(key) if _is_against(status)]
+        standing = tuple(one for one in dict.fromkeys(against) if one not in settled)
+        return PlanStatus(standing, is_blocking or bool(standing))
+
+    async def decided(self, order: StepRequest, keys: Iterable[str]) -> StepResult:
+        """Wait until every change of a plan is decided, and say what came of it."""
+        deadline = Deadline(order.timeout_seconds)
+        known = tuple(dict.fromkeys(keys))
+        ids = [review_id for key in known for review_id in await self._reviews(key)]
+        for review_id in dict.fromkeys(ids):
+            status = await self._verdict(review_id, deadline.left)
+            if status is not None and word_of(status, 0) is not StepWord.APPROVED:
+                outcome = await self._undecided(order, known, status)
+                if outcome is not None:
+                    return outcome
+        if not ids:
+            nothing = "No change of this plan was submitted, or all of them were rolled back."
+            return StepResult(StepWord.NOTHING, order.step, ("Go on.",), project=self.project, reason=nothing)
+        return StepResult(
+            StepWord.APPROVED,
+            order.step,
+            ("Merge the branch as it is; a later change of it needs another review.",),
+            review_id=ids[-1],
+            review_ids=tuple(dict.fromkeys(ids)),
+            project=self.project,
+            reason="Every change of the plan is approved.",
+        )
+
+    async def _undecided(self, order: StepRequest, keys: tuple[str, ...], status: ReviewStatus) -> StepResult | None:
+        """The outcome for a change that is not approved; None if it was taken back, so that it no longer counts."""
+        if _is_against(status):
+            against = (await self.standing(keys)).against
+            return rollback(order, against, self.project) if status.review_id in against else None
+        word = word_of(status, 0)
+        advice = {
+            StepWord.WAITING: (f"There is no verdict yet. Run the same command again: {order.command}",),
+            StepWord.CHANGES: (*next_steps.commands(asdict(status)), f"Then run again: {order.command}"),
+        }
+        wanted = advice.get(word, (f"Stop, and ask the person: tandem review proposal {status.review_id}",))
+        if status.next_action == "answer_message":
+            wanted = advice[StepWord.CHANGES]
+        return StepResult(word, order.step, wanted, **of_review(status))
+
+    async def _verdict(self, review_id: str, left_seconds: float | None) -> ReviewStatus | None:
+        try:
+            return await self.client.wait_for_turn(review_id, timeout_s=left_seconds)
+        except NotFound:
+            # A message may name any review; what is not there decides nothing.
+            return None
+
+    async def _reviews(self, key: str) -> list[str]:
+        """The reviews of the commits of a plan that still stand."""
+        commits = await recorded_commits(self.client, self.project, plan=key)
+        standing = [one for one in commits if one.replaced_by is None and one.rolled_back_by is None]
+        found = [review_id for commit in standing for review_id in commit.review_ids]
+        return found + [pointer.review_id for pointer in self._pointed(key)]
+
+    async def _of_pointers(self, key: str) -> list[ReviewStatus]:
+        found: list[ReviewStatus] = []
+        for pointer in self._pointed(key):
+            try:
+                found.append(await self.client.get_review_status(pointer.review_id))
+            except NotFound:
+                continue
+        return found
+
+    def _pointed(self, key: str) -> list[StepPointer]:
+        return [one for one in self.pointers.all().values() if one.is_optimistic and one.plan_key == key]
+
+
+def rollback(order: StepRequest, against: tuple[str, ...], project: str) -> StepResult:
+    """The outcome that a change has to be rolled back first."""
+    return StepResult(
+        StepWord.ROLLBACK,
+        order.step,
+        (f"Roll it back: tandem rollback {against[0]}", f"Then run again: {order.command}"),
+        review_id=against[0],
+        review_ids=against,
+        project=project,
+        reason="It was decided against after its commit; what builds on it would have to go as well.",
+    )
+
+
+def _is_against(status: ReviewStatus) -> bool:
+    return status.status in AGAINST or (status.status == "closed" and status.outcome == "rejected")
+
 
 _GO_ON = (planning.GO_ON,)
 
 
 def without_network(order: StepRequest, situation: StepContext) -> StepResult | None:
-    """The outcome where local files say it all; null where the broker has to be asked."""
+    """The outcome where local files say it all; None where the broker has to be asked."""
     if situation.is_disabled:
         return StepResult(StepWord.SOLO, order.step, _GO_ON, reason=planning.DISABLED_REASON)
     if order.step == "task" and not situation.is_strict_here:
@@ -55,7 +185,7 @@ class StepRun:
         client: The broker.
         project: The registered project.
         say: Tells a person what happens meanwhile.
-        agent_type: Who does the step; null for the step's own role.
+        agent_type: Who does the step; None for the step's own role.
     """
 
     order: StepRequest
@@ -107,7 +237,7 @@ class StepRun:
         return document
 
     async def _unwritten(self, file: Path) -> bytes | None:
-        """What was put up for a document before it was written, from its review; null if its file is there."""
+        """What was put up for a document before it was written, from its review; None if its file is there."""
         path = subjects.missing_path(self.situation, file)
         pointer = None if path is None else self._pointers.find(document_key(self.order.step, path))
         if pointer is None:
@@ -150,7 +280,7 @@ class StepRun:
         order, situation = self.order, self.situation
         standing = await self._plans.standing(self._keys(known.identity))
         if standing.against:
-            return optimism.rollback(order, standing.against, self.project), False
+            return rollback(order, standing.against, self.project), False
         if standing.is_blocking or situation.is_strict_here:
             return None, False
         if situation.gate is None:
@@ -199,7 +329,7 @@ class StepRun:
     async def _up(
         self, submitter: ReviewSubmitter, repository: Repository, branch: waves.WaveBranch, *, is_only: bool
     ) -> StepResult | tuple[Subject, StepPointer]:
-        """A branch of a wave, put up; or its outcome, where that is known at once."""
+        """A branch of a wave, proposed; or its outcome, where that is known at once."""
         order, situation = self.order, self.situation
         command = order.command if is_only or order.branches == (branch.name,) else f"tandem gate wave {branch.name}"
         told = replace(order, command=command, accept_command=f"{command} --accept")
@@ -241,8 +371,8 @@ class StepRun:
         return Pointers(Path(self.situation.repository.folder))
 
     @property
-    def _plans(self) -> optimism.Plans:
-        return optimism.Plans(self.client, self.project, self._pointers)
+    def _plans(self) -> Plans:
+        return Plans(self.client, self.project, self._pointers)
 
     def _submitter(self, repository: Repository) -> ReviewSubmitter:
         checkout = Checkout.at(repository.root)

@@ -1,4 +1,4 @@
-"""What a step puts up: exactly which content, and under which name it is found again."""
+"""What a step proposes: exactly which content, and under which name it is found again."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ class Subject:
         changes: The raw difference: what the gate is asked about.
         digest: What an approval of it binds to.
         path: The file whose whole content it is.
-        diff: The change; null for a text.
-        base: What the change is made against; null for a text.
-        branch: The branch it is on; null if HEAD is detached.
-        metadata: Facts for the reviewer, and for whoever reads the log.
+        diff: The change; None for a text.
+        base: What the change is made against; None for a text.
+        branch: The branch it is on; None if HEAD is detached.
+        metadata: Facts for the reviewer and for readers of the log.
         claim: What is said of the content that an approval must be of as well: `passed` or `failed`.
         is_draft: Whether the text is not in its file yet.
         is_committed: Whether the content is in a commit already.
-        is_optimistic: Whether nobody waits for its verdict: then each content is a review of its own.
+        is_optimistic: Whether no step waits for its verdict: then each content is a review of its own.
     """
 
     order: StepRequest
@@ -155,10 +155,10 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class StepDocument:
-    """A document that is to be put up.
+    """A document to propose.
 
     Attributes:
-        file: Where it is, or is to be.
+        file: Where it is, or will be.
         text: What it says.
         is_draft: Whether the text is not in the file yet.
     """
@@ -180,7 +180,7 @@ def read_document(situation: StepContext, step: str, file: Path | None, draft: b
         situation: Where the command runs.
         step: `plan`, `context` or `verification`.
         file: The file that was named; by default the newest of its kind.
-        draft: What the file is to hold, when that is not in it yet.
+        draft: The content that the file will get, when that is not in it yet.
 
     Raises:
         InvalidInput: There is no such file, or it is not UTF-8.
@@ -217,7 +217,7 @@ def repository_of(situation: StepContext, document: StepDocument) -> Repository:
 def document_subject(
     situation: StepContext, repository: Repository, order: StepRequest, document: StepDocument, claim: str | None
 ) -> Subject:
-    """What is put up for a document, with what is claimed of it: an approval is then of that as well."""
+    """The proposal of a document, with the claim made of it: an approval is then of that as well."""
     path = document.file.relative_to(repository.root.resolve()).as_posix()
     identity = order.identity.over(documents.identify(document.file, document.text))
     content = repository.text_change(path, document.text)
@@ -239,7 +239,7 @@ def document_subject(
 
 
 def missing_path(situation: StepContext, file: Path) -> str | None:
-    """The path from the root of a document that is not in its file yet; null if it is, or is not in the repository."""
+    """The path from the root of a document that is not in its file yet; None if it is, or is not in the repository."""
     file = _absolute(situation, file)
     root = situation.root.resolve()
     return file.relative_to(root).as_posix() if file.is_relative_to(root) and not file.exists() else None
@@ -302,8 +302,8 @@ class TaskContext:
 
     Attributes:
         identity: What it belongs to.
-        plan_text: The plan's text; null when no plan was found.
-        task: The task; null when nobody can say which.
+        plan_text: The plan's text; None when no plan was found.
+        task: The task; None when nobody can say which.
         remarks: What was taken where nothing was named.
     """
 
@@ -314,7 +314,7 @@ class TaskContext:
 
 
 def difference(repository: Repository, scope: Scope) -> StepChange:
-    """What there is to put up.
+    """The difference to propose.
 
     Raises:
         InvalidInput: A revision names nothing, or conflicts are unresolved.
@@ -345,7 +345,7 @@ def work(situation: StepContext, said: DocumentIdentity, found: StepChange) -> T
 
 
 def change_subject(situation: StepContext, found: StepChange, known: TaskContext, order: StepRequest) -> Subject:
-    """What is put up for a task's change."""
+    """The proposal of a task's change."""
     task, label = known.task, known.identity.task
     what = task.name if task is not None and task.name else f"task {label}" if label else _files(found)
     where = known.identity.words

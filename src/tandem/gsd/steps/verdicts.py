@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from enum import Enum
 
 from tandem.gsd.steps.outcomes import Patch, StepWord, held_by_checks, lacks_reviewer
-from tandem.gsd.steps.pointers import StepPointer
+from tandem.gsd.steps.situation import StepPointer
 from tandem.gsd.steps.subjects import Subject
 from tandem.reviews.answers import ReviewStatus
 from tandem.reviews.rules import ESCALATION_ROUND
@@ -22,13 +22,13 @@ class NextMove(Enum):
     """One thing to do."""
 
     NEW = "new"
-    """Put up a new review."""
+    """Propose a new review."""
     RESUBMIT = "resubmit"
-    """Put up a new review that follows the rejected one."""
+    """Propose a new review that follows the rejected one."""
     REVISE = "revise"
     """Make a new round of the review."""
     WAIT = "wait"
-    """This content is up already: wait."""
+    """This content is proposed already: wait."""
     TELL = "tell"
     """Say how the review stands; nothing has changed since."""
 
@@ -51,9 +51,9 @@ def decide(  # noqa: PLR0911 - a line each state reads best
 
     Args:
         subject: The content.
-        pointer: What was put up before; null if nothing was.
-        status: How that review stands; null if there is none.
-        was_committed: Whether what was put up before is in a commit: an approval of it must then not be ended.
+        pointer: The earlier proposal; None if there was none.
+        status: How that review stands; None if there is none.
+        was_committed: Whether the earlier proposal is in a commit: an approval of it must then not be ended.
     """
     if pointer is None or status is None:
         return NextMove.NEW
@@ -61,7 +61,7 @@ def decide(  # noqa: PLR0911 - a line each state reads best
     is_over = pointer.rounds_before + status.round >= ESCALATION_ROUND
     match status.status:
         case "closed" if status.outcome == "withdrawn" or not is_known:
-            # Whoever closed it was done with it.
+            # It was closed because it was finished.
             return NextMove.NEW
         case "rejected":
             return NextMove.TELL if is_known or is_over else NextMove.RESUBMIT
@@ -196,7 +196,7 @@ def _take_back(subject: Subject) -> tuple[str, ...]:
             "Or leave the branch unmerged, and do it differently on another.",
         )
     if subject.path is not None:
-        return (f"It is not wanted as it is. Write {_document(subject)} anew, then run again: {subject.command}",)
+        return (f"It is not wanted as it is. Write {_document(subject)} again, then run: {subject.command}",)
     return (
         f"Take the change back: git stash push --include-untracked -- {named(subject.paths)}",
         f"Do it differently, then run again: {subject.command}",
@@ -211,7 +211,7 @@ def _escalation(subject: Subject, status: ReviewStatus) -> tuple[str, ...]:
     if lacks_reviewer(status) and status.no_reviewer is not None:
         return (show, status.no_reviewer.remedy)
     if status.status == "closed":
-        return (show, f"The review was withdrawn; put it up again only if they say so: {subject.command}")
+        return (show, f"The review was withdrawn; propose it again only if they say so: {subject.command}")
     if status.status == "rejected":
         return (show, f"If they want it done differently after all, close this one: tandem review close {review_id}")
     source = f"--text {shlex.quote(subject.path)}" if subject.path is not None else "--staged"

@@ -13,8 +13,7 @@ from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import SUBJECT, Checkout, RepositoryCommit, log
 from tandem.gsd.steps.documents import NOBODY, DocumentIdentity, objective
-from tandem.gsd.steps.pointers import StepPointer
-from tandem.gsd.steps.situation import StepContext, StepRequest
+from tandem.gsd.steps.situation import StepContext, StepPointer, StepRequest
 from tandem.gsd.steps.subjects import Subject, difference, planning_dirs
 from tandem.rulings import plans
 
@@ -68,7 +67,7 @@ def branches(situation: StepContext, checkout: Checkout, order: StepRequest) -> 
     """The branches of a wave: those that were named; else this one; on the base branch those of linked working trees.
 
     Raises:
-        InvalidInput: Nobody can say where the plan's commits begin.
+        InvalidInput: It is unknown where the plan's commits begin.
     """
     wave = _Wave(situation, checkout, order.identity)
     if order.branches or order.since is not None:
@@ -80,7 +79,7 @@ def branches(situation: StepContext, checkout: Checkout, order: StepRequest) -> 
 
 
 def subject(situation: StepContext, repository: Repository, branch: WaveBranch, order: StepRequest) -> Subject | None:
-    """What is put up for a branch; null when its commits change nothing together."""
+    """The proposal of a branch; None when its commits change nothing together."""
     found = difference(repository, Scope(revision=f"{branch.base}..{branch.tip}"))
     if not found.changes:
         return None
@@ -154,8 +153,8 @@ class _Wave:
         own = self._of_plan(recent, identity)
         if not own:
             raise InvalidInput(
-                "Nobody can say where the plan's commits begin: none is named as feat(03-02): … is. Say it: "
-                "tandem gate wave --since REV, or name the branches that are to be merged: tandem gate wave BRANCH",
+                "It is unknown where the plan's commits begin: none is named as feat(03-02): … is. Say it: "
+                "tandem gate wave --since REV, or name the branches to merge: tandem gate wave BRANCH",
                 field="since",
             )
         base = self._parent(own[0])
@@ -184,7 +183,7 @@ class _Wave:
         ]
         if not parted:
             raise InvalidInput(
-                f"Nobody can say where {name} begins; say it: tandem gate wave {name} --since REV", field="since"
+                f"It is unknown where {name} begins; say it: tandem gate wave {name} --since REV", field="since"
             )
         # The nearest leaves the fewest commits.
         return min(parted, key=lambda base: len(self._commits(f"{base}..{tip}")))

@@ -1,4 +1,4 @@
-"""Finding out what is wrong with an installation, and saying how it is mended.
+"""Finds what is wrong with an installation, and says how to repair it.
 
 Each check looks at one thing and answers with findings. A check that fails itself is a finding too, so that the
 others are still made.
@@ -17,15 +17,15 @@ from tandem.setup.doctor.broker import (
     check_broker,
     check_certificate,
     check_mirrors,
+    check_review,
     check_reviewers,
     check_users,
     check_webhooks,
 )
 from tandem.setup.doctor.clients import check_agent_hooks, check_clients, check_servers
-from tandem.setup.doctor.deep import check_review
-from tandem.setup.doctor.finding import DoctorContext, Finding, Level, problem, skipped
 from tandem.setup.doctor.gate import check_checks, check_gate, check_hooks, check_planning, check_project
 from tandem.setup.doctor.machine import check_data, check_programs, check_service, check_settings
+from tandem.setup.finding import DoctorContext, Finding, Level, problem, skipped
 
 __all__ = ["Check", "DoctorContext", "Finding", "Level", "examine"]
 

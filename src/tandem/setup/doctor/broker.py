@@ -1,17 +1,22 @@
-"""The broker: whether it answers and which one it is, who is let in to it, and how its reviewers do."""
+"""The broker: whether it answers, which one it is, whom it lets in, and whether its reviewers review.
+
+With `--deep` the pool's own program reviews a trial change, in a project that is removed afterwards.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import shlex
 import socket
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import tandem
 from tandem.bridge.credentials import REFUSED_STATUS, TOKEN_VARIABLE, published
@@ -21,20 +26,22 @@ from tandem.bridge.target import HttpFailure, Stranger, Untrusted, is_local, tar
 from tandem.bridge.tls import ends
 from tandem.client import TandemClient
 from tandem.core import platforms
+from tandem.core.scratch import ScratchFolder
 from tandem.errors import Forbidden, TandemError, Unauthenticated
+from tandem.git.runner import Git, clean_environment
 from tandem.settings.certificates import Certificate
 from tandem.settings.config import Settings, load_settings
 from tandem.settings.instance import tls_of
 from tandem.settings.pool import TABLE
 from tandem.setup.background import ask, look, reach_broker
-from tandem.setup.doctor.finding import DoctorContext, Finding, Level, note, ok, problem, skipped
+from tandem.setup.finding import DoctorContext, Finding, Level, note, ok, problem, skipped
 from tandem.setup.registration import Call
 
 _SECONDS = 5.0
 _CLOCK_SECONDS = 1.0
 """How much later than the start a file has to be changed, as clocks and files count differently."""
 _LEAST_VALID = timedelta(days=14)
-"""Who renews by a program does it a month before the end; less says that it does not work."""
+"""Programs renew certificates a month before their end; less time left says that the renewal does not work."""
 _START = "tandem up --background"
 _RESTART = "tandem down && tandem up --background"
 _AWAY = "have PostgreSQL run and reachable, and the broker goes on by itself; else tandem logs"
@@ -85,7 +92,7 @@ async def check_broker(here: DoctorContext) -> list[Finding]:
 
 
 def _changed_since(uptime_seconds: float) -> str | None:
-    """A file of this program that is newer than the broker's start; null if none is."""
+    """A file of this program that is newer than the broker's start; None if none is."""
     folder = Path(tandem.__file__).parent
     started = time.time() - uptime_seconds
     newer = (file for file in folder.rglob("*.py") if file.stat().st_mtime > started + _CLOCK_SECONDS)
@@ -123,7 +130,7 @@ async def _silence(here: DoctorContext, meant: BrokerLocation, failure: HttpFail
 
 
 def _useless(meant: BrokerLocation, failure: HttpFailure) -> str | None:
-    """That the broker runs and nobody can use it; null if it is not so."""
+    """That the broker runs and nobody can use it; None if it is not so."""
     blocker = meant.blocker(failure)
     if blocker is not None:
         return f"{blocker[0]}. End it: {blocker[1]}"
@@ -148,7 +155,7 @@ def _own_clone(here: DoctorContext) -> str:
 
 
 def _other_owner(folder: str) -> str | None:
-    """Whose a data folder is that this user cannot use; null if they can, or it is theirs, or there is none."""
+    """Whose a data folder is that this user cannot use; None if they can, or it is theirs, or there is none."""
     if os.name != "posix" or not Path(folder).exists() or os.access(folder, os.R_OK | os.X_OK):
         return None
     owner = Path(folder).stat().st_uid
@@ -208,7 +215,7 @@ def _certified(certificate: Certificate, where: str, names: list[str]) -> Findin
 
 
 async def check_users(here: DoctorContext) -> list[Finding]:
-    """Whether others are logged in, or could be: without access tokens, whoever reaches the port is trusted."""
+    """Whether others are logged in, or could be: without access tokens every caller is trusted."""
     others = sorted(platforms.accounts())
     present = sorted(await asyncio.to_thread(platforms.others_logged_in))
     if len(others) <= 1 and not present:
@@ -253,7 +260,7 @@ async def check_access(here: DoctorContext) -> list[Finding]:
 
 
 def _idle(listed: dict[str, Any]) -> Finding:
-    """What there is to say of a broker that asks for no tokens: whoever started it may have meant it to."""
+    """What there is to say of a broker that asks for no tokens: that may be on purpose."""
     valid = sum(token["state"] == "valid" for token in listed["tokens"])
     if not valid:
         return ok("access", "The broker trusts everybody who reaches it, and asks for no access tokens.")
@@ -285,7 +292,7 @@ def _asks_for_tokens(here: DoctorContext) -> bool:
 
 
 async def check_reviewers(here: DoctorContext) -> list[Finding]:
-    """Whether whoever puts something up will find a reviewer."""
+    """Whether a proposer will find a reviewer."""
     if here.call is None:
         return [skipped("reviewers", here.silence)]
     if here.facts.get("reviewer_pool", "off") == "off":
@@ -384,3 +391,79 @@ def _is_taken(port: int) -> bool:
     except OSError:
         return False
     return True
+
+
+_REVIEW_SECONDS: Final = 300.0
+_WAIT_SECONDS: Final = 10.0
+_UNDECIDED: Final = {"pending", "claimed", "in_review"}
+_LOOK: Final = "tandem reviewers list; tandem reviewers logs"
+_GIT: Final = Git(timeout_seconds=60.0)
+_NOBODY: Final = ("-c", "user.name=Tandem's doctor", "-c", "user.email=doctor@localhost")
+_DIFF: Final = """\
+diff --git a/try.txt b/try.txt
+--- a/try.txt
++++ b/try.txt
+@@ -1 +1 @@
+-This is a trial
++This is a trial.
+"""
+
+
+async def check_review(here: DoctorContext) -> list[Finding]:
+    """Propose a full stop, and wait for what the pool's program says of it."""
+    if not here.deep:
+        return []
+    if here.call is None:
+        return [skipped("review", here.silence)]
+    if here.facts.get("reviewer_pool", "off") == "off":
+        return [skipped("review", "There is no pool whose program could be tried.")]
+    here.tell("waiting for a review by the pool")
+    with ScratchFolder("doctor") as name:
+        await asyncio.to_thread(_make_repository, Path(name))
+        project = f"tandem-doctor-{secrets.token_hex(4)}"
+        await here.call("register_project", {"root": name, "name": project})
+        try:
+            return [await _reviewed(here.call, project)]
+        finally:
+            with suppress(TandemError):
+                await here.call("remove_project", {"name": project})
+
+
+async def _reviewed(call: Call, project: str) -> Finding:
+    intent = "A try by tandem doctor --deep: end the sentence with a full stop. Give any verdict."
+    request = {"project": project, "intent": intent, "agent_type": "doctor", "diff": _DIFF}
+    review_id = (await call("create_review", request))["review_id"]
+    try:
+        status = await _decided(call, project, review_id)
+    finally:
+        with suppress(TandemError):
+            await call("close_review", {"review_id": review_id, "reason": "It was a try by tandem doctor."})
+    if status["status"] not in _UNDECIDED:
+        return ok("review", f"The pool's program reviewed a try: {status['status']}.")
+    why = status.get("no_reviewer")
+    if why:
+        return problem("review", f"The pool's program gave no verdict: {why['message']}", why["remedy"])
+    return problem("review", f"The pool's program gave no verdict in {_REVIEW_SECONDS:g} s.", _LOOK)
+
+
+async def _decided(call: Call, project: str, review_id: str) -> dict[str, Any]:
+    """The review's state, once there is a verdict, or a reason why none has come."""
+    deadline, cursor = time.monotonic() + _REVIEW_SECONDS, None
+    while True:
+        request = {"project": project, "review_id": review_id, "wake_on": "any", "timeout_s": _WAIT_SECONDS}
+        status = await call("get_review_status", {**request, "wait": cursor is not None, "cursor": cursor})
+        is_over = status["status"] not in _UNDECIDED or bool(status.get("no_reviewer") or status.get("attention"))
+        if is_over or time.monotonic() > deadline:
+            return status
+        cursor = status["cursor"]
+
+
+def _make_repository(folder: Path) -> None:
+    environment = clean_environment({}, isolated=True)
+    (folder / "try.txt").write_text("This is a trial\n", "utf-8")
+    for arguments in (
+        ["init", "--quiet", "--template="],
+        ["add", "try.txt"],
+        [*_NOBODY, "commit", "--quiet", "-m", "start"],
+    ):
+        _GIT.run(arguments, cwd=folder, environment=environment)

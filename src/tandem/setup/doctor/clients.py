@@ -34,10 +34,10 @@ from tandem.setup.clients import (
     says,
     version_of,
 )
-from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem, skipped
+from tandem.setup.edits.edit import TomlTable
 from tandem.setup.edits.installing import install
 from tandem.setup.edits.json_edits import JsonMember
-from tandem.setup.edits.text_edits import TomlTable
+from tandem.setup.finding import DoctorContext, Finding, note, ok, problem, skipped
 from tandem.setup.init import InitOptions, InitRecord, SetupPlan, load_record, plan_init
 from tandem.setup.teaching import ClientName
 
@@ -120,8 +120,8 @@ def _differences(plan: SetupPlan) -> list[Finding]:
         return [ok("clients", "Their files are as tandem init writes them, time-outs included.")]
 
     async def repair() -> None:
-        for manifest, changes in plan.trees:
-            await asyncio.to_thread(install, changes, manifest)
+        for tree in plan.trees:
+            await asyncio.to_thread(install, tree)
 
     return [problem("clients", f"Not as tandem init writes them: {', '.join(changed)}", _INIT, repair)]
 
@@ -134,7 +134,7 @@ async def _versions(plan: SetupPlan) -> list[Finding]:
 
 
 def _login(found: FoundClient, folder: Path) -> Finding | None:
-    """Whether a client's program is logged in, by its own word; null where it says nothing that is known."""
+    """Whether a client's program is logged in, by its own word; None where it says nothing that is known."""
     name, title = found.client.name, found.client.title
     if found.program is None or name not in _LOGINS:
         return None
@@ -172,7 +172,7 @@ def _version(found: FoundClient) -> Finding:
 
 
 async def check_agent_hooks(here: DoctorContext) -> list[Finding]:
-    """Fire the hooks of the clients, as their files name them, with a text that nobody approved."""
+    """Fire the hooks of the clients, as their files name them, with a text that is not approved."""
     gate = here.gate
     before = _set_up(here)
     if here.place is None or gate is None or not gate.enabled:
@@ -194,7 +194,7 @@ async def check_agent_hooks(here: DoctorContext) -> list[Finding]:
 
 
 def _fire(site: Site, client: ClientName) -> Finding | None:
-    """One client's hook; null for a client that has none that could refuse."""
+    """One client's hook; None for a client that has none that could refuse."""
     entries = teaching.hooks(client, (*site.program.words, "hook"))
     if not entries:
         return None
@@ -270,7 +270,7 @@ def _codex_trust(program: str, folder: Path, environment: Mapping[str, str]) -> 
     if not ours:
         return problem("agent hooks", "Codex does not list Tandem's hook here.", _INIT_GATE)
     if any(one.get("trustStatus") not in {"trusted", "managed"} for one in ours):
-        untrusted = "Codex skips Tandem's hook in silence, as nobody has trusted it as it is now."
+        untrusted = "Codex skips Tandem's hook in silence, as a person has not trusted its present form."
         return problem("agent hooks", untrusted, "start codex in this project, type /hooks, and trust Tandem's two")
     return ok("agent hooks", "Codex runs Tandem's hook: it is trusted.")
 

@@ -1,6 +1,6 @@
 """The project, the workflow's settings and the gate: both switches, the hooks, and whether they really refuse.
 
-A dead hook looks like one that has nothing to object to. So each is fired with a change that nobody can have approved:
+A dead hook looks like one that has nothing to object to. So each is fired with a change that cannot be approved:
 a file of random content, in a git folder of our own that shares the repository's objects and hooks, and never beyond
 the point where the hook must refuse. Nothing of the repository changes.
 """
@@ -23,7 +23,7 @@ from tandem.rulings.state import GateFile, HookRepository
 from tandem.settings import checks
 from tandem.settings.config import user_file
 from tandem.setup import gate_switch, githooks, registration, trust
-from tandem.setup.doctor.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
+from tandem.setup.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
 from tandem.setup.gate_status import gate_status
 from tandem.setup.gate_switch import GateOptions
 from tandem.setup.registration import Call, Origin
@@ -37,7 +37,7 @@ _ANY_STATUS: Final = range(256)
 _MESSAGE: Final = "Tandem's doctor fires the hooks\n"
 _MARK: Final = "tandem: refused"
 _REASON: Final = "not approved"
-"""What each says of a change that nobody can have approved; whoever refuses for another reason refuses all."""
+"""What each says of a change that cannot be approved; a hook that refuses for another reason refuses everything."""
 
 _OTHER_RECORD: Final = "differs from the record"
 """What the gate's status says of a switch that is not as its broker has it."""
@@ -274,7 +274,7 @@ async def check_planning(here: DoctorContext) -> list[Finding]:
         )
     if found:
         return found
-    steps = "put up what they make" if holds.tandem_enabled else "go alone (tandem gsd on)"
+    steps = "propose what they make" if holds.tandem_enabled else "go alone (tandem gsd on)"
     return [ok("planning", f"The workflow's steps {steps}; {holds.granularity}, {holds.mode}.")]
 
 

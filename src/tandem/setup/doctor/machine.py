@@ -19,7 +19,7 @@ from tandem.git.runner import HOW_TO_INSTALL, Git, ensure_recent
 from tandem.settings.config import Ignored, load_settings
 from tandem.settings.instance import LAST_RUN_FILE, LOCK_FILE, RUNTIME_FILE, LastRun
 from tandem.setup.clients import find_program
-from tandem.setup.doctor.finding import DoctorContext, Finding, note, ok, problem
+from tandem.setup.finding import DoctorContext, Finding, note, ok, problem
 from tandem.setup.service import find_service
 
 _FREE_BYTES = 200_000_000

@@ -1,11 +1,11 @@
-"""Edits of other programs' files that merge, and that can be taken back to the byte.
+"""Edits of other programs' files that merge, and that can be undone to the byte.
 
 An edit puts one thing of ours into a file: a member or items of JSON (with comments), a table of TOML, a marked
 block of text, or a whole file. What was put where is kept in a manifest.
 
     manifest = Manifest.load(file, tree=root)
-    planned = changes([JsonMember(root / ".mcp.json", ("mcpServers", "tandem"), {...})], manifest, owner="init")
-    print(diff(planned))
-    install(planned, manifest)
-    install(removals(manifest, owner="init"), manifest)
+    planned = plan([JsonMember(root / ".mcp.json", ("mcpServers", "tandem"), {...})], manifest, owner="init")
+    print(diff(planned.changes))
+    undo = install(planned)
+    install(plan([], manifest, owner="init"))
 """

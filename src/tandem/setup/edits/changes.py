@@ -1,8 +1,8 @@
 """What was put into which files of a tree and for whom, and the changes that files need for other edits.
 
-Of each file is remembered what it was without our edits, and the digest of what we made of it. A file that nobody
-changed since is made anew from that, so that taking everything out restores it to the byte. From one that somebody
-changed only our own parts are cut out.
+Of each file is remembered what it was without our edits, and the digest of what we made of it. A file without
+later changes is made again from that, so that taking everything out restores it to the byte. From a file with other
+changes only our own parts are cut out.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from typing import Any, Final, cast
 from pydantic import TypeAdapter
 
 from tandem.errors import ConfigInvalid
-from tandem.setup.edits.edit import BOM, Edit, content_of, located
+from tandem.setup.edits.edit import BOM, Edit, MarkedBlock, TomlTable, WholeFile, content_of, located
 from tandem.setup.edits.json_edits import JsonItems, JsonMember
-from tandem.setup.edits.text_edits import MarkedBlock, TomlTable, WholeFile
 
 _VERSION: Final = 2
 _KINDS: Final[dict[str, Any]] = {
@@ -39,7 +38,7 @@ class EditRecord:
 
     Attributes:
         edit: All of it but the path, as JSON, with its kind.
-        owners: Who wants it; it is taken out when nobody does.
+        owners: Who wants it; it is taken out when the last owner leaves.
     """
 
     edit: dict[str, Any]
@@ -65,7 +64,7 @@ class FileRecord:
 
     Attributes:
         edits: In the order in which they were made.
-        before: What the file was without them; null if there was none.
+        before: What the file was without them; None if there was none.
         after: The digest of what was made of it; `CHANGED` if somebody else's change is in it.
     """
 
@@ -74,7 +73,7 @@ class FileRecord:
     after: str = CHANGED
 
     def owners(self) -> set[str]:
-        """Everybody who wants one of them."""
+        """All owners of one of them."""
         return {owner for record in self.edits for owner in record.owners}
 
 
@@ -88,7 +87,7 @@ class Manifest:
         label: What stands before the names of files when they are shown, such as `~/`.
         files: What was made, by the file's path from the tree, with slashes.
         folders: The folders that were made for the files, from the tree, with slashes.
-        loaded: What its file held when it was read; null if there was none.
+        loaded: What its file held when it was read; None if there was none.
     """
 
     file: Path
@@ -121,7 +120,7 @@ class Manifest:
             raise _unreadable(file, "it is damaged") from error
 
     def content(self) -> bytes | None:
-        """What its file has to hold; null if there is nothing to remember."""
+        """What its file has to hold; None if there is nothing to remember."""
         if not self.files and not self.folders:
             return None
         files = {name: _written(record) for name, record in sorted(self.files.items())}
@@ -129,7 +128,7 @@ class Manifest:
         return json.dumps(data, indent=1).encode() + b"\n"
 
     def owners(self) -> set[str]:
-        """Everybody who had something put in."""
+        """All owners of an edit."""
         return {owner for record in self.files.values() for owner in record.owners()}
 
 
@@ -141,9 +140,9 @@ class FileChange:
         path: The file itself, links followed.
         key: Its path from the tree.
         name: How it is shown.
-        before: What it holds; null if there is none.
-        after: What it will hold; null if it goes.
-        record: What the manifest will say about it; null if nothing.
+        before: What it holds; None if there is none.
+        after: What it will hold; None if it goes.
+        record: What the manifest will say about it; None if nothing.
         remarks: What a person should know.
     """
 
@@ -161,8 +160,36 @@ class FileChange:
         return self.before != self.after
 
 
-def changes(edits: Iterable[Edit], manifest: Manifest, *, owner: str, former: Sequence[Edit] = ()) -> list[FileChange]:
-    """What has to be changed so that exactly these edits are there for an owner; nothing is changed yet.
+@dataclass(frozen=True, slots=True)
+class FilePlan:
+    """The changes of one tree's files, not made yet: `diff` shows them, `install` makes them and can undo them.
+
+    Attributes:
+        manifest: The tree, and what was put in before.
+        changes: Of each file, why it changes is in its record: which edits, for which owners.
+    """
+
+    manifest: Manifest
+    changes: tuple[FileChange, ...]
+
+    @property
+    def altered(self) -> list[FileChange]:
+        """The files that change; of the others only what is remembered does."""
+        return [one for one in self.changes if one.alters]
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a person should know."""
+        return [remark for one in self.changes for remark in one.remarks]
+
+    def owners(self) -> set[str]:
+        """All owners of something in the tree once it is carried out."""
+        files = self.manifest.files | {one.key: one.record for one in self.changes}
+        return {owner for record in files.values() if record is not None for owner in record.owners()}
+
+
+def plan(edits: Iterable[Edit], manifest: Manifest, *, owner: str, former: Sequence[Edit] = ()) -> FilePlan:
+    """What has to be changed so that exactly these edits are there for an owner.
 
     What the owner had put in before and does not want any more is taken out.
 
@@ -170,7 +197,7 @@ def changes(edits: Iterable[Edit], manifest: Manifest, *, owner: str, former: Se
         edits: All that the owner wants in this tree.
         manifest: The tree, and what was put in before.
         owner: For whom; others' edits stay.
-        former: Parts of an older version that nobody wants, also where the manifest does not know them, as in a clone.
+        former: Obsolete parts of an older version, also where the manifest does not know them, as in a clone.
 
     Raises:
         ConfigInvalid: A file cannot be read as what it should be, or is outside of the tree.
@@ -188,16 +215,10 @@ def changes(edits: Iterable[Edit], manifest: Manifest, *, owner: str, former: Se
         gone = [edit for edit in former if located(edit.path, manifest.tree) == path]
         after, new, remarks = edited(path, before, record, of_file, owner, gone)
         planned.append(FileChange(path, name, manifest.label + name, before, after, new, remarks))
-    return [one for one in planned if one.alters or one.remarks or one.record != manifest.files.get(one.key)]
-
-
-def removals(manifest: Manifest, *, owner: str) -> list[FileChange]:
-    """What has to be changed so that nothing of an owner's is left, but what others want too.
-
-    Raises:
-        ConfigInvalid: A file cannot be read as what it should be.
-    """
-    return changes([], manifest, owner=owner)
+    known = manifest.files
+    return FilePlan(
+        manifest, tuple(one for one in planned if one.alters or one.remarks or one.record != known.get(one.key))
+    )
 
 
 def edited(
@@ -212,11 +233,11 @@ def edited(
 
     Args:
         path: The file.
-        content: What it holds; null if there is none.
+        content: What it holds; None if there is none.
         record: What was put in before.
         wanted: What the owner wants in it.
         owner: For whom; others' edits stay.
-        former: Parts of an older version that nobody wants.
+        former: Obsolete parts of an older version.
 
     Returns:
         What it will hold, what has to be remembered of it, and what a person should know.

@@ -14,21 +14,20 @@ from tandem.core import platforms
 from tandem.core.atomic_dirs import Installation, turn
 from tandem.core.files import FRESH
 from tandem.errors import Unavailable
-from tandem.setup.edits.changes import FileChange, FileRecord, Manifest
+from tandem.setup.edits.changes import FileChange, FilePlan, FileRecord, Manifest
 from tandem.setup.edits.edit import content_of
 
 _PATIENCE_SECONDS = 10.0
 
 
-def install(changes: Sequence[FileChange], manifest: Manifest) -> Callable[[], object]:
+def install(plan: FilePlan) -> Callable[[], object]:
     """Change the files and the manifest, or nothing at all.
 
     Each file is replaced at once. The manifest names what is put in before it is there, so that also after a
     crash in the middle the same command, or the one that takes everything out, finishes the work.
 
     Args:
-        changes: From `changes` or `removals` with the same manifest.
-        manifest: Brought up to date.
+        plan: What is carried out; its manifest is brought up to date.
 
     Returns:
         What takes it back, if what comes after it fails.
@@ -36,6 +35,7 @@ def install(changes: Sequence[FileChange], manifest: Manifest) -> Callable[[], o
     Raises:
         Unavailable: A file cannot be written, or was changed in between; everything is as it was.
     """
+    changes, manifest = plan.changes, plan.manifest
     if not changes:
         return lambda: None
     tree = Path(os.path.realpath(manifest.tree))
@@ -102,7 +102,7 @@ def way_out(error: OSError) -> str:
 
 
 def _carry_out(changes: Sequence[FileChange], manifest: Manifest, installation: Installation, tree: Path) -> None:
-    # Whoever has the lock is the only one who writes there.
+    # Only the holder of the lock writes there.
     _remove_interrupted([manifest.file, *(one.path for one in changes)])
     had = manifest.files
     folders = {folder for one in changes if one.after is not None for folder in one.path.parents if not folder.exists()}
@@ -176,7 +176,7 @@ def _lock(file: Path) -> Path:
 
 @contextmanager
 def _turn(file: Path) -> Generator[None]:
-    """Be the only one who changes what a manifest describes.
+    """Hold the lock of everything that a manifest describes.
 
     Raises:
         Unavailable: Another command does not finish.

@@ -27,7 +27,7 @@ class Element(NamedTuple):
     """A member of an object, an item of an array, or the whole document.
 
     Attributes:
-        key: The member's name; null for others.
+        key: The member's name; None for others.
         begin: Where it begins.
         start: Where its value begins.
         end: Where it ends.
@@ -144,7 +144,7 @@ class JsonText:
     Attributes:
         content: The file.
         text: Its text.
-        root: The value in it; null if it is empty but for comments.
+        root: The value in it; None if it is empty but for comments.
     """
 
     def __init__(self, path: Path, content: bytes | None) -> None:
@@ -179,7 +179,7 @@ class JsonText:
         return unusable(self._path, problem, line=line, column=column)
 
     def find(self, keys: tuple[str, ...]) -> Element | None:
-        """The member at the end of a way; null if there is none.
+        """The member at the end of a way; None if there is none.
 
         Raises:
             ConfigInvalid: Something on the way is no object.
@@ -287,7 +287,7 @@ class JsonText:
         return (head + rest).encode()
 
     def _way(self, keys: tuple[str, ...]) -> list[Element | None]:
-        """The document and the members on a way, null where there is none.
+        """The document and the members on a way, None where there is none.
 
         Raises:
             ConfigInvalid: Something on the way is no object.

@@ -67,7 +67,7 @@ _MAY_RUN: Final = {
     "review": (*_LOOKS, "submit", "apply", "review proposal", "review discussion"),
     "status": (*_LOOKS, "gsd status"),
 }
-"""What Claude Code may run unasked in a command, besides `git status`: what looks, or puts up."""
+"""What Claude Code may run unasked in a command, besides `git status`: commands that look or propose."""
 
 TIMEOUT_SECONDS: Final = 60
 """How long a client waits for a hook. The broker answers in milliseconds, and its silence ends after twenty seconds."""
@@ -127,7 +127,7 @@ def block() -> str:
 
 
 def skill() -> str:
-    """The skill `tandem-review`, for whatever client."""
+    """The skill `tandem-review`, for every client."""
     return f"{_front(name=SKILL, description=SKILL_DESCRIPTION)}\n{_text('skill')}"
 
 
@@ -176,7 +176,7 @@ class HookEntry:
         path: The file, below the project's root or the user's home folder (see `TeachingFile.path`).
         scope: Which of the two.
         keys: Where the list is in it.
-        items: What it has to hold, besides whatever else it holds.
+        items: What it has to hold, besides its other items.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""What a check looks at, what it found, and how that is mended."""
+"""What a check looks at, what it found, and how to repair that."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import Any
 
 from tandem.bridge.location import BrokerLocation, locate
 from tandem.rulings.state import GateFile, HookRepository
-from tandem.setup import gate_switch
-from tandem.setup.registration import Call
+from tandem.setup.registration import Call, switch
 
 Repair = Callable[[], Awaitable[Any]]
-"""Mends what was found; safe to run unasked. Raises a `TandemError` or an `OSError` when it cannot."""
+"""Repairs what was found; safe to run unasked. Raises a `TandemError` or an `OSError` when it cannot."""
 
 
 @dataclass
@@ -25,8 +24,8 @@ class DoctorContext:
         folder: The folder that it was called in.
         home: The user's home folder.
         environment: The user's variables.
-        broker: The URL that was named; null for the broker that runs for this user.
-        place: The repository; null outside of one.
+        broker: The URL that was named; None for the broker that runs for this user.
+        place: The repository; None outside of one.
         deep: Whether to try what takes long, or costs something, too.
         tell: Is told what is being done.
         obstacle: Why the repository cannot be looked at; empty if it can. Set by the checks of programs and broker.
@@ -34,12 +33,12 @@ class DoctorContext:
         has_program: Whether `tandem` is found on PATH. Set by the check of programs.
         start_trouble: What keeps a broker from starting, e.g. `database`; empty if nothing does. Set by the checks of
             settings and database.
-        url: Where the broker answers; null if it does not. Set by the broker's check, which comes first.
-        call: Calls an operation of it; null if it does not answer, or lets this user do nothing.
+        url: Where the broker answers; None if it does not. Set by the broker's check, which comes first.
+        call: Calls an operation of it; None if it does not answer, or lets this user do nothing.
         silence: Why there is no such call.
         facts: What the broker says of itself; empty if it says nothing. Set by the broker's check.
         moved_from: The folder that the gate's project is registered for, though the repository was moved or copied
-            here; null if it was not. Set by the project's check.
+            here; None if it was not. Set by the project's check.
         changed: The clients' files that are not as `tandem init` writes them. Set by the clients' check.
         gate_trouble: Whether the gate is not as its broker has it. Set by the gate's check.
     """
@@ -71,11 +70,11 @@ class DoctorContext:
     @property
     def gate(self) -> GateFile | None:
         """The gate's switch here, if it can be read."""
-        return gate_switch.switch(self.place) if self.place is not None else None
+        return switch(self.place) if self.place is not None else None
 
     @property
     def root(self) -> Path | None:
-        """The working tree whose settings count; null outside of a repository."""
+        """The working tree whose settings count; None outside of a repository."""
         return Path(self.place.settings_root) if self.place is not None else None
 
 
@@ -103,8 +102,8 @@ class Finding:
         check: What was checked: a short name that stays.
         state: How it stands.
         message: What was found, a sentence.
-        fix: What to do about it, mostly a command; null if nothing.
-        repair: Mends it; null where only a person should.
+        fix: What to do about it, mostly a command; None if nothing.
+        repair: Repairs it; None where only a person should.
         file: The client's file that lacks something; None if it is about something else.
     """
 
