@@ -65,6 +65,12 @@ class Ended:
         assert self.envelope["ok"], self.stdout
         return self.envelope["data"]
 
+    @property
+    def refusal(self) -> str:
+        """What a command said that must have failed."""
+        assert self.status == 1, self
+        return self.stderr
+
 
 def owners_desk(url: str, data_dir: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
     """The command line of whoever runs a broker that asks for access tokens, in a project of their own."""

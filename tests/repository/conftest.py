@@ -22,6 +22,11 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
         assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
+@pytest.fixture(autouse=True)
+def _own_settings(config_dir: Path) -> None:
+    """Each test has the user's configuration folder for itself."""
+
+
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
     """A repository with one commit, without a gate: `a.txt` of three lines, `b.txt` of two."""
@@ -29,9 +34,17 @@ def plain(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def gated(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> Gated:
-    """The repository `plain` with its gate on; `config_dir` is the user's configuration folder."""
+def gated(shared_broker: BrokerProcess, plain: Path) -> Gated:
+    """The repository `plain` with its gate on."""
     return gate_on(shared_broker, plain)
+
+
+@pytest.fixture
+def own_gated(tmp_path: Path) -> Iterator[Gated]:
+    """As `gated`, with a broker of its own, which a test may stop."""
+    (tmp_path / "broker").mkdir()
+    with BrokerProcess(tmp_path / "broker") as broker:
+        yield gate_on(broker, new_repository(tmp_path / "repository"))
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from tests.broker import BrokerProcess
 from tests.commandline import NOBODY
-from tests.repository.gating import Gated, gate_on, new_repository
+from tests.repository.gating import Gated
 from tests.stranger import listening
 
 DIGITS = {"a.txt": "one\n2\nthree\n"}
@@ -23,20 +23,16 @@ def rewrite(gated: Gated, **facts: object) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), **facts}), "utf-8")
 
 
-def test_p7_without_a_broker_nothing_passes_until_it_is_back(tmp_path: Path, config_dir: Path):
-    folder = tmp_path / "broker"
-    folder.mkdir()
-    with BrokerProcess(folder) as broker:
-        gated = gate_on(broker, new_repository(tmp_path / "repository"))
-        gated.stage(DIGITS)
-        gated.approve()
-        broker.stop()
-        words = gated.refused("commit", "-m", "x")
-        assert "tandem up --background" in words
-        assert "tandem gate override" in words
-        gated.refused("commit", "--allow-empty", "--only", "-m", "Nothing")
-        broker.start()
-        gated.git("commit", "-m", "x")
+def test_p7_without_a_broker_nothing_passes_until_it_is_back(own_gated: Gated):
+    own_gated.stage(DIGITS)
+    own_gated.approve()
+    own_gated.broker.stop()
+    words = own_gated.refused("commit", "-m", "x")
+    assert "tandem up --background" in words
+    assert "tandem gate override" in words
+    own_gated.refused("commit", "--allow-empty", "--only", "-m", "Nothing")
+    own_gated.broker.start()
+    own_gated.git("commit", "-m", "x")
 
 
 def test_p7_a_broker_elsewhere_is_found_by_its_data(shared_broker: BrokerProcess, gated: Gated):
@@ -109,9 +105,7 @@ def test_p7_a_text_is_no_list_of_branches(gated: Gated):
 def test_a_broken_switch_is_mended_by_switching_on_and_taken_away_by_switching_off(gated: Gated):
     file = gated.root / ".git/tandem/gate.json"
     file.write_bytes(b"{")
-    asked = gated.tandem("gate", "on", CLAUDECODE="1")
-    assert asked.status == 1
-    assert "person" in asked.stderr
+    assert "person" in gated.tandem("gate", "on", CLAUDECODE="1").refusal
     mended = gated.person("gate", "on")
     assert mended.ok, mended.stdout
     gated.stage(DIGITS)
@@ -178,13 +172,12 @@ def test_p7_a_package_that_is_gone_refuses_and_says_how_to_mend(gated: Gated):
 def test_p7_an_error_inside_of_the_gate_refuses(gated: Gated, tmp_path: Path):
     source = Path(json.loads((gated.root / ".git/tandem/gate.json").read_text("utf-8"))["source"])
     copy = tmp_path / "source"
-    for part in ("bridge", "core", "git", "hooks"):
+    for part in ("bridge", "core", "git", "hooks", "rulings"):
         shutil.copytree(source / "tandem" / part, copy / "tandem" / part)
     for module in ("__init__.py", "errors.py"):
         shutil.copy(source / "tandem" / module, copy / "tandem" / module)
-    (copy / "tandem/hooks/commit.py").write_text(
-        "def main(gate, arguments):\n    raise KeyError('surprise')\n", "utf-8"
-    )
+    broken = "def prepare(gate, arguments):\n    raise KeyError('surprise')\n"
+    (copy / "tandem/hooks/commit.py").write_text(broken, "utf-8")
     replaced(gated, str(source), str(copy))
     gated.stage(DIGITS)
     words = gated.refused("commit", "-m", "x")

@@ -9,8 +9,7 @@ import pytest
 
 from tandem.rulings import pending
 from tandem.setup import gate_switch
-from tests.broker import BrokerProcess
-from tests.repository.gating import Gated, gate_on, new_repository
+from tests.repository.gating import Gated
 from tests.repository.stepping import PLAN, PLAN_FILE
 
 DIGITS = {"a.txt": "one\n2\nthree\n"}
@@ -204,27 +203,23 @@ def test_in_blocking_mode_nothing_is_recorded_and_no_second_process_starts(gated
     assert not (gated.root / ".git/tandem/recording").exists()
 
 
-def test_a_record_that_found_no_broker_is_delivered_later(tmp_path: Path, config_dir: Path):
-    folder = tmp_path / "broker"
-    folder.mkdir()
-    with BrokerProcess(folder) as broker:
-        gated = gate_on(broker, new_repository(tmp_path / "repository"))
-        feature(gated, review_granularity="per_plan")
-        # The broker ends between the gate's look and the record: another hook ends it.
-        hook = gated.root / ".git/hooks/commit-msg"
-        hook.write_text(f"#!/bin/sh\nkill -9 {broker.pid}\n", "utf-8")
-        hook.chmod(0o755)
-        gated.stage(DIGITS)
-        said = gated.try_git("commit", "-m", SUBJECT)
-        assert said.ok
-        assert "recorded when it is back" in said.stderr
-        hook.unlink()
-        place = gate_switch.place_at(gated.root)
-        assert len(pending.waiting(place)) == 1
-        broker.kill()
-        broker.start()
-        assert commits(gated) == []
-        gated.stage({"b.txt": "alpha\n"})
-        gated.git("commit", "-m", "feat(03-02): fewer letters")
-        assert len(commits(gated, plan="03-02")) == 2
-        assert pending.waiting(place) == []
+def test_a_record_that_found_no_broker_is_delivered_later(own_gated: Gated):
+    feature(own_gated, review_granularity="per_plan")
+    # The broker ends between the gate's look and the record: another hook ends it.
+    hook = own_gated.root / ".git/hooks/commit-msg"
+    hook.write_text(f"#!/bin/sh\nkill -9 {own_gated.broker.pid}\n", "utf-8")
+    hook.chmod(0o755)
+    own_gated.stage(DIGITS)
+    said = own_gated.try_git("commit", "-m", SUBJECT)
+    assert said.ok
+    assert "recorded when it is back" in said.stderr
+    hook.unlink()
+    place = gate_switch.place_at(own_gated.root)
+    assert len(pending.waiting(place)) == 1
+    own_gated.broker.kill()
+    own_gated.broker.start()
+    assert commits(own_gated) == []
+    own_gated.stage({"b.txt": "alpha\n"})
+    own_gated.git("commit", "-m", "feat(03-02): fewer letters")
+    assert len(commits(own_gated, plan="03-02")) == 2
+    assert pending.waiting(place) == []

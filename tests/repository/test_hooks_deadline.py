@@ -17,7 +17,7 @@ from threading import Thread
 import pytest
 
 from tests.broker import BrokerProcess
-from tests.repository.gating import Gated, Said, gate_on, new_repository
+from tests.repository.gating import Gated, Said
 
 LIMIT_SECONDS = 15
 DIGITS = {"a.txt": "one\n2\nthree\n"}
@@ -83,36 +83,33 @@ def dripping(_broker: BrokerProcess, gated: Gated) -> Generator[None]:
 
 @pytest.mark.parametrize("silence", [stopped, own_stopped, dripping])
 def test_p7_a_broker_that_does_not_answer_refuses_within_15_seconds(
-    tmp_path: Path, config_dir: Path, silence: Callable[[BrokerProcess, Gated], AbstractContextManager[None]]
+    own_gated: Gated, tmp_path: Path, silence: Callable[[BrokerProcess, Gated], AbstractContextManager[None]]
 ):
-    (tmp_path / "broker").mkdir()
-    with BrokerProcess(tmp_path / "broker") as broker:
-        gated = gate_on(broker, new_repository(tmp_path / "repository"))
-        gated.git("init", "--quiet", "--bare", str(tmp_path / "away.git"))
-        trees = {name: gated.linked(tmp_path / name, name) for name in ("commit", "merge", "push")}
-        gated.approved_commit(DIGITS, cwd=trees["push"])
-        gated.git("commit", "--quiet", "--allow-empty", "-m", "Ours", cwd=trees["merge"])
-        gated.stage({"b.txt": "more\n"}, trees["commit"])
-        tries: list[tuple[tuple[str, ...], Path]] = [
-            (("commit", "-m", "x"), trees["commit"]),
-            (("merge", "--no-edit", "push"), trees["merge"]),
-            (("merge", "--ff-only", "push"), gated.root),
-            (("push", str(tmp_path / "away.git"), "push:main"), trees["push"]),
-        ]
+    own_gated.git("init", "--quiet", "--bare", str(tmp_path / "away.git"))
+    trees = {name: own_gated.linked(tmp_path / name, name) for name in ("commit", "merge", "push")}
+    own_gated.approved_commit(DIGITS, cwd=trees["push"])
+    own_gated.git("commit", "--quiet", "--allow-empty", "-m", "Ours", cwd=trees["merge"])
+    own_gated.stage({"b.txt": "more\n"}, trees["commit"])
+    tries: list[tuple[tuple[str, ...], Path]] = [
+        (("commit", "-m", "x"), trees["commit"]),
+        (("merge", "--no-edit", "push"), trees["merge"]),
+        (("merge", "--ff-only", "push"), own_gated.root),
+        (("push", str(tmp_path / "away.git"), "push:main"), trees["push"]),
+    ]
 
-        def attempt(tried: tuple[tuple[str, ...], Path]) -> tuple[float, Said]:
-            began = time.monotonic()
-            said = gated.try_git(*tried[0], cwd=tried[1])
-            return time.monotonic() - began, said
+    def attempt(tried: tuple[tuple[str, ...], Path]) -> tuple[float, Said]:
+        began = time.monotonic()
+        said = own_gated.try_git(*tried[0], cwd=tried[1])
+        return time.monotonic() - began, said
 
-        before = gated.git("for-each-ref")
-        with silence(broker, gated), ThreadPoolExecutor(len(tries)) as pool:
-            found = list(pool.map(attempt, tries))
-        for seconds, said in found:
-            assert not said.ok
-            assert "tandem: refused" in said.stderr
-            assert "cannot be reached" in said.stderr
-            assert "It has not answered for 12 s" in said.stderr
-            assert seconds < LIMIT_SECONDS, said.stderr
-        assert gated.git("for-each-ref") == before
-        assert gated.git("ls-remote", str(tmp_path / "away.git")) == ""
+    before = own_gated.git("for-each-ref")
+    with silence(own_gated.broker, own_gated), ThreadPoolExecutor(len(tries)) as pool:
+        found = list(pool.map(attempt, tries))
+    for seconds, said in found:
+        assert not said.ok
+        assert "tandem: refused" in said.stderr
+        assert "cannot be reached" in said.stderr
+        assert "It has not answered for 12 s" in said.stderr
+        assert seconds < LIMIT_SECONDS, said.stderr
+    assert own_gated.git("for-each-ref") == before
+    assert own_gated.git("ls-remote", str(tmp_path / "away.git")) == ""

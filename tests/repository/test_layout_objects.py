@@ -39,7 +39,7 @@ def approved_with_all_files(here: Gated, folder: Path, files: Mapping[str, str |
 
 @pytest.mark.parametrize("layout", [with_sparse_checkout, with_partial_clone])
 def test_apply_writes_what_a_sparse_checkout_leaves_out_and_says_how_to_stage_it(
-    layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+    layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
     laid = layout(tmp_path)
     here = Gated(shared_broker, laid.first, fresh_project())
@@ -56,9 +56,7 @@ def test_apply_writes_what_a_sparse_checkout_leaves_out_and_says_how_to_stage_it
     assert here.git("show", "--name-only", "--format=").split() == ["a.txt", "far/c.txt", "far/new.txt"]
 
 
-def test_apply_deletes_what_a_sparse_checkout_leaves_out(
-    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
-) -> None:
+def test_apply_deletes_what_a_sparse_checkout_leaves_out(shared_broker: BrokerProcess, tmp_path: Path) -> None:
     laid = with_sparse_checkout(tmp_path)
     here = Gated(shared_broker, laid.first, fresh_project())
     assert here.tandem("init", "--gate", "--yes", "--name", here.project).status == 0
@@ -71,7 +69,7 @@ def test_apply_deletes_what_a_sparse_checkout_leaves_out(
 
 
 def test_a_content_that_a_partial_clone_lacks_is_named_with_the_command_that_brings_it(
-    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+    shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
     laid = with_partial_clone(tmp_path)
     here = Gated(shared_broker, laid.first, fresh_project())
@@ -88,7 +86,7 @@ def test_a_content_that_a_partial_clone_lacks_is_named_with_the_command_that_bri
 
 
 def test_a_base_that_git_has_removed_is_named_with_the_command_that_brings_it(
-    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+    shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
     origin = source(tmp_path)
     work = tmp_path / "work"
@@ -114,7 +112,7 @@ def test_a_base_that_git_has_removed_is_named_with_the_command_that_brings_it(
 
 @pytest.mark.parametrize("filter_", ["blob:none", "tree:0"])
 def test_of_a_partial_clone_earlier_commits_are_submitted_once_the_command_that_is_named_was_run(
-    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path, filter_: str
+    shared_broker: BrokerProcess, tmp_path: Path, filter_: str
 ) -> None:
     origin = source(tmp_path)
     for content in ("second", "third", "fourth"):
@@ -185,7 +183,7 @@ def test_apply_names_the_commands_that_change_a_submodule(gated: Gated) -> None:
 
 
 def test_a_base_that_a_submodule_without_its_folder_lacks_is_named_with_the_command_that_brings_it(
-    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+    shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
     laid = as_submodule(tmp_path)
     assert laid.second is not None
@@ -201,9 +199,7 @@ def test_a_base_that_a_submodule_without_its_folder_lacks_is_named_with_the_comm
     assert here.tandem(*propose).status == 0
 
 
-def test_an_agent_in_a_submodule_of_no_project_proposes_nothing_to_the_only_one(
-    tmp_path: Path, config_dir: Path
-) -> None:
+def test_an_agent_in_a_submodule_of_no_project_proposes_nothing_to_the_only_one(tmp_path: Path) -> None:
     (tmp_path / "broker").mkdir()
     laid = as_submodule(tmp_path)
     outer = tmp_path / "outer"

@@ -18,7 +18,7 @@ from tests.repository.layouts import fix_of, roots, with_linked_worktree, work_t
 
 
 def test_a_working_tree_that_has_lost_its_git_folder_is_named_with_the_command_that_brings_it(
-    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+    shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
     laid = with_linked_worktree(tmp_path)
     here = Gated(shared_broker, laid.first, fresh_project())
@@ -41,9 +41,7 @@ def test_a_working_tree_that_has_lost_its_git_folder_is_named_with_the_command_t
 def ensure_said(here: Gated, words: str) -> str:
     """All commands name the same trouble, and nothing else; the way out of it."""
     for command in ("gate on", "gate status", "init --gate --yes", "project add", "submit -m x", "gate check"):
-        refused = here.tandem(*command.split())
-        assert refused.status == 1
-        assert words in refused.stderr, command
+        assert words in here.tandem(*command.split()).refusal, command
     found = [one for one in here.tandem("doctor", "--json").data["findings"] if one["state"] == "problem"]
     [trouble] = found
     assert words in trouble["message"]
@@ -52,7 +50,7 @@ def ensure_said(here: Gated, words: str) -> str:
 
 @pytest.mark.parametrize(("name", "words"), [("a\nb", "has a line end"), ("a\udcff", "is not UTF-8")])
 def test_a_path_that_cannot_be_used_is_named_with_the_reason(
-    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path, name: str, words: str
+    shared_broker: BrokerProcess, tmp_path: Path, name: str, words: str
 ) -> None:
     here = Gated(shared_broker, new_repository(tmp_path / name), fresh_project())
     ensure_said(here, words)
@@ -143,7 +141,7 @@ def test_a_copy_of_a_repository_whose_gate_is_off_gets_a_project_and_a_gate_of_i
 
 
 def test_a_second_repository_of_the_same_name_is_offered_another_one(
-    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+    shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
     name = fresh_project()
     first, second = (
@@ -163,7 +161,7 @@ def test_a_second_repository_of_the_same_name_is_offered_another_one(
 
 
 def test_p2_in_the_place_of_another_gated_project_a_repository_does_not_become_that_one(
-    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path
+    shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
     first, second = (
         Gated(shared_broker, new_repository(tmp_path / folder), fresh_project()) for folder in ("one", "another")
@@ -172,9 +170,7 @@ def test_p2_in_the_place_of_another_gated_project_a_repository_does_not_become_t
         assert here.tandem("init", "--gate", "--yes", "--name", here.project).status == 0
     first.root.rename(tmp_path / "former")
     second = replace(second, root=second.root.rename(first.root))
-    refused = second.tandem("gate", "on")
-    assert refused.status == 1
-    assert f"tandem project remove {first.project} && tandem project move" in refused.stderr
+    assert f"tandem project remove {first.project} && tandem project move" in second.tandem("gate", "on").refusal
     assert second.tandem("gate", "status", "--json").data["project"] == second.project
 
 

@@ -46,7 +46,7 @@ def registered(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> G
     ],
 )
 def test_p2_a_moved_repository_keeps_its_project_and_its_gate(
-    shared_broker: BrokerProcess, plain: Path, config_dir: Path, command: tuple[str, ...], hooks_path: str | None
+    shared_broker: BrokerProcess, plain: Path, command: tuple[str, ...], hooks_path: str | None
 ):
     if hooks_path is not None:
         Gated(shared_broker, plain, "none").git("config", "core.hooksPath", hooks_path)
@@ -113,10 +113,9 @@ def test_a_copy_is_not_taken_for_the_moved_one_and_the_original_keeps_its_hooks(
 def test_a_clone_takes_the_place_of_a_project_that_is_named(gated: Gated):
     clone = replace(gated, root=gated.root.with_name("clone"))
     gated.git("clone", "--quiet", str(gated.root), str(clone.root))
-    refused = clone.tandem("project", "move")
-    assert refused.status == 1
-    assert "tandem project move NAME" in refused.stderr
-    assert f"{gated.project} ({gated.root})" in refused.stderr
+    refusal = clone.tandem("project", "move").refusal
+    assert "tandem project move NAME" in refusal
+    assert f"{gated.project} ({gated.root})" in refusal
     shutil.rmtree(gated.root)
     ended = clone.tandem("project", "move", gated.project, str(clone.root), "--json", cwd=clone.root.parent)
     assert ended.data == {"project": gated.project, "root": str(clone.root), "gate": True}
@@ -128,9 +127,7 @@ def test_a_clone_takes_the_place_of_a_project_that_is_named(gated: Gated):
 def test_a_project_is_not_moved_over_another_nor_one_that_nobody_knows(registered: Gated, tmp_path: Path):
     other = replace(registered, root=new_repository(tmp_path / "other", START), project=fresh_project())
     assert other.tandem("project", "add", "--name", other.project).status == 0
-    refused = other.tandem("project", "move", registered.project)
-    assert refused.status == 1
-    assert f"tandem project remove {other.project}" in refused.stderr
+    assert f"tandem project remove {other.project}" in other.tandem("project", "move", registered.project).refusal
     assert "NOT_FOUND" in other.tandem("project", "move", fresh_project()).stderr
     named = other.tandem("project", "add", "--name", registered.project)
     assert f"tandem project move {registered.project}" in " ".join(named.stderr.split())

@@ -113,9 +113,7 @@ def test_a_link_in_the_working_tree_is_not_followed(plan: Plan, tmp_path: Path) 
     assert (outside / "file.txt").read_text() == "new\n"
 
 
-def test_the_root_commit(
-    shared_broker: BrokerProcess, tmp_path: Path, config_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_root_commit(shared_broker: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gated = gate_on(shared_broker, new_repository(tmp_path / "other"))
     gated.settings(tandem_enabled=True, execution_mode="optimistic")
     gated.git("switch", "--quiet", "--orphan", BRANCH)

@@ -31,7 +31,7 @@ def under_gate(gated: Gated) -> Steps:
     return Steps(gated)
 
 
-def test_solo_is_one_look_at_local_files(plain: Path, config_dir: Path) -> None:
+def test_solo_is_one_look_at_local_files(plain: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         for step in ("plan", "context", "task", "wave", "verification"):
@@ -48,7 +48,7 @@ def taken_at(url: str, root: Path, *arguments: str) -> Ended:
         return Inside(url, root).run("gate", *arguments)
 
 
-def test_an_explicit_false_is_solo_too(plain: Path, config_dir: Path) -> None:
+def test_an_explicit_false_is_solo_too(plain: Path) -> None:
     (plain / ".planning").mkdir()
     (plain / ".planning" / "config.json").write_text(json.dumps({"tandem_enabled": False}))
     ended = Shell(NOBODY, plain).run("gate", "plan")
@@ -159,9 +159,7 @@ def test_a_complete_list_of_tests_with_issues_has_not_passed(steps: Steps) -> No
 
 def test_a_verification_that_does_not_say_it_has_to_be_told(steps: Steps) -> None:
     steps.write(f"{PHASE}/03-UAT.md", "---\nstatus: human_needed\n---\n")
-    ended = steps.run("verification")
-    assert ended.status == 1
-    assert "--passed or --failed" in ended.stderr
+    assert "--passed or --failed" in steps.run("verification").refusal
 
 
 def test_changes_are_told_once_and_the_next_round_is_of_the_same_review(steps: Steps) -> None:
@@ -236,9 +234,7 @@ def test_accepting_is_refused_when_the_file_has_changed_since(steps: Steps) -> N
     file = steps.write(PLAN_FILE, PLAN)
     steps.reviewed("plan", verdict="changes_requested", counter_patch=PLAN + "more\n")
     file.write_text("something else\n")
-    ended = steps.run("plan", "--accept", "--timeout", "0")
-    assert ended.status == 1
-    assert "nothing was done" in ended.stderr
+    assert "nothing was done" in steps.run("plan", "--accept", "--timeout", "0").refusal
     assert file.read_text() == "something else\n"
     assert steps.reviews()[0]["status"] == "changes_requested"
 
@@ -313,9 +309,7 @@ def test_a_withdrawn_review_goes_to_a_person(steps: Steps) -> None:
 
 
 @pytest.mark.parametrize("step", ["plan", "task"])
-def test_a_broker_that_is_down_is_never_solo(
-    step: str, plain: Path, config_dir: Path, shared_broker: BrokerProcess
-) -> None:
+def test_a_broker_that_is_down_is_never_solo(step: str, plain: Path, shared_broker: BrokerProcess) -> None:
     steps = enabled(shared_broker, plain)
     steps.write(PLAN_FILE, PLAN)
     url = NOBODY
@@ -337,7 +331,7 @@ def test_gate_on_and_broker_down_is_refused(under_gate: Steps) -> None:
     assert "tandem up --background" in ended.stderr
 
 
-def test_what_cannot_be_read_is_never_solo(plain: Path, config_dir: Path) -> None:
+def test_what_cannot_be_read_is_never_solo(plain: Path) -> None:
     (plain / ".planning").mkdir()
     (plain / ".planning" / "config.json").write_text("{")
     ended = taken_at(NOBODY, plain, "plan")
@@ -360,9 +354,7 @@ def test_the_settings_are_those_of_the_main_working_tree(steps: Steps, tmp_path:
 
 
 def test_a_document_that_is_not_there_is_said(steps: Steps) -> None:
-    ended = steps.run("context")
-    assert ended.status == 1
-    assert "tandem gate context FILE" in ended.stderr
+    assert "tandem gate context FILE" in steps.run("context").refusal
 
 
 def test_a_misspelt_project_is_said_and_nothing_goes_up(under_gate: Steps) -> None:

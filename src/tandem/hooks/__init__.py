@@ -1,4 +1,4 @@
-"""What git and agents call: hooks that ask the broker before a commit is made.
+"""What git and agents' clients start, and only what these hooks need; what others share with them is in `rulings`.
 
-Each starts a process that somebody waits for, so: standard library and the bridge only, quick to import.
+Each starts a process that somebody waits for, so: standard library and our own small modules only, quick to import.
 """

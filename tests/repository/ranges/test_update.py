@@ -95,7 +95,7 @@ def test_p2_a_base_branch_does_not_go_back_into_a_plan_that_was_approved_as_a_wh
 
 
 def test_what_a_person_accepts_is_taken_as_it_is_with_all_before_it_and_nothing_after_it(
-    shared_broker: BrokerProcess, config_dir: Path, tmp_path: Path
+    shared_broker: BrokerProcess, tmp_path: Path
 ):
     gated = gate_on(shared_broker, new_repository(tmp_path / "repository"))
     start = gated.head()
