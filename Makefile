@@ -11,7 +11,7 @@ ARGS ?=
 MINUTES ?= 5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test acceptance fuzz chaos replay test-clients coverage lint format bench docs picture constraints clean
+.PHONY: help setup demo test installation advisories acceptance fuzz chaos replay test-clients coverage lint format bench docs picture constraints clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,12 @@ demo: ## A broker, agents, a review and a hand-off cycle, live, in a minute
 
 test: setup ## Everything that a change must pass, as CI runs it
 	@$(python) tools/check.py $(ARGS)
+
+installation: ## Install the folder and the wheel into empty environments, and run both
+	@$(or $(PYTHON),python3) tools/installation.py
+
+advisories: ## Ask the package index for advisories about the pinned versions (ARGS=--required)
+	@$(or $(PYTHON),python3) tools/advisories.py $(ARGS)
 
 fuzz: setup ## Look for new counterexamples, at random and for some minutes (MINUTES=15 ARGS="-k edits")
 	@$(python) tools/check.py --fuzz $(MINUTES) $(ARGS)

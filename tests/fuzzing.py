@@ -45,7 +45,7 @@ Until then `make fuzz` tries it first. A test that says "chance seed" is repeate
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """What `tools/fuzz.py` uses."""
+    """What `tools/check.py` uses."""
     group = parser.getgroup("fuzz")
     group.addoption("--fuzz", type=float, metavar="SECONDS", help="explore at random for so long")
     group.addoption("--fuzz-share", default="1/1", metavar="N/M", help="only every M-th of the tests, from the N-th on")

@@ -45,14 +45,16 @@ class Check:
 
     Attributes:
         only_if: A file or folder without which it has no meaning yet.
-        tells: Whether its errors are shown as they come, because it may take long and says what it does. Where it
+        tells: Whether its errors are shown as they come, because it may take long and reports its progress. Where it
             fails, the first of the tests that need it fails.
+        sums_up: Whether its last line is shown beside its outcome: how much it checked.
     """
 
     name: str
     arguments: tuple[str, ...]
     only_if: str = "pyproject.toml"
     tells: bool = False
+    sums_up: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ CHECKS = (
     Check("generated pages", ("tools/reference.py", "--check"), "tools/reference.py"),
     Check("generated client", ("tools/python_client.py", "--check"), "tools/python_client.py"),
     Check("generated commands", ("tools/commands_table.py", "--check"), "tools/commands_table.py"),
+    Check("words", ("tools/words.py",), "tools/words.py", sums_up=True),
+    Check("commits", ("tools/commits.py",), "tools/commits.py", sums_up=True),
 )
 # No test of the pages without it; brought while the others are at work.
 BROWSER = Check("browser (Chromium)", ("tools/browser.py",), "tests/pages", tells=True)
@@ -157,7 +161,8 @@ def _run_check(check: Check) -> Outcome:
     seconds = time.monotonic() - started
     if failed and check.tells:
         return Outcome(check.name, 0, 0, seconds, remark="the first test that needs it fails")
-    return Outcome(check.name, 1 - failed, failed, seconds, output)
+    remark = output.strip().rpartition("\n")[2] if check.sums_up and not failed else ""
+    return Outcome(check.name, 1 - failed, failed, seconds, output, remark)
 
 
 def _environment() -> dict[str, str]:

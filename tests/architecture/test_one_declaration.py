@@ -66,7 +66,7 @@ print(shown)
 TELLING = """\
 from pathlib import Path
 from types import SimpleNamespace
-from tandem.gsd.rollback import telling
+from tandem.gsd.rollback import report as telling
 told = SimpleNamespace(review_id={review!r}, project="shop", head_after={commit!r})
 again = await telling._put_up(client, Path({root!r}), {commit!r}, {review!r}, told)
 print((await client.get_proposal(again.review_id)).ticket)

@@ -1,4 +1,4 @@
-"""What the guide to the reviewer pool says in numbers, settings and programs is so."""
+"""The guide to the reviewer pool and its reference are right in numbers, settings and programs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ from tests.architecture.pages import Page
 from tests.architecture.source import ROOT
 
 GUIDE = Page(ROOT / "docs" / "guide" / "reviewer-pool.md")
-TABLES = [tomllib.loads(block.text)["reviewer_pool"] for block in GUIDE.blocks if block.language == "toml"]
+REFERENCE = Page(ROOT / "docs" / "reference" / "reviewer-programs.md")
+BLOCKS = [*GUIDE.blocks, *REFERENCE.blocks]
+TABLES = [tomllib.loads(block.text)["reviewer_pool"] for block in BLOCKS if block.language == "toml"]
 # `max_pool_size` (3)
 NUMBER = re.compile(r"`(?P<name>[a-z_]+)` \((?P<number>\d+)\)")
 ANSWER: dict[str, Any] = {
@@ -51,7 +53,7 @@ def test_every_provider_has_a_table() -> None:
 
 def test_the_numbers_of_the_guide_are_the_defaults() -> None:
     defaults = {**Settings.model_fields, **PoolSettings.model_fields}
-    stated = [(one["name"], float(one["number"])) for one in NUMBER.finditer(GUIDE.prose)]
+    stated = [(one["name"], float(one["number"])) for one in NUMBER.finditer(GUIDE.prose + REFERENCE.prose)]
     assert len(stated) >= 10
     assert [(name, number) for name, number in stated if defaults[name].default != number] == []
 
@@ -93,7 +95,7 @@ def model() -> Generator[str]:
 
 
 def test_the_program_of_the_guide_gives_a_verdict(tmp_path: Path) -> None:
-    (text,) = [block.text for block in GUIDE.blocks if block.language == "python"]
+    (text,) = [block.text for block in BLOCKS if block.language == "python"]
     program = tmp_path / "review-locally"
     program.write_text(text, "utf-8")
     scratch = tmp_path / "run"

@@ -38,7 +38,7 @@ NO_COMMANDS = {
     ("src/tandem/cli/program.py", "tandem {version_tandem_broker}"): "the version",
     ("src/tandem/cli/main.py", "tandem {words} {context_invoked_subcommand} --broker URL"): "what was typed",
     ("src/tandem/cli/wording.py", "tandem {operation_noun} {operation_verb}"): "any operation's command",
-    ("src/tandem/gsd/rollback/telling.py", "tandem rollback {report_review_id} {report_head_after} --"): "a mark",
+    ("src/tandem/gsd/rollback/report.py", "tandem rollback {report_review_id} {report_head_after} --"): "a mark",
     ("src/tandem/gsd/rollback/publishing.py", "tandem rollback"): "what git's log of the branch says",
     ("src/tandem/hooks/agent_commands.py", "tandem gate {verb}"): "what an agent has typed, and is refused",
     ("src/tandem/projects/contract.py", "ssh or file"): "kinds of addresses",

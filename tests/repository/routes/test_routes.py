@@ -10,7 +10,7 @@ import pytest
 from tests.repository.routes.tables import Row, cases
 from tests.repository.routes.world import ATTEMPT, NONE, REFUSED, World
 
-GUIDE = Path(__file__).parents[3] / "docs/guide/gates.md"
+GUIDE = Path(__file__).parents[3] / "docs/reference/gate.md"
 ADMITTED = "## What bypasses the hooks"
 UNHOOKED = "Commands of git that start no hook"
 """A section of `found.txt`; newer versions of git start one for some of them."""

@@ -1,0 +1,72 @@
+"""Tries what users install: `pip install .`, and the wheel, each in an empty environment, and a broker of each.
+
+    python tools/installation.py    needs a package index; some 30 seconds for each
+
+The packages that Tandem needs are those of `requirements.txt`, with their hashes, as in `docs/guide/install.md`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    """Install and run it twice; 1 if a step failed."""
+    with tempfile.TemporaryDirectory(prefix="tandem-installation-") as folder:
+        scratch = Path(folder)
+        try:
+            first = _environment(scratch / "folder")
+            _run(first, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", str(ROOT))
+            _try(first, scratch / "folder")
+            wheels = scratch / "wheels"
+            build = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels))
+            _run(first, *build, str(ROOT))
+            second = _environment(scratch / "wheel")
+            _run(second, "-m", "pip", "install", "--quiet", "--no-deps", *map(str, wheels.glob("*.whl")))
+            _try(second, scratch / "wheel")
+        except subprocess.CalledProcessError as error:
+            print(f"installation: failed: {' '.join(map(str, error.cmd))}\n{error.stdout}", file=sys.stderr)
+            return 1
+    print("installation: the folder and the wheel install and run")
+    return 0
+
+
+def _environment(folder: Path) -> Path:
+    """An environment with nothing but pip and the pinned packages; its interpreter."""
+    venv.create(folder, with_pip=True)
+    python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    _run(python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", str(ROOT / "requirements.txt"))
+    return python
+
+
+def _try(python: Path, folder: Path) -> None:
+    """Have the installed program start a broker, ask it, and end it."""
+    _run(python, "-m", "pip", "check")
+    data = ("--data-dir", str(folder / "data"))
+    _run(python, "-m", "tandem", "--version")
+    _run(python, "-m", "tandem", "up", "--background", "--port", "0", *data)
+    try:
+        _run(python, "-m", "tandem", "status", *data)
+        _run(python, "-m", "tandem", "audit", "verify", *data)
+    finally:
+        _run(python, "-m", "tandem", "down", *data)
+
+
+def _run(python: Path, *arguments: str) -> None:
+    # Away from the checkout, whose source must not stand in for the installed package.
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "TANDEM_"))}
+    subprocess.run(
+        [python, *arguments], cwd=python.parent, env=kept, check=True, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    sys.exit(main())
