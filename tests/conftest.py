@@ -7,6 +7,7 @@ import gc
 import importlib
 import inspect
 import os
+import shutil
 import signal
 import sys
 import time
@@ -29,6 +30,9 @@ pytest_plugins = ["tests.no_skips", "tests.fuzzing", "tests.databases", "tests.s
 HERE = Path(__file__).resolve().parent
 # What a person's shell, a git hook around the tests or a broker on this machine would put in the way.
 _FOREIGN = ("GIT_", "TANDEM_", "XDG_", "PGHOST", "PGPORT", "PGUSER", "PGPASSWORD", "PGSERVICE", "PGDATABASE")
+CLIENT_FOLDERS = (".claude", ".codex", ".gemini", ".config/opencode", ".cursor")
+"""Where the clients that `tandem init` knows keep their settings: their being there says that they are used."""
+
 _END_SECONDS = 20
 _ANSWER_SECONDS = 60
 _DAY_SECONDS = 86_400
@@ -92,6 +96,15 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
             patch.setattr(usual, phase, _ANSWER_SECONDS)
         yield home
     _refuse_left_brokers(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(autouse=True)
+def homes_without_clients(clean_environment: Path) -> Iterator[None]:
+    """Agents' folders that a test leaves in the shared home folder are not found by the next one."""
+    absent = [folder for folder in (clean_environment / name for name in CLIENT_FOLDERS) if not folder.exists()]
+    yield
+    for folder in absent:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _refuse_left_brokers(folder: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.checking import Checked, checked
+from tests.acceptance.gating import Branch
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess, broker, database_settings, fresh_project, start_broker
 from tests.git.sandbox import Sandbox
@@ -47,6 +48,12 @@ def shop(broker: BrokerProcess, repo: Sandbox) -> Iterator[Desk]:
     with Desk(broker.url, fresh_project()) as opened:
         opened.register(repo.root)
         yield opened
+
+
+@pytest.fixture
+def feature(shop: Desk, repo: Sandbox) -> Branch:
+    """A branch beside `main`, whose gate is on."""
+    return Branch(shop, repo)
 
 
 @pytest.fixture(scope="session")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from tests.broker import CALL_SECONDS, BrokerProcess, Poster
+from tests.acceptance.staffed import until
+from tests.broker import BrokerProcess, Poster
 
 TOOLS = frozenset(
     {
@@ -31,7 +31,6 @@ _MCP_HEADERS = {
     "MCP-Protocol-Version": "2025-11-25",
 }
 _PARSE_ERROR = -32700
-ARRAYS = ("files_modified", "endpoints", "data_shapes", "assumptions", "todos", "notes")
 FEATURE = "Login page"
 
 
@@ -277,8 +276,5 @@ def without(whole: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def until_waiting(broker: BrokerProcess, count: int) -> None:
-    """Return once exactly so many waits are parked in the broker; asked over and over, as nothing tells."""
-    deadline = time.monotonic() + CALL_SECONDS
-    while (waiting := broker.health()["waiting"]) != count:
-        assert time.monotonic() < deadline, f"{waiting} waits are parked, not {count}"
-        time.sleep(0.02)
+    """Return once exactly so many waits are parked in the broker."""
+    until(lambda: broker.health()["waiting"] == count, f"{count} waits are parked")

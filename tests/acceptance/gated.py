@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 
+from tandem.cycles.payloads import ARRAYS
 from tests.acceptance.reviewing import Desk
 
 GATED = "frontend-backend"
@@ -62,7 +63,6 @@ PHASES: dict[str, dict[str, tuple[str, dict[str, str], bool]]] = {
 """By workflow and phase: who is active, where its hand-offs lead, and whether it may complete."""
 
 ROLES = {GATED: ("gemini", "codex"), DIRECT: ("gemini", "codex"), FORK: ("writer", "editor", "printer")}
-ARRAYS = ("files_modified", "endpoints", "data_shapes", "assumptions", "todos", "notes")
 UNDECIDED = ("pending", "claimed", "in_review")
 """States in which a review holds its cycle up."""
 

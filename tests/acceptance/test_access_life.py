@@ -7,7 +7,6 @@ import json
 import sqlite3
 import stat
 import subprocess
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pytest
 
 from tests.acceptance.accessing import TOKEN, Bearer, owner_token
 from tests.acceptance.pooling import PID, Steward
+from tests.acceptance.staffed import until
 from tests.acceptance.test_cycle_secrets import files_of, tables_of
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.databases import ON_BOTH_DATABASES
@@ -99,26 +99,17 @@ def test_a_token_counts_at_every_node_and_its_revocation_at_once(nodes: tuple[Br
     one.assert_intact()
 
 
-def test_what_a_wait_brings_is_for_nobody_whose_token_was_revoked_meanwhile(owner: Bearer):
+def test_what_a_wait_brings_is_for_nobody_whose_token_was_revoked_meanwhile(owner: Bearer, guarded: BrokerProcess):
     review = owner.put_up()
     with owner.give("alice", "proposer") as alice, ThreadPoolExecutor(1) as pool:
         cursor = alice.do("get_review_status", review_id=review)["cursor"]
         waits = {"review_id": review, "wait": True, "cursor": cursor, "wake_on": "any", "timeout_s": 45}
         waiting = pool.submit(alice.call, "get_review_status", **waits)
-        until_waiting(owner)
+        until(lambda: guarded.health()["waiting"], "alice waits")
         owner.do("revoke_token", token_id=alice.token_id)
         owner.claim(review)
         answer = waiting.result(60)
     assert answer["error"]["code"] == "UNAUTHENTICATED"
-
-
-def until_waiting(owner: Bearer) -> None:
-    tick = threading.Event()
-    for _ in range(600):
-        if httpx.get(f"{owner.url}/healthz").json()["data"]["waiting"]:
-            return
-        tick.wait(0.05)
-    raise AssertionError("nobody waits")
 
 
 @ON_BOTH_DATABASES

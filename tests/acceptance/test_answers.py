@@ -295,6 +295,22 @@ def test_and_that_of_every_other_read(looked_at: Shop, operation: str, number: i
     is_the_same_over_mcp(looked_at, *is_as_declared(looked_at, operation, number))
 
 
+# Every statement runs on both databases somewhere.
+ON_POSTGRESQL = pytest.mark.parametrize("broker", ["postgresql"], indirect=True)
+
+
+@ON_POSTGRESQL
+@of_each(PASSING)
+def test_postgresql_answers_a_read_of_what_does_not_last(own: Shop, operation: str, number: int):
+    is_as_declared(own, operation, number)
+
+
+@ON_POSTGRESQL
+def test_postgresql_answers_every_other_read(looked_at: Shop):
+    for case in LASTING:
+        is_as_declared(looked_at, *case)
+
+
 def is_as_declared(shop: Shop, operation: str, number: int) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Ask over HTTP: the answer is of the declared type; the operation, its request and the envelope."""
     request = request_of(shop, operation, number)

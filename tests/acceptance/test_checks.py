@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
@@ -14,9 +12,9 @@ import pytest
 
 from tandem.rulings.trust import CHECKS_FILE
 from tests.acceptance.checking import PYTHON, Checked, check, checked, supervised, toml
+from tests.acceptance.gating import staged
 from tests.acceptance.reviewing import edited
-from tests.acceptance.staffed import StaffedBroker
-from tests.acceptance.test_gate import staged
+from tests.acceptance.staffed import StaffedBroker, until
 from tests.databases import ON_BOTH_DATABASES
 
 NO_BETTER = "import sys; sys.exit('better' in open('a.txt').read())"
@@ -268,10 +266,10 @@ def test_a_check_that_a_kill_cut_short_runs_again_and_leaves_nothing(tmp_path: P
     with checked(tmp_path) as project:
         project.have(check("long", "import time; time.sleep(600)"))
         review = project.put_up(diff=edited())
-        _until(lambda: bool(_running(project)))
+        until(lambda: _running(project), "it runs")
         project.broker.kill()
         project.broker.start()
-        _until(lambda: project.kinds(review).count("check_started") >= 3)
+        until(lambda: project.kinds(review).count("check_started") >= 3, "it runs again")
         assert project.status(review)["checks"] == "pending"
         project.broker.stop()
         assert not _running(project)
@@ -279,19 +277,12 @@ def test_a_check_that_a_kill_cut_short_runs_again_and_leaves_nothing(tmp_path: P
         project.broker.start()
 
 
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_a_setup_that_a_stop_cut_short_is_made_by_the_next_start(tmp_path: Path) -> None:
     wait = "import time; time.sleep(600)"
     with checked(tmp_path) as project:
         project.have(check("long", "pass", setup={"files": ["a.txt"], "command": [PYTHON, "-c", wait]}))
         review = project.put_up(diff=edited())
-        _until(lambda: bool(_running(project)))
+        until(lambda: _running(project), "it runs")
         project.broker.stop()
         assert not _running(project)
         project.broker.start()

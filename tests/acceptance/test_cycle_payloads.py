@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tandem.cycles.payloads import ARRAYS
 from tandem.errors import by_code
-from tests.acceptance.cycling import ARRAYS, Crew, without
+from tests.acceptance.cycling import Crew, without
 from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 

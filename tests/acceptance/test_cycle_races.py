@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.gated import DIRECT, GATED, Team, check_archive, check_story, kinds_of, played
-from tests.acceptance.reviewing import OTHER, WHY, at_once
+from tests.acceptance.gated import DIRECT, GATED, Team, check_archive, played
+from tests.acceptance.reviewing import OTHER, at_once
 from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 
@@ -143,25 +143,6 @@ def test_a_cycle_is_completed_or_handed_on_never_both(writers: Team):
         assert target == (None, "editor", "printer")[won]
 
 
-def test_of_completion_and_a_handoff_one_wins(either: Team):
-    for _ in range(ROUNDS):
-        if either.where()["phase"] is None:
-            either.to_refine()
-        lock_token = either.lock("gemini")
-        complete = partial(either.call, "cycle_complete", **either.tokens("gemini", lock_token))
-        write = partial(either.call, "handoff_write", **either.handing("gemini", "codex", lock_token))
-        answers = at_once([complete, write])
-        won = the_one(answers, "INVALID_PHASE", "LOCK_DENIED")
-        if won == 0:
-            assert either.place() == ("complete", "gemini")
-            either.do("cycle_archive", **either.tokens("gemini"))
-        else:
-            if either.workflow == GATED:
-                either.approve(answers[won]["data"]["review_id"])
-            assert either.place() == ("backend", "codex")
-            either.pass_on("codex", "gemini")
-
-
 def test_of_many_archives_one_is_made_and_it_is_whole(writers: Team):
     for _ in range(ROUNDS):
         writers.begin()
@@ -179,60 +160,6 @@ def test_of_many_archives_one_is_made_and_it_is_whole(writers: Team):
         settle(writers)
         writers.cycle_id = writers.where()["cycle_id"]
         writers.finish("writer")
-
-
-def test_an_approval_and_a_withdrawal_at_once(team: Team):
-    team.begin()
-    for _ in range(ROUNDS * 2):
-        phase, role = team.place()
-        assert role is not None
-        review = team.put_forward(role, "codex" if role == "gemini" else "gemini")
-        verdict = {"review_id": review, "verdict": "approved", "claim_generation": team.claim(review)}
-        approved, closed = at_once(
-            [partial(team.call, "submit_verdict", **verdict), partial(team.call, "close_review", review_id=review)]
-        )
-        assert closed["ok"]
-        status = team.status(review)
-        assert (status["status"], status["outcome"]) == ("closed", "approved" if approved["ok"] else "withdrawn")
-        assert code_of(approved) in {None, "STALE_CLAIM"}
-        assert (team.place()[0] != phase) == approved["ok"]
-
-
-def test_approval_revision_withdrawal_and_completion_at_once(writers: Team):
-    for _ in range(ROUNDS * 2):
-        settle(writers)
-        review = writers.put_forward("writer", "editor", notes=["First."])
-        writers.request_changes(review)
-        tokens = writers.tokens("writer")
-        number = len(writers.history()["handoffs"])
-
-        def claim_and_approve(review: str = review) -> Answer:
-            claim = writers.call("claim_review", review_id=review, reviewer_id=OTHER)
-            if not claim["ok"]:
-                return claim
-            generation = claim["data"]["claim_generation"]
-            return writers.call("submit_verdict", review_id=review, verdict="approved", claim_generation=generation)
-
-        second = {**writers.handing("writer", "editor", tokens["lock_token"], notes=["Second."])}
-        steps = [
-            claim_and_approve,
-            partial(writers.call, "handoff_write", **second),
-            partial(writers.call, "close_review", review_id=review),
-            partial(writers.call, "cycle_complete", **tokens),
-        ]
-        approved, revised, closed, completed = at_once(steps)
-        assert closed["ok"]
-        refusals = {None, "INVALID_PHASE", "LOCK_DENIED"}
-        assert {code_of(revised), code_of(completed)} <= refusals
-        assert code_of(approved) in {None, "STALE_CLAIM", "STALE_ROUND", "INVALID_TRANSITION"}
-        phase = writers.where()["phase"]
-        # An approval moved it, unless something else had; and exactly what was approved was handed over.
-        assert not (approved["ok"] and completed["ok"])
-        assert phase == ("edit" if approved["ok"] else "complete" if completed["ok"] else "draft")
-        if approved["ok"]:
-            read = writers.do("handoff_read", target="editor")["notes"]
-            handoffs = writers.history()["handoffs"]
-            assert read == (["Second."] if revised["ok"] and handoffs[number]["review_id"] == review else ["First."])
 
 
 def test_who_sees_the_approval_sees_the_cycle_advanced(team: Team):
@@ -254,23 +181,6 @@ def test_who_sees_the_approval_sees_the_cycle_advanced(team: Team):
         assert seen == [target] * 2
 
 
-def test_a_key_that_was_rotated_opens_nothing_any_more(newcomers: Team):
-    for _ in range(2):
-        old = newcomers.keys["gemini"]
-        opening = [partial(newcomers.call, "session_open", role="gemini", psk=old)] * 4
-        rotated, *opened = at_once([partial(newcomers.do, "cycle_rotate", role="gemini"), *opening])
-        newcomers.keys["gemini"] = rotated["keys"]["gemini"]
-        newcomers.refused("AUTH_FAILED", "session_open", role="gemini", psk=old)
-        for answer in opened:
-            if answer["ok"]:
-                newcomers.refused("INVALID_SESSION", "lock_acquire", session_token=answer["data"]["session_token"])
-            else:
-                assert code_of(answer) == "AUTH_FAILED"
-    newcomers.sessions["gemini"] = newcomers.open_session("gemini")
-    newcomers.begin()
-    newcomers.hand_over("gemini", "codex")
-
-
 def test_of_keys_that_are_made_at_once_each_is_shown_once_and_works(gated: BrokerProcess):
     with Team(gated.url, fresh_project()) as team:
         made = at_once([partial(team.do, "cycle_init")] * 3)
@@ -283,27 +193,3 @@ def test_of_keys_that_are_made_at_once_each_is_shown_once_and_works(gated: Broke
         rotated = at_once([partial(team.do, "cycle_rotate", role="codex")] * 2)
         tried = [team.call("session_open", role="codex", psk=answer["keys"]["codex"]) for answer in rotated]
         assert sorted(answer["ok"] for answer in tried) == [False, True]
-
-
-def test_a_session_that_ends_during_a_step_takes_it_or_does_not(newcomers: Team):
-    newcomers.begin()
-    written = 0
-    for _ in range(ROUNDS):
-        sent = newcomers.handing("gemini", "codex")
-        answers = at_once(
-            [
-                partial(newcomers.call, "handoff_write", **sent),
-                partial(newcomers.call, "session_close", session_token=sent["session_token"]),
-                partial(newcomers.call, "session_close", session_token=sent["session_token"]),
-            ]
-        )
-        assert answers[1]["ok"]
-        assert answers[2]["ok"]
-        assert code_of(answers[0]) in {None, "INVALID_SESSION"}
-        written += answers[0]["ok"]
-        newcomers.sessions["gemini"] = newcomers.open_session("gemini")
-        if answers[0]["ok"]:
-            review = answers[0]["data"]["review_id"]
-            newcomers.verdict(review, "rejected", newcomers.claim(review), reason=WHY)
-    events = check_story(newcomers)
-    assert kinds_of(events, f"cycle:{newcomers.cycle_id}").count("handoff_written") == written

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.acceptance.gated import Team, check_story, config_dir
+from tests.acceptance.gated import Team
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY
-from tests.broker import StartBroker, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.gated_brokers"]
@@ -218,24 +216,3 @@ def test_p2_a_verdict_on_an_older_round_cannot_advance_the_cycle(team: Team):
     assert [one["payload"]["notes"] for one in team.history()["handoffs"] if one["status"] == "advanced"] == [
         ["Third."]
     ]
-
-
-@ON_BOTH_DATABASES
-def test_p1_a_claim_that_ran_out_cannot_advance_the_cycle(start_broker: StartBroker, tmp_path: Path):
-    hasty = {"claim_timeout_seconds": 1, "sweep_interval_seconds": 0.1}
-    broker = start_broker(config_dir=config_dir(tmp_path), **hasty)
-    with Team(broker.url, fresh_project()) as team:
-        team.enrol()
-        team.begin()
-        review = team.put_forward("gemini", "codex")
-        cursor = team.do("get_audit_log")["cursor"]
-        with team.unmoved():
-            stale = team.claim(review)
-            ran_out = team.do("get_audit_log", kind="review_reclaimed", wait=True, cursor=cursor, timeout_s=LONG)
-            assert [event["subject"] for event in ran_out["events"]] == [review]
-            late = {"review_id": review, "verdict": "approved", "claim_generation": stale}
-            team.refused("STALE_CLAIM", "submit_verdict", **late)
-            assert team.where()["review"]["status"] == "pending"
-        team.approve(review, OTHER)
-        assert team.place() == ("backend", "codex")
-        check_story(team)

@@ -18,6 +18,7 @@ import pytest
 from tandem.client import TandemClient
 from tests.acceptance.receiving import Receiver, added
 from tests.acceptance.reviewing import Desk
+from tests.acceptance.staffed import until
 from tests.acceptance.test_data import Place, place_in
 from tests.acceptance.test_webhooks import HASTY
 from tests.broker import BrokerProcess, fresh_project
@@ -90,7 +91,7 @@ def test_p6_nobody_goes_on_in_a_lost_history_as_if_it_were_the_restored_one(
         cursor = desk.do("get_audit_log")["cursor"]
         receiver.until(lambda: receiver.of(lost[-1]) == ["review_created"])
         waiting = pool.submit(_decided, desk, review)
-        _until_waiting(place.broker)
+        until(lambda: place.broker.health()["waiting"], "a client waits")
         place.broker.stop()
         way(place, copy)
         place.broker.start()
@@ -150,13 +151,14 @@ def test_p6_brokers_that_find_out_one_after_the_other_that_a_copy_was_put_back_t
 
 def _until_both_have_written_a_checkpoint(folders: list[Path], desk: Desk) -> None:
     """Return once each broker knows of a checkpoint of its own that came after its start."""
-    known = [(folder / "data" / "databases.json").read_bytes() for folder in folders]
-    deadline = time.monotonic() + WAIT_SECONDS
-    while any(
-        (folder / "data" / "databases.json").read_bytes() == old for folder, old in zip(folders, known, strict=True)
-    ):
+    files = [folder / "data" / "databases.json" for folder in folders]
+    known = [file.read_bytes() for file in files]
+
+    def have_written() -> bool:
         desk.put_up()
-        assert time.monotonic() < deadline
+        return all(file.read_bytes() != old for file, old in zip(files, known, strict=True))
+
+    until(have_written, "both have written a checkpoint")
 
 
 def _decided(desk: Desk, review: str) -> str:
@@ -167,9 +169,3 @@ def _decided(desk: Desk, review: str) -> str:
             return (await client.wait_for_verdict(review)).status
 
     return asyncio.run(wait())
-
-
-def _until_waiting(broker: BrokerProcess) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS
-    while broker.health()["waiting"] == 0:
-        assert time.monotonic() < deadline

@@ -7,40 +7,16 @@ from typing import Any
 
 import pytest
 
+from tests.acceptance.gating import Change, parsed, staged
 from tests.acceptance.reviewing import OTHER, REVIEWER, Desk, edited
 from tests.broker import fresh_project
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import RAW, Sandbox, new_file
 
-Change = dict[str, str]
-
-
-def staged(repo: Sandbox) -> list[Change]:
-    """What would be committed now, as a hook asks about it."""
-    repo.git("add", "--all")
-    return parsed(repo.run("diff-index", "--cached", *RAW, "HEAD").stdout)
-
 
 def committed(repo: Sandbox, since: str = "HEAD^") -> list[Change]:
     """What the newest commit changes, or all since another one."""
-    return parsed(repo.run("diff-tree", "-r", "--raw", "-z", "--no-renames", "--full-index", since, "HEAD").stdout)
-
-
-def parsed(raw: bytes) -> list[Change]:
-    parts = raw.decode().split("\0")[:-1]
-    changes: list[Change] = []
-    for facts, path in zip(parts[::2], parts[1::2], strict=True):
-        mode_before, mode_after, blob_before, blob_after, _ = facts.removeprefix(":").split()
-        changes.append(
-            {
-                "path": path,
-                "mode_before": mode_before,
-                "blob_before": blob_before,
-                "mode_after": mode_after,
-                "blob_after": blob_after,
-            }
-        )
-    return changes
+    return parsed(repo.run("diff-tree", "-r", *RAW, since, "HEAD").stdout)
 
 
 def check(desk: Desk, changes: list[Change], **more: Any) -> dict[str, Any]:

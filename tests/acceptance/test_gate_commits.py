@@ -14,12 +14,6 @@ from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 
-@pytest.fixture
-def feature(shop: Desk, repo: Sandbox) -> Branch:
-    """A branch beside `main`, whose gate is on."""
-    return Branch(shop, repo)
-
-
 def made_up(number: int) -> str:
     """The id of a commit that no repository has."""
     return f"{number:040x}"

@@ -18,12 +18,6 @@ from tests.git.sandbox import Sandbox
 FORGED = "0" * 39 + "1"
 
 
-@pytest.fixture
-def feature(shop: Desk, repo: Sandbox) -> Branch:
-    """A branch beside `main`, whose gate is on."""
-    return Branch(shop, repo)
-
-
 def kinds(decision: dict[str, Any]) -> dict[str, str | None]:
     """Why each path passes."""
     return {path["path"]: path["kind"] for path in decision["paths"]}

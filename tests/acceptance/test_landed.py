@@ -5,15 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.acceptance.gating import Branch
-from tests.acceptance.reviewing import Desk, edited
+from tests.acceptance.reviewing import edited
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
-
-
-@pytest.fixture
-def feature(shop: Desk, repo: Sandbox) -> Branch:
-    """A branch beside `main`, whose gate is on."""
-    return Branch(shop, repo)
 
 
 def approved(feature: Branch) -> str:

@@ -157,22 +157,6 @@ def test_a_large_proposal_is_read_file_by_file(shop: Desk):
     assert "a.txt" not in part["diff"]
 
 
-def test_what_a_change_does_to_each_file_is_told(shop: Desk, repo: Sandbox):
-    repo.write("a.txt", repo.read("a.txt").replace(b"line 2\n", b"better\nand more\n"))
-    (repo.root / "b.txt").unlink()
-    repo.write("run.sh", repo.read("run.sh"), executable=False)
-    repo.write("logo.bin", bytes(range(256)))
-    repo.git("add", "--all")
-    created = shop.put_up_whole(diff=repo.diff("--cached"))
-    told = {file["path"]: (file["operation"], file["added"], file["removed"]) for file in created["affected_files"]}
-    assert told == {
-        "a.txt": ("modified", 2, 1),
-        "b.txt": ("deleted", 0, 10),
-        "logo.bin": ("added", None, None),
-        "run.sh": ("mode", 0, 0),
-    }
-
-
 def test_a_long_path_is_reviewed_read_and_passes_the_gate(shop: Desk, repo: Sandbox):
     """As random as can be: what compresses well would fit an index that this does not."""
     letters = Random(7)

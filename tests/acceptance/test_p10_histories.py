@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.acceptance.checking import PYTHON, Checked, checked
-from tests.databases import ON_BOTH_DATABASES
 
 FILES = ("a.txt", "f/one.txt", "f/two.txt")
 LINES = 9
@@ -157,7 +156,6 @@ def play(project: Checked, history: tuple[Any, ...]) -> tuple[bool, bool]:
     return True, True
 
 
-@ON_BOTH_DATABASES
 def test_p10_a_gate_opens_only_for_what_ran_on_nothing_unanswered(
     tmp_path: Path, database_settings: dict[str, Any]
 ) -> None:

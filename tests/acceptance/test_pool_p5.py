@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -84,31 +83,6 @@ def test_p5_p1_the_late_verdict_of_one_who_stood_still_is_refused_and_the_second
     assert "verdict" not in project.member(late)["outcomes"]
     [reclaimed] = project.of_kind(review, "review_reclaimed")
     assert (reclaimed["data"]["reviewer_id"], reclaimed["data"]["reason"]) == (late, "lease expired")
-
-
-def test_p5_p1_nor_does_it_change_what_a_person_decided_meanwhile(project: Counter) -> None:
-    # Both reviewers are held up, so that a person is the only one who can.
-    other = project.ask("hold for-the-other")
-    review = project.ask("hold for-the-person")
-    busy = project.claimed(other)["reviewer_id"]
-    processes = halt(project, review)
-    late = project.status(review)["reviewer_id"]
-    assert late != busy
-    began = time.monotonic()
-    status = project.pending(review)
-    assert time.monotonic() - began < LEASE_SECONDS + 10
-    assert status["attention"] is None
-    generation = project.claim(review, "a-person")
-    project.verdict(review, "rejected", generation)
-    before = project.everything(review)
-    project.broker.let("for-the-person")
-    go_on(processes)
-    until(lambda: "cancelled" in project.outcomes(review), "the late one says what became of it")
-    assert project.everything(review) == before
-    assert project.status(review)["reviewer_id"] == "a-person"
-    # Another one has its place, and goes on with the next review.
-    project.do("close_review", review_id=other)
-    assert project.approved()
 
 
 def test_p5_a_claim_lasts_as_long_as_its_reviewer_works_and_not_beyond_the_deadline(project: Counter) -> None:

@@ -185,11 +185,7 @@ def test_p7_what_a_model_says_of_a_change_about_quotas_pauses_no_pool(tmp_path: 
         until(lambda: project.of_kind(review, "claim_released"), "its run ends")
         [released] = project.of_kind(review, "claim_released")
         assert "attempts" in released["data"]
-        assert project.supervision()["state"] == "running"
-
-
-def test_an_answer_about_quotas_is_an_answer(tmp_path: Path) -> None:
-    with StaffedBroker(tmp_path) as broker, counter(broker, tmp_path / "repository") as project:
+        # Nor does an answer about quotas, which is an answer.
         assert project.decided(project.ask("reject-429"))["verdict"] == "rejected"
         assert project.supervision()["state"] == "running"
 

@@ -6,25 +6,16 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from tests.acceptance.pooling import PID, Steward, ended
 from tests.acceptance.reviewing import Desk, at_once
+from tests.acceptance.staffed import until
 from tests.databases import ON_BOTH_DATABASES
 
 PATIENCE_SECONDS = 40.0
 IDLE_SECONDS = 2.0
-
-
-def until(look: Callable[[], Any]) -> Any:
-    """What `look` gives once that is true."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while not (found := look()):
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.02)
-    return found
 
 
 def test_a_proposal_with_nobody_in_sight_starts_one_reviewer(shop: Desk) -> None:
@@ -94,7 +85,7 @@ def test_fifty_proposals_at_once_never_pass_the_cap(shop: Desk) -> None:
     by_hand = [threading.Thread(target=partial(shop.call, "spawn_reviewer")) for _ in range(6)]
     at_once([*[shop.put_up] * 50, *[beat] * 10, *[thread.start for thread in by_hand]])
     # Those that were let through wait until their reviewers run.
-    until(lambda: steward.beat() and not any(thread.is_alive() for thread in by_hand))
+    until(lambda: steward.beat() and not any(thread.is_alive() for thread in by_hand), "it comes")
     beat()
     assert max(sizes) == 3
     requested = shop.do("get_audit_log", kind="reviewer_requested", limit=200)["events"]
@@ -133,7 +124,7 @@ def _spawned(shop: Desk, steward: Steward) -> dict[str, Any]:
     answers: list[dict[str, Any]] = []
     asking = threading.Thread(target=lambda: answers.append(shop.do("spawn_reviewer")))
     asking.start()
-    until(lambda: steward.beat()["reviewers"])
+    until(lambda: steward.beat()["reviewers"], "it comes")
     steward.beat()
     asking.join(PATIENCE_SECONDS)
     return answers[0]
@@ -160,7 +151,7 @@ def test_the_idle_clock_starts_at_the_last_work(shop: Desk) -> None:
     # Not when the answer is here: on a busy machine it comes late.
     last = time.monotonic()
     shop.do("submit_verdict", review_id=review, verdict="approved", claim_generation=claim["claim_generation"])
-    orders = until(lambda: (found := steward.beat()["reviewers"])[0]["wanted"] == "drain" and found)
+    orders = until(lambda: (found := steward.beat()["reviewers"])[0]["wanted"] == "drain" and found, "it comes")
     assert time.monotonic() - last > IDLE_SECONDS - 0.1
     assert orders[0]["drain_reason"] == "idle"
     steward.beat(ended(reviewer))
@@ -174,7 +165,7 @@ def test_an_old_reviewer_finishes_its_review_and_takes_nothing_new(shop: Desk) -
     review = shop.put_up()
     reviewer = steward.one()
     claim = shop.do("claim_review", review_id=review, reviewer_id=reviewer)
-    orders = until(lambda: (found := steward.beat()["reviewers"])[0]["wanted"] == "drain" and found)
+    orders = until(lambda: (found := steward.beat()["reviewers"])[0]["wanted"] == "drain" and found, "it comes")
     assert (orders[0]["drain_reason"], orders[0]["review_id"]) == ("ttl", review)
     shop.put_up()
     shop.do("submit_verdict", review_id=review, verdict="approved", claim_generation=claim["claim_generation"])

@@ -200,22 +200,6 @@ def test_links_and_submodules_are_not_followed(shop: Desk, repo: Sandbox, tmp_pa
     assert both(shop, review, "folder/secret.txt") == (None, None)
 
 
-def test_nothing_of_the_repository_runs_and_nothing_is_written(shop: Desk, repo: Sandbox, tmp_path: Path):
-    ran = tmp_path / "ran"
-    repo.write(".gitattributes", "*.txt text eol=crlf filter=evil diff=evil\n")
-    repo.commit()
-    for key in ("filter.evil.smudge", "filter.evil.clean", "diff.evil.textconv", "diff.external"):
-        repo.git("config", key, f"touch {ran}")
-    review = shop.put_up(diff=edited())
-    before = repo.fingerprint()
-    assert both(shop, review, "a.txt")[1] == "".join(f"{line}\n" for line in ["line 1", "better", *TEN[2:]])
-    draft = shop.do("draft_counter_patch", review_id=review, edits=[{"path": "a.txt", "content": "x\n"}])
-    assert draft["applies"]
-    assert not ran.exists()
-    assert repo.fingerprint() == before
-    assert repo.git("status", "--porcelain") == ""
-
-
 def test_a_file_that_nobody_reads_is_refused(shop: Desk, repo: Sandbox):
     repo.write("huge.txt", b"0123456\n" * 1_100_000)
     repo.commit()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.acceptance.accessing import Bearer
 from tests.acceptance.gating import Branch, Change, inverted, staged
 from tests.acceptance.reviewing import OTHER, REVIEWER, WHY, Desk, edited
@@ -13,12 +11,6 @@ from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
 pytest_plugins = ["tests.acceptance.accessing_brokers"]
-
-
-@pytest.fixture
-def feature(shop: Desk, repo: Sandbox) -> Branch:
-    """A branch beside `main`, whose gate is on."""
-    return Branch(shop, repo)
 
 
 def approved(feature: Branch, content: str = "better\n", path: str = "a.txt") -> tuple[str, list[Change]]:

@@ -12,7 +12,6 @@ from tests.architecture.source import ROOT
 _FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[(?:[^\]\[]|\[[^\]]*\])*\]\((?P<target>[^)\s]+)\)")
 _HEADING = re.compile(r"^#{1,6} (?P<title>.+)$", re.MULTILINE)
-_INLINE = re.compile(r"`(?P<text>[^`\n]+)`")
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,6 @@ class Page:
     @property
     def links(self) -> list[str]:
         return [match["target"] for match in _LINK.finditer(self.prose)]
-
-    @property
-    def inline_code(self) -> list[str]:
-        return [match["text"] for match in _INLINE.finditer(self.prose)]
 
     @property
     def anchors(self) -> set[str]:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.architecture.source import ROOT
 from tests.broker import BrokerProcess
 from tests.forked import Forked
 
@@ -41,13 +37,6 @@ def test_it_says_and_answers_what_a_started_one_does(tmp_path: Path, arguments: 
     assert ended(tmp_path, *arguments, **environment) == (started.returncode, started.stdout, started.stderr)
 
 
-def test_its_folder_and_its_environment_are_its_own(tmp_path: Path) -> None:
-    (tmp_path / "here").mkdir()
-    _, out, _ = ended(tmp_path / "here", "status", "--json", TANDEM_DATA_DIR="data")
-    assert str(tmp_path / "here" / "data") in out
-    assert "TANDEM_DATA_DIR" not in os.environ
-
-
 def channels(pid: int) -> set[str]:
     """The pipes and sockets that a process holds open now."""
     found: set[str] = set()
@@ -69,34 +58,3 @@ def test_a_signal_ends_it_and_nobody_else(tmp_path: Path) -> None:
         assert other.health()
         one.start()
         assert one.health()
-
-
-def test_its_exit_status_is_the_signal_that_ended_it(tmp_path: Path) -> None:
-    arguments = ["up", "--port", "0", "--data-dir", str(tmp_path / "data"), "--json"]
-    with (tmp_path / "errors.txt").open("wb") as errors:
-        streams = subprocess.DEVNULL, subprocess.PIPE, errors.fileno()
-        with Forked(arguments, tmp_path, os.environ, *streams) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline()
-            assert process.poll() is None
-            process.kill()
-            assert process.wait(PATIENCE_SECONDS) == -signal.SIGKILL
-
-
-def test_what_forks_is_gone_when_the_tests_are(tmp_path: Path) -> None:
-    script = """
-        import os, subprocess
-        from pathlib import Path
-        import psutil
-        from tests.forked import Forked
-        with Forked(["--version"], Path.cwd(), os.environ, subprocess.DEVNULL, 2, 2):
-            pass
-        print(psutil.Process().children()[0].pid, flush=True)
-        input()
-    """
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as tests:
-        assert tests.stdout is not None
-        server = psutil.Process(int(tests.stdout.readline()))
-        tests.kill()
-    server.wait(PATIENCE_SECONDS)

@@ -73,10 +73,6 @@ def test_in_ci_only_a_platform_excuses(tmp_path: Path) -> None:
     assert "1 error" in last
 
 
-def test_elsewhere_skips_are_skips(tmp_path: Path) -> None:
-    assert "1 passed, 3 skipped, 1 xfailed" in outcome(tmp_path, EXAMPLES, ci="")
-
-
 @pytest.mark.parametrize(("reason", "fails"), [("no module today", True), ("platform: Windows only", False)])
 def test_a_whole_module_too(tmp_path: Path, *, reason: str, fails: bool) -> None:
     source = f"import pytest\npytest.skip({reason!r}, allow_module_level=True)\n"
@@ -85,7 +81,6 @@ def test_a_whole_module_too(tmp_path: Path, *, reason: str, fails: bool) -> None
     assert ("1 skipped" in last) is not fails
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
-def test_what_cannot_be_fetched_fails_one_test_and_says_why(tmp_path: Path, workers: str) -> None:
-    last = outcome(tmp_path, MISSING, "--numprocesses", workers, ci="true")
+def test_what_cannot_be_fetched_fails_one_test_and_says_why(tmp_path: Path) -> None:
+    last = outcome(tmp_path, MISSING, "--numprocesses", "2", ci="true")
     assert "1 failed, 1 passed, 6 skipped, 1 error" in last

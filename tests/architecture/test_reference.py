@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 import reference
-from reference_parts import Undocumented, answer_fields, request_fields
+from reference_parts import Undocumented
 from tandem import errors
 from tandem.contract.operation import READ, Operation, Role
 from tandem.contract.request import Refusals, Request
-from tandem.server.catalogue import REGISTRY
-from tandem.settings.config import Settings
-from tandem.store.event import EventKind
 
 
 class Empty(Request):
@@ -37,46 +33,10 @@ def operation(name: str, request: type[Request], answer: type[Request] = Silent)
     return Operation(name, "review", "quiet", request, answer, frozenset({Role.ADMIN}), READ)
 
 
-def test_the_pages_in_the_repository_are_current() -> None:
-    assert reference.stale(reference.FOLDER, reference.pages()) == [], "run: make docs"
-
-
-def test_a_page_that_is_not_current_fails_with_the_command_to_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert reference.main([], tmp_path) == 0
-    assert reference.main(["--check"], tmp_path) == 0
-    (tmp_path / "errors.md").write_text("old\n", "utf-8")
-    (tmp_path / "events.md").unlink()
-    (tmp_path / "left-over.md").write_text("old\n", "utf-8")
-    assert reference.main(["--check"], tmp_path) == 1
-    said = capsys.readouterr().err.splitlines()
-    assert [line.partition(": ")[2] for line in said] == [
-        "events.md is missing; run: make docs",
-        "errors.md is not current; run: make docs",
-        "left-over.md is no generated page; run: make docs",
-    ]
-
-
 def test_an_error_without_words_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(errors.StaleClaim, "__doc__", "The claim is over.")
     assert reference.main(["--check"]) == 1
     assert "STALE_CLAIM has no description" in capsys.readouterr().err
-
-
-def test_an_event_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    def all_but_one(_kind: type[EventKind]) -> dict[EventKind, str]:
-        return dict.fromkeys({*EventKind} - {EventKind.CHECKPOINT}, "It happened.")
-
-    monkeypatch.setattr(reference, "member_docs", all_but_one)
-    with pytest.raises(Undocumented, match="checkpoint"):
-        reference.events()
-
-
-def test_a_setting_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Settings.model_fields["port"], "description", None)
-    with pytest.raises(Undocumented, match="port"):
-        reference.settings()
 
 
 def test_a_field_or_an_operation_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,17 +51,6 @@ def test_a_field_or_an_operation_without_words_fails(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(reference, "REGISTRY", (operation("unrefused", Unrefused, Empty),))
     with pytest.raises(Undocumented, match="unrefused"):
         reference.operations()
-
-
-def test_every_operation_and_field_is_on_the_page() -> None:
-    page = reference.operations()
-    for one in REGISTRY:
-        assert f"\n## {one.name}\n" in page
-        assert f"`POST /api/v1/{one.name}`" in page
-        assert f"`tandem {one.noun} {one.verb}`" in page
-        for fields, inner in (request_fields(one), answer_fields(one)):
-            names = [field.name for field in (*fields, *(each for those in inner.values() for each in those))]
-            assert [name for name in names if f"| `{name}` |" not in page] == []
 
 
 def test_limits_and_defaults_are_told() -> None:

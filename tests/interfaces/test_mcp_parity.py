@@ -125,10 +125,6 @@ async def test_the_envelope_of_the_newest_revision(pair: tuple[Served, Served], 
     "change",
     [
         {"jsonrpc": "1.0"},
-        {"id": None},
-        {"id": 1.5},
-        {"id": True},
-        {"id": [1]},
         {"params": None},
         {"params": []},
         {"method": "tools/none"},
@@ -197,13 +193,12 @@ async def test_a_repeated_routing_header_is_a_contradiction(pair: tuple[Served, 
 
 
 @pytest.mark.parametrize("revision", BOTH)
-@pytest.mark.parametrize("stated", [1.5, None, True, {}, []])
-async def test_p12_a_request_with_an_id_that_is_none_is_answered(
-    pair: tuple[Served, Served], revision: str, stated: Any
-):
-    body = orjson.dumps(mcp_message(revision, "tools/call", ECHO) | {"id": stated})
-    response = await _same(pair, body, mcp_headers(revision, "tools/call", "echo"))
-    assert (response.status_code, response.json()["error"]["code"]) == (400, -32600)
+async def test_p12_a_request_with_an_id_that_is_none_is_answered(pair: tuple[Served, Served], revision: str):
+    ids: list[Any] = [1.5, None, True, {}, []]
+    for stated in ids:
+        body = orjson.dumps(mcp_message(revision, "tools/call", ECHO) | {"id": stated})
+        response = await _same(pair, body, mcp_headers(revision, "tools/call", "echo"))
+        assert (response.status_code, response.json()["error"]["code"]) == (400, -32600)
 
 
 @pytest.mark.parametrize("revision", BOTH)
