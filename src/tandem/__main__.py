@@ -9,8 +9,6 @@ from __future__ import annotations
 import gc
 import sys
 
-from tandem.git.place import deleted_folder
-
 
 def main() -> None:
     """Run `tandem` with the process's arguments; ends the process with the command's exit status."""
@@ -23,16 +21,15 @@ def main() -> None:
         from tandem.hooks.main import main as run_hook  # once per commit
 
         run_hook(arguments[1:])
-    elif (deleted := deleted_folder()) is not None:
-        from tandem.cli.terminal import show_refusal  # hardly ever
-        from tandem.errors import NotFound
+    elif arguments in (["--version"], ["version"]):
+        from importlib.metadata import version  # takes longer to import than a hook to answer
 
-        sys.exit(show_refusal(NotFound(deleted[0].removeprefix("NOT_FOUND: ")), as_json="--json" in arguments))
+        sys.stdout.write(f"tandem {version('tandem-broker')}\n")
     elif arguments[:1] == ["gate"] and (answer := _disabled_answer(arguments)) is not None:
         sys.stdout.write(answer)
     else:
         # A command imports for most of its start, and what it imports stays: collecting meanwhile finds nothing and
-        # takes a tenth of the time. `cli.program` turns it on again; for a broker `SdkMount` does, as the SDK comes
+        # takes a tenth of the time. `cli.execution` turns it on again; for a broker `SdkMount` does, as the SDK comes
         # last.
         gc.disable()
         from tandem.cli.program import run as run_command  # neither bridge nor hooks need it

@@ -20,7 +20,7 @@ from tandem.errors import ConfigInvalid, CursorExpired, InvalidInput, Unavailabl
 TYPE_CHECKING = False  # as in `errors`
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Any, Self
 
     from tandem.bridge.location import BrokerLocation
 
@@ -106,7 +106,7 @@ class Session:
         self._http: HttpClient | None = None
         self._contacted = False
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

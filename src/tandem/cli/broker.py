@@ -14,9 +14,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+from tandem import logs
 from tandem.bridge.location import locate
 from tandem.bridge.main import run as run_bridge
 from tandem.bridge.messages import as_object
+from tandem.bridge.session import unreachable
 from tandem.cli.declared import Option
 from tandem.cli.terminal import EnvelopeOption, Exit, indented, say, show_data, show_log
 from tandem.core import platforms
@@ -140,8 +142,6 @@ def status(
     as_json: EnvelopeOption = False,
 ) -> Exit:
     """Say whether the broker runs, where, and since when; exit status 3 if it does not."""
-    from tandem.bridge.session import unreachable  # late: a broker that starts needs no client
-
     found = locate(broker, ".", str(data_dir) if data_dir else None)
     said, failure = look(found)
     known = as_object(said.get("data")) if said.get("ok") is True else None
@@ -255,8 +255,6 @@ def _lacks_room(error: BaseException | None, folder: Path) -> bool:
 
 
 def _serve_now(start: _Start, *, as_json: bool) -> None:
-    from tandem import logs
-
     with Instance(start.settings, any_port=start.any_port) as instance:
         begin_log(start.settings, start.settings.log_file)
         try:
@@ -313,8 +311,6 @@ def begin_log(settings: Settings, file: Path) -> None:
     Raises:
         ConfigInvalid: It cannot be written.
     """
-    from tandem import logs
-
     try:
         logs.begin(file, level=settings.log_level, max_bytes=_LOG_BYTES, backups=settings.log_backups)
     except OSError as error:
@@ -383,8 +379,6 @@ def show_facts(facts: dict[str, Any]) -> None:
 
 def _readable(line: str) -> str:
     """A line of the log for people."""
-    from tandem import logs
-
     try:
         return indented(logs.readable(json.loads(line)))
     except (ValueError, KeyError, TypeError):

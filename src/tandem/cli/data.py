@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from tandem.app import reading_store_of
+from tandem.audit import audit
 from tandem.cli.broker import DataDirOption
 from tandem.cli.connection_options import JsonOption
 from tandem.cli.declared import Argument, Option
 from tandem.cli.progress_bar import progress_bar
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Exit, say, tell
+from tandem.cli.terminal import Exit, say, show, show_data, tell
 from tandem.core.scratch import ScratchFolder, sweep
+from tandem.core.secret_key import Tokens, find
+from tandem.data import copies
+from tandem.errors import NotFound
 from tandem.present.text import Text
 from tandem.settings.config import Settings, load_settings, masked
+from tandem.store.log import HELP, Record
+from tandem.store.sqlite_file import DatabaseFile
 
 if TYPE_CHECKING:
+    from tandem.audit.audit import AuditReport
     from tandem.data.copies import Copied
 
 _STANDARD = "-"
+_SQLITE = "sqlite:///"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +76,6 @@ async def backup(
     The secret key, archives of cycles and logs are not in it: keep copies of those, the key apart from this file.
     """
     settings = options.settings()
-    from tandem.data import copies  # late: no other command needs it
-
     with progress_bar() as told:
         copied = await copies.back_up(settings, file, compress=True, verify=options.verify, told=told)
     if not options.as_json:
@@ -99,8 +107,6 @@ async def export(
 ) -> Exit:
     """Write the whole database as lines of JSON, for other programs or a pipe; otherwise as 'tandem data backup'."""
     settings = options.settings()
-    from tandem.data import copies
-
     with _spool(file) as spool:
         with progress_bar() as told:
             copied = await copies.back_up(settings, spool, compress=False, verify=options.verify, told=told)
@@ -142,8 +148,6 @@ async def copy(
     """
     settings = options.settings()
     target = load_settings({"data_dir": options.data_dir, "database_url": to}).settings
-    from tandem.data import copies
-
     with progress_bar() as told:
         copied = await copies.copy(settings, target, verify=options.verify, told=told)
     shown = masked("database_url", target.database)
@@ -152,8 +156,6 @@ async def copy(
 
 async def _restore(file: Path, name: str, options: DataOptions, *, replace: bool) -> Exit:
     settings = options.settings()
-    from tandem.data import copies
-
     with progress_bar() as told:
         copied = await copies.restore(settings, file, name, replace=replace, verify=options.verify, told=told)
     database = masked("database_url", settings.database)
@@ -194,3 +196,67 @@ def _spool(file: Path) -> Generator[Path]:
     sweep((None,))
     with ScratchFolder("copy") as folder:
         yield Path(folder) / "standard"
+
+
+async def verify(
+    *,
+    data_dir: DataDirOption = None,
+    database: Annotated[
+        str | None, Option("--database", metavar="URL", help="Another database than the settings name.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> Exit:
+    """Check every event's hash and chain, replay the log and compare it with the state.
+
+    Reads the database itself, so that it works with the broker up or down. Exit status 1 if anything is wrong.
+    """
+    settings = load_settings({"data_dir": data_dir, "database_url": database}).settings
+    with progress_bar() as told:
+        report = await verified(settings, is_copy=database is not None, progress=partial(told, "checking the log"))
+    if as_json:
+        show_data({**asdict(report), "intact": report.intact})
+    else:
+        for problem in report.problems:
+            show(Text.assemble(("problem  ", "red"), plain(problem)))
+        for note in report.notes:
+            show(Text.assemble(("note     ", "yellow"), plain(note)))
+        if not report.intact:
+            show(Text(f"Keep this database as it is, and restore a copy that verifies: {HELP}"))
+        word = Text("intact", style="bold green") if report.intact else Text("not intact", style="bold red")
+        show(Text.assemble(word, f"  {report.events} events of {report.subjects} subjects"))
+    return Exit.DONE if report.intact else Exit.REFUSED
+
+
+async def verified(
+    settings: Settings, *, is_copy: bool, progress: Callable[[int, int], None], seconds: float | None = None
+) -> AuditReport:
+    """The audit of the database that the settings name.
+
+    Args:
+        settings: The settings.
+        is_copy: Whether it need not have what the broker wrote since.
+        progress: Told how many looks were taken, and of how many.
+        seconds: How long it may take; null for as long as it takes.
+
+    Raises:
+        NotFound: There is no database.
+        Unavailable: It cannot be reached.
+        ConfigInvalid: It is not of this version of Tandem.
+    """
+    _ensure_there(settings)
+    key = find(settings.secret_key)
+    record = Record(settings.data_dir, masked("database_url", settings.database))
+    return await audit.verify(
+        reading_store_of(settings),
+        seal=Tokens(key).seal_event if key else None,
+        find_known=(lambda _log_id: None) if is_copy else record.as_of_now(),
+        progress=progress,
+        seconds=seconds,
+    )
+
+
+def _ensure_there(settings: Settings) -> None:
+    """An audit must not make the database that it looks for."""
+    file = settings.database.removeprefix(_SQLITE)
+    if file != settings.database and DatabaseFile(Path(file)).is_missing():
+        raise NotFound(f"There is no database at {file}. Name its folder with --data-dir.", path=file)

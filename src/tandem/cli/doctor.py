@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from tandem.bridge.location import published_url
-from tandem.cli.audit import verified
 from tandem.cli.connection_options import BrokerOption, JsonOption
+from tandem.cli.data import verified
 from tandem.cli.declared import Option
 from tandem.cli.terminal import Exit, progress, say, show, tell
 from tandem.core.visible import visible_line
@@ -20,6 +20,7 @@ from tandem.present.text import Text, Whole
 from tandem.settings.config import Settings, load_settings, masked
 from tandem.setup.doctor import DoctorContext, Finding, Level, examine
 from tandem.setup.doctor.finding import note, ok, problem, skipped
+from tandem.store.log import Record
 
 _AUDIT_SECONDS: Final = 3.0
 _RESTORE: Final = (
@@ -135,8 +136,6 @@ async def _audited(here: DoctorContext, settings: Settings) -> list[Finding]:
 
 def _was_there(settings: Settings) -> bool:
     """Whether a broker has worked with the database."""
-    from tandem.store.log import Record
-
     return Record(settings.data_dir, masked("database_url", settings.database)).find(None) is not None
 
 

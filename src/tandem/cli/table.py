@@ -405,7 +405,7 @@ COMMANDS: dict[str, Command] = {
         hidden=True,
     ),
     "review checkout": Command(
-        "tandem.cli.review:checkout", "Make a folder with exactly a round's files: a repository in which HEAD is the change as one commit.\n\nIt stands on the tip of the project's base branch, merged with what its own base has beside that. Nothing that is\nnot committed is in it, nor any setting or hook of yours. Run it in the project's repository.",
+        "tandem.cli.apply:checkout", "Make a folder with exactly a round's files: a repository in which HEAD is the change as one commit.\n\nIt stands on the tip of the project's base branch, merged with what its own base has beside that. Nothing that is\nnot committed is in it, nor any setting or hook of yours. Run it in the project's repository.",
         Parameter("review_id", required=True, metavar="REVIEW", completes="review"),
         Parameter("folder", kind="path", help="New, or empty; default: beside the repository, with the review's id.", metavar="DIR"),
         Parameter("number", "--round", kind="whole", min=1, help="Default: the newest.", metavar="N"),
@@ -832,13 +832,13 @@ COMMANDS: dict[str, Command] = {
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "audit verify": Command(
-        "tandem.cli.audit:verify", "Check every event's hash and chain, replay the log and compare it with the state.\n\nReads the database itself, so that it works with the broker up or down. Exit status 1 if anything is wrong.",
+        "tandem.cli.data:verify", "Check every event's hash and chain, replay the log and compare it with the state.\n\nReads the database itself, so that it works with the broker up or down. Exit status 1 if anything is wrong.",
         Parameter("data_dir", "--data-dir", kind="path", help="The broker's data folder; default: the user's own.", metavar="DIR"),
         Parameter("database", "--database", help="Another database than the settings name.", metavar="URL"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
     ),
     "reviewers run": Command(
-        "tandem.cli.reviewers:supervise", "Run a pool of reviewers here for that broker, until Ctrl-C.",
+        "tandem.cli.reviewers_run:supervise", "Run a pool of reviewers here for that broker, until Ctrl-C.",
         Parameter("broker", "--broker", help="Run a pool of reviewers here for this broker.", metavar="URL"),
         Parameter("project", "--project", many=True, help="Only for this project; for several, several times. Default: all that are registered.", metavar="NAME", completes="project"),
         Parameter("workspace", "--workspace", kind="path", help="The one project's folder on this machine; default: where it is registered.", metavar="DIR"),
@@ -1461,6 +1461,6 @@ COMMANDS: dict[str, Command] = {
         Parameter("words", many=True, help="Such as: review list.", metavar="[COMMAND]..."),
     ),
     "version": Command(
-        "tandem.cli.program:show_version", "Show the version.",
+        "tandem.cli.main:show_version", "Show the version.",
     ),
 }
