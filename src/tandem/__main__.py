@@ -7,7 +7,12 @@ too. They answer within milliseconds, so each is imported only when it is called
 from __future__ import annotations
 
 import gc
+import os
 import sys
+
+from tandem.git.place import deleted_folder
+
+_INSTALLED = "tandem_broker-"
 
 
 def main() -> None:
@@ -22,10 +27,8 @@ def main() -> None:
 
         run_hook(arguments[1:])
     elif arguments in (["--version"], ["version"]):
-        from importlib.metadata import version  # takes longer to import than a hook to answer
-
-        sys.stdout.write(f"tandem {version('tandem-broker')}\n")
-    elif arguments[:1] == ["gate"] and (answer := _disabled_answer(arguments)) is not None:
+        sys.stdout.write(f"tandem {_version()}\n")
+    elif arguments[:1] == ["gate"] and deleted_folder() is None and (answer := _disabled_answer(arguments)) is not None:
         sys.stdout.write(answer)
     else:
         # A command imports for most of its start, and what it imports stays: collecting meanwhile finds nothing and
@@ -35,6 +38,17 @@ def main() -> None:
         from tandem.cli.program import run as run_command  # neither bridge nor hooks need it
 
         run_command(arguments)
+
+
+def _version() -> str:
+    """The version, from the name of the folder that an installer leaves; to import what parses it takes four starts."""
+    for folder in filter(os.path.isdir, sys.path):
+        for name in os.listdir(folder):  # noqa: PTH208 - pathlib takes longer to import than all this
+            if name.startswith(_INSTALLED) and name.endswith(".dist-info"):
+                return name.removeprefix(_INSTALLED).removesuffix(".dist-info")
+    from importlib.metadata import version  # where it was installed in another way
+
+    return version("tandem-broker")
 
 
 def _disabled_answer(arguments: list[str]) -> str | None:

@@ -37,7 +37,7 @@ NO_COMMANDS = {
     ("src/tandem/cli/demo_stage.py", "tandem {arguments_0}"): "what the demonstration has just run",
     ("src/tandem/cli/demo_stage.py", "tandem {shlex_join_arguments}"): "what the demonstration has just run",
     ("src/tandem/cli/init.py", "tandem {self_command}"): "what init calls itself",
-    ("src/tandem/__main__.py", "tandem {version_tandem_broker}"): "the version",
+    ("src/tandem/__main__.py", "tandem {version}"): "the version",
     ("src/tandem/cli/main.py", "tandem {words} {context_invoked_subcommand} --broker URL"): "what was typed",
     ("src/tandem/cli/wording.py", "tandem {operation_noun} {operation_verb}"): "any operation's command",
     ("src/tandem/gsd/rollback/telling.py", "tandem rollback {report_review_id} {report_head_after} --"): "a mark",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -11,12 +12,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
 from tandem.app import reading_store_of
 from tandem.audit import audit
 from tandem.cli.broker import DataDirOption
 from tandem.cli.connection_options import JsonOption
 from tandem.cli.declared import Argument, Option
-from tandem.cli.progress_bar import progress_bar
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, say, show, show_data, tell
 from tandem.core.scratch import ScratchFolder, sweep
@@ -260,3 +263,28 @@ def _ensure_there(settings: Settings) -> None:
     file = settings.database.removeprefix(_SQLITE)
     if file != settings.database and DatabaseFile(Path(file)).is_missing():
         raise NotFound(f"There is no database at {file}. Name its folder with --data-dir.", path=file)
+
+
+_QUIET_SECONDS = 1.0
+
+
+@contextmanager
+def progress_bar() -> Generator[Callable[[str, int, int], None]]:
+    """A bar on a terminal's standard error, for what takes over a second.
+
+    Yields what is told, from any thread, what is being done, how much of it is done, and how much there is.
+    """
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("", total=None)
+    began = time.monotonic()
+
+    def told(doing: str, done: int, total: int) -> None:
+        if sys.stderr.isatty() and not bar.live.is_started and time.monotonic() - began > _QUIET_SECONDS:
+            bar.start()
+        bar.update(task, description=doing, completed=done, total=total)
+
+    try:
+        yield told
+    finally:
+        bar.stop()

@@ -594,7 +594,7 @@ COMMANDS: dict[str, Command] = {
         takes_the_rest=True,
     ),
     "gate server-hook": Command(
-        "tandem.cli.server_hook:server_hook", "Have a bare repository refuse unapproved pushes to base branches. Running it again repairs the hook.",
+        "tandem.cli.gate_switch:server_hook", "Have a bare repository refuse unapproved pushes to base branches. Running it again repairs the hook.",
         Parameter("path", kind="path", default=".", help="The bare repository; default: the current folder.", metavar="[REPOSITORY]"),
         Parameter("remove", "--remove", kind="flag", default=False, help="Take the hook away, and put back what was there."),
         Parameter("yes", "--yes", kind="flag", default=False, hidden=True),
@@ -1207,16 +1207,16 @@ COMMANDS: dict[str, Command] = {
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the lines as they are written: JSON."),
     ),
     "service install": Command(
-        "tandem.cli.service:install", "Start the broker at each login, and now. Called again, the service takes over what has changed.\n\nThe service has the [bold]PATH[/bold] of the shell that you call this in: reviewers' programs have to be on it.",
+        "tandem.cli.broker:install_service", "Start the broker at each login, and now. Called again, the service takes over what has changed.\n\nThe service has the [bold]PATH[/bold] of the shell that you call this in: reviewers' programs have to be on it.",
         Parameter("data_dir", "--data-dir", kind="path", help="The broker's data folder; default: the user's own.", metavar="DIR"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "service status": Command(
-        "tandem.cli.service:status", "Say whether the service is installed, whether login starts it, and whether it runs.",
+        "tandem.cli.broker:show_service", "Say whether the service is installed, whether login starts it, and whether it runs.",
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "service remove": Command(
-        "tandem.cli.service:remove", "Stop the service, and no longer start the broker at login. Its data stays.",
+        "tandem.cli.broker:remove_service", "Stop the service, and no longer start the broker at login. Its data stays.",
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "config show": Command(

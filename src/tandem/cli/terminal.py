@@ -203,7 +203,7 @@ def _spin(words: list[str], ended: Event) -> None:
     while not ended.wait(pause):
         pause = _SPINNER_LOOK_SECONDS
         minutes, seconds = divmod(round(time.monotonic() - began), 60)
-        shown = f"{next(frames)} {words[-1]} {minutes}:{seconds:02}"
+        shown = f"{next(frames)} {words[-1]} {minutes // 60}:{minutes % 60:02}:{seconds:02}"
         # A line that is broken cannot be taken back.
         sys.stderr.write(f"\r{shown[: shutil.get_terminal_size().columns - 1]}\x1b[K")
         sys.stderr.flush()

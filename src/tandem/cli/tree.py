@@ -89,7 +89,7 @@ TREE: dict[str, Noun] = {
             "off": "gate_switch:off",
             "status": "gate_switch:status",
             "override": "gate_switch:override_gate",
-            "server-hook": "server_hook:server_hook",
+            "server-hook": "gate_switch:server_hook",
             "plan": "gate_steps:plan",
             "context": "gate_steps:context",
             "task": "gate_steps:task",
@@ -168,7 +168,7 @@ TREE: dict[str, Noun] = {
     "service": Noun(
         "Start the broker at login.",
         SETTING_UP,
-        {"install": "service:install", "status": "service:status", "remove": "service:remove"},
+        {"install": "broker:install_service", "status": "broker:show_service", "remove": "broker:remove_service"},
         help="Start the broker at login, by systemd or launchd.",
     ),
     "config": Noun(
