@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from rich.markup import escape
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
-from tandem.cli import sources
+from tandem.cli import inputs
 from tandem.cli.connection_options import COMMON_PANEL, PROJECT_HELP, ConnectionOptions, TimeoutOption, WaitOption
 from tandem.cli.declared import ARGUMENT_SUFFIX, Argument, Command, Option, Parameter
 from tandem.cli.tree import OPERATION, OPERATIONS, SUBGROUPS, TREE, Noun
@@ -227,7 +227,7 @@ class Field:
         if self.is_caller:
             said += " Default: who calls, see 'tandem me'."
         if self.form != "plain":
-            said = f"{said} {sources.note(is_json=self.form == 'json')}".strip()
+            said = f"{said} {inputs.note(is_json=self.form == 'json')}".strip()
         return escape(said)
 
 

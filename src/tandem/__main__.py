@@ -7,9 +7,12 @@ too. They answer within milliseconds, so each is imported only when it is called
 from __future__ import annotations
 
 import gc
+import os
 import sys
 
 from tandem.git.place import deleted_folder
+
+_INSTALLED = "tandem_broker-"
 
 
 def main() -> None:
@@ -23,21 +26,29 @@ def main() -> None:
         from tandem.hooks.main import main as run_hook  # once per commit
 
         run_hook(arguments[1:])
-    elif (deleted := deleted_folder()) is not None:
-        from tandem.cli.terminal import show_refusal  # hardly ever
-        from tandem.errors import NotFound
-
-        sys.exit(show_refusal(NotFound(deleted[0].removeprefix("NOT_FOUND: ")), as_json="--json" in arguments))
-    elif arguments[:1] == ["gate"] and (answer := _disabled_answer(arguments)) is not None:
+    elif arguments in (["--version"], ["version"]):
+        sys.stdout.write(f"tandem {_version()}\n")
+    elif arguments[:1] == ["gate"] and deleted_folder() is None and (answer := _disabled_answer(arguments)) is not None:
         sys.stdout.write(answer)
     else:
         # A command imports for most of its start, and what it imports stays: collecting meanwhile finds nothing and
-        # takes a tenth of the time. `cli.program` turns it on again; for a broker `SdkMount` does, as the SDK comes
+        # takes a tenth of the time. `cli.execution` turns it on again; for a broker `SdkMount` does, as the SDK comes
         # last.
         gc.disable()
         from tandem.cli.program import run as run_command  # neither bridge nor hooks need it
 
         run_command(arguments)
+
+
+def _version() -> str:
+    """The version, from the name of the folder that an installer leaves; to import what parses it takes four starts."""
+    for folder in filter(os.path.isdir, sys.path):
+        for name in os.listdir(folder):  # noqa: PTH208 - pathlib takes longer to import than all this
+            if name.startswith(_INSTALLED) and name.endswith(".dist-info"):
+                return name.removeprefix(_INSTALLED).removesuffix(".dist-info")
+    from importlib.metadata import version  # where it was installed in another way
+
+    return version("tandem-broker")
 
 
 def _disabled_answer(arguments: list[str]) -> str | None:

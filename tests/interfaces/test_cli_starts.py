@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tandem.bridge.operations import OPERATIONS
-from tandem.cli import program
+from tandem.cli import execution
 from tandem.cli.table import COMMANDS
 from tests.commandline import NOBODY, Inside, repository, running_broker
 
@@ -86,13 +86,13 @@ def test_a_command_has_imported_nothing_slow_when_it_ends(tandem: Inside, words:
 
 def test_the_command_of_every_operation_is_read_and_carried_out_without_slow_imports() -> None:
     script = (
-        f"import json, sys; from tandem.cli import program; names = json.loads({json.dumps(json.dumps(commands()))});"
-        "import contextlib, io;\n"
+        "import contextlib, io, json, sys; from tandem.cli import execution;\n"
+        f"names = json.loads({json.dumps(json.dumps(commands()))})\n"
         "for name, words in names.items():\n"
-        "    command, values = program.read(words)\n"
+        "    command, values = execution.read(words)\n"
         "    assert command == name, (command, name)\n"
         "    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
-        "        program.carry_out(command, values)\n"
+        "        execution.carry_out(command, values)\n"
         f"    slow = [one for one in {SLOW} if one in sys.modules]\n"
         "    assert not slow, (name, slow)\n"
     )
@@ -131,7 +131,7 @@ def commands() -> dict[str, list[str]]:
     ],
 )
 def test_what_is_written_as_most_is_read_without_typer(words: str, given: dict[str, object]) -> None:
-    found = program.read(words.split())
+    found = execution.read(words.split())
     assert found is not None
     assert {name: found[1][name] for name in given} == given
 
@@ -158,15 +158,15 @@ def test_what_is_written_as_most_is_read_without_typer(words: str, given: dict[s
     ],
 )
 def test_what_is_unusual_or_wrong_is_left_to_typer(words: str) -> None:
-    assert program.read(words.split()) is None
+    assert execution.read(words.split()) is None
 
 
 def test_the_environment_says_what_no_option_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TANDEM_AGENT", "codex")
     monkeypatch.setenv("TANDEM_BROKER", "")
-    found = program.read(["submit", "-m", "why"])
+    found = execution.read(["submit", "-m", "why"])
     assert found is not None
     assert (found[1]["agent"], found[1]["agent_type"], found[1]["broker"]) == ("codex", "codex", None)
-    found = program.read(["submit", "-m", "why", "--agent", "rita"])
+    found = execution.read(["submit", "-m", "why", "--agent", "rita"])
     assert found is not None
     assert (found[1]["agent"], found[1]["agent_type"]) == ("rita", "codex")

@@ -32,10 +32,12 @@ PARTS = {
 NO_COMMANDS = {
     ("src/tandem/bridge/main.py", "tandem mcp [--role ROLE] [--project NAME] [--broker URL]"): "a usage line",
     ("src/tandem/cli/main.py", "tandem {one_noun} {one_verb}"): "any operation's command",
+    ("src/tandem/cli/main.py", "tandem {path}"): "any command",
+    ("src/tandem/cli/main.py", "tandem {version_of_tandem_broker}"): "the version",
     ("src/tandem/cli/demo_stage.py", "tandem {arguments_0}"): "what the demonstration has just run",
     ("src/tandem/cli/demo_stage.py", "tandem {shlex_join_arguments}"): "what the demonstration has just run",
     ("src/tandem/cli/init.py", "tandem {self_command}"): "what init calls itself",
-    ("src/tandem/cli/program.py", "tandem {version_tandem_broker}"): "the version",
+    ("src/tandem/__main__.py", "tandem {version}"): "the version",
     ("src/tandem/cli/main.py", "tandem {words} {context_invoked_subcommand} --broker URL"): "what was typed",
     ("src/tandem/cli/wording.py", "tandem {operation_noun} {operation_verb}"): "any operation's command",
     ("src/tandem/gsd/rollback/report.py", "tandem rollback {report_review_id} {report_head_after} --"): "a mark",
@@ -48,6 +50,7 @@ NO_COMMANDS = {
 # Names of commands in messages that tell nobody to run them, so that what they need is left out.
 ONLY_NAMED = {
     "gate override": "agents are told that it is for a person",
+    "review verdict": "the help of another verdict names it",
     "review status --wait": "the skill says how it ends",
     "submit --wait": "as above",
     "submit": "a refusal says that it makes the diff, or is what a new review begins with",

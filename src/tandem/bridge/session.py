@@ -21,7 +21,7 @@ from tandem.errors import ConfigInvalid, CursorExpired, InvalidInput, Unavailabl
 TYPE_CHECKING = False  # as in `errors`
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any
+    from typing import Any, Self
 
     from tandem.bridge.location import BrokerLocation
 

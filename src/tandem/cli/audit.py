@@ -7,24 +7,18 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeGuard
 
 from tandem.bridge.session import Session, data_of
-from tandem.cli.broker import DataDirOption
 from tandem.cli.connection_options import (
     ConnectionOptions,
-    JsonOption,
-    awaited,
     need_project,
 )
 from tandem.cli.declared import Argument, Option
-from tandem.cli.progress_bar import progress_bar
 from tandem.cli.render.parts import Cell, listing, plain
-from tandem.cli.terminal import Exit, progress, say, show, show_data, tell
-from tandem.core.secret_key import Tokens, find
+from tandem.cli.terminal import Exit, progress, say, tell
+from tandem.cli.unregistered import awaited
 from tandem.errors import InvalidInput, NotFound, TandemError, Unavailable
 from tandem.present.text import Group, Text
 from tandem.rulings import ask, git, pending, remotes, state
@@ -34,12 +28,9 @@ from tandem.rulings.findings import SIGNED
 from tandem.rulings.git import HEADS
 from tandem.rulings.ranges import CommitResult, Judgement, RangeChecker
 from tandem.rulings.state import GateFile
-from tandem.settings.config import Settings, load_settings, masked
 from tandem.setup import gate_status
-from tandem.store.sqlite_file import DatabaseFile
 
 if TYPE_CHECKING:
-    from tandem.audit.audit import AuditReport
     from tandem.present.text import Drawable
 
 _RANGE = re.compile(r"(?P<start>.*?)(?P<dots>\.\.\.?)(?P<end>.*)", re.DOTALL)
@@ -48,7 +39,6 @@ _SHORT = 10
 _SHOWN_PATHS = 5
 _STYLES = {"unapproved": "red", "unreviewed": "yellow", "overridden": "magenta"}
 _TOO_MUCH = frozenset({"INVALID_INPUT", "TOO_LARGE"})
-_SQLITE = "sqlite:///"
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,74 +286,3 @@ def _reasons(commit: CommitResult) -> list[Text]:
 
 def _line(commit: CommitResult, said: str) -> Text:
     return Text.assemble((f"{commit.commit[:_SHORT]}  ", "dim"), plain(said))
-
-
-async def verify(
-    *,
-    data_dir: DataDirOption = None,
-    database: Annotated[
-        str | None, Option("--database", metavar="URL", help="Another database than the settings name.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> Exit:
-    """Check every event's hash and chain, replay the log and compare it with the state.
-
-    Reads the database itself, so that it works with the broker up or down. Exit status 1 if anything is wrong.
-    """
-    settings = load_settings({"data_dir": data_dir, "database_url": database}).settings
-    from tandem.store.log import HELP
-
-    with progress_bar() as told:
-        report = await verified(settings, is_copy=database is not None, progress=partial(told, "checking the log"))
-    if as_json:
-        show_data({**asdict(report), "intact": report.intact})
-    else:
-        for problem in report.problems:
-            show(Text.assemble(("problem  ", "red"), plain(problem)))
-        for note in report.notes:
-            show(Text.assemble(("note     ", "yellow"), plain(note)))
-        if not report.intact:
-            show(Text(f"Keep this database as it is, and restore a copy that verifies: {HELP}"))
-        word = Text("intact", style="bold green") if report.intact else Text("not intact", style="bold red")
-        show(Text.assemble(word, f"  {report.events} events of {report.subjects} subjects"))
-    return Exit.DONE if report.intact else Exit.REFUSED
-
-
-async def verified(
-    settings: Settings, *, is_copy: bool, progress: Callable[[int, int], None], seconds: float | None = None
-) -> AuditReport:
-    """The audit of the database that the settings name.
-
-    Args:
-        settings: The settings.
-        is_copy: Whether it need not have what the broker wrote since.
-        progress: Told how many looks were taken, and of how many.
-        seconds: How long it may take; null for as long as it takes.
-
-    Raises:
-        NotFound: There is no database.
-        Unavailable: It cannot be reached.
-        ConfigInvalid: It is not of this version of Tandem.
-    """
-    _ensure_there(settings)
-    # Late: the log and the other commands need none of what the broker is made of.
-    from tandem.app import reading_store_of
-    from tandem.audit import audit
-    from tandem.store.log import Record
-
-    key = find(settings.secret_key)
-    record = Record(settings.data_dir, masked("database_url", settings.database))
-    return await audit.verify(
-        reading_store_of(settings),
-        seal=Tokens(key).seal_event if key else None,
-        find_known=(lambda _log_id: None) if is_copy else record.as_of_now(),
-        progress=progress,
-        seconds=seconds,
-    )
-
-
-def _ensure_there(settings: Settings) -> None:
-    """An audit must not make the database that it looks for."""
-    file = settings.database.removeprefix(_SQLITE)
-    if file != settings.database and DatabaseFile(Path(file)).is_missing():
-        raise NotFound(f"There is no database at {file}. Name its folder with --data-dir.", path=file)

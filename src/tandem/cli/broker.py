@@ -14,11 +14,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+from tandem import logs
 from tandem.bridge.location import locate
 from tandem.bridge.main import run as run_bridge
 from tandem.bridge.messages import as_object
+from tandem.bridge.session import unreachable
 from tandem.cli.declared import Option
-from tandem.cli.terminal import EnvelopeOption, Exit, indented, say, show_data, show_log
+from tandem.cli.terminal import EnvelopeOption, Exit, indented, say, show_data, show_log, tell
 from tandem.core import platforms
 from tandem.core.platforms import ProcessIdentity
 from tandem.core.visible import visible
@@ -37,7 +39,9 @@ from tandem.settings.instance import (
     find_running,
     refuse_foreign_host,
 )
+from tandem.setup import service as services
 from tandem.setup.background import START_SECONDS, is_full, is_ready, look, run_in_background
+from tandem.setup.clients import home_folder
 
 _log = logging.getLogger("tandem.process")
 
@@ -141,8 +145,6 @@ def status(
     as_json: EnvelopeOption = False,
 ) -> Exit:
     """Say whether the broker runs, where, and since when; exit status 3 if it does not."""
-    from tandem.bridge.session import unreachable  # late: a broker that starts needs no client
-
     found = locate(broker, ".", str(data_dir) if data_dir else None)
     said, failure = look(found)
     known = as_object(said.get("data")) if said.get("ok") is True else None
@@ -256,8 +258,6 @@ def _lacks_room(error: BaseException | None, folder: Path) -> bool:
 
 
 def _serve_now(start: _Start, *, as_json: bool) -> None:
-    from tandem import logs
-
     with Instance(start.settings, any_port=start.any_port) as instance:
         begin_log(start.settings, start.settings.log_file)
         try:
@@ -314,8 +314,6 @@ def begin_log(settings: Settings, file: Path) -> None:
     Raises:
         ConfigInvalid: It cannot be written.
     """
-    from tandem import logs
-
     try:
         logs.begin(file, level=settings.log_level, max_bytes=_LOG_BYTES, backups=settings.log_backups)
     except OSError as error:
@@ -384,9 +382,72 @@ def show_facts(facts: dict[str, Any]) -> None:
 
 def _readable(line: str) -> str:
     """A line of the log for people."""
-    from tandem import logs
-
     try:
         return indented(logs.readable(json.loads(line)))
     except (ValueError, KeyError, TypeError):
         return visible(line)
+
+
+def install_service(*, data_dir: DataDirOption = None, as_json: EnvelopeOption = False) -> None:
+    """Start the broker at each login, and now. Called again, the service takes over what has changed.
+
+    The service has the [bold]PATH[/bold] of the shell that you call this in: reviewers' programs have to be on it.
+    """
+    loaded = load_settings({"data_dir": data_dir})
+    folder = loaded.settings.data_dir
+    service = services.required_service(home_folder(), os.environ)
+    start = services.broker_start(loaded, os.environ, stop_seconds(loaded.settings))
+    changed = services.install(service, start)
+    running = services.wait_until_ready(
+        service, folder, lambda seconds: say(f"Waiting for the broker ({round(seconds)} s) …")
+    )
+    stays = service.process() != running.pid
+    left_out = sorted(
+        name for name in loaded.origins.values() if name.startswith("TANDEM_") and name != "TANDEM_DATA_DIR"
+    )
+    if as_json:
+        facts = {"file": str(service.file), "changed": changed, "url": running.url, "pid": running.pid}
+        show_data({**facts, "runs_already": stays, "left_out": left_out})
+        return
+    say(f"The broker is started at each login ({service.file}).")
+    if stays:
+        say(
+            f"One runs already (process {running.pid}) and goes on, without the service. For the service's own now:"
+            " tandem down, then tandem service install"
+        )
+    else:
+        say(f"It runs at {running.url} (process {running.pid}).")
+    if left_out:
+        say(f"The service does not have this shell's {', '.join(left_out)}. Put into config.toml what is to last.")
+
+
+def show_service(*, as_json: EnvelopeOption = False) -> Exit:
+    """Say whether the service is installed, whether login starts it, and whether it runs."""
+    service = services.required_service(home_folder(), os.environ)
+    words = service.command() if service.is_installed else []
+    stated = words[words.index("--data-dir") + 1] if "--data-dir" in words else None
+    running = find_running(load_settings({"data_dir": stated}).settings.data_dir)
+    facts: dict[str, Any] = {
+        "installed": service.is_installed,
+        "enabled": service.is_enabled(),
+        "running": service.process() is not None,
+        "manager": service.manager,
+        "file": str(service.file),
+        "program": words[0] if words else None,
+        "broker": running.url if running is not None and is_ready(running.url) else None,
+    }
+    if as_json:
+        show_data(facts)
+    else:
+        show_facts(facts)
+    return Exit.DONE
+
+
+def remove_service(*, as_json: EnvelopeOption = False) -> Exit:
+    """Stop the service, and no longer start the broker at login. Its data stays."""
+    service = services.required_service(home_folder(), os.environ)
+    was_running = service.process() is not None
+    was_installed = services.remove(service)
+    ended = "The service is removed" if was_installed else "No service was installed"
+    words = f"{ended}{', and its broker has stopped' if was_running else ''}."
+    return tell({"removed": was_installed, "stopped": was_running, "file": str(service.file)}, words, as_json=as_json)

@@ -13,8 +13,8 @@ from tandem.bridge.session import data_of, has_changed, is_proposers_turn, lacks
 from tandem.cli import identity, persons
 from tandem.cli.connection_options import ConnectionOptions, find_project, one_of
 from tandem.cli.declared import ARGUMENT_SUFFIX, Misused
+from tandem.cli.inputs import Inputs
 from tandem.cli.render import render
-from tandem.cli.sources import Inputs
 from tandem.cli.terminal import Exit, progress, say, show, show_envelope
 from tandem.present.record import record
 from tandem.rulings import next_steps
@@ -192,11 +192,11 @@ def say_go_on(command: str) -> None:
     say(f"Nothing yet. Go on waiting with: {command}")
 
 
-def operate(operation: Described, parameters: Sequence[Parameter], values: dict[str, Any]) -> Exit:
+def operate(name: str, parameters: Sequence[Parameter], values: dict[str, Any]) -> Exit:
     """Carry out the command of an operation.
 
     Args:
-        operation: The operation.
+        name: The operation's name.
         parameters: Those of its command.
         values: By the parameters' names; None where one was not given.
 
@@ -204,8 +204,7 @@ def operate(operation: Described, parameters: Sequence[Parameter], values: dict[
         Misused: A value is missing, given twice, or cannot be read.
         TandemError: The broker refused, or cannot be reached.
     """
-    values = dict(values)
-    stated = {name: values.pop(name) for name in ("broker", "agent", "as_json")}
+    stated = {one: values.pop(one) for one in ("broker", "agent", "as_json")}
     options = ConnectionOptions(project=values.get("project"), new=values.pop("new", False), **stated)
     patience = WaitPolicy(values.pop("wait", False), values.pop("timeout", None))
     fields = [one for one in parameters if one.name in values and not one.name.endswith(ARGUMENT_SUFFIX)]
@@ -213,7 +212,7 @@ def operate(operation: Described, parameters: Sequence[Parameter], values: dict[
     field = next((one for one in fields if one.is_caller and one.name not in arguments), None)
     if field is not None:
         arguments |= _caller(field, arguments, options)
-    return call(operation, arguments, options, patience)
+    return call(OPERATIONS[name], arguments, options, patience)
 
 
 def _arguments(fields: Sequence[Parameter], values: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -10,6 +10,7 @@ from tandem.cli.connection_options import ConnectionOptions
 from tandem.client import TandemClient
 from tandem.core.visible import visible_line
 from tandem.errors import TandemError
+from tandem.examples import examples
 
 _LIMIT_SECONDS = 0.5
 _ROWS = 50
@@ -71,8 +72,6 @@ def _asking(question: Callable[[TandemClient], Awaitable[Offers]]) -> Callable[[
 
 def _examples(incomplete: str) -> Offers:
     """Ready workflows whose name begins so, each with its first line."""
-    from tandem.examples import examples  # one command's
-
     return [(name, "") for name in examples() if name.startswith(incomplete)]
 
 

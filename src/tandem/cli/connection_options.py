@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,12 +17,9 @@ from tandem.git.place import find_repository
 from tandem.rulings.person import answer_seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tandem.bridge.location import BrokerLocation
     from tandem.client import TandemClient
     from tandem.rulings.state import GateFile
-    from tandem.setup.registration import Call
 
 COMMON_PANEL = "Common options"
 PROJECT_HELP = "Registered project, or a label; default: the repository you are in."
@@ -110,15 +108,6 @@ class ConnectionOptions:
         return TandemClient(found, agent=caller(self.agent).name, answer_s=answer_seconds())
 
 
-def awaited(session: Session) -> Call:
-    """The session's calls, for what awaits them."""
-
-    async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
-        return session.data(operation, arguments)
-
-    return call
-
-
 def need_project(session: Session, options: ConnectionOptions, gate: GateFile | None = None) -> str:
     """The project that was given; else that of this repository's gate, else as `find_project` has it.
 
@@ -135,7 +124,7 @@ def need_project(session: Session, options: ConnectionOptions, gate: GateFile | 
             field="project",
         )
     if project is None:
-        from tandem.cli.project import refuse_unregistered  # for this refusal alone
+        from tandem.cli.unregistered import refuse_unregistered  # for this refusal alone
 
         refuse_unregistered(session)
     return project
@@ -176,8 +165,6 @@ def ensure_known(session: Session, project: str, *, may_be_new: bool = True) -> 
     except Forbidden:
         # A token for less: what it is for is the broker's to say.
         return
-    import difflib  # for this refusal alone
-
     near = difflib.get_close_matches(project, registered, 1)
     said = f" Did you mean '{near[0]}'?" if near else f" Registered: {', '.join(registered) or 'none'}."
     advice = " A new name takes --new." if may_be_new else ""

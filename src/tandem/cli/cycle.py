@@ -25,12 +25,15 @@ from tandem.cli.render.parts import copied, facts
 from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show, show_data, show_envelope, tell
 from tandem.client.session import read_envelope
 from tandem.core import platforms
+from tandem.core.atomic_dirs import write_whole
 from tandem.core.files import write_atomically, write_new
 from tandem.cycles.answers import CycleHistory
 from tandem.cycles.archives import archive_files
 from tandem.errors import ConfigInvalid, InternalError, NotFound, Unavailable
+from tandem.examples import examples
 from tandem.present.record import record
 from tandem.present.text import Text
+from tandem.settings.config import user_file
 
 _HINT = (
     "env:NAME or file:PATH. What stands on a command line can be read by other users of this machine, so a key is"
@@ -329,9 +332,6 @@ def example(
     as_json: EnvelopeOption = False,
 ) -> None:
     """List the example workflows, or print one to append to your config.toml."""
-    from tandem.examples import examples
-    from tandem.settings.config import user_file
-
     found = examples()
     file = str(user_file())
     if name is None:
@@ -381,9 +381,6 @@ def export(
     options: ConnectionOptions,
 ) -> Exit:
     """Write a cycle to a folder of its own, as an archive has it: state, workflow and hand-offs, no secret."""
-    # Late: the other commands write no folders.
-    from tandem.core.atomic_dirs import write_whole
-
     with options.session() as session, progress("cycle export"):
         found = read_envelope(_fetch(session, given(cycle_id=cycle_id, workflow=workflow), options), CycleHistory)
     files = archive_files(found)

@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Generator, Mapping
+import time
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from tandem.app import reading_store_of
+from tandem.audit import audit
 from tandem.cli.broker import DataDirOption
 from tandem.cli.connection_options import JsonOption
 from tandem.cli.declared import Argument, Option
-from tandem.cli.progress_bar import progress_bar
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Exit, say, tell
+from tandem.cli.terminal import Exit, say, show, show_data, tell
 from tandem.core.scratch import ScratchFolder, sweep
+from tandem.core.secret_key import Tokens, find
+from tandem.data import copies
+from tandem.errors import NotFound
 from tandem.present.text import Text
 from tandem.settings.config import Settings, load_settings, masked
+from tandem.store.log import HELP, Record
+from tandem.store.sqlite_file import DatabaseFile
 
 if TYPE_CHECKING:
+    from tandem.audit.audit import AuditReport
     from tandem.data.copies import Copied
 
 _STANDARD = "-"
+_SQLITE = "sqlite:///"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +79,6 @@ async def backup(
     The secret key, archives of cycles and logs are not in it: keep copies of those, the key apart from this file.
     """
     settings = options.settings()
-    from tandem.data import copies  # late: no other command needs it
-
     with progress_bar() as told:
         copied = await copies.back_up(settings, file, compress=True, verify=options.verify, told=told)
     if not options.as_json:
@@ -99,8 +110,6 @@ async def export(
 ) -> Exit:
     """Write the whole database as lines of JSON, for other programs or a pipe; otherwise as 'tandem data backup'."""
     settings = options.settings()
-    from tandem.data import copies
-
     with _spool(file) as spool:
         with progress_bar() as told:
             copied = await copies.back_up(settings, spool, compress=False, verify=options.verify, told=told)
@@ -142,8 +151,6 @@ async def copy(
     """
     settings = options.settings()
     target = load_settings({"data_dir": options.data_dir, "database_url": to}).settings
-    from tandem.data import copies
-
     with progress_bar() as told:
         copied = await copies.copy(settings, target, verify=options.verify, told=told)
     shown = masked("database_url", target.database)
@@ -152,8 +159,6 @@ async def copy(
 
 async def _restore(file: Path, name: str, options: DataOptions, *, replace: bool) -> Exit:
     settings = options.settings()
-    from tandem.data import copies
-
     with progress_bar() as told:
         copied = await copies.restore(settings, file, name, replace=replace, verify=options.verify, told=told)
     database = masked("database_url", settings.database)
@@ -194,3 +199,92 @@ def _spool(file: Path) -> Generator[Path]:
     sweep((None,))
     with ScratchFolder("copy") as folder:
         yield Path(folder) / "standard"
+
+
+async def verify(
+    *,
+    data_dir: DataDirOption = None,
+    database: Annotated[
+        str | None, Option("--database", metavar="URL", help="Another database than the settings name.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> Exit:
+    """Check every event's hash and chain, replay the log and compare it with the state.
+
+    Reads the database itself, so that it works with the broker up or down. Exit status 1 if anything is wrong.
+    """
+    settings = load_settings({"data_dir": data_dir, "database_url": database}).settings
+    with progress_bar() as told:
+        report = await verified(settings, is_copy=database is not None, progress=partial(told, "checking the log"))
+    if as_json:
+        show_data({**asdict(report), "intact": report.intact})
+    else:
+        for problem in report.problems:
+            show(Text.assemble(("problem  ", "red"), plain(problem)))
+        for note in report.notes:
+            show(Text.assemble(("note     ", "yellow"), plain(note)))
+        if not report.intact:
+            show(Text(f"Keep this database as it is, and restore a copy that verifies: {HELP}"))
+        word = Text("intact", style="bold green") if report.intact else Text("not intact", style="bold red")
+        show(Text.assemble(word, f"  {report.events} events of {report.subjects} subjects"))
+    return Exit.DONE if report.intact else Exit.REFUSED
+
+
+async def verified(
+    settings: Settings, *, is_copy: bool, progress: Callable[[int, int], None], seconds: float | None = None
+) -> AuditReport:
+    """The audit of the database that the settings name.
+
+    Args:
+        settings: The settings.
+        is_copy: Whether it need not have what the broker wrote since.
+        progress: Told how many looks were taken, and of how many.
+        seconds: How long it may take; null for as long as it takes.
+
+    Raises:
+        NotFound: There is no database.
+        Unavailable: It cannot be reached.
+        ConfigInvalid: It is not of this version of Tandem.
+    """
+    _ensure_there(settings)
+    key = find(settings.secret_key)
+    record = Record(settings.data_dir, masked("database_url", settings.database))
+    return await audit.verify(
+        reading_store_of(settings),
+        seal=Tokens(key).seal_event if key else None,
+        find_known=(lambda _log_id: None) if is_copy else record.as_of_now(),
+        progress=progress,
+        seconds=seconds,
+    )
+
+
+def _ensure_there(settings: Settings) -> None:
+    """An audit must not make the database that it looks for."""
+    file = settings.database.removeprefix(_SQLITE)
+    if file != settings.database and DatabaseFile(Path(file)).is_missing():
+        raise NotFound(f"There is no database at {file}. Name its folder with --data-dir.", path=file)
+
+
+_QUIET_SECONDS = 1.0
+
+
+@contextmanager
+def progress_bar() -> Generator[Callable[[str, int, int], None]]:
+    """A bar on a terminal's standard error, for what takes over a second.
+
+    Yields what is told, from any thread, what is being done, how much of it is done, and how much there is.
+    """
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("", total=None)
+    began = time.monotonic()
+
+    def told(doing: str, done: int, total: int) -> None:
+        if sys.stderr.isatty() and not bar.live.is_started and time.monotonic() - began > _QUIET_SECONDS:
+            bar.start()
+        bar.update(task, description=doing, completed=done, total=total)
+
+    try:
+        yield told
+    finally:
+        bar.stop()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from tandem.bridge.location import published_url
-from tandem.cli.audit import verified
 from tandem.cli.connection_options import BrokerOption, JsonOption
+from tandem.cli.data import verified
 from tandem.cli.declared import Option
 from tandem.cli.terminal import Exit, progress, say, show, tell
 from tandem.core.visible import visible_line

@@ -13,7 +13,8 @@ from tandem.cli.connection_options import (
     need_project,
 )
 from tandem.cli.declared import Misused, Option, without
-from tandem.cli.sources import Inputs, Source
+from tandem.cli.inputs import Inputs
+from tandem.cli.sources import Source
 from tandem.cli.terminal import Exit, progress
 from tandem.errors import TandemError
 from tandem.rulings import git, state

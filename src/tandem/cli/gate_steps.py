@@ -16,8 +16,8 @@ from tandem.cli.connection_options import (
     need_project,
 )
 from tandem.cli.declared import Argument, Misused, Option, without
+from tandem.cli.inputs import Inputs
 from tandem.cli.render.parts import block, plain
-from tandem.cli.sources import Inputs
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.client import TandemClient
 from tandem.gsd.steps.documents import stated

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import cache
+from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -18,13 +20,15 @@ from typer.exceptions import TyperException
 from typer.main import get_group
 
 from tandem.bridge.operations import OPERATIONS
-from tandem.cli import completion
+from tandem.cli import completion, wording
 from tandem.cli.declared import Argument, Command, Misused, Parameter
-from tandem.cli.program import carry_out, show_version
+from tandem.cli.execution import carry_out
 from tandem.cli.review import is_at_terminal
 from tandem.cli.table import COMMANDS
-from tandem.cli.terminal import Exit, show_usage_error
+from tandem.cli.terminal import Exit, indented, show, show_envelope
 from tandem.cli.tree import SUBGROUPS, TREE, Noun
+from tandem.errors import InvalidInput
+from tandem.present.text import Text, Whole
 
 HELP = "help"
 """The command of every group that shows the help of another."""
@@ -192,7 +196,7 @@ def _add_callback(group: typer.Typer, words: str) -> None:
 
     def callback(context: typer.Context, **values: Any) -> None:
         if context.invoked_subcommand is None:
-            raise typer.Exit(carry_out(path, values))
+            _carry_out(path, values)
         if any(values.values()):
             raise typer.BadParameter(
                 f"What goes with {context.invoked_subcommand} stands behind it: "
@@ -209,7 +213,7 @@ def _made(path: str) -> Any:
     command = COMMANDS[path]
 
     def run(**values: Any) -> None:
-        raise typer.Exit(carry_out(path, values))
+        _carry_out(path, values)
 
     # Typer reads a command's parameters from its signature.
     run.__dict__["__signature__"] = inspect.Signature([*map(_parameter, command.parameters)])
@@ -229,7 +233,7 @@ def _parameter(one: Parameter) -> inspect.Parameter:
     kind = Literal[one.choices] if one.choices else _KINDS[one.kind]
     if one.many:
         # Typer has lists of an enumeration's members only.
-        kind = list[StrEnum(one.name, {choice: choice for choice in one.choices}) if one.choices else kind]  # type: ignore[misc]
+        kind = list[StrEnum(one.name, {choice: choice for choice in one.choices}) if one.choices else kind]
     settings: dict[str, Any] = {
         "help": one.help,
         "metavar": one.metavar,
@@ -251,6 +255,36 @@ def _parameter(one: Parameter) -> inspect.Parameter:
         default = Path(default)
     annotation = Annotated[kind if default is not None else kind | None, stated]
     return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _carry_out(path: str, values: dict[str, Any]) -> NoReturn:
+    try:
+        raise typer.Exit(carry_out(path, values))
+    except Misused as error:
+        raise typer.BadParameter(error.message, param_hint=error.option) from error
+
+
+def show_usage_error(error: Any, *, as_json: bool) -> Exit:
+    """Print how a command was called wrongly, as an envelope or for people; answers with the exit status.
+
+    Args:
+        error: What the parser of the command line raised.
+        as_json: Whether to print an envelope.
+    """
+    if type(error).__name__ == "NoArgsIsHelpError":
+        # A group without a command: its message is the help.
+        sys.stderr.write(f"{error.message}\n")
+        return Exit.USAGE
+    message, context = wording.of_usage(error), getattr(error, "ctx", None)
+    usage = {} if context is None else {"usage": context.get_usage().removeprefix("Usage: ")}
+    if as_json:
+        refusal = {"code": InvalidInput.code, "message": message, "details": usage, "retryable": False}
+        show_envelope({"ok": False, "error": refusal})
+        return Exit.USAGE
+    facts = usage | ({} if context is None else {"help": f"{context.command_path} -h"})
+    lines = [Text(f"  {name}: {value}", "dim") for name, value in facts.items()]
+    show(Whole(Text("error: ", "bold red").append(indented(message)), *lines), stderr=True)
+    return Exit.USAGE
 
 
 def show_misuse(words: str, error: Misused, *, as_json: bool) -> Exit:
@@ -310,6 +344,11 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def show_version() -> None:
+    """Show the version."""
+    typer.echo(f"tandem {version_of('tandem-broker')}")
 
 
 def help_of(

@@ -1,24 +1,23 @@
-"""From the words of a command line to a command's exit status; without Typer, where they are written as most are.
+"""The command line: a command is carried out without Typer where it is written as most are.
 
-`cli.table` says what each command takes. What this parser does not know for certain, help and every mistake, is left
-to Typer (`cli.main`), which reads the same table: to import that takes longer than most commands.
+To import Typer, which explains mistakes, helps and completes, takes longer than most commands.
 """
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import sys
 
+from tandem.cli import execution
 from tandem.cli.declared import Misused
-from tandem.cli.table import COMMANDS
+from tandem.cli.terminal import show_refusal
+from tandem.errors import NotFound
+from tandem.git.place import deleted_folder
 
 TYPE_CHECKING = False  # as in `declared`
 if TYPE_CHECKING:
-    from typing import Any
-
-    from tandem.cli.declared import Command, Parameter
+    from types import ModuleType
 
 COMPLETION_VARIABLE = "_TANDEM_COMPLETE"
 """Set where the shell asks what to offer."""
@@ -31,16 +30,17 @@ def run(arguments: list[str]) -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A pipe is read by programs, which expect UTF-8 as --json is; a terminal knows what it can show.
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
-    if arguments == ["--version"]:
-        arguments = ["version"]
-    found = None if COMPLETION_VARIABLE in os.environ else read(arguments)
+    as_json = "--json" in arguments
+    if (deleted := deleted_folder()) is not None:
+        sys.exit(show_refusal(NotFound(deleted[0].removeprefix("NOT_FOUND: ")), as_json=as_json))
+    found = None if COMPLETION_VARIABLE in os.environ else execution.read(arguments)
     if found is None:
-        from tandem.cli.main import app  # takes longer to import than most commands
-
-        app(arguments, prog_name="tandem")
+        _typer().app(arguments, prog_name="tandem")
         return
     try:
-        sys.exit(carry_out(*found))
+        sys.exit(execution.carry_out(*found))
+    except Misused as error:
+        sys.exit(_typer().show_misuse(found[0], error, as_json=as_json))
     except KeyboardInterrupt:
         sys.exit(_ENDED_BY_CTRL_C)
     except BrokenPipeError:
@@ -49,140 +49,7 @@ def run(arguments: list[str]) -> None:
         sys.exit(1)
 
 
-def show_version() -> None:
-    """Show the version."""
-    from importlib.metadata import version  # the other commands need none
+def _typer() -> ModuleType:
+    from tandem.cli import main  # takes longer to import than most commands
 
-    sys.stdout.write(f"tandem {version('tandem-broker')}\n")
-
-
-def read(arguments: list[str]) -> tuple[str, dict[str, Any]] | None:
-    """The command that is called, and the values of its parameters; None where that needs another look."""
-    words = list(arguments)
-    if words[:1] == ["help"]:
-        return None
-    if words and "." in words[0]:
-        words[:1] = words[0].split(".", 1)
-    for length in (1, 2, 3):
-        name = " ".join(words[:length])
-        if name in COMMANDS:
-            values = _values(COMMANDS[name], words[length:])
-            return None if values is None else (name, values)
-    return None
-
-
-def _values(command: Command, words: list[str]) -> dict[str, Any] | None:
-    """The values of a command's parameters; None for what is unknown, missing or no value of its parameter."""
-    if command.takes_the_rest:
-        return None
-    options = {name: one for one in command.parameters for name in (*one.names, *one.off)}
-    places = [one for one in command.parameters if not one.names]
-    given: dict[str, list[str | bool]] = {}
-    left = iter(words)
-    for word in left:
-        if word == "-" or not word.startswith("-"):
-            if not places:
-                return None
-            one, value = places[0], word
-            places = places if one.many else places[1:]
-        else:
-            name, equals, stated = word.partition("=")
-            one = options.get(name)
-            if one is None or (equals and (one.kind == "flag" or not name.startswith("--"))):
-                return None
-            value = name in one.names if one.kind == "flag" else stated if equals else next(left, None)
-            if value is None:
-                return None
-        given.setdefault(one.name, []).append(value)
-    try:
-        return {one.name: _value(one, given.get(one.name)) for one in command.parameters}
-    except ValueError:
-        return None
-
-
-def _value(one: Parameter, given: list[Any] | None) -> Any:
-    """The value of a parameter.
-
-    Raises:
-        ValueError: It is missing, or what was given is no value of it.
-    """
-    if given is None and one.variable is not None and (stated := os.environ.get(one.variable)):
-        given = [stated]
-    if given is None:
-        if one.required:
-            raise ValueError(one.name)
-        return one.default if one.default is None else _typed(one, one.default)
-    values = [_typed(one, value) for value in given]
-    return values if one.many else values[-1]
-
-
-def _typed(one: Parameter, value: Any) -> Any:
-    if one.choices and value not in one.choices:
-        raise ValueError(value)
-    if one.kind == "path":
-        from pathlib import Path  # few commands take one
-
-        return Path(value)
-    if one.kind not in {"whole", "number"}:
-        return value
-    number = int(value) if one.kind == "whole" else float(value)
-    if one.min is not None and number < one.min:
-        raise ValueError(value)
-    return number
-
-
-def carry_out(words: str, values: dict[str, Any]) -> int:
-    """Carry out a command; a refusal is printed.
-
-    Args:
-        words: The command's words.
-        values: Those of its parameters, by their names.
-
-    Returns:
-        The exit status.
-    """
-    command = COMMANDS[words]
-    as_json = bool(values.get("as_json"))
-    try:
-        return _done(command, values)
-    except Misused as error:
-        from tandem.cli.main import show_misuse  # help, of which this is a part, is Typer's
-
-        return show_misuse(words, error, as_json=as_json)
-    except Exception as error:
-        from tandem.cli.terminal import show_refusal  # `tandem version` needs neither
-        from tandem.errors import TandemError
-
-        if not isinstance(error, TandemError):
-            raise
-        return show_refusal(error, as_json=as_json, parameters=command.parameters)
-
-
-def _done(command: Command, values: dict[str, Any]) -> int:
-    values = dict(values)
-    if ":" not in command.function:
-        from tandem.bridge.operations import OPERATIONS  # `tandem version` needs neither
-        from tandem.cli.calls import operate
-
-        return operate(OPERATIONS[command.function], command.parameters, values)
-    function = _imported(command.function)
-    for name, kind in command.groups.items():
-        fields = [one.name for one in command.parameters if one.group == name]
-        values[name] = _imported(kind)(**{field: values.pop(field) for field in fields})
-    if command.function != "tandem.cli.broker:up":
-        # See `__main__`. What is there now stays, and need not be looked through again.
-        gc.freeze()
-        gc.enable()
-    ended = function(**values)
-    if hasattr(ended, "send"):
-        import asyncio  # takes longer to import than most commands, which await nothing
-
-        ended = asyncio.run(ended)
-    return ended or 0
-
-
-def _imported(place: str) -> Any:
-    from importlib import import_module  # a command is imported when it is called
-
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+    return main

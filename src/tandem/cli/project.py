@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import Annotated
 
 from tandem.cli.calls import given, present
-from tandem.cli.connection_options import ConnectionOptions, awaited
+from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.declared import Argument, Misused, Option, without
 from tandem.cli.persons import YesOption, decided
 from tandem.cli.render.parts import plain
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.client import TandemClient
-from tandem.errors import InvalidInput
 from tandem.git.layout import ensure_usable
 from tandem.git.place import find_repository
 from tandem.present.text import Whole
 from tandem.rulings.state import GateFile, HookRepository
 from tandem.setup import gate_switch, registration
 from tandem.setup.gate_switch import GateOptions
-
-if TYPE_CHECKING:
-    from tandem.bridge.session import Session
 
 FolderArgument = Annotated[Path, Argument(metavar="FOLDER", help="A folder in a git repository.")]
 
@@ -96,26 +91,6 @@ async def move(
         lines.append(f"Its gate is on there for {', '.join(gate.branches)}; git starts its hooks.")
     facts = {"project": project, "root": root, "gate": gate is not None}
     return tell(facts, Whole(*map(plain, lines)), as_json=options.as_json)
-
-
-def refuse_unregistered(session: Session) -> NoReturn:
-    """Say how the repository that the command runs in becomes a project.
-
-    Raises:
-        InvalidInput: It is of none.
-    """
-    place = find_repository(str(Path.cwd()))
-    ensure_usable(place)
-    known = None
-    if place is not None:
-        known = registration.switch(place)
-        asyncio.run(registration.refuse_gated_copy(awaited(session), place))
-    # To add it would make two projects of one, where a gate has it already.
-    way = "tandem gate on" if known is not None and known.enabled else "tandem project add"
-    raise InvalidInput(
-        f"This repository is not registered. Register it with: {way}. If it was moved: tandem project move",
-        field="project",
-    )
 
 
 async def _move(client: TandemClient, place: HookRepository, wish: GateOptions) -> GateFile | None:

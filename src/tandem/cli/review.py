@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tandem.bridge.operations import OPERATIONS
@@ -20,20 +19,15 @@ from tandem.cli.connection_options import (
     ProjectOption,
     TimeoutOption,
     WaitOption,
-    ensure_ours,
 )
 from tandem.cli.declared import Argument, Misused, Option, without
-from tandem.cli.render.parts import plain
-from tandem.cli.sources import Inputs
-from tandem.cli.terminal import Exit, progress, say, tell
+from tandem.cli.inputs import Inputs
+from tandem.cli.terminal import Exit, progress
 from tandem.core.platforms import how_to_add
-from tandem.errors import Forbidden, InvalidInput, Unavailable
-from tandem.present.record import record
+from tandem.errors import Forbidden, Unavailable
 
 if TYPE_CHECKING:
     from tandem.contract.request import StatusName
-    from tandem.git.reviewed_tree import ReviewedTree
-    from tandem.reviews.answers import Proposal
     from tandem.reviews.rules import Category, Priority, Side
 
 
@@ -158,61 +152,6 @@ def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOptions)
         if not was_ours and not json.loads(envelope)["ok"]:
             session.data("release_claim", {**claimed, "reason": "the verdict was refused"})
     return present(envelope, "submit_verdict", as_json=options.as_json)
-
-
-@without("project")
-def checkout(
-    review_id: Annotated[str, Argument(metavar="REVIEW", completes="review")],
-    folder: Annotated[
-        Path | None,
-        Argument(metavar="DIR", help="New, or empty; default: beside the repository, with the review's id."),
-    ] = None,
-    *,
-    number: Annotated[int | None, Option("--round", metavar="N", min=1, help="Default: the newest.")] = None,
-    options: ConnectionOptions,
-) -> Exit:
-    """Make a folder with exactly a round's files: a repository in which HEAD is the change as one commit.
-
-    It stands on the tip of the project's base branch, merged with what its own base has beside that. Nothing that is
-    not committed is in it, nor any setting or hook of yours. Run it in the project's repository.
-    """
-    with options.session() as session, progress("laying out the files"):
-        proposal = record(session.data("get_proposal", {"review_id": review_id, "round": number}))
-        ensure_ours(session, options, review_id, proposal.project)
-        tree = _lay_out(proposal, folder)
-        for note in proposal.ground.notes if proposal.ground is not None else ():
-            say(note)
-    data = {"review_id": review_id, "round": proposal.round, "folder": str(tree.folder), "commit": tree.commit}
-    said = f"{tree.folder} has round {proposal.round} of {review_id}: HEAD is {tree.commit[:12]}"
-    said += f", on {tree.base[:12]}." if tree.base is not None else "."
-    return tell({**data, "base": tree.base}, plain(said), as_json=options.as_json)
-
-
-def _lay_out(proposal: Proposal, folder: Path | None) -> ReviewedTree:
-    from tandem.cli import sources
-    from tandem.git.reviewed_tree import DoesNotMerge, RoundContent
-
-    review_id, base = proposal.review_id, proposal.base_commit
-    if base is None:
-        raise InvalidInput(
-            f"{review_id} has no files: it names no commit of a repository that it was made against.", field="review_id"
-        )
-    content = RoundContent(base, proposal.digest, proposal.diff, proposal.path, proposal.description)
-    with sources.here() as repository:
-        place = (folder or repository.root.with_name(f"{repository.root.name}-{review_id}")).absolute()
-        if place.is_symlink() or (place.exists() and not (place.is_dir() and not any(place.iterdir()))):
-            raise InvalidInput(f"{place} is not empty. Delete it, or name another folder.", field="folder")
-        if not place.parent.is_dir():
-            raise InvalidInput(f"{place.parent} is not there. Make it first.", field="folder")
-        title, ground = f"Round {proposal.round} of {review_id}", proposal.ground
-        tip = None if ground is None else ground.moved_to or ground.tip
-        try:
-            return repository.lay_out(content, place, title, tip=tip)
-        except (DoesNotMerge, InvalidInput) as error:
-            if tip is None:
-                raise
-            say(f"{error.message} So it stands on {base[:12]}, and the files that it leaves alone are as old as that.")
-            return repository.lay_out(content, place, title)
 
 
 def is_at_terminal() -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
 from typing import Annotated
 
 from tandem.bridge.operations import OPERATIONS
+from tandem.bridge.session import Session, Unreachable
 from tandem.cli.calls import call, given
 from tandem.cli.connection_options import (
     BrokerOption,
@@ -17,12 +17,12 @@ from tandem.cli.connection_options import (
 )
 from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.terminal import Exit, show_log
-from tandem.client import TandemClient, Unreachable
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, TandemError, UnknownReviewer
 from tandem.pool.contract import ReviewerView
 from tandem.pool.reviewers import logs
 from tandem.pool.reviewers.logs import Log
+from tandem.present.record import record
 from tandem.settings.config import load_settings
 
 _LISTED = 10
@@ -54,11 +54,11 @@ def show_logs(
     log = logs.newest(folder, reviewer)
     if log is None:
         # The broker may know where the reviewer runs.
-        raise asyncio.run(_missing(reviewer, folder, ConnectionOptions(broker)))
+        raise _missing(reviewer, folder, ConnectionOptions(broker))
     show_log(log.path, lines, visible, follow=follow)
 
 
-async def _missing(reviewer: str | None, folder: Path, options: ConnectionOptions) -> UnknownReviewer:
+def _missing(reviewer: str | None, folder: Path, options: ConnectionOptions) -> UnknownReviewer:
     here = sorted(logs.logs_in(folder), key=Log.written_at, reverse=True)
     known_here = [log.reviewer_id for log in here[:_LISTED]]
     if reviewer is None:
@@ -68,8 +68,8 @@ async def _missing(reviewer: str | None, folder: Path, options: ConnectionOption
             folder=str(folder),
         )
     try:
-        async with options.client() as client:
-            listed = (await client.list_reviewers()).reviewers
+        with options.session() as session:
+            listed = record(session.data("list_reviewers", {})).reviewers
     except Unreachable:
         why = "the broker, which may know it, cannot be reached"
     except TandemError as error:
@@ -96,47 +96,7 @@ def _elsewhere(found: ReviewerView, folder: Path) -> UnknownReviewer:
     )
 
 
-def supervise(
-    *,
-    # Not from the environment: to ask a broker is one thing, to run programs for it another.
-    broker: Annotated[
-        str | None, Option("--broker", metavar="URL", help="Run a pool of reviewers here for this broker.")
-    ] = None,
-    project: Annotated[
-        list[str] | None,
-        Option(
-            "--project",
-            metavar="NAME",
-            help="Only for this project; for several, several times. Default: all that are registered.",
-            completes="project",
-        ),
-    ] = None,
-    workspace: Annotated[
-        Path | None,
-        Option(
-            "--workspace",
-            metavar="DIR",
-            help="The one project's folder on this machine; default: where it is registered.",
-        ),
-    ] = None,
-    data_dir: Annotated[
-        Path | None,
-        Option("--data-dir", metavar="DIR", help="For its own id, logs and scratch; default: the user's own."),
-    ] = None,
-    as_json: Annotated[bool, Option("--json", help="Print a line of JSON for whatever happens.")] = False,
-) -> None:
-    """Run a pool of reviewers here for that broker, until Ctrl-C."""
-    if broker is None:
-        raise Misused("Name the broker to run reviewers for.", "--broker")
-    if workspace is not None and len(project or ()) != 1:
-        raise Misused("It is one project's folder: name that with --project.", "--workspace")
-    # Late: the other commands start no processes.
-    from tandem.cli import reviewers_run
-
-    reviewers_run.run_pool(broker, tuple(project or ()), workspace, data_dir, as_json=as_json)
-
-
-async def kill(
+def kill(
     reviewer: Annotated[
         str | None,
         Argument(
@@ -158,13 +118,13 @@ async def kill(
     if whom is None:
         raise Misused("Missing REVIEWER.", "--reviewer-id")
     if _NAME.fullmatch(whom):
-        async with options.client() as client:
-            whom = await _running(client, whom)
+        with options.session() as session:
+            whom = _running(session, whom)
     request = given(force=force, idempotency_key=idempotency_key, reviewer_id=whom)
     return call(OPERATIONS["kill_reviewer"], request, options)
 
 
-async def _running(client: TandemClient, name: str) -> str:
+def _running(session: Session, name: str) -> str:
     """The id of the reviewer that a name stands for; the name itself if none of it runs.
 
     Raises:
@@ -172,7 +132,7 @@ async def _running(client: TandemClient, name: str) -> str:
     """
     found = [
         one.reviewer_id
-        for one in (await client.list_reviewers()).reviewers
+        for one in record(session.data("list_reviewers", {})).reviewers
         if one.name == name and one.ended_at is None
     ]
     if len(found) > 1:

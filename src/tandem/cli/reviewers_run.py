@@ -11,14 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 
 from tandem import logs
 from tandem.cli.broker import begin_log
+from tandem.cli.declared import Misused, Option
 from tandem.cli.render.parts import duration
-from tandem.cli.terminal import Exit, say, show, show_data, show_envelope, show_refusal
+from tandem.cli.terminal import say, show, show_data, show_envelope
 from tandem.client import TandemClient
 from tandem.core import platforms
 from tandem.core.visible import visible_line
@@ -248,30 +249,48 @@ class SupervisorOptions:
         }
 
 
-def run_pool(
-    broker: str, projects: tuple[str, ...], workspace: Path | None, data_dir: Path | None, *, as_json: bool
+def supervise(
+    *,
+    # Not from the environment: to ask a broker is one thing, to run programs for it another.
+    broker: Annotated[
+        str | None, Option("--broker", metavar="URL", help="Run a pool of reviewers here for this broker.")
+    ] = None,
+    project: Annotated[
+        list[str] | None,
+        Option(
+            "--project",
+            metavar="NAME",
+            help="Only for this project; for several, several times. Default: all that are registered.",
+            completes="project",
+        ),
+    ] = None,
+    workspace: Annotated[
+        Path | None,
+        Option(
+            "--workspace",
+            metavar="DIR",
+            help="The one project's folder on this machine; default: where it is registered.",
+        ),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        Option("--data-dir", metavar="DIR", help="For its own id, logs and scratch; default: the user's own."),
+    ] = None,
+    as_json: Annotated[bool, Option("--json", help="Print a line of JSON for whatever happens.")] = False,
 ) -> None:
-    """Be a supervisor until asked to stop; ends the process with the exit status.
-
-    Args:
-        broker: Its URL.
-        projects: Those that it serves; none for all.
-        workspace: The folder that the reviewers read, if not the registered one.
-        data_dir: Its data folder, if not the user's own.
-        as_json: Whether to print JSON lines.
-    """
+    """Run a pool of reviewers here for that broker, until Ctrl-C."""
+    if broker is None:
+        raise Misused("Name the broker to run reviewers for.", "--broker")
+    if workspace is not None and len(project or ()) != 1:
+        raise Misused("It is one project's folder: name that with --project.", "--workspace")
+    settings = load_settings({"data_dir": data_dir}).settings
+    plan = SupervisorOptions(broker, tuple(project or ()), _enabled(settings.reviewer_pool, workspace), settings)
+    _begin_log(plan)
     try:
-        settings = load_settings({"data_dir": data_dir}).settings
-        plan = SupervisorOptions(broker, projects, _enabled(settings.reviewer_pool, workspace), settings)
-        _begin_log(plan)
-        try:
-            with asyncio.Runner(loop_factory=platforms.new_event_loop) as runner:
-                runner.run(_run(plan, EventPrinter(as_json=as_json)))
-        finally:
-            logs.end()
-    except TandemError as error:
-        raise SystemExit(show_refusal(error, as_json=as_json)) from None
-    raise SystemExit(Exit.DONE)
+        with asyncio.Runner(loop_factory=platforms.new_event_loop) as runner:
+            runner.run(_run(plan, EventPrinter(as_json=as_json)))
+    finally:
+        logs.end()
 
 
 def _enabled(pool: PoolSettings, workspace: Path | None) -> PoolSettings:

@@ -1,81 +1,19 @@
-"""What a command reads: a change from the working tree, commits or a file, and long values of options."""
+"""What a command reads of the repository: a change from the working tree, commits or a file."""
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from tandem.cli.declared import Misused, Option
 from tandem.errors import InvalidInput
-
-_NOTE = "Text, @FILE or - for standard input; @@ for a leading @."
-_JSON_NOTE = "JSON, @FILE or - for standard input."
-
-
-def note(*, is_json: bool) -> str:
-    """What the help says of such an option."""
-    return _JSON_NOTE if is_json else _NOTE
-
-
-class Inputs:
-    """Reads the long values of one command; standard input can be given only once."""
-
-    def __init__(self) -> None:
-        self._stdin_taken_by: str | None = None
-
-    def text(self, option: str, value: str) -> str:
-        """The text that a value stands for, to the byte: no newline is lost or translated."""
-        if value == "-":
-            return self._decoded(option, self._standard_input(option), "standard input")
-        if value.startswith("@@"):
-            return value[1:]
-        if value.startswith("@"):
-            return self._decoded(option, _content(option, value[1:]), value[1:])
-        return value
-
-    def json(self, option: str, value: str) -> Any:
-        """The JSON value that a value stands for."""
-        text = self.text(option, value)
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise Misused(f"This is not JSON: {error}.", option) from error
-
-    def _standard_input(self, option: str) -> bytes:
-        if self._stdin_taken_by is not None:
-            raise Misused(f"Standard input is already read by {self._stdin_taken_by}.", option)
-        self._stdin_taken_by = option
-        return sys.stdin.buffer.read()
-
-    @staticmethod
-    def _decoded(option: str, content: bytes, source: str) -> str:
-        try:
-            return content.decode()
-        except UnicodeDecodeError as error:
-            raise Misused(
-                f"{source} is not UTF-8 (byte {error.start}). A diff of such files has to be binary: "
-                "tandem submit makes one.",
-                option,
-            ) from error
-
-
-def _content(option: str, name: str) -> bytes:
-    try:
-        return Path(name).read_bytes()
-    except OSError as error:
-        raise Misused(
-            f"Cannot read {name}: {error.strerror}. Write @@ for a text that begins with @.", option
-        ) from error
-
-
-if TYPE_CHECKING:
-    # Only the options of this module are needed by commands that have a group in common with one that reads content.
-    from tandem.git.repository import Repository
+from tandem.git.layout import ensure_usable
+from tandem.git.place import find_repository, linked_worktrees
+from tandem.git.repository import Repository
+from tandem.git.snapshot import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +56,6 @@ def here() -> Repository:
     Raises:
         InvalidInput: It runs in none, or in a git folder.
     """
-    from tandem.git.layout import ensure_usable
-    from tandem.git.place import find_repository, linked_worktrees
-    from tandem.git.repository import Repository
-
     place = find_repository(str(Path.cwd()))
     if place is None:
         way = "Go into the project's; of dotfiles, set GIT_DIR and GIT_WORK_TREE."
@@ -142,8 +76,6 @@ def content(repository: Repository, source: Source, warn: Callable[[str], None])
     """
     if source.text is not None:
         return text_content(repository, source.text)
-    from tandem.git.snapshot import Scope
-
     found = repository.working_diff(Scope(staged=source.staged, revision=source.commit or source.range))
     for one in found.left_out:
         warn(f"left out: {one}")
@@ -181,8 +113,6 @@ def changes(source: Source) -> list[dict[str, Any]]:
     Raises:
         InvalidInput: A revision names nothing, or the command runs in no repository.
     """
-    from tandem.git.snapshot import Scope
-
     target, base = None, None
     with here() as repository:
         if source.commit is not None or source.range is not None:

@@ -19,8 +19,9 @@ from tandem.cli.connection_options import (
     need_project,
 )
 from tandem.cli.declared import Misused, Option
+from tandem.cli.inputs import Inputs
 from tandem.cli.render import checks
-from tandem.cli.sources import Inputs, Source
+from tandem.cli.sources import Source
 from tandem.cli.terminal import Exit, progress, say
 from tandem.errors import TandemError
 from tandem.present.record import record

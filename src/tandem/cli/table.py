@@ -405,7 +405,7 @@ COMMANDS: dict[str, Command] = {
         hidden=True,
     ),
     "review checkout": Command(
-        "tandem.cli.review:checkout", "Make a folder with exactly a round's files: a repository in which HEAD is the change as one commit.\n\nIt stands on the tip of the project's base branch, merged with what its own base has beside that. Nothing that is\nnot committed is in it, nor any setting or hook of yours. Run it in the project's repository.",
+        "tandem.cli.apply:checkout", "Make a folder with exactly a round's files: a repository in which HEAD is the change as one commit.\n\nIt stands on the tip of the project's base branch, merged with what its own base has beside that. Nothing that is\nnot committed is in it, nor any setting or hook of yours. Run it in the project's repository.",
         Parameter("review_id", required=True, metavar="REVIEW", completes="review"),
         Parameter("folder", kind="path", help="New, or empty; default: beside the repository, with the review's id.", metavar="DIR"),
         Parameter("number", "--round", kind="whole", min=1, help="Default: the newest.", metavar="N"),
@@ -594,7 +594,7 @@ COMMANDS: dict[str, Command] = {
         takes_the_rest=True,
     ),
     "gate server-hook": Command(
-        "tandem.cli.server_hook:server_hook", "Have a bare repository refuse unapproved pushes to base branches. Running it again repairs the hook.",
+        "tandem.cli.gate_switch:server_hook", "Have a bare repository refuse unapproved pushes to base branches. Running it again repairs the hook.",
         Parameter("path", kind="path", default=".", help="The bare repository; default: the current folder.", metavar="[REPOSITORY]"),
         Parameter("remove", "--remove", kind="flag", default=False, help="Take the hook away, and put back what was there."),
         Parameter("yes", "--yes", kind="flag", default=False, hidden=True),
@@ -832,13 +832,13 @@ COMMANDS: dict[str, Command] = {
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "audit verify": Command(
-        "tandem.cli.audit:verify", "Check every event's hash and chain, replay the log and compare it with the state.\n\nReads the database itself, so that it works with the broker up or down. Exit status 1 if anything is wrong.",
+        "tandem.cli.data:verify", "Check every event's hash and chain, replay the log and compare it with the state.\n\nReads the database itself, so that it works with the broker up or down. Exit status 1 if anything is wrong.",
         Parameter("data_dir", "--data-dir", kind="path", help="The broker's data folder; default: the user's own.", metavar="DIR"),
         Parameter("database", "--database", help="Another database than the settings name.", metavar="URL"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
     ),
     "reviewers run": Command(
-        "tandem.cli.reviewers:supervise", "Run a pool of reviewers here for that broker, until Ctrl-C.",
+        "tandem.cli.reviewers_run:supervise", "Run a pool of reviewers here for that broker, until Ctrl-C.",
         Parameter("broker", "--broker", help="Run a pool of reviewers here for this broker.", metavar="URL"),
         Parameter("project", "--project", many=True, help="Only for this project; for several, several times. Default: all that are registered.", metavar="NAME", completes="project"),
         Parameter("workspace", "--workspace", kind="path", help="The one project's folder on this machine; default: where it is registered.", metavar="DIR"),
@@ -1207,16 +1207,16 @@ COMMANDS: dict[str, Command] = {
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the lines as they are written: JSON."),
     ),
     "service install": Command(
-        "tandem.cli.service:install", "Start the broker at each login, and now. Called again, the service takes over what has changed.\n\nThe service has the [bold]PATH[/bold] of the shell that you call this in: reviewers' programs have to be on it.",
+        "tandem.cli.broker:install_service", "Start the broker at each login, and now. Called again, the service takes over what has changed.\n\nThe service has the [bold]PATH[/bold] of the shell that you call this in: reviewers' programs have to be on it.",
         Parameter("data_dir", "--data-dir", kind="path", help="The broker's data folder; default: the user's own.", metavar="DIR"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "service status": Command(
-        "tandem.cli.service:status", "Say whether the service is installed, whether login starts it, and whether it runs.",
+        "tandem.cli.broker:show_service", "Say whether the service is installed, whether login starts it, and whether it runs.",
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "service remove": Command(
-        "tandem.cli.service:remove", "Stop the service, and no longer start the broker at login. Its data stays.",
+        "tandem.cli.broker:remove_service", "Stop the service, and no longer start the broker at login. Its data stays.",
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "config show": Command(
@@ -1461,6 +1461,6 @@ COMMANDS: dict[str, Command] = {
         Parameter("words", many=True, help="Such as: review list.", metavar="[COMMAND]..."),
     ),
     "version": Command(
-        "tandem.cli.program:show_version", "Show the version.",
+        "tandem.cli.main:show_version", "Show the version.",
     ),
 }

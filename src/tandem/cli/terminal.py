@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ from tandem.bridge.session import Unreachable
 from tandem.cli.declared import Option
 from tandem.core import log_files
 from tandem.core.visible import visible, visible_line
-from tandem.errors import Forbidden, InvalidInput, TandemError
+from tandem.errors import Forbidden, TandemError
 from tandem.present.text import Text, Whole, drawn
 from tandem.rulings.person import wait_seconds
 
@@ -33,6 +34,7 @@ _LINE_SECONDS = 20.0
 _SPINNER_DELAY_SECONDS = 1.0
 _SPINNER_LOOK_SECONDS = 0.1
 _SPINNER_CHARACTERS = 72
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _MOST_ALLOWED = 12
 _DETAILS_SAID_ALREADY = frozenset(
     {"problems", "allowed_fields", "url", "git", "field", "operation", "action", "allowed_actions", "problem"}
@@ -112,20 +114,18 @@ def show_log(path: Path, lines: int, line_shown: Callable[[str], str], *, follow
                 time.sleep(_FOLLOW_SECONDS)
 
 
-def show_envelope(envelope: bytes) -> None:
-    """Print an envelope exactly as the broker answered it, and a newline."""
+def show_envelope(envelope: bytes | dict[str, Any]) -> None:
+    """Print an envelope exactly as the broker answered it, or one of our own, and a newline."""
+    if isinstance(envelope, dict):
+        envelope = json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()
     sys.stdout.flush()
     sys.stdout.buffer.write(envelope + b"\n")
     sys.stdout.buffer.flush()
 
 
-def _encoded(envelope: dict[str, Any]) -> bytes:
-    return json.dumps(envelope, ensure_ascii=False, separators=(",", ":")).encode()
-
-
 def show_data(data: object) -> None:
     """Print what a command found out by itself as an envelope."""
-    show_envelope(_encoded({"ok": True, "data": data}))
+    show_envelope({"ok": True, "data": data})
 
 
 def tell(data: object, shown: Drawable | str, *, as_json: bool) -> Exit:
@@ -146,12 +146,12 @@ def show_refusal(error: TandemError, *, as_json: bool, parameters: Iterable[Para
         parameters: Those of the command, whose options people know.
     """
     if as_json:
-        show_envelope(_encoded({"ok": False, "error": error.as_dict()}))
+        show_envelope({"ok": False, "error": error.as_dict()})
         return of_error(error)
     if isinstance(error, Declined):
         say(error.message)
         return Exit.REFUSED
-    from tandem.cli import wording
+    from tandem.cli import wording  # its patterns take longer to build than most answers to draw
 
     message = wording.of_refusal(error.message, error.details, parameters)
     lines = [Text.assemble(("refused: ", "bold red"), (error.code, "bold"), f": {indented(message)}")]
@@ -163,31 +163,6 @@ def show_refusal(error: TandemError, *, as_json: bool, parameters: Iterable[Para
             lines.append(Text(f"  {name}: {indented(_short(value))}", "dim"))
     show(Whole(*lines), stderr=True)
     return of_error(error)
-
-
-def show_usage_error(error: Any, *, as_json: bool) -> Exit:
-    """Print how a command was called wrongly, as an envelope or for people; answers with the exit status.
-
-    Args:
-        error: What the parser of the command line raised.
-        as_json: Whether to print an envelope.
-    """
-    if type(error).__name__ == "NoArgsIsHelpError":
-        # A group without a command: its message is the help.
-        sys.stderr.write(f"{error.message}\n")
-        return Exit.USAGE
-    from tandem.cli import wording
-
-    message, context = wording.of_usage(error), getattr(error, "ctx", None)
-    usage = {} if context is None else {"usage": context.get_usage().removeprefix("Usage: ")}
-    if as_json:
-        refusal = {"code": InvalidInput.code, "message": message, "details": usage, "retryable": False}
-        show_envelope(_encoded({"ok": False, "error": refusal}))
-        return Exit.USAGE
-    facts = usage | ({} if context is None else {"help": f"{context.command_path} -h"})
-    lines = [Text(f"  {name}: {value}", "dim") for name, value in facts.items()]
-    show(Whole(Text("error: ", "bold red").append(indented(message)), *lines), stderr=True)
-    return Exit.USAGE
 
 
 @contextmanager
@@ -222,17 +197,19 @@ def _tell_time(words: list[str], ended: Event, limit_seconds: float | None) -> N
 
 
 def _spin(words: list[str], ended: Event) -> None:
-    if ended.wait(_SPINNER_DELAY_SECONDS):
-        return
-    # Few commands take that long, and a broker never shows one: its memory and every start would pay for it.
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
-        task = shown.add_task(words[-1], total=None)
-        while not ended.wait(_SPINNER_LOOK_SECONDS):
-            shown.update(task, description=words[-1])
+    began = time.monotonic()
+    pause = _SPINNER_DELAY_SECONDS
+    frames = itertools.cycle(_SPINNER)
+    while not ended.wait(pause):
+        pause = _SPINNER_LOOK_SECONDS
+        minutes, seconds = divmod(round(time.monotonic() - began), 60)
+        shown = f"{next(frames)} {words[-1]} {minutes // 60}:{minutes % 60:02}:{seconds:02}"
+        # A line that is broken cannot be taken back.
+        sys.stderr.write(f"\r{shown[: shutil.get_terminal_size().columns - 1]}\x1b[K")
+        sys.stderr.flush()
+    if pause == _SPINNER_LOOK_SECONDS:
+        sys.stderr.write("\r\x1b[K")
+        sys.stderr.flush()
 
 
 def _short(value: Any) -> str:

@@ -66,7 +66,7 @@ TREE: dict[str, Noun] = {
             "approve": "review:approve",
             "reject": "review:reject",
             OPERATIONS: OPERATION,
-            "checkout": "review:checkout",
+            "checkout": "apply:checkout",
             "patch": OPERATION,
         },
         help="Reviews: propose, claim, discuss, decide, close.\n\n"
@@ -89,7 +89,7 @@ TREE: dict[str, Noun] = {
             "off": "gate_switch:off",
             "status": "gate_switch:status",
             "override": "gate_switch:override_gate",
-            "server-hook": "server_hook:server_hook",
+            "server-hook": "gate_switch:server_hook",
             "plan": "gate_steps:plan",
             "context": "gate_steps:context",
             "task": "gate_steps:task",
@@ -106,7 +106,7 @@ TREE: dict[str, Noun] = {
     "audit": Noun(
         "Check commits; show and verify the log.",
         REVIEWING,
-        {OPERATIONS: OPERATION, "commits": "audit:commits", "verify": "audit:verify"},
+        {OPERATIONS: OPERATION, "commits": "audit:commits", "verify": "data:verify"},
         help="Check whether the commits of a range are approved; show and verify the event log.\n\n"
         "[bold]tandem audit RANGE[/bold] is short for [bold]tandem audit commits RANGE[/bold].",
         default="commits",
@@ -115,7 +115,7 @@ TREE: dict[str, Noun] = {
         "Reviewers that are started when proposals wait.",
         REVIEWING,
         {
-            "run": "reviewers:supervise",
+            "run": "reviewers_run:supervise",
             "list": OPERATION,
             "spawn": OPERATION,
             "kill": "reviewers:kill",
@@ -168,7 +168,7 @@ TREE: dict[str, Noun] = {
     "service": Noun(
         "Start the broker at login.",
         SETTING_UP,
-        {"install": "service:install", "status": "service:status", "remove": "service:remove"},
+        {"install": "broker:install_service", "status": "broker:show_service", "remove": "broker:remove_service"},
         help="Start the broker at login, by systemd or launchd.",
     ),
     "config": Noun(
@@ -213,7 +213,7 @@ TREE: dict[str, Noun] = {
     "mcp": Noun("Speak MCP over stdio for an agent.", SETTING_UP, "broker:forward", hidden=True),
     "demo": Noun("Watch agents play a review, hand-off cycles and a pool.", SETTING_UP, "demo:demo"),
     "help": Noun("Show the help of a command: tandem help review list.", SETTING_UP, "main:help_of"),
-    "version": Noun("Show the version.", SETTING_UP, "program:show_version"),
+    "version": Noun("Show the version.", SETTING_UP, "main:show_version"),
 }
 SUBGROUPS = {"patch": Noun("Counter-patches: take a reviewer's, or decline it.", REVIEWING, {OPERATIONS: OPERATION})}
 """Groups within a group: operations of the noun `review patch`."""
