@@ -233,7 +233,7 @@ async def test_only_what_bears_its_marks_is_ended_whatever_the_broker_says(
         "another reviewer's": {"TANDEM_REVIEWER": fresh_name(), "TANDEM_SUPERVISOR": mark},
     }[bears]
     with sleeper(**environment) as (process, identity):
-        book.lies = {"orphans": [{"reviewer_id": name, **identity._asdict()}]}
+        book.lies = {"orphans": [{"reviewer_id": name, "pid": identity.pid, "started_us": identity.started_us}]}
         async with scene.supervising(book, "obedient"):
             # One of the same name, whose end takes all with it that bears its marks.
             row = book.order(scene.root, reviewer_id=name)
