@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.commandline import NOBODY
-from tests.repository.faults import Desk, Fault, Plant, write_settings
+from tests.repository.faults import Desk, Fault, Plant, open_to_all, write_settings
 from tests.repository.gating import new_repository
 
 
@@ -130,8 +130,12 @@ def move_it_away(desk: Desk) -> None:
     database(desk).rename(desk.home / "away.db")
 
 
-def open_owners_key(desk: Desk) -> None:
-    (desk.gated.broker.data_dir / "owner.key").chmod(0o644)
+def stop(desk: Desk) -> None:
+    desk.gated.broker.stop()
+
+
+def kill(desk: Desk) -> None:
+    desk.gated.broker.kill()
 
 
 def delete_owners_key(desk: Desk) -> None:
@@ -290,18 +294,39 @@ def write_when_stopped(name: str, text: str) -> Plant:
     return plant
 
 
-def last_run(**options: object) -> Plant:
-    return write_when_stopped("last_run.json", json.dumps({"port": 0, "options": options}))
-
-
 OF_BROKERS = (
+    *(
+        Fault(name, "broker", "No broker runs on", "tandem up --background", plant, desk="own")
+        for name, plant in (
+            ("no broker", stop),
+            ("a broker that was killed", kill),
+        )
+    ),
+    *(
+        Fault(
+            name,
+            "database",
+            words,
+            "tandem down; tandem data restore --replace COPY && tandem up --background",
+            plant,
+            restore_the_copy,
+            desk="own",
+        )
+        for name, words, plant in (
+            ("an empty database", "there was one", in_place_of_it(empty)),
+            ("a database that was moved away under its broker", "there was one", move_it_away),
+            ("no database", "there was one", in_place_of_it(Path.unlink)),
+            ("a tampered database", "changed", in_place_of_it(execute("UPDATE events SET actor = 'x' WHERE seq = 2"))),
+            ("a damaged database", "damaged", in_place_of_it(damage)),
+        )
+    ),
     *(
         Fault(
             f"a last run with a {name} that cannot be used",
             "settings",
             f"last_run.json: {name}: ",
             "rm ",
-            last_run(**{name: value}),
+            write_when_stopped("last_run.json", json.dumps({"port": 0, "options": {name: value}})),
             desk="own",
         )
         for name, value in (("host", ""), ("database_url", "nowhere"))
@@ -339,27 +364,9 @@ OF_BROKERS = (
             desk="own",
         )
         for what, plant in (
-            ("opened", open_owners_key),
+            ("opened", open_to_all("owner.key", 0o644)),
             ("deleted", delete_owners_key),
         )
-    ),
-    Fault(
-        "an empty database",
-        "database",
-        "there was one",
-        "tandem down; tandem data restore --replace COPY && tandem up --background",
-        in_place_of_it(empty),
-        restore_the_copy,
-        desk="own",
-    ),
-    Fault(
-        "a database that was moved away under its broker",
-        "database",
-        "there was one",
-        "tandem down; tandem data restore --replace COPY && tandem up --background",
-        move_it_away,
-        restore_the_copy,
-        desk="own",
     ),
     *(
         Fault(
@@ -406,14 +413,6 @@ OF_BROKERS = (
         desk="own",
     ),
     Fault(
-        "no broker",
-        "broker",
-        "No broker runs on",
-        "tandem up --background",
-        lambda desk: desk.gated.broker.stop(),
-        desk="own",
-    ),
-    Fault(
         "a repository that was moved",
         "project",
         "was moved here from",
@@ -449,38 +448,11 @@ OF_BROKERS = (
         desk="own",
     ),
     Fault(
-        "a tampered database",
-        "database",
-        "changed",
-        "tandem down; tandem data restore --replace COPY && tandem up --background",
-        in_place_of_it(execute("UPDATE events SET actor = 'somebody else' WHERE seq = 2")),
-        restore_the_copy,
-        desk="own",
-    ),
-    Fault(
-        "a damaged database",
-        "database",
-        "damaged",
-        "tandem down; tandem data restore --replace COPY && tandem up --background",
-        in_place_of_it(damage),
-        restore_the_copy,
-        desk="own",
-    ),
-    Fault(
         "a database of a newer Tandem",
         "database",
         "made by a newer Tandem",
         "upgrade Tandem",
         in_place_of_it(execute("UPDATE alembic_version SET version_num = '9999_later'")),
-        restore_the_copy,
-        desk="own",
-    ),
-    Fault(
-        "no database",
-        "database",
-        "there was one",
-        "tandem down; tandem data restore --replace COPY && tandem up --background",
-        in_place_of_it(Path.unlink),
         restore_the_copy,
         desk="own",
     ),
@@ -523,14 +495,6 @@ OF_BROKERS = (
             start_again,
             lambda desk: desk.run("reviewers", "pause"),
         ),
-        desk="own",
-    ),
-    Fault(
-        "a broker that was killed",
-        "broker",
-        "No broker runs on",
-        "tandem up --background",
-        lambda desk: desk.gated.broker.kill(),
         desk="own",
     ),
     Fault(
