@@ -294,8 +294,6 @@ def write_when_stopped(name: str, text: str) -> Plant:
     return plant
 
 
-TAMPERED = "UPDATE events SET actor = 'somebody else' WHERE seq = 2"
-
 OF_BROKERS = (
     *(
         Fault(name, "broker", "No broker runs on", "tandem up --background", plant, desk="own")
@@ -318,7 +316,7 @@ OF_BROKERS = (
             ("an empty database", "there was one", in_place_of_it(empty)),
             ("a database that was moved away under its broker", "there was one", move_it_away),
             ("no database", "there was one", in_place_of_it(Path.unlink)),
-            ("a tampered database", "changed", in_place_of_it(execute(TAMPERED))),
+            ("a tampered database", "changed", in_place_of_it(execute("UPDATE events SET actor = 'x' WHERE seq = 2"))),
             ("a damaged database", "damaged", in_place_of_it(damage)),
         )
     ),
