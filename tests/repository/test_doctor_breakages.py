@@ -83,6 +83,12 @@ def place(tmp_path_factory: pytest.TempPathFactory, clean_environment: Path) -> 
         yield folder
 
 
+@pytest.fixture
+def config_dir(place: Path) -> Path:
+    """The user's configuration folder, in place of one for each test."""
+    return place / "config"
+
+
 def desk_in(place: Path, broker: BrokerProcess, name: str) -> Desk:
     home = place / f"home-{name}"
     for folder in (".claude", ".codex"):

@@ -26,7 +26,6 @@ from tandem.cli.terminal import Exit, progress, say
 from tandem.errors import TandemError
 from tandem.present.record import record
 from tandem.present.shapes import WORK
-from tandem.reviews.answers import Proposal
 from tandem.rulings import liveness, next_steps
 from tandem.rulings.person import agent_mark
 from tandem.rulings.state import GateUnreadable

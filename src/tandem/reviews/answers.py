@@ -63,11 +63,18 @@ class NoReviewer:
                 "`failed` (the last run gave no verdict)."
             )
         ),
+        Shown("hidden"),
     ]
     needs_person: Annotated[
-        bool, Field(description="Whether none comes before a person has done something: then agents stop and say so.")
+        bool,
+        Field(description="Whether none comes before a person has done something: then agents stop and say so."),
+        Shown("hidden"),
     ]
-    message: Annotated[str, Field(description="The reason in words, with the program's own error where there is one.")]
+    message: Annotated[
+        str,
+        Field(description="The reason in words, with the program's own error where there is one."),
+        Shown(label="no reviewer"),
+    ]
     remedy: Annotated[str, Field(description="What helps, and who does it.")]
 
 
@@ -92,7 +99,7 @@ class Onward:
 
     next_action: NextActionName = "wait"
     message: NextMessage = ""
-    no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
+    no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER, Shown("hidden")] = None
     revision: Revision | None = None
 
 
@@ -341,7 +348,7 @@ class MessageSent:
     cursor: Cursor
     next_action: NextActionName = "wait"
     message: NextMessage = ""
-    no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER] = None
+    no_reviewer: Annotated[NoReviewer | None, NO_REVIEWER, Shown("hidden")] = None
 
 
 @dataclass(frozen=True, slots=True)
