@@ -135,6 +135,8 @@ def own_desk(place: Path, tmp_path: Path) -> Iterator[Desk]:
         try:
             yield desk
         finally:
+            if desk.port is not None:
+                desk.port.close()
             desk.variables.clear()
             # Whoever started one, in whichever place.
             desk.run("down")
