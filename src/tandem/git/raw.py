@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from tandem.core.hashes import hex_digest
 from tandem.errors import InvalidInput
 from tandem.git.names import decode_path, encode_path
 
@@ -44,9 +45,7 @@ def raw_bytes(entries: Iterable[RawEntry]) -> bytes:
 
 def digest_of(entries: Iterable[RawEntry]) -> str:
     """SHA-256, in hexadecimal, of the raw difference: what an approval of a change to files binds to."""
-    from hashlib import sha256  # takes longer to import than most hooks to judge
-
-    return sha256(raw_bytes(entries)).hexdigest()
+    return hex_digest(raw_bytes(entries))
 
 
 def _status(before: str, after: str) -> str:

@@ -6,12 +6,12 @@ import json
 import os
 
 from tandem.bridge.project import with_base_files
+from tandem.core.hashes import hex_digest
 from tandem.errors import InvalidInput
 from tandem.git.raw import FIELDS, digest_of
 from tandem.rulings import git, message, next_steps, person, plans
 from tandem.rulings.broker_errors import Refused
 from tandem.rulings.enforcement import ROLLBACK_NOTE
-from tandem.rulings.hashes import hex_digest
 from tandem.rulings.state import FOLDER
 from tandem.rulings.trust import PER_PLAN
 

@@ -11,9 +11,9 @@ import json
 import os
 import re
 
+from tandem.core.hashes import hex_digest
 from tandem.git.place import find_repository
 from tandem.rulings import state
-from tandem.rulings.hashes import hex_digest
 from tandem.rulings.trust import (
     BLOCKING,
     ENABLED,

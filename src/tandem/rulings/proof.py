@@ -14,7 +14,7 @@ import os
 import re
 
 from tandem.bridge.credentials import NoToken, stated_token
-from tandem.rulings.hashes import hex_digest
+from tandem.core.hashes import hex_digest
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 
-from tandem.rulings.hashes import hex_digest
+from tandem.core.hashes import hex_digest
 from tandem.rulings.values import NamedTuple, cast
 
 TYPE_CHECKING = False  # as in `git`

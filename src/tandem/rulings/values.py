@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
 
     class _Fields(type):
-        """Makes the annotated names of a class properties of its items. The standard library's namedtuple compiles code."""
+        """Makes the annotated names of a class properties of its items; the standard library compiles code for that."""
 
         def __new__(mcs, name, bases, members):
             fields = tuple(members.get("__annotations__", ()))
