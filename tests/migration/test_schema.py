@@ -21,12 +21,13 @@ from sqlalchemy import Column, Connection, MetaData, Table, Text, bindparam, ins
 
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.schema import TANDEM
-from tandem.store.engine import Statement, Store, make_store
+from tandem.store.base import Store
+from tandem.store.engine import make_store
 from tandem.store.schema import POSTGRESQL_WORDS, SQLITE_WORDS, Schema, SchemaDialect, migrating
-from tandem.store.statement import SQLITE
+from tandem.store.statement import SQLITE, Statement
 
 if TYPE_CHECKING:
-    from tandem.store.engine import Unit
+    from tandem.store.base import Unit
 
 KINDS = ["sqlite", "postgresql"]
 
@@ -165,6 +166,7 @@ down_revision = None
 
 def upgrade():
     op.create_table("things", sa.Column("name", sa.Text(), primary_key=True), sa.Column("note", sa.Text()))
+    op.create_table("log_head", sa.Column("id", sa.Integer()), sa.Column("seq", sa.BigInteger()))
     op.create_table("parts", sa.Column("thing", sa.Text(), sa.ForeignKey("things.name", ondelete="CASCADE")))
 """
 

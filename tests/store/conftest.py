@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tandem.store.engine import Store
+    from tandem.store.base import Store
 
 
 @pytest.fixture

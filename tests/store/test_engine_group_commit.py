@@ -16,13 +16,15 @@ import pytest
 from sqlalchemy import bindparam, insert, text, update
 
 from tandem.errors import NotFound, Unavailable
-from tandem.store.engine import Conflict, Statement, Store, make_store
+from tandem.store.base import Conflict, Store
+from tandem.store.engine import make_store
+from tandem.store.statement import Statement
 from tests.store.notes import LINK, SCHEMA, SEE, SEEN, add, ids, notes, together
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tandem.store.engine import Unit
+    from tandem.store.base import Unit
 
 pytestmark = pytest.mark.anyio
 

@@ -13,14 +13,16 @@ import pytest
 from sqlalchemy import bindparam, select, text
 
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
-from tandem.store.engine import REREAD, Statement, Store, make_store
+from tandem.store.base import REREAD, Store
+from tandem.store.engine import make_store
 from tandem.store.pipeline import Pipeline
+from tandem.store.statement import Statement
 from tests.store.notes import SCHEMA, SEE, SEEN, WAIT_SECONDS, Heard, add, ids, notes, present, together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from tandem.store.engine import Unit
+    from tandem.store.base import Unit
     from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.anyio

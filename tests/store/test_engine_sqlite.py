@@ -14,12 +14,14 @@ import pytest
 from sqlalchemy import text
 
 from tandem.errors import ConfigInvalid, Unavailable
-from tandem.store.engine import Statement, Store, make_store
+from tandem.store.base import Store
+from tandem.store.engine import make_store
 from tandem.store.sqlite import check_version
+from tandem.store.statement import Statement
 from tests.store.notes import SCHEMA, WAIT_SECONDS, add, ids, present
 
 if TYPE_CHECKING:
-    from tandem.store.engine import Unit
+    from tandem.store.base import Unit
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="platform: Windows has other permissions")
 

@@ -15,7 +15,7 @@ from tandem.store.jobs import lane
 from tests.store.notes import SCHEMA, WAIT_SECONDS, Heard, Hold, add, ids, present
 
 if TYPE_CHECKING:
-    from tandem.store.engine import Store, Unit
+    from tandem.store.base import Store, Unit
 
 pytestmark = pytest.mark.anyio
 

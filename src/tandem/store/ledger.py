@@ -204,7 +204,7 @@ def take_seq(unit: Unit) -> int:
     given = unit.take_seq()
     if given is not None:
         return given
-    row = unit.one_or_none(_next_seq)
-    if row is None:
+    seq = unit.value(_next_seq)
+    if seq is None:
         raise LookupError("the log has no head; the database was not made by Tandem")
-    return int(row[0])
+    return int(seq)

@@ -353,14 +353,11 @@ class WaitHub:
         """Have it looked closer what keeps the log from being settled, if that takes long."""
         now = time.monotonic()
         if not self._early:
-            self._with_effort = False
+            self._with_effort, self._early_since = False, 0.0
         elif moved or not self._early_since:
             self._early_since = now
-            return
-        else:
-            self._with_effort = self._with_effort or now - self._early_since > _LAST_LOOK_SECONDS
-            return
-        self._early_since = 0.0
+        elif now - self._early_since > _LAST_LOOK_SECONDS:
+            self._with_effort = True
 
     def _wake(self, name: str) -> None:
         for waiter in self._parked.get(name, ()):
