@@ -153,15 +153,5 @@ OPERATIONS = (
     Operation("create_token", "token", "create", CreateToken, TokenCreated, ADMIN, WRITE, listed=False),
     Operation("list_tokens", "token", "list", ListTokens, TokenList, ADMIN, READ, listed=False),
     Operation("revoke_token", "token", "revoke", RevokeToken, TokenRevoked, ADMIN, REPEATABLE_WRITE, listed=False),
-    Operation(
-        "create_login",
-        "token",
-        "login",
-        CreateLogin,
-        Login,
-        EVERY_ROLE,
-        READ,
-        listed=False,
-        for_agents=False,
-    ),
+    Operation("create_login", "token", "login", CreateLogin, Login, EVERY_ROLE, READ, listed=False, for_agents=False),
 )

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -41,18 +42,17 @@ class ProtectsBranches(Protocol):
         ...
 
 
-class ProjectContext(Context, Protocol):
-    """What projects need besides."""
+@dataclass(frozen=True)
+class ProjectContext(Context):
+    """The foundation of projects, too.
 
-    @property
-    def projects(self) -> Projects:
-        """Those that are registered."""
-        ...
+    Attributes:
+        projects: The registered ones.
+        participants: The subjects that may protect a project's branches.
+    """
 
-    @property
-    def participants(self) -> Sequence[ProtectsBranches]:
-        """The subjects that may protect a project's branches."""
-        ...
+    projects: Projects
+    participants: Sequence[ProtectsBranches]
 
 
 async def register_project(services: ProjectContext, caller: Caller, request: RegisterProject) -> ProjectView:
@@ -228,6 +228,6 @@ def _view_of_mirror(mirror: Mirror) -> MirrorView:
         folder=str(mirror.folder),
         deploy_key=mirror.public_key,
         fetched_at=time_or_none(mirror.fetched_at),
-        fetching=mirror.is_fetching,
+        fetching=mirror.running is not None,
         problem=mirror.problem.message if mirror.problem is not None else None,
     )

@@ -19,12 +19,11 @@ from tandem.server.asgi.exchange import (
     MethodNotAllowed,
     read_body,
     send_refusal,
-    unexpected,
 )
 from tandem.server.asgi.guard import HostGuard, TrustedProxies
 from tandem.server.asgi.limits import RateLimits
 from tandem.server.authorisation import Authenticator
-from tandem.server.dispatch import TRACEPARENT, Dispatcher
+from tandem.server.dispatch import TRACEPARENT, Dispatcher, unexpected
 from tandem.server.http.api import PREFIX, JsonApi
 from tandem.server.http.health import RETRY_AFTER, Health
 from tandem.server.http.openapi import OpenApiDocument
@@ -98,8 +97,8 @@ class Application:
             fast_path: Whether MCP tool calls are answered without the SDK where possible.
             ping_seconds: How long a stream of the fast path may be silent.
         """
-        self._gatekeeper = authenticator or Authenticator.trusting(clock)
-        self._guard = HostGuard(allowed_hosts, with_logins=self._gatekeeper.required)
+        self._gatekeeper = authenticator if authenticator is not None and authenticator.required else None
+        self._guard = HostGuard(allowed_hosts, with_logins=self._gatekeeper is not None)
         self._limits = limits or RateLimits(0, 1)
         self._entry = TrustedProxies(self._answer, proxies) if (proxies := tuple(trusted_proxies)) else self._answer
         self._api = JsonApi(dispatcher)
@@ -153,7 +152,7 @@ class Application:
         except TandemError as error:
             await _refuse(error, exchange)
         except Exception as error:  # noqa: BLE001 - the edge: every other fault becomes an answer, and is logged
-            await _refuse(unexpected(error, self._clock, exchange.path), exchange)
+            await _refuse(unexpected(error, self._clock, "request failed", path=exchange.path), exchange)
 
     def _find(self, path: str) -> tuple[tuple[str, ...], Answer]:
         """The methods that an address takes, and what answers them.
@@ -195,7 +194,7 @@ class Application:
 
     async def _admit(self, exchange: Exchange) -> None:
         self._health.check()
-        if not self._gatekeeper.required:
+        if self._gatekeeper is None:
             return
         try:
             await admit(exchange, self._gatekeeper)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 from starlette.types import Message, Receive, Scope, Send
 
 from tandem.contract.access import Access
-from tandem.core.clock import Clock
-from tandem.errors import InternalError, InvalidInput, TandemError, TooLarge
+from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.server.dispatch import CallResult
 
 
@@ -125,8 +123,6 @@ def _too_large(limit_bytes: int) -> TooLarge:
     )
 
 
-_log = logging.getLogger("tandem.server")
-
 Headers = tuple[tuple[bytes, bytes], ...]
 
 JSON = (b"content-type", b"application/json")
@@ -163,11 +159,3 @@ async def send_outcome(send: Send, outcome: CallResult, headers: Headers = ()) -
 async def send_refusal(send: Send, error: TandemError, headers: Headers = ()) -> None:
     """The envelope of an error, with its own HTTP status."""
     await send_outcome(send, CallResult(error=error), headers)
-
-
-def unexpected(error: Exception, clock: Clock, path: str) -> InternalError:
-    """What is told of a fault that nobody expected; the log has it under the same reference."""
-    reference = clock.new_id("err")
-    _log.error("request failed", exc_info=error, extra={"path": path, "reference": reference})
-    message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
-    return InternalError(message, reference=reference)
