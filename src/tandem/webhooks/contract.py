@@ -189,6 +189,7 @@ class WebhookTested:
     seconds: Annotated[float, Field(description="How long it took.")]
 
 
+_SENDS = Hints(read_only=False, open_world=True)
 OPERATIONS = (
     Operation("add_webhook", "webhook", "add", AddWebhook, WebhookAdded, ADMIN, WRITE, listed=False),
     Operation("list_webhooks", "webhook", "list", ListWebhooks, WebhookList, ADMIN, READ, listed=False),
@@ -196,14 +197,5 @@ OPERATIONS = (
     Operation(
         "remove_webhook", "webhook", "remove", RemoveWebhook, WebhookRemoved, ADMIN, REPEATABLE_WRITE, listed=False
     ),
-    Operation(
-        "test_webhook",
-        "webhook",
-        "test",
-        TestWebhook,
-        WebhookTested,
-        ADMIN,
-        Hints(read_only=False, open_world=True),
-        listed=False,
-    ),
+    Operation("test_webhook", "webhook", "test", TestWebhook, WebhookTested, ADMIN, _SENDS, listed=False),
 )

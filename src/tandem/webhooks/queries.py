@@ -185,8 +185,7 @@ def list_due(unit: Unit, webhook_id: str, now_us: int, limit: int) -> list[Deliv
 
 def find_next_try(unit: Unit, webhook_id: str, now_us: int) -> int | None:
     """When something is to be tried again that is not due yet."""
-    row = unit.one_or_none(_next_try, webhook_id=webhook_id, now=now_us)
-    return row[0] if row else None
+    return unit.value(_next_try, webhook_id=webhook_id, now=now_us)
 
 
 def is_stopped(unit: Unit, webhook_id: str) -> bool:
@@ -212,13 +211,12 @@ def record(unit: Unit, delivery: Delivery) -> None:
 def standing(unit: Unit, webhook_id: str) -> Standing:
     """How a webhook's deliveries stand."""
     counts = {state: (count, ended_at) for state, count, ended_at in unit.all(_counts, webhook_id=webhook_id)}
-    problem = unit.one_or_none(_problem, webhook_id=webhook_id)
     none = (0, None)
     return Standing(
         counts.get("waiting", none)[0],
         counts.get("failed", none)[0],
         counts.get("delivered", none)[1],
-        problem[0] if problem else None,
+        unit.value(_problem, webhook_id=webhook_id),
     )
 
 
