@@ -64,7 +64,7 @@ from tandem.settings.workflows import load as load_workflows
 from tandem.store import events, log
 from tandem.store.base import Store
 from tandem.store.engine import make_store
-from tandem.store.event import Event, EventKind
+from tandem.store.event import Event, EventKind, Seal
 from tandem.store.waits import WaitHub
 from tandem.web import Pages
 from tandem.webhooks import queries as webhooks
@@ -88,6 +88,13 @@ _VALIDATIONS_AT_ONCE = 4
 _COLLECTOR = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 """The standard variables that say where traces go."""
 _log = logging.getLogger("tandem.app")
+
+
+def _store_of(settings: Settings, seal: Seal) -> Store:
+    """The store that the settings name, not open yet; its events are hashed with the seal."""
+    return make_store(
+        settings.database, schema=TANDEM, durability=settings.durability, readers=settings.reader_threads, seal=seal
+    )
 
 
 def reading_store_of(settings: Settings) -> Store:
@@ -156,13 +163,7 @@ class Broker:
         self.instance_id = secrets.token_hex(8)
         self._started, self._clock = time.monotonic(), clock or SystemClock()
         tokens = Tokens(load_or_make(settings.secret_key))
-        self._store = make_store(
-            settings.database,
-            schema=TANDEM,
-            durability=settings.durability,
-            readers=settings.reader_threads,
-            seal=tokens.seal_event,
-        )
+        self._store = _store_of(settings, tokens.seal_event)
         git = GitSettings(settings.git_executable, settings.git_timeout_seconds, settings.inflated_limit_bytes)
         mirrors = MirrorSettings(
             folder=settings.data_dir / MIRRORS,

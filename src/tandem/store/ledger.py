@@ -158,8 +158,9 @@ def write(  # noqa: PLR0913 one for each column of the event
             previous=before.event_hash if before else GENESIS,
         ),
     )
-    if before is not None:
-        check_order(before.event_seq, event)
+    if before is not None and event.seq <= before.event_seq:
+        # A subject's events are chained in the order of their numbers, and a transaction that began later was faster.
+        raise RunAgain(f"event {before.event_seq} of {event.subject} came before event {event.seq}")
     written = after._replace(event_seq=event.seq, event_hash=event.hash)
     if before is None:
         unit.put(_insert(table), **written._asdict())
@@ -187,16 +188,6 @@ def append(unit: Unit, draft: Event) -> Event:
     unit.put(_insert_event, **event._asdict())
     unit.on_commit(event.seq, event.subject)
     return event
-
-
-def check_order(before: int, event: Event) -> None:
-    """Keep a subject's events in the order of their numbers, in which they are chained.
-
-    Raises:
-        RunAgain: A transaction that began later was faster.
-    """
-    if event.seq <= before:
-        raise RunAgain(f"event {before} of {event.subject} came before event {event.seq}")
 
 
 def take_seq(unit: Unit) -> int:

@@ -66,7 +66,7 @@ BESIDE_OTHERS: Final = Beginning(_WRITE, _SHARED, f"{_PLACE}, {_ID}")
 READING: Final = Beginning("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", None, f"{_PLACE}, NULL::bigint")
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where a transaction stands in the log.
 
     Attributes:
@@ -80,7 +80,7 @@ class _Place(NamedTuple):
     id: int | None
 
 
-_NOWHERE: Final = _Place(None, 0, None)
+_NOWHERE: Final = Place(None, 0, None)
 _COUNTERS_AT_ONCE: Final = 8
 """Of which a statement moves at most so many, so that there are but few such statements to be prepared."""
 
@@ -123,6 +123,7 @@ class Transaction:
         broken: A statement failed, or it is not known yet whether one did.
         notice: What to tell the listeners once it is committed; 0 for nothing.
         pipeline: Its connection.
+        place: Where it stands in the log; None before its first statement was sent.
         seal: Hashes events.
         subjects: What its events are about.
     """
@@ -134,11 +135,11 @@ class Transaction:
         "_later",
         "_moves",
         "_node",
-        "_place",
         "_slot",
         "broken",
         "notice",
         "pipeline",
+        "place",
         "seal",
         "subjects",
     )
@@ -166,7 +167,7 @@ class Transaction:
         # need it, too.
         self._later: list[Sent] = [(sql, ()) for sql in beginning if sql is not None]
         self._is_used = False
-        self._place: _Place | None = None
+        self.place: Place | None = None
         self._events = 0
         self._moves: dict[tuple[str, ...], CounterMove] = {}
         self.broken = False
@@ -179,14 +180,9 @@ class Transaction:
         """Whether nobody else writes before it ends."""
         return self._beginning.lock != BESIDE_OTHERS.lock
 
-    @property
-    def lacks_place(self) -> bool:
-        """Whether nothing was sent yet, so that its place in the log is not known."""
-        return self._place is None
-
     def settled(self) -> int:
         """See `Unit`; once the place is known."""
-        place = self._place or _NOWHERE
+        place = self.place or _NOWHERE
         if place.base is None or (place.id is not None and (self.is_alone or place.ended >= place.id)):
             return FOREVER
         return max(place_before(place.base, place.ended), self._node.settled)
@@ -197,7 +193,7 @@ class Transaction:
         Raises:
             TooLarge: The transaction has too many events.
         """
-        place = self._place or _NOWHERE
+        place = self.place or _NOWHERE
         if place.base is None or place.id is None:
             raise LookupError("the log has no head; the database was not made by Tandem")
         if self._events == MOST_EVENTS:
@@ -221,7 +217,7 @@ class Transaction:
             self.pipeline.send(*one)
         results = self.pipeline.receive(behind)
         self.broken = False
-        if self._place is None:
+        if self.place is None:
             self._find_place(sent, results)
         ends = accumulate(map(len, asked), initial=len(later))
         next(ends)
@@ -276,7 +272,7 @@ class Transaction:
         for (sql, _), result in zip(sent, results, strict=True):
             if sql == self._beginning.place:
                 [row] = self.pipeline.rows(result)
-                self._place = _Place(*row)
+                self.place = Place(*row)
 
 
 class PostgresUnit(Unit):
@@ -391,7 +387,7 @@ class PostgresUnit(Unit):
         del self._transaction
 
     def _find_place(self) -> None:
-        if self._transaction.lacks_place:
+        if self._transaction.place is None:
             self._send(())
 
     def _run(self, sql: LiteralString, statement: Statement, params: dict[str, Any]) -> PGresult:

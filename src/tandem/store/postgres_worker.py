@@ -95,21 +95,18 @@ class PostgresWorker:
         """Serve the inbox until it is closed; the body of the thread."""
         while (job := self._inbox.get()) is not None:
             try:
-                self._serve_first(job)
+                if not job.is_wanted:
+                    self.done.dropped += 1
+                elif self._rest is None:
+                    self._serve(job)
+                else:
+                    self._serve_together(job, self._rest)
             except BaseException:  # noqa: BLE001 - the thread must live; who waits is answered at the deadline
                 _log.exception("a unit of work was lost")
                 self._drop()
             # While the next one is awaited nothing is kept of what was answered.
             del job
         self._drop()
-
-    def _serve_first(self, first: Job) -> None:
-        if not first.is_wanted:
-            self.done.dropped += 1
-        elif self._rest is None:
-            self._serve(first)
-        else:
-            self._serve_together(first, self._rest)
 
     def _serve_together(self, first: Job, rest: WorkQueue) -> None:
         """Run a job and those that wait or come meanwhile in one transaction, and have the rest run by themselves."""

@@ -97,28 +97,29 @@ Answer = Annotated[str, Field(description="The beginning of the latest answer, o
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookAdded:
-    """A webhook was added."""
+class WebhookFacts:
+    """A webhook, as a person added it."""
 
     webhook_id: WebhookId
     url: Where
     events: Kinds
     format: Annotated[Format, Field(description="The form of the body.")]
     project: OneProject | None
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookAdded(WebhookFacts):
+    """A webhook was added."""
+
     secret: Annotated[
         str, Field(description="What signs its messages, shown this once; a repetition has a remark in its place.")
     ] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookView:
+class WebhookView(WebhookFacts):
     """One webhook, without its secret."""
 
-    webhook_id: WebhookId
-    url: Where
-    events: Kinds
-    format: Annotated[Format, Field(description="The form of the body.")]
-    project: OneProject | None
     allow_private: Annotated[bool, Field(description="Whether it may post to private networks.")]
     created_at: CreatedAt
     created_by: Annotated[str, Field(description="Who added it.")]

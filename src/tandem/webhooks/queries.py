@@ -18,6 +18,8 @@ from tandem.webhooks.rules import GONE, Webhook
 _w, _d = tables.webhooks.c, tables.deliveries.c
 _earlier, _kept, _gone = (tables.deliveries.alias(name) for name in ("earlier", "kept", "gone"))
 _UNLOGGED = ledger.STAMPS | {"scanned_seq", "url", "secret"}
+_TRIED = ("state", "attempts", "not_before", "ended_at", "status", "answer")
+"""Columns of a delivery that a try may change."""
 _KEPT = 200
 """Deliveries that arrived, of each webhook: so many are kept to be shown."""
 
@@ -61,9 +63,7 @@ _go_on = Statement(update(tables.deliveries).where(*_refused).values(status=bind
 _end = Statement(
     update(tables.deliveries)
     .where(_of_one, _d.seq == bindparam("of_seq"), _d.state == "waiting")
-    .values(
-        {name: bindparam(f"new_{name}") for name in ("state", "attempts", "not_before", "ended_at", "status", "answer")}
-    )
+    .values({name: bindparam(f"new_{name}") for name in _TRIED})
 )
 _counts = Statement(select(_d.state, func.count(), func.max(_d.ended_at)).where(_of_one).group_by(_d.state))
 _problem = Statement(
@@ -201,10 +201,7 @@ def hasten(unit: Unit, webhook_id: str, now_us: int) -> None:
 
 def record(unit: Unit, delivery: Delivery) -> None:
     """Write what became of a try."""
-    given = {
-        f"new_{name}": getattr(delivery, name)
-        for name in ("state", "attempts", "not_before", "ended_at", "status", "answer")
-    }
+    given = {f"new_{name}": getattr(delivery, name) for name in _TRIED}
     unit.execute(_end, webhook_id=delivery.webhook_id, of_seq=delivery.seq, **given)
 
 

@@ -16,34 +16,28 @@ class Exchange:
 
     Attributes:
         scope: The ASGI scope.
+        method: The HTTP method, upper case.
         path: The path without a trailing slash.
+        query: The query string as it was sent.
         headers: By lower-case name; of a repeated one, the last.
         receive: The ASGI `receive`.
         started: Whether the response has begun.
         access: What the caller was let in with; None on a trusted broker.
     """
 
-    __slots__ = ("_send", "access", "headers", "path", "receive", "scope", "started")
+    __slots__ = ("_send", "access", "headers", "method", "path", "query", "receive", "scope", "started")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         self.scope = scope
+        self.method: str = scope["method"]
+        self.query: bytes = scope["query_string"]
         self.path = path[:-1] if path.endswith("/") and len(path) > 1 else path
         self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
         self.receive = receive
         self.started = False
         self.access: Access | None = None
         self._send = send
-
-    @property
-    def method(self) -> str:
-        """The HTTP method, upper case."""
-        return self.scope["method"]
-
-    @property
-    def query(self) -> bytes:
-        """The query string as it was sent."""
-        return self.scope["query_string"]
 
     @property
     def has_repeated_headers(self) -> bool:
