@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tandem.contract.answer import shown
+from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.git.mirror import checked_url, name_in
@@ -212,11 +212,11 @@ def _put(unit: Unit, caller: Caller, record: ProjectRecord) -> ProjectRecord:
 
 def _view(services: ProjectContext, record: ProjectRecord) -> ProjectView:
     mirror = services.projects.mirror(record.name)
-    kept = mirror and shown(
-        MirrorView,
-        mirror,
+    kept = mirror and MirrorView(
+        url=mirror.url,
         folder=str(mirror.folder),
         deploy_key=mirror.public_key,
+        fetched_at=time_or_none(mirror.fetched_at),
         fetching=mirror.running is not None,
         problem=mirror.problem.message if mirror.problem is not None else None,
     )
