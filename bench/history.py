@@ -15,6 +15,7 @@ from pathlib import Path
 from tandem.core.secret_key import Tokens, load_or_make
 from tandem.schema import TANDEM
 from tandem.store.event import LOG_SUBJECT, Event, Seal
+from tandem.store.schema import SQLITE_WORDS
 from tandem.store.statement import SQLITE
 from tandem.store.tables import metadata
 
@@ -160,7 +161,7 @@ def _schema_name() -> str:
 
 
 def _seed(connection: sqlite3.Connection, reviews: int, open_reviews: int, seal: Seal) -> None:
-    TANDEM.prepare_sqlite(connection)
+    TANDEM.prepare(connection, SQLITE_WORDS)
     for setting in _SETTINGS:
         connection.execute(setting)
     # Filled first and indexed afterwards: each index is then sorted once.

@@ -18,6 +18,7 @@ from bench.report import percentile, quartiles, ratio_of_pairs
 from bench.run import Recorder, Run
 from bench.wire import MODERN, SESSION_ERA, Agent
 from tandem.schema import TANDEM
+from tandem.store.schema import SQLITE_WORDS
 
 MEASURE = "life_cycle: create, claim, get_proposal, verdict, close over MCP"
 CPU_MS = 3.0
@@ -86,7 +87,7 @@ def _add_size(record: Recorder, database: Path) -> None:
         closing(sqlite3.connect(database)) as full,
         closing(sqlite3.connect(":memory:", isolation_level=None)) as empty,
     ):
-        TANDEM.prepare_sqlite(empty)
+        TANDEM.prepare(empty, SQLITE_WORDS)
         added = _bytes(full) - _bytes(empty)
         (cycles,) = full.execute("SELECT count(*) FROM reviews").fetchone()
     record.add("size of the database a cycle, SQLite", added / cycles / 1000, "kB", detail=f"{cycles} cycles")

@@ -52,7 +52,7 @@ from tandem.server.authorisation import Authorisation
 from tandem.server.catalogue import REGISTRY
 from tandem.server.dispatch import Dispatcher
 from tandem.server.handlers import HANDLERS
-from tandem.server.http.health import BrokerPhase, Health, Identity
+from tandem.server.http.health import BrokerPhase, Health, prove_identity
 from tandem.server.maintenance import Maintenance
 from tandem.server.measurements import Measurements
 from tandem.server.mirrors import MirrorRoutes
@@ -90,12 +90,7 @@ _COLLECTOR = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT
 _log = logging.getLogger("tandem.app")
 
 
-def policy_of(settings: Settings) -> Policy:
-    """The numbers that the services decide by."""
-    return Policy(**{field.name: getattr(settings, field.name) for field in fields(Policy)})
-
-
-def store_of(settings: Settings, seal: Seal) -> Store:
+def _store_of(settings: Settings, seal: Seal) -> Store:
     """The store that the settings name, not open yet; its events are hashed with the seal."""
     return make_store(
         settings.database, schema=TANDEM, durability=settings.durability, readers=settings.reader_threads, seal=seal
@@ -103,7 +98,7 @@ def store_of(settings: Settings, seal: Seal) -> Store:
 
 
 def reading_store_of(settings: Settings) -> Store:
-    """The same for who only reads, perhaps beside a broker: the schema stays as it is."""
+    """The store that the settings name for a reader, perhaps beside a broker: the schema stays as it is."""
     return make_store(settings.database, readers=1, schema=UNCHANGED)
 
 
@@ -154,6 +149,7 @@ class Broker:
         application: The ASGI application of all interfaces.
         measurements: What monitoring is told.
         owner_token: What whoever runs the broker shows it; None if it needs no tokens.
+        published: Set unless clients cannot find the broker and its owner's token yet, although it may answer already.
     """
 
     def __init__(self, settings: Settings, clock: Clock | None = None, names: Iterable[str] = ()) -> None:
@@ -167,7 +163,7 @@ class Broker:
         self.instance_id = secrets.token_hex(8)
         self._started, self._clock = time.monotonic(), clock or SystemClock()
         tokens = Tokens(load_or_make(settings.secret_key))
-        self._store = store_of(settings, tokens.seal_event)
+        self._store = _store_of(settings, tokens.seal_event)
         git = GitSettings(settings.git_executable, settings.git_timeout_seconds, settings.inflated_limit_bytes)
         mirrors = MirrorSettings(
             folder=settings.data_dir / MIRRORS,
@@ -180,7 +176,7 @@ class Broker:
         self._services = Services(
             store=self._store,
             clock=self._clock,
-            policy=policy_of(settings),
+            policy=Policy(**{field.name: getattr(settings, field.name) for field in fields(Policy)}),
             projects=Projects(self._store, git, mirrors),
             waits=WaitHub(self._store),
             validations=asyncio.Semaphore(_VALIDATIONS_AT_ONCE),
@@ -208,7 +204,8 @@ class Broker:
         )
         self._settings, self._settings_stamp = settings, _stamp()
         self.owner_token = self._services.authenticator.owner_token
-        identity = Identity(str(settings.data_dir), _owner_key(settings.data_dir))
+        self.published = self._services.authenticator.published
+        identity = partial(prove_identity, str(settings.data_dir), _owner_key(settings.data_dir))
         self.health = Health(self._facts, trouble=self._store.trouble, identity=identity)
         authorisation = Authorisation(self._services) if self._services.authenticator.required else None
         self._dispatcher = Dispatcher(REGISTRY, HANDLERS, self._services, self._clock, authorisation)
@@ -363,14 +360,6 @@ class Broker:
         platforms.make_private(str(folder))
         write_atomically(folder / proof.FILE, f"{self._services.tokens.person_key()}\n".encode(), durable=False)
 
-    def hide(self) -> None:
-        """Say that clients cannot find the broker and its owner's token yet, although it may answer already."""
-        self._services.authenticator.published.clear()
-
-    def found(self) -> None:
-        """Say that they can."""
-        self._services.authenticator.published.set()
-
     async def drain(self) -> None:
         """Take no new work and answer every wait, so that what is under way can end."""
         self.health.phase = BrokerPhase.DRAINING
@@ -465,12 +454,14 @@ async def run_broker(
         Unavailable: The database cannot be reached.
     """
     broker = Broker(settings, names=instance.tls.certificate.names if instance.tls else ())
-    broker.hide()
+    broker.published.clear()
     listener, beside = instance.listener, instance.beside
     async with broker.running():
         server = _server(broker, instance)
         listeners = [listener] if beside is None else [listener, beside]
-        serving = asyncio.create_task(_serve(server, listeners), name="server")
+        # Not `serve()`: that would take the signals, which the process's own handler turns into `stop`.
+        serve = server._serve(sockets=listeners)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        serving = asyncio.create_task(serve, name="server")
         stopping = asyncio.create_task(stop.wait(), name="stop")
         while not server.started and not serving.done():  # noqa: ASYNC110 uvicorn has no event for it
             await asyncio.sleep(0.001)
@@ -478,7 +469,7 @@ async def run_broker(
             async with _reviewing(broker, listener):
                 if on_ready and not serving.done():
                     on_ready(broker)
-                broker.found()
+                broker.published.set()
                 await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
                 _log.info("stopping")
         finally:
@@ -522,11 +513,6 @@ def _url_of(listener: socket.socket) -> str:
     if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not listened on
         host = "127.0.0.1" if listener.family == socket.AF_INET else "::1"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-
-
-async def _serve(server: uvicorn.Server, listeners: list[socket.socket]) -> None:
-    # Not `serve()`: that would take the signals, which the process's own handler turns into `stop`.
-    await server._serve(sockets=listeners)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 def _server(broker: Broker, instance: Instance) -> _Server:

@@ -19,7 +19,7 @@ from tandem.core.log_files import RotatingLog
 from tandem.core.visible import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 NEVER_LOGGED = frozenset(
@@ -64,11 +64,11 @@ def begin(path: Path, *, level: str, max_bytes: int, backups: int) -> None:
         OSError: The file cannot be written.
     """
     file = _LogFile(RotatingLog(os.path.realpath(path), max_bytes=max_bytes, backups=backups))
-    file.setFormatter(_JsonLine())
+    file.setFormatter(_Formatter(_json_line))
     handlers: list[logging.Handler] = [file]
     if sys.stderr.isatty():
         console = logging.StreamHandler(sys.stderr)
-        console.setFormatter(_ReadableLine())
+        console.setFormatter(_Formatter(_readable_line))
         handlers.append(console)
     logging.basicConfig(level=level.upper(), handlers=handlers, force=True)
     for name in _QUIET:
@@ -103,8 +103,14 @@ class _LogFile(logging.Handler):
 
 
 class _Formatter(logging.Formatter):
-    def _facts(self, record: logging.LogRecord) -> dict[str, Any]:
-        """What a line tells, in its order; the record stays as it is, because other handlers format it too."""
+    """Writes the facts of each record in one of the two forms."""
+
+    def __init__(self, write: Callable[[dict[str, Any]], str]) -> None:
+        super().__init__()
+        self._write = write
+
+    def format(self, record: logging.LogRecord) -> str:
+        """A record's line; the record stays as it is, because other handlers format it too."""
         facts: dict[str, Any] = {"event": record.getMessage()}
         if record.stack_info:
             facts["stack_info"] = record.stack_info
@@ -114,26 +120,21 @@ class _Formatter(logging.Formatter):
         facts |= dict.fromkeys(NEVER_LOGGED.intersection(facts), "(not logged)")
         if record.exc_info and record.exc_info[0]:
             facts["exception"] = self.formatException(record.exc_info)
-        return facts
+        return self._write(facts)
 
 
-class _JsonLine(_Formatter):
+def _json_line(facts: dict[str, Any]) -> str:
     """A line of the file."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        facts = self._facts(record)
-        try:
-            return orjson.dumps(facts, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
-        except orjson.JSONEncodeError:
-            # Half a character in a file's name, a number of more than 64 bits: unusual, but no line is lost.
-            return json.dumps(facts, default=str, skipkeys=True, separators=(",", ":"))
+    try:
+        return orjson.dumps(facts, default=str, option=orjson.OPT_NON_STR_KEYS).decode()
+    except orjson.JSONEncodeError:
+        # Half a character in a file's name, a number of more than 64 bits: unusual, but no line is lost.
+        return json.dumps(facts, default=str, skipkeys=True, separators=(",", ":"))
 
 
-class _ReadableLine(_Formatter):
-    """A line for somebody who watches: as `tandem logs` prints it, with what plays tricks on terminals spelled out."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return visible(readable(self._facts(record)))
+def _readable_line(facts: dict[str, Any]) -> str:
+    """A line for a terminal: as `tandem logs` prints it, with what plays tricks on terminals spelled out."""
+    return visible(readable(facts))
 
 
 def readable(facts: Mapping[str, Any]) -> str:

@@ -20,12 +20,7 @@ from tests.broker import BrokerProcess, StartBroker
 pytest_plugins = ["tests.acceptance.accessing_brokers"]
 
 REVIEW = "/api/v1/list_reviews"
-GUARDED = [
-    "/api/v1/list_reviews",
-    "/api/v1/create_token",
-    "/mcp",
-    "/mcp/reviewer",
-]
+GUARDED = [REVIEW, "/api/v1/create_token", "/mcp", "/mcp/reviewer"]
 
 
 def refusal(response: httpx.Response) -> dict[str, Any]:

@@ -5,51 +5,25 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
 from tests.acceptance.reviewing import Desk, at_once
 from tests.acceptance.waiting import Waiter, until_waiting
-from tests.broker import BrokerProcess, fresh_project
-from tests.postgres import PostgresServer
+
+if TYPE_CHECKING:
+    from tests.acceptance.two_brokers import Site
 
 LONG = 45
 
+pytest_plugins = ["tests.acceptance.two_brokers"]
 pytestmark = pytest.mark.anyio
-
-
-class Site(NamedTuple):
-    """Two brokers, and the database that they have."""
-
-    one: BrokerProcess
-    two: BrokerProcess
-    database: str
-    server: str
-
-
-@pytest.fixture(scope="module")
-def site(postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Two brokers with one database, whose log verifies in the end."""
-    url = postgres_server.create_database()
-    folders = [tmp_path_factory.mktemp("node") for _ in range(2)]
-    with BrokerProcess(folders[0], database_url=url) as one, BrokerProcess(folders[1], database_url=url) as two:
-        yield Site(one, two, url, postgres_server.url())
-        one.assert_intact()
-    postgres_server.drop_database(url)
-
-
-@pytest.fixture
-def desks(site: Site) -> Iterator[tuple[Desk, Desk]]:
-    """The same project at either broker."""
-    project = fresh_project()
-    with Desk(site.one.url, project) as one, Desk(site.two.url, project) as two:
-        yield one, two
 
 
 @contextmanager

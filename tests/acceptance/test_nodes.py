@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
 import pytest
@@ -21,6 +21,11 @@ from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
 from tests.postgres import PostgresServer
 
+if TYPE_CHECKING:
+    from tests.acceptance.two_brokers import Site
+
+pytest_plugins = ["tests.acceptance.two_brokers"]
+
 LONG = 45
 
 
@@ -29,26 +34,6 @@ class Hasty(NamedTuple):
 
     brokers: Sequence[BrokerProcess]
     database: str
-
-
-@pytest.fixture(scope="module")
-def nodes(
-    postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[BrokerProcess, BrokerProcess]]:
-    """Two brokers with one database."""
-    url = postgres_server.create_database()
-    folders = [tmp_path_factory.mktemp("node") for _ in range(2)]
-    with BrokerProcess(folders[0], database_url=url) as one, BrokerProcess(folders[1], database_url=url) as two:
-        yield one, two
-    postgres_server.drop_database(url)
-
-
-@pytest.fixture
-def desks(nodes: tuple[BrokerProcess, BrokerProcess]) -> Iterator[tuple[Desk, Desk]]:
-    """The same project at either broker."""
-    project = fresh_project()
-    with Desk(nodes[0].url, project) as one, Desk(nodes[1].url, project) as two:
-        yield one, two
 
 
 def test_p1_claims_and_verdicts_at_several_brokers(desks: tuple[Desk, Desk]):
@@ -164,10 +149,8 @@ def test_p5_a_start_that_three_brokers_hear_of_takes_back_once_what_the_one_befo
     assert {one: kinds[one] for one in once} == dict.fromkeys(once, 1)
 
 
-def test_a_project_that_one_broker_registers_is_known_to_the_other_at_once(
-    nodes: tuple[BrokerProcess, BrokerProcess], repo: Sandbox
-):
-    for number, (one, two) in enumerate(itertools.islice(itertools.cycle(itertools.permutations(nodes)), 12)):
+def test_a_project_that_one_broker_registers_is_known_to_the_other_at_once(site: Site, repo: Sandbox):
+    for number, (one, two) in enumerate([(site.one, site.two), (site.two, site.one)] * 6):
         project = fresh_project()
         with Desk(one.url, project) as here, Desk(two.url, project) as there:
             here.register(repo.root)

@@ -39,23 +39,26 @@ class Archive:
         """What a broker with these settings has left behind."""
         return cls(broker, str(settings.get("database_url") or broker.data_dir / DATABASE_FILE), review)
 
-    def change(self, statement: str) -> int:
-        """Do something to the database behind the broker's back; how many rows it touched."""
+    @contextmanager
+    def _run(self, statement: str) -> Generator[Any]:
         if self.database.startswith("postgresql"):
             with psycopg.connect(self.database, autocommit=True) as server:
                 # What somebody who tampers would do too.
                 server.execute("SET session_replication_role = replica")
-                return server.execute(statement.encode()).rowcount
+                yield server.execute(statement.encode())
+            return
         with closing(sqlite3.connect(self.database, isolation_level=None)) as file:
-            return file.execute(statement).rowcount
+            yield file.execute(statement)
+
+    def change(self, statement: str) -> int:
+        """Do something to the database behind the broker's back; how many rows it touched."""
+        with self._run(statement) as done:
+            return done.rowcount
 
     def all(self, statement: str) -> list[tuple[Any, ...]]:
         """Rows of the database."""
-        if self.database.startswith("postgresql"):
-            with psycopg.connect(self.database) as server:
-                return server.execute(statement.encode()).fetchall()
-        with closing(sqlite3.connect(self.database)) as file:
-            return file.execute(statement).fetchall()
+        with self._run(statement) as found:
+            return found.fetchall()
 
     def row(self, statement: str) -> tuple[Any, ...]:
         """The first of them."""
@@ -202,15 +205,18 @@ FORGERIES = {
 }
 
 
-ON_SQLITE = {
-    "a trigger": "CREATE TRIGGER quiet AFTER INSERT ON events BEGIN DELETE FROM approvals; END",
-    "a view": "CREATE VIEW decided AS SELECT * FROM verdicts",
-    "a table": "CREATE TABLE notes (body TEXT)",
+ON_EITHER = {
     "a column": "ALTER TABLE gates ADD COLUMN note TEXT",
     "an index gone": "DROP INDEX uq_cycles_active",
     "a table gone": "DROP TABLE messages",
-    "a column gone": "ALTER TABLE verdicts DROP COLUMN reason",
     "the schema's version gone": "DROP TABLE alembic_version",
+}
+ON_SQLITE = {
+    **ON_EITHER,
+    "a trigger": "CREATE TRIGGER quiet AFTER INSERT ON events BEGIN DELETE FROM approvals; END",
+    "a view": "CREATE VIEW decided AS SELECT * FROM verdicts",
+    "a table": "CREATE TABLE notes (body TEXT)",
+    "a column gone": "ALTER TABLE verdicts DROP COLUMN reason",
     "a text that is none": "UPDATE verdicts SET reason = CAST(x'ff41' AS TEXT)",
     "an event's subject that is none": "UPDATE events SET subject = CAST(x'ff41' AS TEXT)",
     "a name of a content that is none": "UPDATE contents SET id = CAST(x'ff41' AS TEXT) WHERE id IN"
@@ -221,15 +227,12 @@ ON_SQLITE = {
     "a text for the log's end": "UPDATE log_head SET seq = 'far'",
 }
 ON_POSTGRESQL = {
+    **ON_EITHER,
     "a trigger": "CREATE FUNCTION quiet() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
     " CREATE TRIGGER quiet BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION quiet()",
     "a rule": "CREATE RULE quiet AS ON DELETE TO approvals DO INSTEAD NOTHING",
     "a row policy": "ALTER TABLE events ENABLE ROW LEVEL SECURITY",
     "a check": "ALTER TABLE verdicts ADD CONSTRAINT narrow CHECK (verdict <> 'x')",
-    "a column": "ALTER TABLE gates ADD COLUMN note TEXT",
-    "an index gone": "DROP INDEX uq_cycles_active",
-    "a table gone": "DROP TABLE messages",
-    "the schema's version gone": "DROP TABLE alembic_version",
 }
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import queue
 import socket
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -16,81 +13,65 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from tests.acceptance.receiving import Posted, Receiver
 from tests.acceptance.reviewing import PROPOSAL, Desk
 from tests.broker import BrokerProcess, fresh_project
 from tests.forked import run_tandem
 from tests.git.sandbox import Sandbox
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
+CALL = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "tools/call",
+    "params": {"name": "list_reviews", "arguments": {}, "_meta": {"traceparent": TRACEPARENT}},
+}
 SECRET = "nobody-may-see-this"
 
 
-class Collector:
+class Collector(Receiver):
     """Receives spans over HTTP as OpenTelemetry's own collector does."""
 
     def __init__(self) -> None:
-        self.bodies: list[bytes] = []
+        super().__init__()
         self._arrived: queue.Queue[Span] = queue.Queue()
-        collector = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["content-length"]))
-                if self.headers.get("content-encoding") == "gzip":
-                    body = gzip.decompress(body)
-                collector.take(self.path, body)
-                self.send_response(200)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def take(self, path: str, body: bytes) -> None:
-        assert path == "/v1/traces"
-        self.bodies.append(body)
-        message = ExportTraceServiceRequest.FromString(body)
+    def take(self, posted: Posted) -> int:
+        assert posted.path == "/v1/traces"
+        message = ExportTraceServiceRequest.FromString(posted.body)
         for resource in message.resource_spans:
             for scope in resource.scope_spans:
                 for span in scope.spans:
                     self._arrived.put(span)
+        return super().take(posted)
 
-    def until(self, name: str) -> list[Span]:
+    def spans(self, name: str) -> list[Span]:
         """What arrives up to the first span of that name."""
         found: list[Span] = []
         while not found or found[-1].name != name:
             found.append(self._arrived.get(timeout=60))
         return found
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-
 
 @pytest.fixture(scope="module")
 def collector() -> Iterator[Collector]:
-    opened = Collector()
-    yield opened
-    opened.close()
+    with Collector() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
 def traced(collector: Collector, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A broker that sends its spans to the collector."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+        patch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{collector.port}")
         patch.setenv("OTEL_BSP_SCHEDULE_DELAY", "20")
         with BrokerProcess(tmp_path_factory.mktemp("traced")) as started:
             yield started
+
+
+def parent_of(span: Span) -> tuple[str, str]:
+    return span.trace_id.hex(), span.parent_span_id.hex()
 
 
 def attribute(span: Span, name: str) -> str:
@@ -102,46 +83,37 @@ def test_a_callers_trace_goes_on_through_the_database_and_git(
 ):
     with Desk(traced.url, fresh_project()) as desk:
         desk.register(repo.root)
-        collector.until("register_project")
+        collector.spans("register_project")
         repo.write("a.txt", f"{SECRET}\n")
         content = {**PROPOSAL, "diff": repo.diff(), "project": desk.project, "intent": SECRET}
-        parent = f"00-{TRACE}-{PARENT}-01"
         response = httpx.post(
-            f"{traced.url}/api/v1/create_review", json=content, headers={"traceparent": parent}, timeout=60
+            f"{traced.url}/api/v1/create_review", json=content, headers={"traceparent": TRACEPARENT}, timeout=60
         )
         assert response.json()["ok"], response.text
-        *inner, outer = collector.until("create_review")
-        assert (outer.trace_id.hex(), outer.parent_span_id.hex()) == (TRACE, PARENT)
+        *inner, outer = collector.spans("create_review")
+        assert parent_of(outer) == (TRACE, PARENT)
         assert attribute(outer, "tandem.outcome") == "OK"
         names = {span.name for span in inner if span.parent_span_id == outer.span_id}
         assert "store.write" in names
         assert any(name.startswith("git ") for name in names)
-    assert not any(SECRET.encode() in body or str(repo.root).encode() in body for body in collector.bodies)
+    secrets = SECRET.encode(), str(repo.root).encode()
+    assert not any(secret in posted.body for secret in secrets for posted in collector.tried)
 
 
 @pytest.mark.parametrize("fast", [True, False], ids=["fast path", "SDK"])
 def test_an_agents_trace_goes_on_from_the_message(traced: BrokerProcess, collector: Collector, *, fast: bool):
-    message = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "tools/call",
-        "params": {"name": "list_reviews", "arguments": {}, "_meta": {"traceparent": f"00-{TRACE}-{PARENT}-01"}},
-    }
     headers = [("accept", "application/json, text/event-stream"), ("mcp-protocol-version", "2025-06-18")]
     headers += [] if fast else [("x-twice", "1"), ("x-twice", "2")]
-    httpx.post(f"{traced.url}/mcp", json=message, headers=headers, timeout=60).raise_for_status()
-    span = collector.until("list_reviews")[-1]
-    assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
+    httpx.post(f"{traced.url}/mcp", json=CALL, headers=headers, timeout=60).raise_for_status()
+    assert parent_of(collector.spans("list_reviews")[-1]) == (TRACE, PARENT)
 
 
 def test_the_bridge_hands_a_trace_on(traced: BrokerProcess, collector: Collector):
-    parameters = {"name": "list_reviews", "arguments": {}, "_meta": {"traceparent": f"00-{TRACE}-{PARENT}-01"}}
-    line = orjson.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": parameters}) + b"\n"
+    line = orjson.dumps(CALL) + b"\n"
     command = ["mcp", "--broker", traced.url, "--project", "any"]
     ended = run_tandem(command, traced.folder, traced.environment, told=line, seconds=60)
     assert '"id":1' in ended.stdout, ended.stderr
-    span = collector.until("list_reviews")[-1]
-    assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
+    assert parent_of(collector.spans("list_reviews")[-1]) == (TRACE, PARENT)
 
 
 @pytest.mark.parametrize("parent", ["", "nonsense", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "é"])
@@ -153,7 +125,7 @@ def test_a_parent_that_is_none_begins_a_trace(traced: BrokerProcess, collector: 
         timeout=60,
     )
     code = response.json()["error"]["code"]
-    span = collector.until("claim_review")[-1]
+    span = collector.spans("claim_review")[-1]
     assert (attribute(span, "tandem.outcome"), span.parent_span_id) == (code, b"")
 
 

@@ -12,15 +12,12 @@ from email.utils import format_datetime
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from tandem.webhooks import posting
 from tests.acceptance.receiving import Posted, Receiver, added, proved, standing
 from tests.acceptance.reviewing import REVIEWER, Desk
 from tests.broker import BrokerProcess, StartBroker, fresh_project
+from tests.certifying import Authority
 from tests.commandline import Inside
 from tests.databases import ON_BOTH_DATABASES
 
@@ -252,29 +249,20 @@ def test_only_a_person_adds_one_and_exactly_what_they_saw(office: Desk):
     assert unknown["error"]["details"]["field"] == "events"
 
 
-def test_private_addresses_can_be_allowed_and_none_of_a_cloud():
-    async def look(url: str) -> list[str]:
-        return await posting.list_addresses(posting.read_url(url), allow_private=True)
-
-    for address in ("10.1.2.3", "192.168.0.1", "100.64.1.1"):
-        assert asyncio.run(look(f"http://{address}/")) == [address]
-    for url in ("http://169.254.169.254/", "http://[fe80::1]/", "http://224.0.0.1/", "http://240.0.0.1/"):
-        with pytest.raises(posting.NotAllowed):
-            asyncio.run(look(url))
-
-
 PUBLIC = (
     "8.8.8.8 192.0.0.9 192.31.196.1 2606:4700::1 2001:4:112::1 2001:20::1 2001:1::1 64:ff9b::808:808 2002:808:808::1"
 )
 PRIVATE = (
-    "192.0.0.8 192.0.0.11 192.0.0.170 192.0.0.255 192.0.2.1 192.88.99.1 198.18.0.1 198.51.100.1 203.0.113.1 172.16.0.1"
+    "10.1.2.3 192.168.0.1 100.64.1.1"
+    " 192.0.0.8 192.0.0.11 192.0.0.170 192.0.0.255 192.0.2.1 192.88.99.1 198.18.0.1 198.51.100.1 203.0.113.1 172.16.0.1"
     " 2001:db8::1 2001:2::1 2001:10::1 3fff::1 fec0::1 fd00::1"
     # 192.0.0.8 and 10.1.2.3 as other forms have them: mapped, NAT64, 6to4, Teredo.
     " ::ffff:192.0.0.8 64:ff9b::c000:8 2002:c000:8::1 2001:0:808:808::3fff:fff7"
     " ::ffff:10.1.2.3 64:ff9b::a01:203 2002:a01:203::1 2001:0:808:808::f5fe:fdfc"
 )
 UNUSABLE = (
-    "0.0.0.1 255.255.255.255 ::2 100::1 64:ff9b:1::a9fe:a9fe 4000::1 5f00::1 ff02::1"
+    "169.254.169.254 fe80::1 224.0.0.1 240.0.0.1"
+    " 0.0.0.1 255.255.255.255 ::2 100::1 64:ff9b:1::a9fe:a9fe 4000::1 5f00::1 ff02::1"
     # 169.254.169.254, and the loopback of whoever unwraps it.
     " ::ffff:169.254.169.254 64:ff9b::a9fe:a9fe 2002:a9fe:a9fe::1 2001:0:808:808::5601:5601"
     " 64:ff9b::7f00:1 2002:7f00:1::1"
@@ -285,8 +273,8 @@ UNUSABLE = (
 def test_an_address_is_of_the_same_kind_on_every_python_and_in_every_form(addresses: str, kind: str):
     """As IANA registers them: Python 3.11 takes 192.0.0.8 for public, 3.12 does not."""
 
-    async def posts_to(address: str, *, allow_private: bool) -> bool:
-        target = posting.read_url(f"https://{address if '.' in address and ':' not in address else f'[{address}]'}/x")
+    async def posts_to(address: str, *, allow_private: bool, scheme: str = "https") -> bool:
+        target = posting.read_url(f"{scheme}://{f'[{address}]' if ':' in address else address}/x")
         try:
             return await posting.list_addresses(target, allow_private=allow_private) == [address]
         except posting.NotAllowed:
@@ -296,6 +284,8 @@ def test_an_address_is_of_the_same_kind_on_every_python_and_in_every_form(addres
     for address in addresses.split():
         found = tuple(asyncio.run(posts_to(address, allow_private=allowed)) for allowed in (False, True))
         assert found == expected, address
+        # Where private networks are allowed, they need no TLS.
+        assert asyncio.run(posts_to(address, allow_private=True, scheme="http")) == (kind == "private"), address
 
 
 def test_the_commands_add_try_show_and_remove(
@@ -326,10 +316,11 @@ def test_the_commands_add_try_show_and_remove(
 
 
 def test_over_tls_the_certificate_is_checked_for_the_name_of_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    trusting = certificate(tmp_path, "localhost")
-    monkeypatch.setattr(posting, "_tls", lambda: trusting)
+    authority = Authority(tmp_path)
+    authority.issue(tmp_path / "certificate.pem", tmp_path / "key.pem", "localhost")
+    monkeypatch.setattr(posting, "_tls", lambda: authority.trusting)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(tmp_path / "both.pem")
+    context.load_cert_chain(tmp_path / "certificate.pem", tmp_path / "key.pem")
     with Receiver(tls=context) as receiver:
 
         def post(host: str) -> posting.Reply:
@@ -340,24 +331,3 @@ def test_over_tls_the_certificate_is_checked_for_the_name_of_the_url(tmp_path: P
         assert "certificate" in post("127.0.0.1").answer
         monkeypatch.undo()
         assert "certificate" in post("localhost").answer
-
-
-def certificate(folder: Path, name: str) -> ssl.SSLContext:
-    """A certificate of its own in a file, and who trusts it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    who = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder(who, who, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    public = made.public_bytes(serialization.Encoding.PEM)
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (folder / "both.pem").write_bytes(private + public)
-    return ssl.create_default_context(cadata=public.decode())

@@ -21,12 +21,15 @@ from sqlalchemy import Column, Connection, MetaData, Table, Text, bindparam, ins
 
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.schema import TANDEM
-from tandem.store.engine import Statement, Store, make_store
+from tandem.store.base import Store
+from tandem.store.engine import make_store
 from tandem.store.schema import POSTGRESQL_WORDS, SQLITE_WORDS, Schema, SchemaDialect, migrating
-from tandem.store.statement import SQLITE
+from tandem.store.statement import SQLITE, Statement
 
 if TYPE_CHECKING:
-    from tandem.store.engine import Unit
+    from collections.abc import Callable
+
+    from tandem.store.base import Unit
 
 KINDS = ["sqlite", "postgresql"]
 
@@ -67,10 +70,6 @@ def opened(url: str, schema: Schema = TANDEM) -> Store:
     store = make_store(url, schema=schema, readers=1)
     store.open_blocking()
     return store
-
-
-def closed(store: Store) -> None:
-    store.close_blocking()
 
 
 def differences(url: str, schema: Schema = TANDEM) -> list[Any]:
@@ -120,7 +119,7 @@ def test_the_migrations_lead_to_the_tables(url: str) -> None:
 
 
 def test_a_fresh_database_is_like_one_that_took_every_migration(url: str, tmp_path: Path, request: Any) -> None:
-    closed(opened(url))
+    opened(url).close_blocking()
     assert differences(url) == []
     fresh = described(url)
     if url.startswith("sqlite"):
@@ -165,6 +164,7 @@ down_revision = None
 
 def upgrade():
     op.create_table("things", sa.Column("name", sa.Text(), primary_key=True), sa.Column("note", sa.Text()))
+    op.create_table("log_head", sa.Column("id", sa.Integer()), sa.Column("seq", sa.BigInteger()))
     op.create_table("parts", sa.Column("thing", sa.Text(), sa.ForeignKey("things.name", ondelete="CASCADE")))
 """
 
@@ -204,7 +204,7 @@ def with_rows(url: str, schema: Schema) -> None:
         unit.execute(part, name="chair")
 
     store.write_blocking(unit)
-    closed(store)
+    store.close_blocking()
 
 
 # A folder's name with what configuration files and URLs take for something else.
@@ -216,8 +216,8 @@ def test_an_older_database_is_taken_forward_with_everything_in_it(url: str, tmp_
     store = opened(url, second)
     assert rows(store, second.metadata.tables["things"]) == [("chair", "oak", "grey")]
     assert rows(store, second.metadata.tables["parts"]) == [("chair",)], "nothing cascades from a table made anew"
-    closed(store)
-    closed(opened(url, second))
+    store.close_blocking()
+    opened(url, second).close_blocking()
 
 
 def test_the_tables_that_a_copy_describes_are_made_and_taken_forward(path: Path, tmp_path: Path) -> None:
@@ -226,10 +226,10 @@ def test_the_tables_that_a_copy_describes_are_made_and_taken_forward(path: Path,
     store = opened(url, second.former("0001_first", tuple(first.ddl(SQLITE))))
     chair = Statement(insert(first.metadata.tables["things"]).values(name="chair", note="oak"))
     store.write_blocking(lambda unit: unit.execute(chair))
-    closed(store)
+    store.close_blocking()
     store = opened(url, second)
     assert rows(store, second.metadata.tables["things"]) == [("chair", "oak", "grey")]
-    closed(store)
+    store.close_blocking()
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_an_upgrade_that_fails_half_way_changes_nothing(url: str, tmp_path: Path
     assert described(url) == before
     store = opened(url, first)
     assert rows(store, first.metadata.tables["things"]) == [("chair", "oak")]
-    closed(store)
+    store.close_blocking()
 
 
 def test_an_upgrade_that_would_break_a_reference_is_refused_and_changes_nothing(path: Path, tmp_path: Path) -> None:
@@ -266,7 +266,7 @@ def test_an_upgrade_that_would_break_a_reference_is_refused_and_changes_nothing(
 
 
 def with_version(url: str, version: str) -> None:
-    closed(opened(url))
+    opened(url).close_blocking()
     raw, _ = connected(url)
     with closing(raw):
         raw.execute(f"UPDATE alembic_version SET version_num = '{version}'")
@@ -275,20 +275,19 @@ def with_version(url: str, version: str) -> None:
             raw.execute("COMMENT ON TABLE alembic_version IS NULL")
 
 
-def test_a_newer_database_is_refused(url: str) -> None:
-    with_version(url, "9999_from_the_future")
+@pytest.mark.parametrize(
+    ("version", "reason"),
+    [
+        ("9999_from_the_future", r"newer Tandem.*9999_from_the_future"),
+        ("0021_quota_pauses", r"older Tandem \(schema 0021.*data export FILE.*data import FILE"),
+    ],
+)
+def test_a_database_of_another_version_is_refused_with_what_to_do(url: str, version: str, reason: str) -> None:
+    with_version(url, version)
     before = described(url)
-    with pytest.raises(ConfigInvalid, match=r"newer Tandem.*9999_from_the_future") as caught:
+    with pytest.raises(ConfigInvalid, match=reason) as caught:
         opened(url)
-    assert caught.value.details["actual"] == ["9999_from_the_future"]
-    assert described(url) == before
-
-
-def test_an_older_database_is_refused_with_the_way_to_import_it(url: str) -> None:
-    with_version(url, "0021_quota_pauses")
-    before = described(url)
-    with pytest.raises(ConfigInvalid, match=r"older Tandem \(schema 0021.*data export FILE.*data import FILE"):
-        opened(url)
+    assert caught.value.details["actual"] == [version]
     assert described(url) == before
 
 
@@ -301,22 +300,27 @@ def test_a_newer_file_is_refused_before_a_byte_of_it_changes(path: Path) -> None
     assert {file.name for file in path.parent.iterdir()} == {path.name, f"{path.name}.lock"}
 
 
-def test_somebody_elses_file_is_refused_before_a_byte_of_it_changes(path: Path) -> None:
-    path.parent.mkdir()
+def with_recipes(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE recipes (name TEXT)")
         connection.commit()
-    before = path.read_bytes()
-    with pytest.raises(ConfigInvalid, match="tables that Tandem did not make"):
-        opened(f"sqlite:///{path}")
-    assert path.read_bytes() == before
 
 
-def test_a_file_that_is_no_database_is_refused_before_a_byte_of_it_changes(path: Path) -> None:
-    path.parent.mkdir()
+def with_a_letter(path: Path) -> None:
     path.write_text("a letter to a friend, and a long one: " * 100, "utf-8")
+
+
+@pytest.mark.parametrize(
+    ("made", "error", "reason"),
+    [(with_recipes, ConfigInvalid, "tables that Tandem did not make"), (with_a_letter, Unavailable, "not a database")],
+)
+def test_somebody_elses_file_is_refused_before_a_byte_of_it_changes(
+    path: Path, made: Callable[[Path], None], error: type[Exception], reason: str
+) -> None:
+    path.parent.mkdir()
+    made(path)
     before = path.read_bytes()
-    with pytest.raises(Unavailable, match="not a database"):
+    with pytest.raises(error, match=reason):
         opened(f"sqlite:///{path}")
     assert path.read_bytes() == before
 
@@ -324,7 +328,7 @@ def test_a_file_that_is_no_database_is_refused_before_a_byte_of_it_changes(path:
 def test_a_postgresql_schema_may_be_shared_but_not_its_table_names(postgres_url: str) -> None:
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("CREATE TABLE recipes (name text)")
-    closed(opened(postgres_url))
+    opened(postgres_url).close_blocking()
 
 
 def test_a_postgresql_table_of_somebody_elses_is_left_alone(postgres_url: str) -> None:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tandem.schema import TANDEM
 from tandem.store.engine import make_store
 from tests.store.notes import SCHEMA
 
@@ -14,13 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tandem.store.engine import Store
+    from tandem.store.base import Store
 
 
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
+def path(tmp_path: Path) -> Path:
     """A database file that is not there yet."""
-    return f"sqlite:///{tmp_path / 'data' / 'tandem.db'}"
+    return tmp_path / "data" / "tandem.db"
+
+
+@pytest.fixture
+def sqlite_url(path: Path) -> str:
+    """Its URL."""
+    return f"sqlite:///{path}"
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -28,15 +33,6 @@ def database_url(request: pytest.FixtureRequest) -> str:
     """A fresh database, of each kind in turn."""
     url: str = request.getfixturevalue("sqlite_url" if request.param == "sqlite" else "postgres_url")
     return url
-
-
-@pytest.fixture
-def store(database_url: str) -> Iterator[Store]:
-    """An open store with Tandem's tables."""
-    store = make_store(database_url, schema=TANDEM)
-    store.open_blocking()
-    yield store
-    store.close_blocking()
 
 
 @pytest.fixture

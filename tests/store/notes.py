@@ -22,13 +22,14 @@ from sqlalchemy import (
     update,
 )
 
-from tandem.store.engine import Statement
 from tandem.store.schema import Schema
+from tandem.store.statement import Statement
+from tandem.store.tables import log_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from tandem.store.engine import Store, Unit
+    from tandem.store.base import Store, Unit
 
 metadata = MetaData()
 notes = Table(
@@ -45,6 +46,7 @@ links = Table(
     Column("id", Text, primary_key=True),
     Column("note_id", Text, ForeignKey("notes.id", deferrable=True), nullable=False),
 )
+log_head.to_metadata(metadata)
 SCHEMA: Final = Schema(metadata, ("0001_notes",), Path("no migrations"))
 
 INSERT: Final = Statement(insert(notes))

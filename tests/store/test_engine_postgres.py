@@ -13,14 +13,16 @@ import pytest
 from sqlalchemy import bindparam, select, text
 
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
-from tandem.store.engine import REREAD, Statement, Store, make_store
+from tandem.store.base import REREAD, Store
+from tandem.store.engine import make_store
 from tandem.store.pipeline import Pipeline
-from tests.store.notes import SCHEMA, SEE, SEEN, WAIT_SECONDS, Heard, add, ids, notes, present, together
+from tandem.store.statement import Statement
+from tests.store.notes import SCHEMA, SEE, SEEN, WAIT_SECONDS, Heard, add, ids, notes, together
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from tandem.store.engine import Unit
+    from tandem.store.base import Unit
     from tests.postgres import PostgresServer
 
 pytestmark = pytest.mark.anyio
@@ -34,8 +36,8 @@ async def nodes(postgres_url: str) -> AsyncIterator[Callable[[], Store]]:
     """Makes open stores on one database, as brokers on several machines have them."""
     opened: list[Store] = []
 
-    def another(readers: int = 2) -> Store:
-        store = make_store(postgres_url, schema=SCHEMA, readers=readers)
+    def another() -> Store:
+        store = make_store(postgres_url, schema=SCHEMA, readers=2)
         store.open_blocking()
         opened.append(store)
         return store
@@ -166,20 +168,22 @@ async def test_a_unit_whose_connection_breaks_before_the_commit_is_run_again(
     nodes: Callable[[], Store], postgres_url: str
 ) -> None:
     store = nodes()
-    runs: list[int] = []
+    runs: list[str] = []
 
-    def unit(unit: Unit) -> str:
-        row = unit.one_or_none(MY_PID)
-        assert row is not None
-        runs.append(row[0])
-        if len(runs) == 1:
-            terminate(postgres_url, f"pid = {row[0]}")
-        return add("a")(unit)
+    def cuts(key: str) -> Callable[[Unit], str]:
+        def unit(unit: Unit) -> str:
+            runs.append(key)
+            if runs.count(key) == 1:
+                terminate(postgres_url, f"pid = {unit.value(MY_PID)}")
+            return add(key)(unit)
 
-    assert await store.write(unit) == "a"
-    assert len(runs) == 2
-    assert await store.read(ids) == ["a"]
+        return unit
+
+    assert await store.write(cuts("a")) == "a"
+    assert runs == ["a", "a"]
     assert store.statistics().repeated == 1
+    assert await together(store, add("b"), cuts("c"), add("d")) == ["b", "c", "d"]
+    assert await store.read(ids) == ["a", "b", "c", "d"]
 
 
 async def test_a_unit_whose_connections_keep_breaking_is_unavailable(
@@ -188,9 +192,7 @@ async def test_a_unit_whose_connections_keep_breaking_is_unavailable(
     store = nodes()
 
     def unit(unit: Unit) -> None:
-        row = unit.one_or_none(MY_PID)
-        assert row is not None
-        terminate(postgres_url, f"pid = {row[0]}")
+        terminate(postgres_url, f"pid = {unit.value(MY_PID)}")
         unit.all(MY_PID)
 
     with pytest.raises(Unavailable, match="lost twice"):
@@ -198,51 +200,26 @@ async def test_a_unit_whose_connections_keep_breaking_is_unavailable(
     assert await store.write(add("a")) == "a"
 
 
-async def test_a_connection_that_breaks_in_the_commit_itself_is_not_tried_again(
+async def test_units_whose_connection_breaks_in_the_commit_itself_are_not_tried_again(
     nodes: Callable[[], Store], postgres_url: str
 ) -> None:
     store = nodes()
     cut_at_commit(postgres_url)
-    with pytest.raises(Unavailable, match="lost during the commit"):
-        await store.write(add("a"))
+    alone = await asyncio.gather(store.write(add("a")), return_exceptions=True)
+    for answer in (*alone, *await together(store, add("b"), add("c"))):
+        assert isinstance(answer, Unavailable)
+        assert "lost during the commit" in answer.message
+        assert not answer.retryable
     assert store.statistics().repeated == 0
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute("DROP TRIGGER at_commit ON notes")
-    assert await store.write(add("b")) == "b"
-
-
-async def test_of_several_units_whose_connection_breaks_in_the_commit_none_is_tried_again(
-    nodes: Callable[[int], Store], postgres_url: str
-) -> None:
-    store = nodes(2)
-    cut_at_commit(postgres_url)
-    answers = await together(store, add("a"), add("b"))
-    assert [type(answer) for answer in answers] == [Unavailable, Unavailable]
-    assert not any(answer.retryable for answer in answers)
-
-
-async def test_several_units_whose_connection_breaks_before_the_commit_are_run_again(
-    nodes: Callable[[int], Store], postgres_url: str
-) -> None:
-    store = nodes(2)
-    terminated: list[int] = []
-
-    def cuts(unit: Unit) -> str:
-        row = unit.one_or_none(MY_PID)
-        assert row is not None
-        if not terminated:
-            terminated.append(row[0])
-            terminate(postgres_url, f"pid = {row[0]}")
-        return add("b")(unit)
-
-    assert await together(store, add("a"), cuts, add("c")) == ["a", "b", "c"]
-    assert await store.read(ids) == ["a", "b", "c"]
+    assert await store.write(add("d")) == "d"
 
 
 async def test_a_unit_that_waits_for_a_row_holds_up_none_that_it_would_share_a_transaction_with(
-    nodes: Callable[[int], Store], postgres_url: str
+    nodes: Callable[[], Store], postgres_url: str
 ) -> None:
-    store = nodes(2)
+    store = nodes()
     for key in "ab":
         await store.write(add(key))
 
@@ -372,19 +349,14 @@ def test_a_url_that_cannot_be_read_is_refused_and_not_repeated() -> None:
     assert "secret" not in str(caught.value)
 
 
-def commits_wait(store: Store) -> Any:
-    setting = Statement(text("SELECT current_setting('synchronous_commit')"))
-    return store.write_blocking(lambda unit: unit.one_or_none(setting))
-
-
 def test_commits_wait_for_the_disk_as_told(postgres_url: str) -> None:
     name = postgres_url.rpartition("/")[2]
     with psycopg.connect(postgres_url, autocommit=True) as connection:
         connection.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off'.encode())
+    setting = Statement(text("SELECT current_setting('synchronous_commit')"))
     full = make_store(postgres_url, schema=SCHEMA)
     normal = make_store(postgres_url, schema=SCHEMA, durability="normal")
     for store, expected in ((full, "on"), (normal, "off")):
         store.open_blocking()
-        assert commits_wait(store) == (expected,)
-        assert present(store) == []
+        assert store.write_blocking(lambda unit: unit.value(setting)) == expected
         store.close_blocking()

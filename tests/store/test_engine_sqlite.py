@@ -6,33 +6,34 @@ import os
 import sqlite3
 import stat
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 from sqlalchemy import text
 
 from tandem.errors import ConfigInvalid, Unavailable
-from tandem.store.engine import Statement, Store, make_store
+from tandem.store.base import Store
+from tandem.store.engine import make_store
 from tandem.store.sqlite import check_version
+from tandem.store.statement import Statement
 from tests.store.notes import SCHEMA, WAIT_SECONDS, add, ids, present
 
 if TYPE_CHECKING:
-    from tandem.store.engine import Unit
+    from collections.abc import Generator
+
+    from tandem.store.base import Unit
 
 posix_only = pytest.mark.skipif(os.name == "nt", reason="platform: Windows has other permissions")
 
 
-@pytest.fixture
-def path(sqlite_url: str) -> Path:
-    return Path(sqlite_url.removeprefix("sqlite:///"))
-
-
-def opened(url: str, *, durability: str = "full") -> Store:
-    store = make_store(url, schema=SCHEMA, durability="full" if durability == "full" else "normal")
+@contextmanager
+def opened(url: str, durability: Literal["full", "normal"] = "full") -> Generator[Store]:
+    store = make_store(url, schema=SCHEMA, durability=durability)
     store.open_blocking()
-    return store
+    yield store
+    store.close_blocking()
 
 
 def mode(path: Path) -> int:
@@ -41,12 +42,11 @@ def mode(path: Path) -> int:
 
 @posix_only
 def test_the_folder_and_every_file_in_it_are_for_this_user_only(sqlite_url: str, path: Path) -> None:
-    store = opened(sqlite_url)
-    store.write_blocking(add("a"))
-    assert mode(path.parent) == 0o700
-    files = {file.name: mode(file) for file in path.parent.iterdir()}
+    with opened(sqlite_url) as store:
+        store.write_blocking(add("a"))
+        assert mode(path.parent) == 0o700
+        files = {file.name: mode(file) for file in path.parent.iterdir()}
     assert files == dict.fromkeys(("tandem.db", "tandem.db-wal", "tandem.db-shm", "tandem.db.lock"), 0o600)
-    store.close_blocking()
 
 
 @posix_only
@@ -56,25 +56,26 @@ def test_a_file_that_others_could_read_is_closed_to_them_and_a_given_folder_is_l
     path.parent.mkdir(mode=0o755)
     path.parent.chmod(0o755)
     path.touch(0o644)
-    opened(sqlite_url).close_blocking()
+    with opened(sqlite_url):
+        pass
     assert (mode(path.parent), mode(path)) == (0o755, 0o600)
 
 
 def test_after_closing_everything_is_in_the_one_file(sqlite_url: str, path: Path) -> None:
-    store = opened(sqlite_url)
-    store.write_blocking(add("a"))
-    store.close_blocking()
+    with opened(sqlite_url) as store:
+        store.write_blocking(add("a"))
     assert {file.name for file in path.parent.iterdir()} == {path.name, f"{path.name}.lock"}
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT id FROM notes").fetchall() == [("a",)]
 
 
 @pytest.mark.parametrize(("durability", "synchronous"), [("full", 2), ("normal", 1)])
-def test_the_writer_waits_for_the_disk_as_told(sqlite_url: str, durability: str, synchronous: int) -> None:
-    store = opened(sqlite_url, durability=durability)
+def test_the_writer_waits_for_the_disk_as_told(
+    sqlite_url: str, durability: Literal["full", "normal"], synchronous: int
+) -> None:
     pragma = Statement(text("PRAGMA synchronous"))
-    assert store.write_blocking(lambda unit: unit.one_or_none(pragma)) == (synchronous,)
-    store.close_blocking()
+    with opened(sqlite_url, durability) as store:
+        assert store.write_blocking(lambda unit: unit.value(pragma)) == synchronous
 
 
 def test_the_log_starts_over_though_readers_always_overlap(
@@ -83,7 +84,6 @@ def test_the_log_starts_over_though_readers_always_overlap(
     limit = 200_000
     monkeypatch.setattr("tandem.store.writer.WAL_LIMIT_BYTES", limit)
     monkeypatch.setattr("tandem.store.writer._COMMITS_BETWEEN_LOOKS", 4)
-    store = opened(sqlite_url)
     looked, go_on = threading.Event(), threading.Event()
 
     def look(unit: Unit) -> int:
@@ -92,25 +92,23 @@ def test_the_log_starts_over_though_readers_always_overlap(
         assert go_on.wait(WAIT_SECONDS)
         return seen
 
-    reader = threading.Thread(target=store.read_blocking, args=(look,))
-    reader.start()
-    assert looked.wait(WAIT_SECONDS)
     log = path.with_name(path.name + "-wal")
-    for number in range(50):
-        store.write_blocking(add(f"{number:03}", body="x" * 8000))
-    assert log.stat().st_size > limit, "the reader needs what is in it"
-    go_on.set()
-    reader.join(WAIT_SECONDS)
-    for number in range(50, 58):
-        store.write_blocking(add(f"{number:03}"))
-    assert log.stat().st_size <= limit
-    assert len(present(store)) == 58
-    store.close_blocking()
+    with opened(sqlite_url) as store:
+        reader = threading.Thread(target=store.read_blocking, args=(look,))
+        reader.start()
+        assert looked.wait(WAIT_SECONDS)
+        for number in range(50):
+            store.write_blocking(add(f"{number:03}", body="x" * 8000))
+        assert log.stat().st_size > limit, "the reader needs what is in it"
+        go_on.set()
+        reader.join(WAIT_SECONDS)
+        for number in range(50, 58):
+            store.write_blocking(add(f"{number:03}"))
+        assert log.stat().st_size <= limit
+        assert len(present(store)) == 58
 
 
 def test_a_reader_is_not_held_up_by_a_unit_that_writes(sqlite_url: str) -> None:
-    store = opened(sqlite_url)
-
     def writes(unit: Unit) -> list[str]:
         add("a")(unit)
         asked.set()
@@ -118,14 +116,14 @@ def test_a_reader_is_not_held_up_by_a_unit_that_writes(sqlite_url: str) -> None:
         return ids(unit)
 
     asked, answered = threading.Event(), threading.Event()
-    writer = threading.Thread(target=store.write_blocking, args=(writes,))
-    writer.start()
-    assert asked.wait(WAIT_SECONDS)
-    assert present(store) == []
-    answered.set()
-    writer.join(WAIT_SECONDS)
-    assert present(store) == ["a"]
-    store.close_blocking()
+    with opened(sqlite_url) as store:
+        writer = threading.Thread(target=store.write_blocking, args=(writes,))
+        writer.start()
+        assert asked.wait(WAIT_SECONDS)
+        assert present(store) == []
+        answered.set()
+        writer.join(WAIT_SECONDS)
+        assert present(store) == ["a"]
 
 
 def test_an_interpreter_with_an_old_sqlite_is_refused() -> None:
@@ -143,5 +141,5 @@ def test_a_url_that_names_no_database_is_refused(url: str) -> None:
 @posix_only
 def test_a_place_where_nothing_can_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where the folder should be", "utf-8")
-    with pytest.raises(Unavailable, match=r"tandem\.db"):
-        opened(f"sqlite:///{tmp_path / 'data' / 'tandem.db'}")
+    with pytest.raises(Unavailable, match=r"tandem\.db"), opened(f"sqlite:///{tmp_path / 'data' / 'tandem.db'}"):
+        pass

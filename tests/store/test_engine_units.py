@@ -11,11 +11,12 @@ import pytest
 from sqlalchemy import bindparam, insert, select, text
 
 from tandem.errors import InvalidTransition
-from tandem.store.engine import Conflict, Statement, StoreError
+from tandem.store.base import Conflict, StoreError
+from tandem.store.statement import Statement
 from tests.store.notes import COUNT, IDS, INSERT, LINK, SEE, SEEN, WAIT_SECONDS, add, ids, notes, present
 
 if TYPE_CHECKING:
-    from tandem.store.engine import Store, Unit
+    from tandem.store.base import Store, Unit
 
 pytestmark = pytest.mark.anyio
 

@@ -17,17 +17,18 @@ from tandem.reviews import report_queries as reports
 from tandem.reviews import search_queries as search
 from tandem.reviews.search_queries import Shape
 from tandem.schema import TANDEM
+from tandem.store.base import Unit
 from tandem.store.engine import make_store
-from tandem.store.event import Seal
+from tandem.store.event import unkeyed
 from tandem.store.pipeline import Pipeline
-from tandem.store.postgres_unit import PostgresUnit, Transaction
+from tandem.store.postgres_unit import READING, Node, PostgresUnit, Transaction
 from tandem.store.sqlite_unit import SqliteUnit
 from tests.store.histories import statements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from tandem.store.base import Row, Unit
+    from tandem.store.base import Row
     from tandem.store.event import CounterMove
     from tandem.store.statement import Statement
 
@@ -36,10 +37,11 @@ OPEN = 60
 """As many are open, however many there are."""
 
 
-class Weighed:
+class Weighed(Unit):
     """A unit of work that counts the database's steps: SQLite's instructions, PostgreSQL's rows."""
 
     def __init__(self, unit: Unit, explain: Callable[[Statement, dict[str, Any]], int], reviews: int) -> None:
+        super().__init__(unit.seal)
         self._unit = unit
         self._explain = explain
         self.dialect = unit.dialect
@@ -47,24 +49,9 @@ class Weighed:
         self.steps = 0
 
     @property
-    def seal(self) -> Seal:
-        """See `Unit`."""
-        return self._unit.seal
-
-    @property
     def settled(self) -> int:
         """See `Unit`."""
         return self._unit.settled
-
-    def be_alone(self) -> None:
-        """See `Unit`."""
-
-    def lock(self, name: str) -> None:
-        """See `Unit`."""
-
-    def take_seq(self) -> int | None:
-        """See `Unit`."""
-        return self._unit.take_seq()
 
     def count(self, moves: Sequence[CounterMove]) -> None:
         """See `Unit`."""
@@ -77,11 +64,6 @@ class Weighed:
         """See `Unit`."""
         self._unit.put_one(statement, **params)
 
-    def one_or_none(self, statement: Statement, **params: Any) -> Row | None:
-        """See `Unit`."""
-        self.steps += self._explain(statement, params)
-        return self._unit.one_or_none(statement, **params)
-
     def all(self, statement: Statement, **params: Any) -> list[Row]:
         """See `Unit`."""
         self.steps += self._explain(statement, params)
@@ -90,9 +72,6 @@ class Weighed:
     def execute(self, statement: Statement, **params: Any) -> int:
         """See `Unit`."""
         return self._unit.execute(statement, **params)
-
-    def on_commit(self, notice: int, subject: str | None = None) -> None:
-        """See `Unit`."""
 
 
 def _rows_of(plan: dict[str, Any]) -> int:
@@ -139,7 +118,7 @@ def _on_postgresql(url: str, reviews: int) -> Generator[Weighed]:
             [plan] = json.loads(json.dumps(told[0]))
             return _rows_of(plan["Plan"])
 
-        yield Weighed(PostgresUnit(Transaction(pipeline)), explain, reviews)
+        yield Weighed(PostgresUnit(Transaction(pipeline, READING, Node("", unkeyed))), explain, reviews)
 
 
 def seeded(kind: str, request: pytest.FixtureRequest, tmp_path: Any, reviews: int) -> Generator[Weighed]:

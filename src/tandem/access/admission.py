@@ -10,7 +10,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable
-from typing import Any, Final, Self, cast
+from typing import Any, Final, cast
 
 import orjson
 
@@ -49,17 +49,17 @@ class Authenticator:
 
     def __init__(
         self,
-        store: Store | None,
+        store: Store,
         clock: Clock,
         tokens: Tokens,
         *,
         required: bool,
-        reviewer_project: Callable[[Unit, str], str | None] = lambda _unit, _reviewer_id: None,
+        reviewer_project: Callable[[Unit, str], str | None],
     ) -> None:
         """Wire it up.
 
         Args:
-            store: Where tokens and ended logins are kept; None where none are required.
+            store: Where tokens and ended logins are kept.
             clock: The time.
             tokens: Seals passes and login codes.
             required: Whether calls need a token.
@@ -77,11 +77,6 @@ class Authenticator:
 
     def __repr__(self) -> str:
         return f"Authenticator(required={self.required})"
-
-    @classmethod
-    def trusting(cls, clock: Clock) -> Self:
-        """One that lets everybody in."""
-        return cls(None, clock, Tokens(secrets.token_bytes(_SECRET_BYTES)), required=False)
 
     async def admit(self, bearer: str | None) -> Access | None:
         """Who has a token; None on a trusted broker.
@@ -114,8 +109,8 @@ class Authenticator:
             return OWNER_ACCESS if self.required else None
         if access_id.startswith(REVIEWER_PREFIX):
             return await self._reviewer(access_id.removeprefix(REVIEWER_PREFIX))
-        token = await self._find(access_id) if access_id.startswith(TOKEN_PREFIX) else None
-        return token.access if token is not None and token.state(self._clock.now_us()) == "valid" else None
+        token = await self._valid(access_id) if access_id.startswith(TOKEN_PREFIX) else None
+        return token.access if token is not None else None
 
     async def key_of(self, token_id: str) -> str | None:
         """The key by which the holder of a token for administrators proves something; None if there is none.
@@ -123,10 +118,8 @@ class Authenticator:
         Args:
             token_id: `tok_…`.
         """
-        token = await self._find(token_id)
-        if token is None or token.state(self._clock.now_us()) != "valid":
-            return None
-        return token.token_hash if "admin" in token.access.roles else None
+        token = await self._valid(token_id)
+        return token.token_hash if token is not None and "admin" in token.access.roles else None
 
     async def logged_in(self, login: str, access_id: str) -> Access | None:
         """What a browser was logged in with; None if that no longer counts, or the login was ended.
@@ -135,11 +128,9 @@ class Authenticator:
             login: What its cookie calls this login.
             access_id: What the login was made with.
         """
-        store = self._store
         login_hash = hash_of(login)
-        if store is not None and await store.read(lambda unit: access_tokens.has_login_ended(unit, login_hash)):
-            return None
-        return await self.known(access_id)
+        has_ended = await self._store.read(lambda unit: access_tokens.has_login_ended(unit, login_hash))
+        return None if has_ended else await self.known(access_id)
 
     async def end_login(self, login: str, seconds: float) -> None:
         """Take a login for over at every node, whoever has a copy of its cookie.
@@ -148,8 +139,6 @@ class Authenticator:
             login: What the cookie calls it.
             seconds: How long it could have gone on at the most.
         """
-        if self._store is None:
-            return
         until = self._clock.now_us() + round(seconds * MICROSECONDS)
         login_hash = hash_of(login)
         await self._store.write(lambda unit: access_tokens.end_login(unit, login_hash, until))
@@ -175,13 +164,13 @@ class Authenticator:
         """Who a login code was made for; None if it is void or was used."""
         found = _CODE.fullmatch(code) if len(code) <= _LONGEST_BEARER else None
         said = self._unsealed("login code", found) if found is not None else None
-        store = self._store
-        if store is None or said is None:
+        if said is None:
             return None
         access_id, until, run, number = said
         if until <= self._clock.now_us() or run not in {None, self._run}:
             return None
-        is_first = await store.write(lambda unit: access_tokens.end_login(unit, hash_of(f"login code {number}"), until))
+        login_hash = hash_of(f"login code {number}")
+        is_first = await self._store.write(lambda unit: access_tokens.end_login(unit, login_hash, until))
         return await self.known(access_id) if is_first else None
 
     async def _until_published(self) -> None:
@@ -216,14 +205,15 @@ class Authenticator:
 
     async def _reviewer(self, reviewer_id: str) -> Access | None:
         """What a pool's reviewer may do that has not ended."""
-        if self._store is None:
-            return None
         project = await self._store.read(lambda unit: self._reviewer_project(unit, reviewer_id))
         return None if project is None else Access(REVIEWER_PREFIX + reviewer_id, reviewer_id, _REVIEWER_ROLES, project)
 
     async def _find(self, token_id: str) -> AccessToken | None:
-        store = self._store
-        return None if store is None else await store.read(lambda unit: access_tokens.find(unit, token_id))
+        return await self._store.read(lambda unit: access_tokens.find(unit, token_id))
+
+    async def _valid(self, token_id: str) -> AccessToken | None:
+        token = await self._find(token_id)
+        return token if token is not None and token.state(self._clock.now_us()) == "valid" else None
 
     def _sealed(self, purpose: str, facts: list[Any]) -> str:
         body = base64.urlsafe_b64encode(orjson.dumps(facts)).decode().rstrip("=")

@@ -85,19 +85,21 @@ ExpiresAt = Annotated[str, Field(description="Until when it is good; null for un
 
 RevokedAt = Annotated[str, Field(description="Since when it is void.")]
 
-Owner = Annotated[str, Field(description="Whose it is.")]
 
-Roles = Annotated[tuple[str, ...], Field(description="What it is for.")]
+@dataclass(frozen=True, slots=True)
+class TokenFacts:
+    """A token, as it was made."""
+
+    token_id: TokenId
+    name: Annotated[str, Field(description="Whose it is.")]
+    roles: Annotated[tuple[str, ...], Field(description="What it is for.")]
+    project: OneProject | None
 
 
 @dataclass(frozen=True, slots=True)
-class TokenCreated:
+class TokenCreated(TokenFacts):
     """A token was made."""
 
-    token_id: TokenId
-    name: Owner
-    roles: Roles
-    project: OneProject | None
     expires_at: ExpiresAt | None
     token: Annotated[str, Field(description="The token, shown this once; a repetition has a remark in its place.")] = (
         field(repr=False)
@@ -105,13 +107,9 @@ class TokenCreated:
 
 
 @dataclass(frozen=True, slots=True)
-class TokenView:
+class TokenView(TokenFacts):
     """One token, without what proves it."""
 
-    token_id: TokenId
-    name: Owner
-    roles: Roles
-    project: OneProject | None
     created_at: CreatedAt
     created_by: Annotated[str, Field(description="Who made it.")]
     expires_at: ExpiresAt | None
@@ -153,15 +151,5 @@ OPERATIONS = (
     Operation("create_token", "token", "create", CreateToken, TokenCreated, ADMIN, WRITE, listed=False),
     Operation("list_tokens", "token", "list", ListTokens, TokenList, ADMIN, READ, listed=False),
     Operation("revoke_token", "token", "revoke", RevokeToken, TokenRevoked, ADMIN, REPEATABLE_WRITE, listed=False),
-    Operation(
-        "create_login",
-        "token",
-        "login",
-        CreateLogin,
-        Login,
-        EVERY_ROLE,
-        READ,
-        listed=False,
-        for_agents=False,
-    ),
+    Operation("create_login", "token", "login", CreateLogin, Login, EVERY_ROLE, READ, listed=False, for_agents=False),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from sqlalchemy import bindparam, delete, select
 
 from tandem.access import tables
@@ -16,9 +18,11 @@ _t = tables.access_tokens.c
 _by_id = select(tables.access_tokens).where(_t.id == bindparam("token_id"))
 _find = Statement(_by_id)
 _find_locked = Statement(_by_id.with_for_update())
-_newest_first = select(tables.access_tokens).order_by(_t.id.desc()).limit(bindparam("limit"))
-_first_page = Statement(_newest_first)
-_next_page = Statement(_newest_first.where(_t.id < bindparam("before")))
+_AFTER_ALL: Final = "u"
+"""Greater than every id, which all begin with `tok_`."""
+_page = Statement(
+    select(tables.access_tokens).where(_t.id < bindparam("before")).order_by(_t.id.desc()).limit(bindparam("limit"))
+)
 _e = tables.ended_logins.c
 _insert_ended = insert_if_new(tables.ended_logins)
 _find_ended = Statement(select(_e.until).where(_e.login_hash == bindparam("login_hash")))
@@ -33,9 +37,7 @@ def find(unit: Unit, token_id: str, *, lock: bool = False) -> AccessToken | None
 
 def list_page(unit: Unit, *, before: str | None, limit: int) -> list[AccessToken]:
     """Tokens, the newest first: those before an id, or from the beginning."""
-    if before is None:
-        return [AccessToken(*row) for row in unit.all(_first_page, limit=limit)]
-    return [AccessToken(*row) for row in unit.all(_next_page, before=before, limit=limit)]
+    return [AccessToken(*row) for row in unit.all(_page, before=before or _AFTER_ALL, limit=limit)]
 
 
 def add(unit: Unit, token: AccessToken) -> AccessToken:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 from tandem.access import queries as access_tokens
 from tandem.access.admission import LOGIN_SECONDS, TOKEN_PREFIX, Authenticator, hash_of, new_token
@@ -32,13 +31,15 @@ _DAY_SECONDS = 86_400
 _LOGIN_PATH = "/login"
 
 
-class AccessContext(Context, Protocol):
-    """What logins need besides."""
+@dataclass(frozen=True)
+class AccessContext(Context):
+    """The foundation of logins, too.
 
-    @property
-    def authenticator(self) -> Authenticator:
-        """Makes their codes."""
-        ...
+    Attributes:
+        authenticator: Tells who calls, and makes the passes of reviewers and the codes of logins.
+    """
+
+    authenticator: Authenticator
 
 
 async def create_token(services: Context, caller: Caller, request: CreateToken) -> TokenCreated:

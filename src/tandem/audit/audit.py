@@ -40,7 +40,7 @@ class _OutOfTime(Exception):
     """The time is up that the audit may take."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AuditReport:
     """What an audit found.
 
@@ -52,10 +52,10 @@ class AuditReport:
         is_of_another_key: Whether no hash of the log is made with the secret at hand.
     """
 
-    events: int
-    subjects: int
-    problems: tuple[str, ...]
-    notes: tuple[str, ...]
+    events: int = 0
+    subjects: int = 0
+    problems: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
     is_of_another_key: bool = False
 
     @property
@@ -64,29 +64,26 @@ class AuditReport:
         return not self.problems
 
 
-@dataclass(slots=True)
+@dataclass(kw_only=True, slots=True)
 class _Audit:
     """One audit under way."""
 
     seal: Seal | None
     find_known: Callable[[str], log.KnownLog | None]
     progress: Progress
+    report: AuditReport = field(default_factory=AuditReport)
     head: events.Head = _NO_HEAD
     another_key: bool = False
     legible: bool = True
     looked: int = 0
-    events: int = 0
-    subjects: int = 0
     covered: int = 0
     gapless: bool = True
     gaps: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
-    problems: list[str] = field(default_factory=list[str])
-    notes: list[str] = field(default_factory=list[str])
     deadline: float | None = None
-    is_of_another_key: bool = False
 
     def add(self, *problems: str) -> None:
-        self.problems.extend(problems[: PROBLEM_LIMIT - len(self.problems)])
+        found = self.report.problems
+        found.extend(problems[: PROBLEM_LIMIT - len(found)])
 
     def tick(self) -> None:
         self.looked += 1
@@ -101,17 +98,13 @@ class _Audit:
             return self.seal is None or event.is_intact(self.seal)
         return self.another_key or event.is_intact(unkeyed)
 
-    def report(self) -> AuditReport:
-        found = tuple(self.problems), tuple(self.notes)
-        return AuditReport(self.events, self.subjects, *found, self.is_of_another_key)
-
 
 async def verify(
     store: Store,
     *,
     seal: Seal | None,
     find_known: Callable[[str], log.KnownLog | None],
-    progress: Progress | None = None,
+    progress: Progress,
     seconds: float | None = None,
     gapless: bool = True,
 ) -> AuditReport:
@@ -129,14 +122,18 @@ async def verify(
         Unavailable: The database cannot be reached.
         ConfigInvalid: It is not of this version of Tandem.
     """
-    audit = _Audit(seal, find_known, progress or (lambda _looked, _all: None))
-    audit.gapless = gapless
-    audit.deadline = None if seconds is None else time.monotonic() + seconds
+    audit = _Audit(
+        seal=seal,
+        find_known=find_known,
+        progress=progress,
+        gapless=gapless,
+        deadline=None if seconds is None else time.monotonic() + seconds,
+    )
     try:
         await store.open()
         await store.read(lambda unit: _check(unit, audit))
     except _OutOfTime:
-        audit.notes.append(f"only {audit.looked} of {2 * audit.head.seq} looks were taken in {seconds:g} s")
+        audit.report.notes.append(f"only {audit.looked} of {2 * audit.head.seq} looks were taken in {seconds:g} s")
     except TandemError as exc:
         if not exc.details.get("damaged"):
             raise
@@ -145,21 +142,21 @@ async def verify(
         audit.add(f"the audit could not go on: {exc!r}")
     finally:
         await store.close()
-    return audit.report()
+    return audit.report
 
 
 def _check(unit: Unit, audit: _Audit) -> None:
     problems, readable = inspection.list_schema_problems(unit)
     audit.add(*problems, *inspection.list_file_problems(unit, PROBLEM_LIMIT))
     if not readable:
-        audit.notes.append("nothing else was checked, because something of the schema is missing")
+        audit.report.notes.append("nothing else was checked, because something of the schema is missing")
         return
     _check_head(unit, audit)
     _check_log(unit, audit)
     if audit.legible:
         _check_counters(unit, audit, _check_subjects(unit, audit))
     else:
-        audit.notes.append("the log was not replayed, because it has subjects that are no text")
+        audit.report.notes.append("the log was not replayed, because it has subjects that are no text")
     _check_rest(unit, audit)
     audit.progress(2 * audit.head.seq, 2 * audit.head.seq)
 
@@ -180,14 +177,14 @@ def _check_head(unit: Unit, audit: _Audit) -> None:
         return
     first = events.list_after(unit, head.keyed_from - 1, 1)
     if audit.seal is None:
-        audit.notes.append("the hashes were not checked: that takes the broker's secret key")
+        audit.report.notes.append("the hashes were not checked: that takes the broker's secret key")
     elif not head.fits(audit.seal):
         audit.add(
             "the log's hashes are not made with this secret key, or log_head was changed; to check another broker's"
             " database, name its key with TANDEM_SECRET_KEY_FILE"
         )
         if not any(event.is_intact(audit.seal) for event in (*first, *events.list_newest(unit, 1))):
-            audit.seal, audit.is_of_another_key = None, True
+            audit.seal, audit.report.is_of_another_key = None, True
     if head.keyed_from > 1:
         _check_boundary(audit, first)
     known = audit.find_known(head.log_id)
@@ -203,7 +200,7 @@ def _check_head(unit: Unit, audit: _Audit) -> None:
 def _check_unkeyed(audit: _Audit) -> None:
     if audit.find_known(audit.head.log_id) is not None:
         audit.add("no hash is keyed, but the broker keyed hashes before: the database was replaced")
-    audit.notes.append(
+    audit.report.notes.append(
         "no hash is keyed yet, so that whoever can write to the database can rewrite the log; start its broker once"
     )
 
@@ -216,7 +213,7 @@ def _check_boundary(audit: _Audit, first: list[Event]) -> None:
         return
     audit.another_key = facts.get("another_key") is True
     old = f"the {audit.head.keyed_from - 1} events before event {audit.head.keyed_from}"
-    audit.notes.append(
+    audit.report.notes.append(
         f"{old} have hashes of another secret key; the broker vouched for what they said when it got this one"
         if audit.another_key
         else f"{old} are from before hashes were keyed; the broker vouched for what they said at that time"
@@ -238,7 +235,7 @@ def _check_log(unit: Unit, audit: _Audit) -> None:
     expected = 1
     for event in log.read(unit, 0, 2**62):
         audit.tick()
-        audit.events += 1
+        audit.report.events += 1
         if event.seq != expected:
             audit.gaps.append((expected, event.seq - 1))
         expected = event.seq + 1
@@ -288,7 +285,7 @@ def _check_checkpoint(unit: Unit, audit: _Audit, event: Event) -> None:
         # Nothing is missing there: the numbers were given by PostgreSQL, before this became a SQLite database.
         audit.gaps = [gap for gap in audit.gaps if not first <= gap[0] <= gap[1] <= last]
     if "missing_until" in facts:
-        audit.notes.append(
+        audit.report.notes.append(
             f"at event {event.seq} the broker found that the log had once gone on to event {facts['missing_until']}:"
             " a copy was restored, or the log was cut off"
         )
@@ -298,7 +295,7 @@ def _check_subjects(unit: Unit, audit: _Audit) -> dict[tuple[Any, ...], list[int
     """The log subject by subject: chained, and implying what is stored. The counters that it implies."""
     counted: dict[tuple[Any, ...], list[int]] = defaultdict(lambda: [0, 0])
     for subject, history in groupby(snapshots.events_by_subject(unit), key=lambda event: event.subject):
-        audit.subjects += 1
+        audit.report.subjects += 1
         _check_subject(unit, audit, subject, history, counted)
     return counted
 
@@ -390,12 +387,7 @@ def _check_counters(unit: Unit, audit: _Audit, counted: dict[tuple[Any, ...], li
 
 
 def _check_rest(unit: Unit, audit: _Audit) -> None:
-    for name in snapshots.list_unexplained(unit, PROBLEM_LIMIT):
-        audit.add(f"{name} is stored, but no event speaks of it")
-    for name in snapshots.list_wrong_refusals(unit, PROBLEM_LIMIT):
-        audit.add(f"the plan's refused review {name} does not fit its commits and verdicts")
-    for subject, name in snapshots.list_missing_contents(unit, PROBLEM_LIMIT):
-        audit.add(f"the content {name} of {subject} is missing")
+    audit.add(*snapshots.list_problems(unit, PROBLEM_LIMIT))
     for name, body in snapshots.list_contents(unit):
         if type(body) is not str or hashlib.sha256(body.encode()).hexdigest() != name:
             audit.add(f"the content {name} was changed")

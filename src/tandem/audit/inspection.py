@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from tandem.schema import TANDEM
 from tandem.store.base import Unit
-from tandem.store.schema import VERSION_TABLE
+from tandem.store.schema import SQLITE_WORDS, VERSION_TABLE
 from tandem.store.statement import Statement
 
 Query = Callable[[str], list[tuple[Any, ...]]]
@@ -52,7 +52,7 @@ def list_file_problems(unit: Unit, limit: int) -> list[str]:
 
 def _sqlite(query: Query) -> tuple[list[str], bool]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        TANDEM.prepare_sqlite(connection)
+        TANDEM.prepare(connection, SQLITE_WORDS)
         wanted = _sqlite_objects(lambda sql: connection.execute(sql).fetchall())
         found = _sqlite_objects(query)
         problems = [

@@ -45,62 +45,58 @@ ROWS = {
 CHANGED = {"pool": "pools", "reviewer": "reviewers"}
 """Parts of a delta that are the changed columns of the subject's one row: their tables."""
 
-EVENT_PARTS: dict[str, tuple[str, ...]] = {
-    EventKind.REVIEW_CREATED: ("review round",),
-    EventKind.REVIEW_REVISED: ("review round",),
-    EventKind.REVIEW_CLAIMED: ("review",),
-    EventKind.CLAIM_RELEASED: ("review",),
-    EventKind.REVIEW_RECLAIMED: ("review",),
-    EventKind.VERDICT_SUBMITTED: ("review verdict", "review verdict messages"),
-    EventKind.VERDICT_COMMENT: ("review verdict", "review verdict messages"),
-    EventKind.APPROVAL_WITHDRAWN: ("review verdict",),
-    EventKind.COUNTER_PATCH_PROPOSED: ("review counter_patch",),
-    EventKind.COUNTER_PATCH_ACCEPTED: ("review round decision",),
-    EventKind.COUNTER_PATCH_REJECTED: ("review decision",),
-    EventKind.COUNTER_PATCH_SUPERSEDED: ("review decision",),
-    EventKind.MESSAGE_SENT: ("review messages",),
-    EventKind.MESSAGE_RESOLVED: ("review resolved",),
-    EventKind.REVIEW_CLOSED: ("review",),
-    EventKind.ATTENTION_RAISED: ("review",),
-    EventKind.ATTENTION_CLEARED: ("review",),
-    EventKind.CONTENTS_REMOVED: ("review", "cycle"),
-    EventKind.CHANGE_ROLLED_BACK: ("review rollback",),
-    EventKind.CHECKS_REQUESTED: ("review checks",),
-    EventKind.CHECK_STARTED: ("review checks",),
-    EventKind.CHECK_FINISHED: ("review checks",),
-    EventKind.POOL_REGISTERED: ("pool",),
-    EventKind.POOL_ENDED: ("pool",),
-    EventKind.POOL_PAUSED: ("pool",),
-    EventKind.POOL_RESUMED: ("pool",),
-    EventKind.CIRCUIT_OPENED: ("pool",),
-    EventKind.CIRCUIT_CLOSED: ("pool",),
-    EventKind.REVIEWER_REQUESTED: ("reviewer",),
-    EventKind.REVIEWER_SPAWNED: ("reviewer",),
-    EventKind.REVIEWER_DRAIN_START: ("reviewer",),
-    EventKind.REVIEWER_TERMINATED: ("reviewer",),
-    EventKind.REVIEWER_OUTCOME: ("reviewer",),
-    EventKind.SESSION_OPENED: ("session",),
-    EventKind.SESSION_CLOSED: ("session_end",),
-    EventKind.CYCLE_STARTED: ("cycle",),
-    EventKind.LOCK_ACQUIRED: ("cycle",),
-    EventKind.HANDOFF_WRITTEN: ("cycle handoff",),
-    EventKind.CYCLE_ADVANCED: ("cycle", "cycle advanced", "cycle handoff"),
-    EventKind.CYCLE_COMPLETED: ("cycle",),
-    EventKind.CYCLE_ARCHIVED: ("cycle",),
-    EventKind.PROJECT_REGISTERED: ("project",),
-    EventKind.GATE_SWITCHED: ("gate",),
-    EventKind.GATE_OVERRIDDEN: ("override",),
-    EventKind.COMMIT_RECORDED: ("commit",),
-    EventKind.TOKEN_CREATED: ("access_token", "cycle_key"),
-    EventKind.TOKEN_REVOKED: ("access_token", "cycle_key"),
-    EventKind.WEBHOOK_ADDED: ("webhook",),
-    EventKind.WEBHOOK_REMOVED: ("webhook",),
-    EventKind.CHECKPOINT: ("",),
+_Kind = EventKind
+EVENT_PARTS: dict[str, tuple[EventKind, ...]] = {
+    "review": (
+        *(_Kind.REVIEW_CLAIMED, _Kind.CLAIM_RELEASED, _Kind.REVIEW_RECLAIMED, _Kind.REVIEW_CLOSED),
+        *(_Kind.ATTENTION_RAISED, _Kind.ATTENTION_CLEARED, _Kind.CONTENTS_REMOVED),
+    ),
+    "review round": (_Kind.REVIEW_CREATED, _Kind.REVIEW_REVISED),
+    "review verdict": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT, _Kind.APPROVAL_WITHDRAWN),
+    "review verdict messages": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT),
+    "review counter_patch": (_Kind.COUNTER_PATCH_PROPOSED,),
+    "review round decision": (_Kind.COUNTER_PATCH_ACCEPTED,),
+    "review decision": (_Kind.COUNTER_PATCH_REJECTED, _Kind.COUNTER_PATCH_SUPERSEDED),
+    "review messages": (_Kind.MESSAGE_SENT,),
+    "review resolved": (_Kind.MESSAGE_RESOLVED,),
+    "review rollback": (_Kind.CHANGE_ROLLED_BACK,),
+    "review checks": (_Kind.CHECKS_REQUESTED, _Kind.CHECK_STARTED, _Kind.CHECK_FINISHED),
+    "pool": (
+        *(_Kind.POOL_REGISTERED, _Kind.POOL_ENDED, _Kind.POOL_PAUSED, _Kind.POOL_RESUMED),
+        *(_Kind.CIRCUIT_OPENED, _Kind.CIRCUIT_CLOSED),
+    ),
+    "reviewer": (
+        *(_Kind.REVIEWER_REQUESTED, _Kind.REVIEWER_SPAWNED, _Kind.REVIEWER_DRAIN_START),
+        *(_Kind.REVIEWER_TERMINATED, _Kind.REVIEWER_OUTCOME),
+    ),
+    "session": (_Kind.SESSION_OPENED,),
+    "session_end": (_Kind.SESSION_CLOSED,),
+    "cycle": (
+        *(_Kind.CYCLE_STARTED, _Kind.LOCK_ACQUIRED, _Kind.CYCLE_ADVANCED, _Kind.CYCLE_COMPLETED),
+        *(_Kind.CYCLE_ARCHIVED, _Kind.CONTENTS_REMOVED),
+    ),
+    "cycle handoff": (_Kind.HANDOFF_WRITTEN, _Kind.CYCLE_ADVANCED),
+    "cycle advanced": (_Kind.CYCLE_ADVANCED,),
+    "project": (_Kind.PROJECT_REGISTERED,),
+    "gate": (_Kind.GATE_SWITCHED,),
+    "override": (_Kind.GATE_OVERRIDDEN,),
+    "commit": (_Kind.COMMIT_RECORDED,),
+    "access_token": (_Kind.TOKEN_CREATED, _Kind.TOKEN_REVOKED),
+    "cycle_key": (_Kind.TOKEN_CREATED, _Kind.TOKEN_REVOKED),
+    "webhook": (_Kind.WEBHOOK_ADDED, _Kind.WEBHOOK_REMOVED),
+    "": (_Kind.CHECKPOINT,),
 }
-"""The parts of the delta of each kind of event, the first one its subject's; for some kinds there are several ways."""
+"""The parts that a delta has, the first one its subject's, and the kinds of events that have just these."""
 
 _PREFIXES = {"access_token": "token:", "cycle_key": "key:", "session_end": "session:", "review": "", "": "log"}
 """How subjects begin, by the first part of a delta, where it is not the part's own name."""
+
+_PREFIX_OF: dict[tuple[frozenset[str], str], str] = {
+    (frozenset(words.split()), kind): _PREFIXES.get(first, f"{first}:")
+    for words, kinds in EVENT_PARTS.items()
+    for first in (words.partition(" ")[0],)
+    for kind in kinds
+}
 
 STAMPED = frozenset(
     {"access_tokens", "projects", "cycle_keys", "sessions", "gates", "overrides", "commits", "webhooks"}
@@ -226,10 +222,5 @@ def key_of(table: str, row: Row) -> Key:
 
 def _says_its_kind(event: Event, delta: Row) -> bool:
     """Whether an event changes what its kind changes, of a subject that has it."""
-    for words in EVENT_PARTS.get(event.kind, ()):
-        parts = words.split()
-        first = parts[0] if parts else ""
-        if delta.keys() == set(parts):
-            prefix = _PREFIXES.get(first, f"{first}:")
-            return event.subject.startswith(prefix) and (prefix != "" or event.is_of_review)
-    return False
+    prefix = _PREFIX_OF.get((frozenset(delta), event.kind))
+    return prefix is not None and event.subject.startswith(prefix) and (prefix != "" or event.is_of_review)

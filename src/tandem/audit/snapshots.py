@@ -176,19 +176,22 @@ def rows_of(unit: Unit, subject: str) -> dict[str, dict[Key, Row]]:
     return found
 
 
-def list_unexplained(unit: Unit, limit: int) -> list[str]:
-    """Reviews and other subjects that are stored although no event speaks of them."""
-    return [str(row[0]) for statement in _unexplained for row in unit.all(statement, limit=limit)]
+_PROBLEMS: Final = {
+    "{} is stored, but no event speaks of it": _unexplained,
+    "the plan's refused review {} {} {} does not fit its commits and verdicts": _wrong_refusals,
+    "the content {1} of {0} is missing": _missing_contents,
+}
+"""What rows show that should not be there."""
 
 
-def list_missing_contents(unit: Unit, limit: int) -> list[tuple[str, str]]:
-    """Texts that are not in the content store, each behind the review or cycle that needs it."""
-    return [(row[0], row[1]) for statement in _missing_contents for row in unit.all(statement, limit=limit)]
-
-
-def list_wrong_refusals(unit: Unit, limit: int) -> list[str]:
-    """What is noted of refused reviews in plans, and does not follow from commits and verdicts, or the reverse."""
-    return [" ".join(row) for statement in _wrong_refusals for row in unit.all(statement, limit=limit)]
+def list_problems(unit: Unit, limit: int) -> list[str]:
+    """Rows that do not fit others, in words; so many of each statement."""
+    return [
+        words.format(*row)
+        for words, statements in _PROBLEMS.items()
+        for statement in statements
+        for row in unit.all(statement, limit=limit)
+    ]
 
 
 def list_contents(unit: Unit) -> Iterator[tuple[str, str]]:

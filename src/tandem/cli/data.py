@@ -170,18 +170,19 @@ async def _restore(file: Path, name: str, options: DataOptions, *, replace: bool
 
 
 def _told(copied: Copied, what: str, facts: Mapping[str, object], *, as_json: bool) -> Exit:
-    if not as_json:
-        for note in copied.notes:
+    report = copied.report
+    if report and not as_json:
+        for note in report.notes:
             say(note)
-    checked = f", {copied.events} events verified" if copied.events is not None else ", not verified"
+    checked = f", {report.events} events verified" if report else ", not verified"
     shown = Text.assemble((what.partition(" ")[0], "bold green"), plain(f" {what.partition(' ')[2]}"))
     shown.append(f"  {copied.header.rows} rows{checked}")
     data = {
         **{name: value for name, value in asdict(copied.header).items() if name != "ddl"},
         **facts,
-        "verified": copied.events is not None,
-        "events": copied.events,
-        "notes": copied.notes,
+        "verified": report is not None,
+        "events": report.events if report else None,
+        "notes": report.notes if report else [],
     }
     return tell(data, shown, as_json=as_json)
 

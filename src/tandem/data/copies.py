@@ -10,8 +10,8 @@ import asyncio
 import errno
 import os
 import shutil
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -32,7 +32,7 @@ from tandem.settings.config import Settings, masked
 from tandem.store import events, log
 from tandem.store.base import Store, Unit
 from tandem.store.engine import make_store
-from tandem.store.event import GENESIS, Seal
+from tandem.store.event import GENESIS
 from tandem.store.schema import Schema
 from tandem.store.sqlite_file import DatabaseFile
 from tandem.store.statement import SQLITE
@@ -52,14 +52,12 @@ class Copied:
 
     Attributes:
         header: What the copy says of itself.
-        events: How many events were verified; None if nothing was.
-        notes: What the audit could not check.
+        report: The audit's; None if nothing was verified.
         set_aside: Where the database went that had the place; None if there was none.
     """
 
     header: portable.Header
-    events: int | None = None
-    notes: tuple[str, ...] = ()
+    report: audit.AuditReport | None = None
     set_aside: Path | None = None
 
 
@@ -75,14 +73,11 @@ async def back_up(settings: Settings, file: Path, *, compress: bool, verify: boo
     with _disk(file.parent), _scratch(file.parent) as scratch:
         fresh = scratch / "copy"
         header = await _dump(settings.database, fresh, compress=compress, told=told)
-        copied = Copied(header)
-        if verify:
-            report = await _audited_copy(fresh, file.name, scratch, settings, told)
-            if not report.intact:
-                raise _damaged("The database", report)
-            copied = Copied(header, report.events, report.notes)
+        report = await _audited_copy(fresh, file.name, scratch, settings, told) if verify else None
+        if report is not None and not report.intact:
+            raise _damaged("The database", report)
         await asyncio.to_thread(_name, fresh, file)
-    return copied
+    return Copied(header, report)
 
 
 async def restore(settings: Settings, file: Path, name: str, *, replace: bool, verify: bool, told: Told) -> Copied:
@@ -174,15 +169,13 @@ async def _restore_sqlite(
                 set_aside = await asyncio.to_thread(_put_in_place, fresh, held, scratch)
         finally:
             held.unlock()
-    return Copied(header, report.events if report else None, report.notes if report else (), set_aside)
+    return Copied(header, report, set_aside)
 
 
 async def _restore_postgres(
     settings: Settings, file: Path, name: str, header: portable.Header, *, verify: bool, told: Told
 ) -> Copied:
-    target = _store(settings.database, TANDEM)
-    try:
-        await target.open()
+    async with _opened(settings.database, TANDEM) as target:
         await target.read(_refuse_rows)
         with _scratch(None) as scratch, _disk(scratch):
             if verify or header.schema != TANDEM.version:
@@ -193,14 +186,12 @@ async def _restore_postgres(
                 file = scratch / "copy"
                 await _dump(_SQLITE + (scratch / "tandem.db").as_posix(), file, compress=True, told=told)
             await _fill(target, file, name, told, log.new_epoch())
-    finally:
-        await target.close()
     if not verify:
         return Copied(header)
     report = await _audit(settings.database, settings, told, header)
     if not report.intact:
         raise _damaged("What was restored", report)
-    return Copied(header, report.events, report.notes)
+    return Copied(header, report)
 
 
 async def _audited_copy(file: Path, name: str, scratch: Path, settings: Settings, told: Told) -> audit.AuditReport:
@@ -216,20 +207,12 @@ async def _make(file: Path, name: str, header: portable.Header, path: Path, told
     url = _SQLITE + path.as_posix()
     # From before the first migration, rows go into this version's tables as far as they fit.
     is_older = header.schema in TANDEM.revisions[:-1]
-    store = _store(url, TANDEM.former(header.schema, header.ddl) if is_older else TANDEM)
     epoch = log.new_epoch()
-    try:
-        await store.open()
+    async with _opened(url, TANDEM.former(header.schema, header.ddl) if is_older else TANDEM) as store:
         await _fill(store, file, name, told, None if is_older else epoch)
-    finally:
-        await store.close()
     if is_older:
-        upgraded = _store(url, TANDEM)
-        try:
-            await upgraded.open()
+        async with _opened(url, TANDEM) as upgraded:
             await upgraded.write(lambda unit: events.begin_epoch(unit, epoch))
-        finally:
-            await upgraded.close()
 
 
 async def _fill(store: Store, file: Path, name: str, told: Told, epoch: str | None) -> None:
@@ -286,32 +269,30 @@ async def _dump(url: str, file: Path, *, compress: bool, told: Told) -> portable
             flush_file(stream.fileno())
         return header
 
-    store = make_store(url, readers=1, schema=UNCHANGED)
-    try:
-        await store.open()
+    async with _opened(url, UNCHANGED) as store:
         return await store.read(work)
-    finally:
-        await store.close()
 
 
 async def _audit(url: str, settings: Settings, told: Told, header: portable.Header) -> audit.AuditReport:
+    key = find(settings.secret_key)
     # A copy need not have what its broker wrote since.
     return await audit.verify(
         make_store(url, readers=1, schema=UNCHANGED),
-        seal=_seal(settings),
+        seal=Tokens(key).seal_event if key else None,
         find_known=lambda _log_id: None,
         progress=partial(told, "checking the log"),
         gapless=header.database == "sqlite",
     )
 
 
-def _seal(settings: Settings) -> Seal | None:
-    key = find(settings.secret_key)
-    return Tokens(key).seal_event if key else None
-
-
-def _store(url: str, schema: Schema) -> Store:
-    return make_store(url, readers=1, schema=schema)
+@asynccontextmanager
+async def _opened(url: str, schema: Schema) -> AsyncGenerator[Store]:
+    store = make_store(url, readers=1, schema=schema)
+    try:
+        await store.open()
+        yield store
+    finally:
+        await store.close()
 
 
 def _header(file: Path, name: str) -> portable.Header:
@@ -353,7 +334,11 @@ def _altered(name: str, report: audit.AuditReport) -> InvalidInput:
 
 def _refuse_taken(file: Path) -> None:
     if os.path.lexists(file):
-        raise InvalidInput(f"{file} is there already, and is not overwritten. Name another file.", field="file")
+        raise _taken(file)
+
+
+def _taken(file: Path) -> InvalidInput:
+    return InvalidInput(f"{file} is there already, and is not overwritten. Name another file.", field="file")
 
 
 def _name(fresh: Path, file: Path) -> None:
@@ -361,9 +346,7 @@ def _name(fresh: Path, file: Path) -> None:
     try:
         os.link(fresh, file)
     except FileExistsError as exc:
-        raise InvalidInput(
-            f"{file} is there already, and is not overwritten. Name another file.", field="file"
-        ) from exc
+        raise _taken(file) from exc
     except OSError:
         # A file system without links.
         fresh.rename(file)

@@ -108,33 +108,9 @@ class ProjectRemoved:
 
 
 OPERATIONS = (
+    Operation("register_project", "project", "add", RegisterProject, ProjectView, ADMIN, REPEATABLE_WRITE),
     Operation(
-        "register_project",
-        "project",
-        "add",
-        RegisterProject,
-        ProjectView,
-        ADMIN,
-        REPEATABLE_WRITE,
+        "list_projects", "project", "list", ListProjects, ProjectList, EVERY_ROLE, READ, listed=False, for_agents=False
     ),
-    Operation(
-        "list_projects",
-        "project",
-        "list",
-        ListProjects,
-        ProjectList,
-        EVERY_ROLE,
-        READ,
-        listed=False,
-        for_agents=False,
-    ),
-    Operation(
-        "remove_project",
-        "project",
-        "remove",
-        RemoveProject,
-        ProjectRemoved,
-        ADMIN,
-        WRITE,
-    ),
+    Operation("remove_project", "project", "remove", RemoveProject, ProjectRemoved, ADMIN, WRITE),
 )

@@ -78,6 +78,9 @@ class Mirror:
 
     Attributes:
         url: Where it is fetched from.
+        folder: Where it is.
+        files: Its objects and branches.
+        running: The fetch that is under way.
         public_key: What the forge is to let in.
         fetched_at: When it was last fetched, in microseconds since the epoch; None if not since the broker's start.
         problem: Why the last fetch failed; None if it did not.
@@ -86,36 +89,22 @@ class Mirror:
     def __init__(self, project: str, url: str, settings: MirrorSettings) -> None:
         name = f"{_slug(project)}-{hashlib.sha256(f'{url} {project}'.encode()).hexdigest()[:12]}"
         self.url = url
+        self.folder = settings.folder / name
         self.fetched_at: int | None = None
         self.problem: TandemError | None = None
         self._failed_at = -PAUSE_SECONDS
         self._settings = settings
         self._key = settings.folder / f"{name}{_KEY}"
         self._private, self.public_key = settings.deploy_key(project)
-        self._files = MirrorFolder(
-            settings.folder / name,
+        self.files = MirrorFolder(
+            self.folder,
             url,
             settings.git,
             timeout_seconds=settings.timeout_seconds,
             limit_bytes=settings.limit_bytes,
         )
-        self._running: asyncio.Task[None] | None = None
+        self.running: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
-
-    @property
-    def folder(self) -> Path:
-        """Where it is."""
-        return self._files.folder
-
-    @property
-    def git_folder(self) -> Path:
-        """Its objects and branches."""
-        return self._files.git_folder
-
-    @property
-    def is_there(self) -> bool:
-        """Whether something was fetched, now or by an earlier start."""
-        return self._files.is_there
 
     @property
     def names(self) -> tuple[str, str]:
@@ -138,20 +127,15 @@ class Mirror:
         Whoever asks gets a fetch that began after that, which all that wait share.
         """
         if self._next is None:
-            self._next = asyncio.create_task(self._after(self._running), name="mirror")
+            self._next = asyncio.create_task(self._after(self.running), name="mirror")
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await asyncio.shield(self._next)
 
-    @property
-    def is_fetching(self) -> bool:
-        """Whether a fetch is under way."""
-        return self._running is not None
-
     async def _after(self, before: asyncio.Task[None] | None) -> None:
         if before is not None:
             await asyncio.wait((before,))
-        self._running, self._next = self._next, None
+        self.running, self._next = self._next, None
         try:
             await asyncio.to_thread(self._fetch)
         except TandemError as error:
@@ -161,8 +145,8 @@ class Mirror:
         else:
             self.problem, self.fetched_at = None, self._settings.clock.now_us()
         finally:
-            if self._running is asyncio.current_task():
-                self._running = None
+            if self.running is asyncio.current_task():
+                self.running = None
         if self.problem is not None:
             self._failed_at = time.monotonic()
             _LOG.warning("a mirror was not fetched: %s", self.problem.message)
@@ -171,12 +155,12 @@ class Mirror:
         folder = self._settings.folder
         make_private(str(folder))
         write_atomically(self._key, self._private, durable=False)
-        self._files.fetch({"GIT_SSH_COMMAND": ssh_command(self._key, folder / _KNOWN_HOSTS)})
+        self.files.fetch({"GIT_SSH_COMMAND": ssh_command(self._key, folder / _KNOWN_HOSTS)})
 
     async def close(self) -> None:
         """End a fetch that is under way."""
-        self._files.stop()
-        under_way = [task for task in (self._running, self._next) if task is not None]
+        self.files.stop()
+        under_way = [task for task in (self.running, self._next) if task is not None]
         await asyncio.gather(*under_way, return_exceptions=True)
 
 

@@ -6,12 +6,12 @@ import asyncio
 import json
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from tandem.contract.answer import time_or_none
+from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
-from tandem.core.clock import isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.git.mirror import checked_url, name_in
 from tandem.git.place import find_repository, free_name, is_of
@@ -26,7 +26,6 @@ from tandem.projects.contract import (
     RegisterProject,
     RemoveProject,
 )
-from tandem.projects.mirrors import Mirror
 from tandem.projects.queries import ProjectRecord
 from tandem.projects.registry import Projects
 from tandem.store.base import Unit
@@ -41,18 +40,17 @@ class ProtectsBranches(Protocol):
         ...
 
 
-class ProjectContext(Context, Protocol):
-    """What projects need besides."""
+@dataclass(frozen=True)
+class ProjectContext(Context):
+    """The foundation of projects, too.
 
-    @property
-    def projects(self) -> Projects:
-        """Those that are registered."""
-        ...
+    Attributes:
+        projects: The registered ones.
+        participants: The subjects that may protect a project's branches.
+    """
 
-    @property
-    def participants(self) -> Sequence[ProtectsBranches]:
-        """The subjects that may protect a project's branches."""
-        ...
+    projects: Projects
+    participants: Sequence[ProtectsBranches]
 
 
 async def register_project(services: ProjectContext, caller: Caller, request: RegisterProject) -> ProjectView:
@@ -214,20 +212,12 @@ def _put(unit: Unit, caller: Caller, record: ProjectRecord) -> ProjectRecord:
 
 def _view(services: ProjectContext, record: ProjectRecord) -> ProjectView:
     mirror = services.projects.mirror(record.name)
-    return ProjectView(
-        record.name,
-        record.root or "",
-        isoformat(record.registered_at),
-        mirror=None if mirror is None else _view_of_mirror(mirror),
-    )
-
-
-def _view_of_mirror(mirror: Mirror) -> MirrorView:
-    return MirrorView(
+    kept = mirror and MirrorView(
         url=mirror.url,
         folder=str(mirror.folder),
         deploy_key=mirror.public_key,
         fetched_at=time_or_none(mirror.fetched_at),
-        fetching=mirror.is_fetching,
+        fetching=mirror.running is not None,
         problem=mirror.problem.message if mirror.problem is not None else None,
     )
+    return shown(ProjectView, record, root=record.root or "", mirror=kept)

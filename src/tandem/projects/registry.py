@@ -57,11 +57,13 @@ class Projects:
 
     Attributes:
         git: How git is run in them.
+        mirror_seconds: How long moving a whole repository may take.
     """
 
     def __init__(self, store: Store, git: GitSettings, mirrors: MirrorSettings) -> None:
         self._store = store
         self._mirror_settings = mirrors
+        self.mirror_seconds = mirrors.timeout_seconds
         self._mirrors: dict[str, Mirror] = {}
         self.git = git
         self._by_name: dict[str, ProjectRecord] = {}
@@ -119,11 +121,6 @@ class Projects:
                 if len(self._labels) == _LABELS_MOST:
                     self._labels.clear()
                 self._labels[named] = time.monotonic() + _LABEL_SECONDS
-
-    @property
-    def mirror_seconds(self) -> float:
-        """How long moving a whole repository may take."""
-        return self._mirror_settings.timeout_seconds
 
     def registration(self, project: str) -> int:
         """Which registration is known here: the number of its event; 0 for a label."""
@@ -222,9 +219,9 @@ class Projects:
             return None
         wanted = [base for base in bases if base is not None]
         if mirror is not None:
-            if not mirror.is_there or any(map(is_name, wanted)):
+            if not mirror.files.is_there or any(map(is_name, wanted)):
                 await mirror.refresh()
-            if not mirror.is_there:
+            if not mirror.files.is_there:
                 return None
         found = self._repositories.get(root)
         if found is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from sqlalchemy import and_, bindparam, delete, exists, select, text, union, update
+from sqlalchemy import BindParameter, Table, and_, bindparam, delete, exists, select, text, union, update
 
 from tandem.cycles import tables as cycle_tables
-from tandem.retention.rules import BLANK
+from tandem.retention.rules import BLANK, EMPTY
 from tandem.reviews import tables
 from tandem.store import tables as log_tables
 from tandem.store.base import Unit
@@ -26,30 +27,49 @@ _NAMED: Final = (
 )
 """Columns of a review's rows that name a content."""
 
-_closed = Statement(
-    select(_r.id, _r.event_seq, _r.updated_at)
-    .where(text(tables.CLOSED_WITH_CONTENTS), _r.event_seq > bindparam("after"))
-    .order_by(_r.event_seq)
-    .limit(bindparam("limit"))
+_KEY: Final[BindParameter[str]] = bindparam("key")
+
+
+class Kind(NamedTuple):
+    """Reviews, or cycles: how those that have their contents are found, and lose them.
+
+    Attributes:
+        closed: Finds those that were closed, or archived.
+        contents: Finds the names of all that the rows of one name in the content store.
+        blank: Take the contents from every row of one but its own.
+    """
+
+    closed: Statement
+    contents: Statement
+    blank: tuple[Statement, ...]
+
+
+def _closed(table: Table, condition: str) -> Statement:
+    columns = table.c
+    return Statement(
+        select(columns.id, columns.event_seq, columns.updated_at)
+        .where(text(condition), columns.event_seq > bindparam("after"))
+        .order_by(columns.event_seq)
+        .limit(bindparam("limit"))
+    )
+
+
+REVIEWS: Final = Kind(
+    _closed(tables.reviews, tables.CLOSED_WITH_CONTENTS),
+    Statement(union(*(select(name).where(name.table.c.review_id == _KEY, name.is_not(None)) for name in _NAMED))),
+    (
+        *(
+            Statement(update(table).where(table.c.review_id == _KEY).values(BLANK[table.name]))
+            for table in (tables.rounds, tables.verdicts, tables.messages, tables.counter_patches, tables.checks)
+        ),
+        Statement(delete(tables.viewed_files).where(tables.viewed_files.c.review_id == _KEY)),
+    ),
 )
-_archived = Statement(
-    select(_c.id, _c.event_seq, _c.updated_at)
-    .where(text(cycle_tables.ARCHIVED_WITH_CONTENTS), _c.event_seq > bindparam("after"))
-    .order_by(_c.event_seq)
-    .limit(bindparam("limit"))
+CYCLES: Final = Kind(
+    _closed(cycle_tables.cycles, cycle_tables.ARCHIVED_WITH_CONTENTS),
+    Statement(select(_h.content_id).where(_h.cycle_id == _KEY).distinct()),
+    (Statement(update(cycle_tables.handoffs).where(_h.cycle_id == _KEY).values(BLANK["handoffs"])),),
 )
-_payloads = Statement(select(_h.content_id).where(_h.cycle_id == bindparam("cycle_id")).distinct())
-_blank_payloads = Statement(
-    update(cycle_tables.handoffs).where(_h.cycle_id == bindparam("key")).values(BLANK["handoffs"])
-)
-_contents = Statement(
-    union(*(select(name).where(name.table.c.review_id == bindparam("review_id"), name.is_not(None)) for name in _NAMED))
-)
-_blank = tuple(
-    Statement(update(table).where(table.c.review_id == bindparam("key")).values(BLANK[table.name]))
-    for table in (tables.rounds, tables.verdicts, tables.messages, tables.counter_patches, tables.checks)
-)
-_delete_viewed = Statement(delete(tables.viewed_files).where(tables.viewed_files.c.review_id == bindparam("review_id")))
 _delete_content = Statement(
     delete(log_tables.contents).where(
         log_tables.contents.c.id == bindparam("id"),
@@ -75,36 +95,17 @@ class Closed(NamedTuple):
     updated_at: int
 
 
-def list_closed(unit: Unit, after: int, limit: int) -> list[Closed]:
-    """Closed reviews that have their contents, those first to which nothing has happened for longest."""
-    return [Closed(*row) for row in unit.all(_closed, after=after, limit=limit)]
+def list_closed(unit: Unit, kind: Kind, after: int, limit: int) -> list[Closed]:
+    """Those that have their contents, first the ones to which nothing has happened for longest."""
+    return [Closed(*row) for row in unit.all(kind.closed, after=after, limit=limit)]
 
 
-def list_archived(unit: Unit, after: int, limit: int) -> list[Closed]:
-    """Archived cycles that have their payloads, those first to which nothing has happened for longest."""
-    return [Closed(*row) for row in unit.all(_archived, after=after, limit=limit)]
-
-
-def list_payloads(unit: Unit, cycle_id: str) -> list[str]:
-    """The names of all that a cycle's hand-offs name in the content store."""
-    return [str(row[0]) for row in unit.all(_payloads, cycle_id=cycle_id)]
-
-
-def blank_payloads(unit: Unit, cycle_id: str) -> None:
-    """Take the payloads from a cycle's hand-offs."""
-    unit.execute(_blank_payloads, key=cycle_id)
-
-
-def list_contents(unit: Unit, review_id: str) -> list[str]:
-    """The names of all that a review's rows name in the content store."""
-    return [str(row[0]) for row in unit.all(_contents, review_id=review_id)]
-
-
-def blank_rows(unit: Unit, review_id: str) -> None:
-    """Take the contents from everything that a review has beside its own row."""
-    for statement in _blank:
-        unit.execute(statement, key=review_id)
-    unit.execute(_delete_viewed, review_id=review_id)
+def blank_rows(unit: Unit, kind: Kind, key: str) -> list[str]:
+    """Take the contents from everything that one has beside its own row; the names of those contents."""
+    named = [str(row[0]) for row in unit.all(kind.contents, key=key)]
+    for statement in kind.blank:
+        unit.execute(statement, key=key)
+    return named
 
 
 def blank_event(unit: Unit, event: Event) -> None:
@@ -112,12 +113,13 @@ def blank_event(unit: Unit, event: Event) -> None:
     unit.execute(_blank_event, key=event.seq, new_data=event.data, new_delta=event.delta)
 
 
-def delete_content(unit: Unit, name: str) -> None:
-    """Delete a content that nothing names any more."""
-    unit.execute(_delete_content, id=name)
+def delete_contents(unit: Unit, named: Iterable[str]) -> None:
+    """Delete those contents that nothing names any more."""
+    for name in named:
+        if name != EMPTY:
+            unit.execute(_delete_content, id=name)
 
 
 def newest_removed(unit: Unit) -> int:
     """The number of the newest event whose contents were removed; 0 if none were."""
-    rows = [unit.one_or_none(one) for one in _newest_removed]
-    return max((int(row[0]) for row in rows if row), default=0)
+    return max(unit.value(one) or 0 for one in _newest_removed)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from tandem.core.clock import MICROSECONDS
 from tandem.cycles import queries as cycles
 from tandem.retention import queries
-from tandem.retention.queries import Closed
-from tandem.retention.rules import BLANK, EMPTY, without_contents
+from tandem.retention.queries import Closed, Kind
+from tandem.retention.rules import BLANK, without_contents
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services
 from tandem.reviews.reading import close_in
@@ -50,8 +50,8 @@ async def remove_contents(services: Services, after: Place) -> Place:
     if not kept_us:
         return Place()
     return Place(
-        await _sweep(services, after.reviews, kept_us, queries.list_closed, _of_review),
-        await _sweep(services, after.cycles, kept_us, queries.list_archived, partial(_of_cycle, services)),
+        await _sweep(services, after.reviews, kept_us, queries.REVIEWS, _of_review),
+        await _sweep(services, after.cycles, kept_us, queries.CYCLES, partial(_of_cycle, services)),
     )
 
 
@@ -59,11 +59,11 @@ async def _sweep(
     services: Services,
     after: int,
     kept_us: int,
-    look: Callable[[Unit, int, int], list[Closed]],
+    kind: Kind,
     remove: Callable[[Unit, Closed, int], int],
 ) -> int:
     now = services.clock.now_us()
-    found = await services.store.read(lambda unit: look(unit, after, AT_ONCE))
+    found = await services.store.read(lambda unit: queries.list_closed(unit, kind, after, AT_ONCE))
     for one in found:
         if one.updated_at > now - kept_us:
             # What follows is younger still.
@@ -85,8 +85,7 @@ def _of_review(unit: Unit, found: Closed, now_us: int) -> int:
     left = _left(unit, found.id)
     if not left:
         return 0
-    named = queries.list_contents(unit, found.id)
-    queries.blank_rows(unit, found.id)
+    named = queries.blank_rows(unit, queries.REVIEWS, found.id)
     change_review(
         unit,
         before,
@@ -95,7 +94,7 @@ def _of_review(unit: Unit, found: Closed, now_us: int) -> int:
         kind=EventKind.CONTENTS_REMOVED,
         data=_facts(left),
     )
-    _delete(unit, named)
+    queries.delete_contents(unit, named)
     return before.event_seq
 
 
@@ -112,8 +111,7 @@ def _of_cycle(services: Services, unit: Unit, found: Closed, now_us: int) -> int
         return 0
     for review_id in sorted({one.review_id for one in cycles.list_handoffs(unit, found.id) if one.review_id}):
         close_in(unit, services, reviews.get(unit, review_id, lock=True), "broker", "Its cycle was archived long ago.")
-    named = queries.list_payloads(unit, found.id)
-    queries.blank_payloads(unit, found.id)
+    named = queries.blank_rows(unit, queries.CYCLES, found.id)
     cycles.change(
         unit,
         before,
@@ -122,7 +120,7 @@ def _of_cycle(services: Services, unit: Unit, found: Closed, now_us: int) -> int
         kind=EventKind.CONTENTS_REMOVED,
         data=_facts(left),
     )
-    _delete(unit, named)
+    queries.delete_contents(unit, named)
     return before.event_seq
 
 
@@ -141,9 +139,3 @@ def _left(unit: Unit, subject: str) -> list[Event]:
 
 def _facts(left: list[Event]) -> dict[str, Any]:
     return {"events": len(left), "last": left[-1].seq, "chain": log.content_chain(left)}
-
-
-def _delete(unit: Unit, named: Iterable[str]) -> None:
-    for name in named:
-        if name != EMPTY:
-            queries.delete_content(unit, name)

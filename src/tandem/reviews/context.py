@@ -11,18 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from tandem.access.admission import Authenticator
-from tandem.core.clock import Clock
+from tandem.access.tokens import AccessContext
 from tandem.core.secret_key import Tokens
 from tandem.git.changes import Change
-from tandem.projects.registry import Projects
+from tandem.projects.registration import ProjectContext
 from tandem.reviews.answers import NoReviewer
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
-from tandem.settings.policy import Policy
 from tandem.settings.workflows import Workflow
-from tandem.store.base import Store, Unit
-from tandem.store.waits import WaitHub
+from tandem.store.base import Unit
 
 
 class Difference(NamedTuple):
@@ -132,15 +129,14 @@ class PoolReviewers(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+@dataclass(frozen=True)
+class Services(AccessContext, ProjectContext):
     """What the services stand on, wired once by the composition root.
 
     Attributes:
         validations: Bounds how many git runs are under way at once.
         workflows: What hand-off cycles can be started with, by name.
         tokens: Derives the tokens of sessions and locks.
-        authenticator: Tells who calls, and makes the passes of reviewers and the codes of logins.
         archives: The folder that archived cycles are written to.
         pool: Answers for the reviewers of pools.
         reviewer_logs: The folder of the logs of this machine's reviewers.
@@ -152,20 +148,14 @@ class Services:
         has_pools: Set once a supervisor of reviewers has registered.
     """
 
-    store: Store
-    clock: Clock
-    policy: Policy
-    projects: Projects
-    waits: WaitHub
+    participants: tuple[Participant, ...]
     validations: asyncio.Semaphore
     workflows: Mapping[str, Workflow]
     tokens: Tokens
-    authenticator: Authenticator
     archives: Path
     pool: PoolReviewers
     reviewer_logs: Path
-    participants: tuple[Participant, ...] = ()
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    options: Mapping[str, Any]
     archiving: asyncio.Lock = field(default_factory=asyncio.Lock)
     checks_wanted: asyncio.Event = field(default_factory=asyncio.Event)
     webhooks_wanted: asyncio.Event = field(default_factory=asyncio.Event)

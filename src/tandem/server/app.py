@@ -8,7 +8,6 @@ from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
 
-from tandem.contract.operation import Operation
 from tandem.core.clock import Clock
 from tandem.errors import NotFound, RateLimited, TandemError, Unauthenticated, Unavailable
 from tandem.server.asgi.calls import CHALLENGE, admit
@@ -19,18 +18,17 @@ from tandem.server.asgi.exchange import (
     MethodNotAllowed,
     read_body,
     send_refusal,
-    unexpected,
 )
 from tandem.server.asgi.guard import HostGuard, TrustedProxies
 from tandem.server.asgi.limits import RateLimits
 from tandem.server.authorisation import Authenticator
-from tandem.server.dispatch import TRACEPARENT, Dispatcher
+from tandem.server.dispatch import TRACEPARENT, Dispatcher, unexpected
 from tandem.server.http.api import PREFIX, JsonApi
 from tandem.server.http.health import RETRY_AFTER, Health
 from tandem.server.http.openapi import OpenApiDocument
 from tandem.server.mcp.endpoint import McpEndpoints
 from tandem.server.mcp.fastpath import PING_SECONDS
-from tandem.server.measurements import Measurements, serve_metrics
+from tandem.server.measurements import Measurements
 from tandem.server.mirrors import PREFIX as GIT_PREFIX
 from tandem.server.mirrors import MirrorRoutes
 from tandem.settings.workflows import BUILT_IN, Workflow
@@ -98,8 +96,8 @@ class Application:
             fast_path: Whether MCP tool calls are answered without the SDK where possible.
             ping_seconds: How long a stream of the fast path may be silent.
         """
-        self._gatekeeper = authenticator or Authenticator.trusting(clock)
-        self._guard = HostGuard(allowed_hosts, with_logins=self._gatekeeper.required)
+        self._gatekeeper = authenticator if authenticator is not None and authenticator.required else None
+        self._guard = HostGuard(allowed_hosts, with_logins=self._gatekeeper is not None)
         self._limits = limits or RateLimits(0, 1)
         self._entry = TrustedProxies(self._answer, proxies) if (proxies := tuple(trusted_proxies)) else self._answer
         self._api = JsonApi(dispatcher)
@@ -122,12 +120,12 @@ class Application:
         self, dispatcher: Dispatcher, version: str, measurements: Measurements | None
     ) -> dict[str, tuple[tuple[str, ...], Answer]]:
         routes: dict[str, tuple[tuple[str, ...], Answer]] = {
-            **dict.fromkeys(self._mcp.paths, (("POST",), self._answer_mcp)),
+            **dict.fromkeys(self._mcp.paths, (("POST",), partial(self._answer_body, self._mcp.serve))),
             HEALTH_PATH: (_READ, self._health.serve),
             OPENAPI_PATH: (_READ, OpenApiDocument(dispatcher.registry, version).serve),
         }
         if measurements is not None:
-            routes[METRICS_PATH] = (_READ, partial(self._answer_metrics, measurements))
+            routes[METRICS_PATH] = (_READ, partial(self._answer_admitted, measurements.serve))
         return routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -153,7 +151,7 @@ class Application:
         except TandemError as error:
             await _refuse(error, exchange)
         except Exception as error:  # noqa: BLE001 - the edge: every other fault becomes an answer, and is logged
-            await _refuse(unexpected(error, self._clock, exchange.path), exchange)
+            await _refuse(unexpected(error, self._clock, "request failed", path=exchange.path), exchange)
 
     def _find(self, path: str) -> tuple[tuple[str, ...], Answer]:
         """The methods that an address takes, and what answers them.
@@ -165,37 +163,27 @@ class Application:
         if found is not None:
             return found
         if path.startswith(PREFIX):
-            return ("POST",), partial(self._answer_api, self._api.find(path))
+            return ("POST",), partial(self._answer_body, partial(self._api.serve, self._api.find(path)))
         if self._mirrors is not None and path.startswith(GIT_PREFIX):
-            return ("GET", "POST"), partial(self._answer_git, self._mirrors)
+            return ("GET", "POST"), partial(self._answer_admitted, self._mirrors.serve)
         if self._pages is not None and self._pages.has(path):
             return (*_READ, "POST"), self._pages.serve
         path = path[:200]
         allowed = [PREFIX + "<operation>", *sorted(self._routes)]
         raise NotFound(f"There is nothing at {path}.", path=path, allowed=allowed)
 
-    async def _answer_mcp(self, exchange: Exchange) -> None:
-        await self._mcp.serve(exchange, await self._body(exchange))
-
-    async def _answer_api(self, operation: Operation, exchange: Exchange) -> None:
-        await self._api.serve(operation, exchange, await self._body(exchange))
-
-    async def _answer_metrics(self, measurements: Measurements, exchange: Exchange) -> None:
+    async def _answer_admitted(self, answer: Answer, exchange: Exchange) -> None:
         await self._admit(exchange)
-        await serve_metrics(exchange, measurements)
+        await answer(exchange)
 
-    async def _answer_git(self, mirrors: MirrorRoutes, exchange: Exchange) -> None:
+    async def _answer_body(self, answer: Callable[[Exchange, bytes], Awaitable[None]], exchange: Exchange) -> None:
+        """Have a request answered with its body; nothing of it is read before the caller is let in."""
         await self._admit(exchange)
-        await mirrors.serve(exchange)
-
-    async def _body(self, exchange: Exchange) -> bytes:
-        """A request's body; nothing of it is read before the caller is let in."""
-        await self._admit(exchange)
-        return await read_body(exchange, self._body_limit_bytes)
+        await answer(exchange, await read_body(exchange, self._body_limit_bytes))
 
     async def _admit(self, exchange: Exchange) -> None:
         self._health.check()
-        if not self._gatekeeper.required:
+        if self._gatekeeper is None:
             return
         try:
             await admit(exchange, self._gatekeeper)

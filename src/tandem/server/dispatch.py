@@ -86,6 +86,14 @@ class CallResult:
         return orjson.dumps({"ok": False, "error": self.error.as_dict()})
 
 
+def unexpected(error: Exception, clock: Clock, what: str, **facts: str) -> InternalError:
+    """The answer to a fault that nothing expected; the log has it under the same reference."""
+    reference = clock.new_id("err")
+    _log.error(what, exc_info=error, extra={**facts, "reference": reference})
+    message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
+    return InternalError(message, reference=reference)
+
+
 class _Turn(asyncio.Lock):
     """Held while a call with some key is done.
 
@@ -177,11 +185,8 @@ class Dispatcher:
             return await self._run(operation, request, arguments, caller, self._services)
         except TandemError as error:
             return CallResult(error=error)
-        except Exception:  # noqa: BLE001 the edge: every other fault becomes an answer, and is logged
-            reference = self._clock.new_id("err")
-            _log.exception("operation failed", extra={"operation": name, "reference": reference})
-            message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
-            return CallResult(error=InternalError(message, reference=reference))
+        except Exception as error:  # noqa: BLE001 the edge: every other fault becomes an answer, and is logged
+            return CallResult(error=unexpected(error, self._clock, "operation failed", operation=name))
 
     async def call(self, name: str, arguments: dict[str, Any], caller: Caller) -> Any:
         """The typed answer of an operation, for callers within the broker.

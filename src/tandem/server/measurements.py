@@ -7,7 +7,6 @@ import platform
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from tandem.core.clock import MICROSECONDS
@@ -31,42 +30,6 @@ _LAG_BOUNDS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 
 ROLE: Final = "monitor"
 """What a token is for that may read this, where tokens are needed."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Stored:
-    """What is read from the database for one scrape; its cost does not depend on the history.
-
-    Attributes:
-        events: The newest event's number.
-        reviews: How many are in each open state, and when the oldest was created.
-        attention: How many wait for a person.
-        reviewers: How many live ones are in each state.
-        pools: How many of the supervisors that were heard of lately are in each state.
-        open_circuits: How many of them start nobody after repeated failures.
-        checks: How many are queued and running.
-    """
-
-    events: int
-    reviews: Mapping[str, tuple[int, int | None]]
-    attention: int
-    reviewers: Mapping[str, int]
-    pools: Mapping[str, int]
-    open_circuits: int
-    checks: Mapping[str, int]
-
-
-def _read(unit: Unit, now_us: int) -> _Stored:
-    pools = pool_queries.list_heard(unit, now_us - LIVE_SECONDS * MICROSECONDS)
-    return _Stored(
-        events=events.head(unit)[1],
-        reviews=report_queries.count_open(unit),
-        attention=report_queries.count_attention(unit),
-        reviewers=Counter(reviewer.state for reviewer in pool_queries.list_live(unit)),
-        pools=Counter(pool.state for pool in pools),
-        open_circuits=sum(pool.circuit_until is not None and pool.circuit_until > now_us for pool in pools),
-        checks=Counter(check.status for check in check_queries.list_unfinished(unit, None, _MOST_CHECKS)),
-    )
 
 
 class _LoopLag:
@@ -94,29 +57,29 @@ def _labelled(counts: Mapping[str, float]) -> Mapping[Labels, float]:
     return {(name,): count for name, count in counts.items()}
 
 
-def _database(stored: _Stored, now_us: int) -> Iterable[Family]:
-    """What the database says, which is the same at every broker of it."""
-    yield Family("counter", "events", "Events in the log.", {(): stored.events})
-    states = {state: count for state, (count, _) in stored.reviews.items()}
-    yield Family(
-        "gauge",
-        "reviews",
-        f"Open reviews by state, at most {report_queries.MOST_COUNTED} each.",
-        _labelled(states),
-        _STATE,
-    )
-    yield Family("gauge", "reviews_attention", "Open reviews that wait for a person.", {(): stored.attention})
-    oldest = stored.reviews[State.PENDING][1]
+def _database(unit: Unit, now_us: int) -> list[Family]:
+    """What the database says, which is the same at every broker of it; its cost does not depend on the history."""
+    reviews = report_queries.count_open(unit)
+    pools = pool_queries.list_heard(unit, now_us - LIVE_SECONDS * MICROSECONDS)
+    states = {state: count for state, (count, _) in reviews.items()}
+    oldest = reviews[State.PENDING][1]
     age = 0.0 if oldest is None else max(0, now_us - oldest) / MICROSECONDS
-    yield Family("gauge", "oldest_pending_seconds", "Age of the oldest review that is pending.", {(): age})
-    yield Family("gauge", "reviewers", "Reviewers of pools that run, by state.", _labelled(stored.reviewers), _STATE)
-    yield Family(
-        "gauge", "pools", "Reviewer pools whose supervisor answers, by state.", _labelled(stored.pools), _STATE
-    )
-    yield Family(
-        "gauge", "pools_circuit_open", "Pools that start nobody after repeated failures.", {(): stored.open_circuits}
-    )
-    yield Family("gauge", "checks", "Checks that are queued or running.", _labelled(stored.checks), ("status",))
+    circuits = sum(pool.circuit_until is not None and pool.circuit_until > now_us for pool in pools)
+    reviewers = Counter(reviewer.state for reviewer in pool_queries.list_live(unit))
+    checks = Counter(check.status for check in check_queries.list_unfinished(unit, None, _MOST_CHECKS))
+    open_words = f"Open reviews by state, at most {report_queries.MOST_COUNTED} each."
+    attention = {(): report_queries.count_attention(unit)}
+    pool_states = _labelled(Counter(pool.state for pool in pools))
+    return [
+        Family("counter", "events", "Events in the log.", {(): events.head(unit)[1]}),
+        Family("gauge", "reviews", open_words, _labelled(states), _STATE),
+        Family("gauge", "reviews_attention", "Open reviews that wait for a person.", attention),
+        Family("gauge", "oldest_pending_seconds", "Age of the oldest review that is pending.", {(): age}),
+        Family("gauge", "reviewers", "Reviewers of pools that run, by state.", _labelled(reviewers), _STATE),
+        Family("gauge", "pools", "Reviewer pools whose supervisor answers, by state.", pool_states, _STATE),
+        Family("gauge", "pools_circuit_open", "Pools that start nobody after repeated failures.", {(): circuits}),
+        Family("gauge", "checks", "Checks that are queued or running.", _labelled(checks), ("status",)),
+    ]
 
 
 class Measurements:
@@ -143,21 +106,35 @@ class Measurements:
         self._started = time.monotonic()
         self._lag = _LoopLag()
 
-    async def families(self) -> list[Family]:
-        """All metrics, as they are now."""
-        self._lag.begin()
-        return [*self._families(await self._stored())]
+    async def serve(self, exchange: Exchange) -> None:
+        """Answer one scrape, in OpenMetrics or in the older text format, as its client accepts.
 
-    async def _stored(self) -> _Stored | None:
+        Raises:
+            Forbidden: The caller's token is for something else.
+        """
+        access = exchange.access
+        if access is not None and ROLE not in access.roles:
+            raise Forbidden(
+                f"Metrics need a token with the role {ROLE}: 'tandem token create NAME --role {ROLE}'.",
+                allowed=[ROLE],
+                actual=sorted(access.roles),
+            )
+        self._lag.begin()
+        families = [*self._families(await self._stored())]
+        accepted = exchange.headers.get(b"accept", b"").decode("latin-1")
+        body, content_type = await asyncio.to_thread(_exposed, families, accepted)
+        await send_bytes(exchange.send, 200, body, ((b"content-type", content_type.encode()),))
+
+    async def _stored(self) -> list[Family] | None:
         """What the database says; None if it cannot say it now, which is news by itself."""
         now_us = self._services.clock.now_us()
         try:
             async with asyncio.timeout(_READ_SECONDS):
-                return await self._services.store.read(lambda unit: _read(unit, now_us))
+                return await self._services.store.read(lambda unit: _database(unit, now_us))
         except (TandemError, TimeoutError):
             return None
 
-    def _families(self, stored: _Stored | None) -> Iterable[Family]:
+    def _families(self, stored: list[Family] | None) -> Iterable[Family]:
         services = self._services
         facts = {
             "version": self._version,
@@ -169,9 +146,8 @@ class Measurements:
         yield Family("gauge", "database_up", "Whether the database was read for this scrape.", {(): stored is not None})
         yield from self._calls()
         yield Family("gauge", "waits_parked", "Calls that wait for an event.", {(): services.waits.parked})
-        yield Family(
-            "gauge", "connections", "Connections of clients by what they do.", _labelled(self.connections()), ("state",)
-        )
+        connections = _labelled(self.connections())
+        yield Family("gauge", "connections", "Connections of clients by what they do.", connections, _STATE)
         yield Family(
             "counter",
             "rate_limited",
@@ -186,8 +162,7 @@ class Measurements:
             {(): self._lag.durations.copy()},
         )
         yield from self._store()
-        if stored is not None:
-            yield from _database(stored, services.clock.now_us())
+        yield from stored or ()
 
     def _calls(self) -> Iterable[Family]:
         tally = self._dispatcher.tally
@@ -206,25 +181,6 @@ class Measurements:
         yield Family("counter", "store_commits", "Transactions that it took to commit them.", {(): done.commits})
         yield Family("counter", "store_repeats", "Units that were run again after a conflict.", {(): done.repeated})
         yield Family("gauge", "store_waiting", "Units that wait for a thread.", {(): done.waiting})
-
-
-async def serve_metrics(exchange: Exchange, measurements: Measurements) -> None:
-    """Answer one scrape, in OpenMetrics or in the older text format, as its client accepts.
-
-    Raises:
-        Forbidden: The caller's token is for something else.
-    """
-    access = exchange.access
-    if access is not None and ROLE not in access.roles:
-        raise Forbidden(
-            f"Metrics need a token with the role {ROLE}: 'tandem token create NAME --role {ROLE}'.",
-            allowed=[ROLE],
-            actual=sorted(access.roles),
-        )
-    families = await measurements.families()
-    accepted = exchange.headers.get(b"accept", b"").decode("latin-1")
-    body, content_type = await asyncio.to_thread(_exposed, families, accepted)
-    await send_bytes(exchange.send, 200, body, ((b"content-type", content_type.encode()),))
 
 
 def _exposed(families: Sequence[Family], accepted: str) -> tuple[bytes, str]:

@@ -80,7 +80,7 @@ class MirrorRoutes:
             raise NotFound(f"This broker keeps no mirror of '{project[:200]}'.", project=project[:200])
         if repository is None:
             raise mirror.unavailable()
-        return mirror.git_folder
+        return mirror.files.git_folder
 
     async def _answer(self, exchange: Exchange, folder: Path, request: bytes | None) -> None:
         kind = "advertisement" if request is None else "result"

@@ -13,11 +13,11 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from dataclasses import astuple, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tandem.errors import Unavailable
-from tandem.store.event import Seal, unkeyed
+from tandem.store.event import FOREVER, Seal, unkeyed
 from tandem.store.jobs import Completions, Job, WorkQueue
 
 if TYPE_CHECKING:
@@ -55,55 +55,59 @@ class RunAlone(RunAgain):
     """The unit began beside others, and found that it has to be alone."""
 
 
-class Unit(Protocol):
+class Unit(ABC):
     """One transaction, as its function sees it: synchronous, in one thread, and gone afterwards.
 
     An error of a statement ends the unit: let it pass, and use `ON CONFLICT` for what may happen. A
     function must depend on nothing but its arguments and the database, since it may be run again.
+
+    Attributes:
+        dialect: `sqlite` or `postgresql`.
+        seal: Hashes this store's events.
+        notice: The event up to which to tell the listeners; 0 for nothing.
     """
 
-    @property
-    def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
-        ...
+    __slots__ = ("notice", "seal")
+    dialect: str
 
-    @property
-    def seal(self) -> Seal:
-        """What the hashes of this store's events are made with."""
-        ...
+    def __init__(self, seal: Seal) -> None:
+        self.seal = seal
+        self.notice = 0
 
     @property
     def settled(self) -> int:
         """The place in the log behind which nothing can come in any more: there all events are, and here they show."""
-        ...
+        return FOREVER
 
-    def be_alone(self) -> None:
-        """Let nobody else write before this transaction ends; a unit that began beside others is run again alone."""
-        ...
+    def be_alone(self) -> None:  # noqa: B027 - a single writer is
+        """Keep others from writing before this transaction ends; a unit that began beside others is run again alone."""
 
-    def lock(self, name: str) -> None:
-        """Let nobody else hold the lock of this name before this transaction ends: for what is not there yet."""
-        ...
+    def lock(self, name: str) -> None:  # noqa: B027 - a single writer has every lock
+        """Hold the lock of this name until this transaction ends: for rows that are not there yet."""
 
     def take_seq(self) -> int | None:
         """The number of the next event where the transaction gives it; None where `log_head` counts them."""
-        ...
+        return None
 
+    @abstractmethod
     def count(self, moves: Sequence[CounterMove]) -> None:
         """Move counters, none twice; of units that work beside others, those who read them see it after the commit."""
-        ...
 
+    @abstractmethod
     def execute(self, statement: Statement, **params: Any) -> int:
         """Run a statement for its effect; how many rows it touched."""
-        ...
 
+    @abstractmethod
     def put(self, statement: Statement, **params: Any) -> None:
         """Run a statement of which nothing is asked: perhaps later, on the way with the next one or the commit."""
-        ...
 
+    @abstractmethod
     def put_one(self, statement: Statement, **params: Any) -> None:
         """As `put`; unless it changes one row nothing of this unit is kept, and where it may help it runs again."""
-        ...
+
+    @abstractmethod
+    def all(self, statement: Statement, **params: Any) -> list[Row]:
+        """Every row of the answer."""
 
     def one_or_none(self, statement: Statement, **params: Any) -> Row | None:
         """The only row of the answer, or None.
@@ -111,20 +115,29 @@ class Unit(Protocol):
         Raises:
             LookupError: There are several.
         """
-        ...
+        rows = self.all(statement, **params)
+        if len(rows) > 1:
+            raise LookupError(f"more than one row for: {statement.sqlite.sql}")
+        return rows[0] if rows else None
 
-    def all(self, statement: Statement, **params: Any) -> list[Row]:
-        """Every row of the answer."""
-        ...
+    def value(self, statement: Statement, **params: Any) -> Any:
+        """The first column of the only row of the answer; None without a row.
+
+        Raises:
+            LookupError: There are several.
+        """
+        row = self.one_or_none(statement, **params)
+        return None if row is None else row[0]
 
     def on_commit(self, notice: int, subject: str | None = None) -> None:
         """Tell the listeners, once this is committed, of events up to `notice` (1 or more), one of this subject."""
-        ...
+        del subject
+        self.notice = max(self.notice, notice)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StoreStatistics:
-    """What a store has done since it was opened."""
+    """The work of a store, or of one of its threads, since it was opened."""
 
     units: int = 0
     """Write units that were committed."""
@@ -157,6 +170,8 @@ class Store(ABC):
         self._delivery = Completions()
         self._writes = WorkQueue(WAITING_LIMIT)
         self._reads = WorkQueue(WAITING_LIMIT)
+        self._queues = [self._writes, self._reads]
+        self._done: list[StoreStatistics] = []
         self._threads: list[threading.Thread] = []
         self._state = threading.Lock()
         self._opened = False
@@ -177,7 +192,7 @@ class Store(ABC):
             Unavailable: The database cannot do it now, or is silent; retryable unless it may have been done.
             Exception: Whatever `fn` raised; its unit was rolled back, and no other.
         """
-        return self._done(fn, self._inbox_of(works_on), "store.write", works_on)
+        return self._run(fn, self._inbox_of(works_on), "store.write", works_on)
 
     def read(self, fn: Callable[[Unit], T]) -> Coroutine[Any, Any, T]:
         """Run `fn` on a consistent snapshot that it cannot change.
@@ -186,9 +201,9 @@ class Store(ABC):
             Unavailable: The database cannot be read now, or is silent.
             Exception: Whatever `fn` raised.
         """
-        return self._done(fn, self._reads, "store.read")
+        return self._run(fn, self._reads, "store.read")
 
-    def _done(
+    def _run(
         self, fn: Callable[[Unit], T], inbox: WorkQueue, name: str, works_on: tuple[str, ...] = ()
     ) -> Coroutine[Any, Any, T]:
         job = Job(fn, asyncio.get_running_loop(), works_on)
@@ -262,8 +277,8 @@ class Store(ABC):
                 return
             self._start()
             self._opened = True
-            self._writes.open()
-            self._reads.open()
+            for queue in self._queues:
+                queue.open()
 
     def close_blocking(self) -> None:
         """`close` for a caller without an event loop."""
@@ -276,7 +291,8 @@ class Store(ABC):
 
     def statistics(self) -> StoreStatistics:
         """What was done so far; for metrics and tests."""
-        return replace(self._counted(), waiting=self._writes.waiting() + self._reads.waiting())
+        total = StoreStatistics(*map(sum, zip(*map(astuple, self._done), strict=True)))
+        return replace(total, waiting=sum(queue.waiting() for queue in self._queues))
 
     async def now_us(self) -> int | None:
         """The database's own time, by which all its nodes go; None where it is this machine's."""
@@ -311,9 +327,6 @@ class Store(ABC):
 
     @abstractmethod
     def _stop(self) -> None: ...
-
-    @abstractmethod
-    def _counted(self) -> StoreStatistics: ...
 
     def _run_thread(self, target: Callable[[], None], name: str) -> None:
         thread = threading.Thread(target=target, name=name, daemon=True)

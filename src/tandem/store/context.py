@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import orjson
@@ -19,28 +20,21 @@ _WAIT_SECONDS = 25.0
 """How long a wait lasts when the caller does not say."""
 
 
-class Context(Protocol):
-    """What services of the lower packages stand on, too; `reviews.context.Services` is all of it."""
+@dataclass(frozen=True)
+class Context:
+    """The foundation of every service; `reviews.context.Services` adds the rest.
 
-    @property
-    def store(self) -> Store:
-        """Where state and events are written."""
-        ...
+    Attributes:
+        store: Holds state and events.
+        clock: Gives the time and new ids.
+        policy: The numbers that the services decide by.
+        waits: The parked calls.
+    """
 
-    @property
-    def clock(self) -> Clock:
-        """The time, and new ids."""
-        ...
-
-    @property
-    def policy(self) -> Policy:
-        """The numbers that the services decide by."""
-        ...
-
-    @property
-    def waits(self) -> WaitHub:
-        """The parked calls."""
-        ...
+    store: Store
+    clock: Clock
+    policy: Policy
+    waits: WaitHub
 
 
 class Replayed(Exception):

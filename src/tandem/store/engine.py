@@ -7,23 +7,10 @@ from typing import Final, Literal
 
 from tandem.core.platforms import how_to_add
 from tandem.errors import ConfigInvalid
-from tandem.store.base import REREAD, Conflict, Row, Store, StoreError, StoreStatistics, Unit
+from tandem.store.base import Store
 from tandem.store.event import Seal, unkeyed
 from tandem.store.schema import Schema
 from tandem.store.sqlite import SqliteStore
-from tandem.store.statement import Statement
-
-__all__ = [
-    "REREAD",
-    "Conflict",
-    "Row",
-    "Statement",
-    "Store",
-    "StoreError",
-    "StoreStatistics",
-    "Unit",
-    "make_store",
-]
 
 _SQLITE: Final = "sqlite:///"
 _POSTGRESQL: Final = ("postgresql://", "postgres://")

@@ -14,11 +14,6 @@ from tandem.store.statement import Statement, insert_if_new
 
 _e = tables.events.c
 _head = Statement(select(tables.log_head).where(tables.log_head.c.id == 1))
-_set_checkpoint = Statement(
-    update(tables.log_head)
-    .where(tables.log_head.c.id == 1)
-    .values(checkpoint_seq=bindparam("new_checkpoint_seq"), event_hash=bindparam("new_event_hash"))
-)
 _newest_of = Statement(
     select(_e.seq)
     .where(_e.project == bindparam("project"), _e.seq <= bindparam("until"))
@@ -33,7 +28,6 @@ _ends = Statement(
     ).where(tables.log_head.c.id == 1)
 )
 _subject_of = Statement(select(_e.subject).where(_e.seq == bindparam("seq")))
-_set_base = Statement(update(tables.log_head).where(tables.log_head.c.id == 1).values(seq=bindparam("new_seq")))
 _find_settled = Statement(
     text(
         # Transactions of other databases write nothing here. Whose end came between the two looks is taken for ours.
@@ -43,18 +37,17 @@ _find_settled = Statement(
         " AND backend_xid::text::bigint = x::text::bigint % 4294967296)) AS here"
     )
 )
-_set_keyed = Statement(
-    update(tables.log_head)
-    .where(tables.log_head.c.id == 1)
-    .values(keyed_from=bindparam("new_keyed_from"), key_check=bindparam("new_key_check"))
-)
-_set_epochs = Statement(update(tables.log_head).where(tables.log_head.c.id == 1).values(epochs=bindparam("new_epochs")))
-_set_auth = Statement(update(tables.log_head).where(tables.log_head.c.id == 1).values(auth=bindparam("new_auth")))
 _find_hash = Statement(select(_e.hash).where(_e.seq == bindparam("seq")))
 _FILTERS = ("project", "subject", "kind", "actor")
 _INDEXED = ("project", "subject")
 SCAN_LIMIT = 5_000
 """Events that one page looks through at most where it is filtered by what has no index."""
+
+
+@cache
+def _noting(names: tuple[str, ...]) -> Statement:
+    head = tables.log_head
+    return Statement(update(head).where(head.c.id == 1).values({name: bindparam(f"new_{name}") for name in names}))
 
 
 @cache
@@ -100,7 +93,7 @@ class Head(NamedTuple):
 
     def fits(self, seal: Seal) -> bool:
         """Whether the hashes of this log are made with this seal's secret, from the event on that it says."""
-        return self.key_check == seal(f"log {self.log_id} {self.keyed_from}".encode())
+        return self.key_check == key_check(seal, self.log_id, self.keyed_from)
 
 
 def begin(unit: Unit, log_id: str) -> None:
@@ -113,22 +106,27 @@ def begin(unit: Unit, log_id: str) -> None:
         checkpoint_seq=0,
         event_hash=GENESIS,
         keyed_from=1,
-        key_check=unit.seal(f"log {log_id} 1".encode()),
+        key_check=key_check(unit.seal, log_id, 1),
         epochs="",
         auth="",
     )
 
 
+def note(unit: Unit, **values: Any) -> None:
+    """Change columns of `log_head`, each to its new value."""
+    unit.execute(_noting(tuple(values)), **{f"new_{name}": value for name, value in values.items()})
+
+
 def begin_epoch(unit: Unit, name: str) -> None:
     """Tell what happens from here on from what happened to another copy of the log, of which this one has no events."""
     _, newest, _ = head(unit)
-    unit.execute(_set_epochs, new_epochs=f"{read_head(unit).epochs} {newest}:{name}".strip())
+    note(unit, epochs=f"{read_head(unit).epochs} {newest}:{name}".strip())
 
 
 def keep_auth(unit: Unit, stated: str | None) -> str:
     """How callers are let in from now on: as is stated, else as the last start let them in; empty if none said it."""
     if stated is not None:
-        unit.execute(_set_auth, new_auth=stated)
+        note(unit, auth=stated)
     return stated or read_head(unit).auth
 
 
@@ -150,8 +148,7 @@ def find_settled(unit: Unit) -> int:
     """`Unit.settled`, as far as it can be told with an effort: whatever goes on in other databases of the server."""
     if unit.dialect != "postgresql":
         return FOREVER
-    row = unit.one_or_none(_find_settled)
-    return unit.settled if row is None else max(unit.settled, place_before(read_head(unit).seq, int(row[0])))
+    return max(unit.settled, place_before(read_head(unit).seq, unit.value(_find_settled)))
 
 
 def correct_numbers(unit: Unit) -> bool:
@@ -160,15 +157,14 @@ def correct_numbers(unit: Unit) -> bool:
     following = unit.take_seq()
     base = read_head(unit).seq
     needed = newest if following is None else base + newest - following + 1
-    if needed <= base:
-        return False
-    return unit.execute(_set_base, new_seq=needed) > 0
+    if needed > base:
+        note(unit, seq=needed)
+    return needed > base
 
 
 def find_subject(unit: Unit, seq: int) -> str | None:
     """What an event is about, by its number."""
-    row = unit.one_or_none(_subject_of, seq=seq)
-    return row[0] if row else None
+    return unit.value(_subject_of, seq=seq)
 
 
 def read_head(unit: Unit) -> Head:
@@ -181,14 +177,12 @@ def read_head(unit: Unit) -> Head:
 
 def find_hash(unit: Unit, seq: int) -> str | None:
     """The hash of an event by its number."""
-    row = unit.one_or_none(_find_hash, seq=seq)
-    return row[0] if row else None
+    return unit.value(_find_hash, seq=seq)
 
 
 def newest_of(unit: Unit, project: str) -> int:
     """The number of a project's newest event that is settled; 0 if it has none."""
-    row = unit.one_or_none(_newest_of, project=project, until=unit.settled)
-    return int(row[0]) if row is not None else 0
+    return unit.value(_newest_of, project=project, until=unit.settled) or 0
 
 
 def lock(unit: Unit) -> None:
@@ -196,14 +190,9 @@ def lock(unit: Unit) -> None:
     unit.be_alone()
 
 
-def set_keyed(unit: Unit, log_id: str, seq: int) -> None:
-    """Note that the hashes of events are keyed from this one on, and with which secret."""
-    unit.execute(_set_keyed, new_keyed_from=seq, new_key_check=unit.seal(f"log {log_id} {seq}".encode()))
-
-
-def set_checkpoint(unit: Unit, seq: int, event_hash: str) -> None:
-    """Remember the newest event that is covered by a checkpoint, and the hash of the checkpoint's own event."""
-    unit.execute(_set_checkpoint, new_checkpoint_seq=seq, new_event_hash=event_hash)
+def key_check(seal: Seal, log_id: str, seq: int) -> str:
+    """Tells with which secret the hashes of a log are made, from an event on."""
+    return seal(f"log {log_id} {seq}".encode())
 
 
 def list_after(unit: Unit, after: int, limit: int, *, until: int = FOREVER, **filters: str | None) -> list[Event]:
@@ -237,8 +226,7 @@ def _find_scan_end(unit: Unit, params: dict[str, Any], *, after: int, newest_fir
     if all(name in _INDEXED for name in params):
         return None
     indexed = {name: params[name] for name in _INDEXED if name in params}
-    row = unit.one_or_none(_scan_end(tuple(indexed), newest_first=newest_first), after=after, **indexed)
-    return int(row[0]) if row else None
+    return unit.value(_scan_end(tuple(indexed), newest_first=newest_first), after=after, **indexed)
 
 
 def _given(filters: dict[str, str | None]) -> dict[str, Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import Final
+
 from sqlalchemy import bindparam, delete, select, update
 
 from tandem.contract.caller import Key
@@ -14,12 +17,8 @@ PLAIN = "sent:"
 SEALED = "sealed:"
 """How hashes of what was sent begin, those of requests or answers with a secret the second way."""
 _i = tables.idempotency.c
-_same = (
-    _i.principal == bindparam("of_principal"),
-    _i.project == bindparam("of_project"),
-    _i.operation == bindparam("of_operation"),
-    _i.key == bindparam("of_key"),
-)
+_SAME: Final = ("principal", "project", "operation", "key")
+_same = tuple(_i[name] == bindparam(f"of_{name}") for name in _SAME)
 _find = Statement(select(_i.body_hash, _i.answer).where(*_same))
 _keep = insert_if_new(tables.idempotency)
 _amend = Statement(update(tables.idempotency).where(*_same).values(answer=bindparam("new_answer")))
@@ -27,12 +26,7 @@ _purge = Statement(delete(tables.idempotency).where(_i.created_at < bindparam("b
 
 
 def _of(key: Key) -> dict[str, str]:
-    return {
-        "of_principal": key.principal,
-        "of_project": key.project,
-        "of_operation": key.operation,
-        "of_key": key.key,
-    }
+    return {f"of_{name}": getattr(key, name) for name in _SAME}
 
 
 def find(unit: Unit, key: Key) -> str | None:
@@ -62,16 +56,7 @@ def find_first(unit: Unit, key: Key) -> str | None:
 
 def keep(unit: Unit, key: Key, answer: str, now_us: int) -> None:
     """Keep the first answer for the next call with this key."""
-    unit.put_one(
-        _keep,
-        principal=key.principal,
-        project=key.project,
-        operation=key.operation,
-        key=key.key,
-        body_hash=key.body_hash,
-        answer=answer,
-        created_at=now_us,
-    )
+    unit.put_one(_keep, **asdict(key), answer=answer, created_at=now_us)
 
 
 def amend(unit: Unit, key: Key, answer: str) -> None:

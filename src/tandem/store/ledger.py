@@ -158,8 +158,9 @@ def write(  # noqa: PLR0913 one for each column of the event
             previous=before.event_hash if before else GENESIS,
         ),
     )
-    if before is not None:
-        check_order(before.event_seq, event)
+    if before is not None and event.seq <= before.event_seq:
+        # A subject's events are chained in the order of their numbers, and a transaction that began later was faster.
+        raise RunAgain(f"event {before.event_seq} of {event.subject} came before event {event.seq}")
     written = after._replace(event_seq=event.seq, event_hash=event.hash)
     if before is None:
         unit.put(_insert(table), **written._asdict())
@@ -189,22 +190,12 @@ def append(unit: Unit, draft: Event) -> Event:
     return event
 
 
-def check_order(before: int, event: Event) -> None:
-    """Keep a subject's events in the order of their numbers, in which they are chained.
-
-    Raises:
-        RunAgain: A transaction that began later was faster.
-    """
-    if event.seq <= before:
-        raise RunAgain(f"event {before} of {event.subject} came before event {event.seq}")
-
-
 def take_seq(unit: Unit) -> int:
     """The next number of the log: of the transaction, or of all of them, in turns."""
     given = unit.take_seq()
     if given is not None:
         return given
-    row = unit.one_or_none(_next_seq)
-    if row is None:
+    seq = unit.value(_next_seq)
+    if seq is None:
         raise LookupError("the log has no head; the database was not made by Tandem")
-    return int(row[0])
+    return int(seq)

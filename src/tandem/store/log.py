@@ -223,7 +223,7 @@ def _begin_keys(unit: Unit, head: events.Head, known: KnownLog | None, now_us: i
         "another_key": bool(newest) and not newest[0].is_intact(unkeyed),
     }
     event = _append(unit, facts, now_us, head.event_hash)
-    events.set_keyed(unit, head.log_id, event.seq)
+    events.note(unit, keyed_from=event.seq, key_check=events.key_check(unit.seal, head.log_id, event.seq))
     return event.seq, event.hash
 
 
@@ -308,5 +308,5 @@ def _append(unit: Unit, facts: dict[str, Any], now_us: int, previous: str) -> Ev
         ),
     )
     # The next one begins where this one's cover ends, so that it covers this very event too.
-    events.set_checkpoint(unit, facts["last"], event.hash)
+    events.note(unit, checkpoint_seq=facts["last"], event_hash=event.hash)
     return event

@@ -95,7 +95,7 @@ class Pipeline:
         Raises:
             psycopg.DataError: PostgreSQL can keep no such value.
         """
-        return self._transformer.dump_sequence(params, [PyFormat.TEXT] * len(params))
+        return self._transformer.dump_sequence(params, [PyFormat.TEXT] * len(params)) if params else ()
 
     def send(self, sql: LiteralString, values: Values = ()) -> None:
         """Add a statement.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple
 
 import psycopg
 
 from tandem.errors import InvalidInput, TooLarge, Unavailable
-from tandem.store.base import Conflict, Row, RunAgain, RunAlone
+from tandem.store.base import Conflict, Row, RunAgain, RunAlone, Unit
 from tandem.store.counters import moved, moving
-from tandem.store.event import FOREVER, MOST_EVENTS, Seal, place_before, unkeyed
+from tandem.store.event import FOREVER, MOST_EVENTS, place_before
 from tandem.store.listener import CHANNEL, notice_of
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
     from psycopg.pq.abc import PGresult
 
-    from tandem.store.event import CounterMove
-    from tandem.store.pipeline import Pipeline, Sent, Values
+    from tandem.store.event import CounterMove, Seal
+    from tandem.store.pipeline import Pipeline, Sent
     from tandem.store.statement import Statement
 
 RUN_AGAIN: Final = frozenset({"40001", "40P01", "22012"})
@@ -41,12 +42,12 @@ class Beginning(NamedTuple):
         begin: Begins it.
         lock: Takes the lock of all who write; None for readers.
         place: Asks from where the log's numbers are counted, which transactions have ended for certain, and for the
-            transaction's own id; None where there is no log.
+            transaction's own id.
     """
 
-    begin: LiteralString = "BEGIN"
-    lock: LiteralString | None = None
-    place: LiteralString | None = None
+    begin: LiteralString
+    lock: LiteralString | None
+    place: LiteralString
 
 
 # The lock comes before the id: so whoever is alone has the highest number of all.
@@ -65,7 +66,7 @@ BESIDE_OTHERS: Final = Beginning(_WRITE, _SHARED, f"{_PLACE}, {_ID}")
 READING: Final = Beginning("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", None, f"{_PLACE}, NULL::bigint")
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """Where a transaction stands in the log.
 
     Attributes:
@@ -79,7 +80,7 @@ class _Place(NamedTuple):
     id: int | None
 
 
-_NOWHERE: Final = _Place(None, 0, None)
+_NOWHERE: Final = Place(None, 0, None)
 _COUNTERS_AT_ONCE: Final = 8
 """Of which a statement moves at most so many, so that there are but few such statements to be prepared."""
 
@@ -99,13 +100,31 @@ _UNAVAILABLE: Final = {
 }
 
 
+@dataclass(slots=True)
+class Node:
+    """One store of those that share a database.
+
+    Attributes:
+        name: Tells other nodes who committed something.
+        seal: Hashes events.
+        settled: The furthest place in the log that is known to be settled, however long transactions of other databases
+            of the server take; see `Unit.settled`.
+    """
+
+    name: str
+    seal: Seal
+    settled: int = 0
+
+
 class Transaction:
     """What the units that are run in one transaction have in common.
 
     Attributes:
         broken: A statement failed, or it is not known yet whether one did.
         notice: What to tell the listeners once it is committed; 0 for nothing.
-        seal: What the hashes of events are made with.
+        pipeline: Its connection.
+        place: Where it stands in the log; None before its first statement was sent.
+        seal: Hashes events.
         subjects: What its events are about.
     """
 
@@ -113,15 +132,14 @@ class Transaction:
         "_beginning",
         "_events",
         "_is_used",
-        "_known",
         "_later",
         "_moves",
         "_node",
-        "_pipeline",
-        "_place",
         "_slot",
         "broken",
         "notice",
+        "pipeline",
+        "place",
         "seal",
         "subjects",
     )
@@ -129,63 +147,45 @@ class Transaction:
     def __init__(
         self,
         pipeline: Pipeline,
-        beginning: Beginning = Beginning(),  # noqa: B008 - a constant
-        seal: Seal = unkeyed,
-        known: int = 0,
+        beginning: Beginning,
+        node: Node,
         slot: int = 0,
-        node: str = "",
     ) -> None:
         """Make it; nothing is sent before the first statement of a unit.
 
         Args:
             pipeline: A connection on which nothing else is done until the transaction has ended.
             beginning: How it begins.
-            seal: What the hashes of events are made with.
-            known: A place in the log behind which nothing could come in any more by now.
+            node: The store.
             slot: Which slot of the counters it adds to.
-            node: Who tells other nodes what was committed.
         """
-        self._pipeline = pipeline
+        self.pipeline = pipeline
         self._beginning = beginning
-        self._known = known
         self._slot = slot
         self._node = node
         # The place is asked for before all else: later statements of a writer see more than the first, and most readers
         # need it, too.
         self._later: list[Sent] = [(sql, ()) for sql in beginning if sql is not None]
         self._is_used = False
-        self._place: _Place | None = None
+        self.place: Place | None = None
         self._events = 0
         self._moves: dict[tuple[str, ...], CounterMove] = {}
         self.broken = False
         self.notice = 0
         self.subjects: set[str] = set()
-        self.seal = seal
+        self.seal = node.seal
 
     @property
     def is_alone(self) -> bool:
         """Whether nobody else writes before it ends."""
         return self._beginning.lock != BESIDE_OTHERS.lock
 
-    @property
-    def lacks_place(self) -> bool:
-        """Whether nothing was sent yet, so that its place in the log is not known, if there is a log."""
-        return self._place is None and self._beginning.place is not None
-
-    def values(self, params: Sequence[Any]) -> Values:
-        """Parameters as they are sent."""
-        return self._pipeline.values(params) if params else ()
-
-    def rows(self, result: PGresult) -> list[Row]:
-        """The rows of a result."""
-        return self._pipeline.rows(result)
-
     def settled(self) -> int:
         """See `Unit`; once the place is known."""
-        place = self._place or _NOWHERE
+        place = self.place or _NOWHERE
         if place.base is None or (place.id is not None and (self.is_alone or place.ended >= place.id)):
             return FOREVER
-        return max(place_before(place.base, place.ended), self._known)
+        return max(place_before(place.base, place.ended), self._node.settled)
 
     def take_seq(self) -> int:
         """See `Unit`; once the place is known.
@@ -193,7 +193,7 @@ class Transaction:
         Raises:
             TooLarge: The transaction has too many events.
         """
-        place = self._place or _NOWHERE
+        place = self.place or _NOWHERE
         if place.base is None or place.id is None:
             raise LookupError("the log has no head; the database was not made by Tandem")
         if self._events == MOST_EVENTS:
@@ -214,10 +214,10 @@ class Transaction:
         # Until all of it has come about, an error may be another unit's, and what was sent may have been in vain.
         self.broken = True
         for one in sent:
-            self._pipeline.send(*one)
-        results = self._pipeline.receive(behind)
+            self.pipeline.send(*one)
+        results = self.pipeline.receive(behind)
         self.broken = False
-        if self._place is None:
+        if self.place is None:
             self._find_place(sent, results)
         ends = accumulate(map(len, asked), initial=len(later))
         next(ends)
@@ -240,7 +240,7 @@ class Transaction:
     def counting(self, moves: Sequence[CounterMove]) -> Sent:
         """What moves counters, of which there are a few."""
         compiled = moving(len(moves)).postgresql
-        return compiled.sql, self.values(compiled.bind(moved(moves, self._slot)))
+        return compiled.sql, self.pipeline.values(compiled.bind(moved(moves, self._slot)))
 
     def commit(self) -> bool:
         """Send what waits, and commit; whether that came about."""
@@ -250,8 +250,8 @@ class Transaction:
             return True
         if self._beginning.lock is None:
             # Nobody waits for the end of who only reads, nor does anything depend on it.
-            self._pipeline.send(_COMMIT)
-            self._pipeline.leave()
+            self.pipeline.send(_COMMIT)
+            self.pipeline.leave()
             return True
         # In order, as all have them who may add to the same ones.
         moves = sorted(self._moves.values())
@@ -266,16 +266,16 @@ class Transaction:
         # connection is found by the others' looks at the log.
         if not self.notice:
             return None
-        return _TELL, self.values((notice_of(self._node, self.notice, self.subjects),))
+        return _TELL, self.pipeline.values((notice_of(self._node.name, self.notice, self.subjects),))
 
     def _find_place(self, sent: Sequence[Sent], results: Sequence[PGresult]) -> None:
         for (sql, _), result in zip(sent, results, strict=True):
             if sql == self._beginning.place:
-                [row] = self.rows(result)
-                self._place = _Place(*row)
+                [row] = self.pipeline.rows(result)
+                self.place = Place(*row)
 
 
-class PostgresUnit:
+class PostgresUnit(Unit):
     """A unit of work in a transaction, which may be that of other units, too.
 
     Statements without an answer wait for the next one that has one, or for the commit, and travel with it: what a unit
@@ -285,7 +285,6 @@ class PostgresUnit:
         has_written: Changes of it were sent, which only the end of its transaction undoes.
         later: What waits to be sent.
         moves: How far it moves counters.
-        notice: What it wants the listeners to be told.
         subjects: What its events are about.
     """
 
@@ -297,7 +296,6 @@ class PostgresUnit:
         "has_written",
         "later",
         "moves",
-        "notice",
         "subjects",
     )
     dialect = "postgresql"
@@ -311,6 +309,7 @@ class PostgresUnit:
                 gives another shares the transaction, and must not wait for a row that another transaction has locked:
                 those may wait in turn for a row of one that it shares it with.
         """
+        super().__init__(transaction.seal)
         self._transaction = transaction
         self._may_wait = ask is None
         self._ask = ask or transaction.ask_alone
@@ -318,13 +317,7 @@ class PostgresUnit:
         self.has_written = False
         self.later: list[Sent] = []
         self.moves: list[CounterMove] = []
-        self.notice = 0
         self.subjects: list[str] = []
-
-    @property
-    def seal(self) -> Seal:
-        """See `Unit`."""
-        return self._transaction.seal
 
     @property
     def settled(self) -> int:
@@ -340,7 +333,7 @@ class PostgresUnit:
     def lock(self, name: str) -> None:
         """See `Unit`."""
         number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], signed=True)
-        self.later.append((_NAMED, self._transaction.values((number,))))
+        self.later.append((_NAMED, self._transaction.pipeline.values((number,))))
 
     def take_seq(self) -> int | None:
         """See `Unit`."""
@@ -368,13 +361,6 @@ class PostgresUnit:
         """See `Unit`."""
         self._put(statement.touching_one, statement.postgresql.bind(params))
 
-    def one_or_none(self, statement: Statement, **params: Any) -> Row | None:
-        """See `Unit`."""
-        rows = self.all(statement, **params)
-        if len(rows) > 1:
-            raise LookupError(f"more than one row for: {statement.postgresql.sql}")
-        return rows[0] if rows else None
-
     def all(self, statement: Statement, **params: Any) -> list[Row]:
         """See `Unit`.
 
@@ -384,15 +370,15 @@ class PostgresUnit:
         sql = statement.postgresql.sql
         unlocked = sql.removesuffix(_LOCKING)
         if self._may_wait or unlocked == sql:
-            return self._transaction.rows(self._run(sql, statement, params))
-        rows = self._transaction.rows(self._run(f"{sql} SKIP LOCKED", statement, params))
+            return self._transaction.pipeline.rows(self._run(sql, statement, params))
+        rows = self._transaction.pipeline.rows(self._run(f"{sql} SKIP LOCKED", statement, params))
         if not rows and self._run(unlocked, statement, params).ntuples:
             raise RunAgain("another transaction holds the row")
         return rows
 
     def on_commit(self, notice: int, subject: str | None = None) -> None:
         """See `Unit`."""
-        self.notice = max(self.notice, notice)
+        super().on_commit(notice)
         if subject is not None:
             self.subjects.append(subject)
 
@@ -401,16 +387,16 @@ class PostgresUnit:
         del self._transaction
 
     def _find_place(self) -> None:
-        if self._transaction.lacks_place:
+        if self._transaction.place is None:
             self._send(())
 
     def _run(self, sql: LiteralString, statement: Statement, params: dict[str, Any]) -> PGresult:
         self._has_changes |= not statement.is_question
-        return self._send([(sql, self._transaction.values(statement.postgresql.bind(params)))])
+        return self._send([(sql, self._transaction.pipeline.values(statement.postgresql.bind(params)))])
 
     def _put(self, sql: LiteralString, params: Sequence[Any]) -> None:
         self._has_changes = True
-        self.later.append((sql, self._transaction.values(params)))
+        self.later.append((sql, self._transaction.pipeline.values(params)))
 
     def _send(self, asked: Sequence[Sent]) -> PGresult:
         waiting, self.later = self.later, []

@@ -14,15 +14,24 @@ from tandem.store.base import HIDDEN_ERROR, RunAgain, RunAlone, StoreError, Stor
 from tandem.store.connector import TIMEOUT_SECONDS
 from tandem.store.jobs import Intake, outcome_unknown
 from tandem.store.pipeline import Pipeline
-from tandem.store.postgres_unit import RUN_AGAIN, Beginning, PostgresUnit, Transaction, find_slot, translated
+from tandem.store.postgres_unit import (
+    ALONE,
+    BESIDE_OTHERS,
+    RUN_AGAIN,
+    Beginning,
+    PostgresUnit,
+    Transaction,
+    find_slot,
+    translated,
+)
 from tandem.store.side_by_side import SideBySide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tandem.store.connector import Connector
-    from tandem.store.event import Seal
     from tandem.store.jobs import Completions, Job, WorkQueue
+    from tandem.store.postgres_unit import Node
 
 ATTEMPTS: Final = 8
 """Times that a unit is run before its conflicts with others are an error."""
@@ -36,10 +45,6 @@ _TOGETHER_SECONDS: Final = 0.010
 _log = logging.getLogger(__name__)
 
 
-class _RunAgain(Exception):
-    """Nothing of the unit was kept, and the same unit may well succeed."""
-
-
 class _ConnectionLost(Exception):
     """The connection went away before the commit was asked for, or where only was read: nothing was kept."""
 
@@ -48,82 +53,60 @@ class _LostInCommit(Exception):
     """The connection went away during the commit: nobody knows whether that came about."""
 
 
-class Horizon:
-    """The furthest place in the log that is known to be settled, whatever other databases of the server do.
+class PostgresWorker:
+    """Runs the units of one inbox on a connection of its own, each in a transaction unless they should share one.
 
     Attributes:
-        place: The place; see `Unit.settled`.
+        done: How many units and transactions it has run.
     """
-
-    __slots__ = ("place",)
-
-    def __init__(self) -> None:
-        self.place = 0
-
-
-class PostgresWorker:
-    """Runs the units of one inbox, on a connection of its own; each in a transaction, unless they are to share one."""
 
     def __init__(
         self,
+        node: Node,
         connector: Connector,
-        inbox: WorkQueue,
         delivery: Completions,
+        inbox: WorkQueue,
         *,
-        beginnings: tuple[Beginning, Beginning],
-        horizon: Horizon,
-        node: str,
-        seal: Seal,
+        beginnings: tuple[Beginning, Beginning] = (ALONE, BESIDE_OTHERS),
         rest: WorkQueue | None = None,
     ) -> None:
         """Make it.
 
         Args:
+            node: The store's part in the database.
             connector: Connects it.
-            inbox: Where its units come from.
-            delivery: Where the answers go.
+            delivery: Takes the answers.
+            inbox: Holds its units.
             beginnings: How transactions begin, alone and beside others.
-            horizon: See there.
-            node: Who tells other nodes what was committed.
-            seal: What the hashes of events are made with.
-            rest: Where those go that cannot share a transaction: they may wait for others, and all who share one would
-                wait with them. Null if none of them are to share one.
+            rest: Takes those that cannot share a transaction: they may wait for others, and all who share one would
+                wait with them. None if no units should share one.
         """
-        self._rest = rest
-        self._seal = seal
-        self._connector = connector
-        self._inbox = inbox
-        self._delivery = delivery
-        self._alone, self._beside_others = beginnings
-        self._horizon = horizon
         self._node = node
+        self._connector = connector
+        self._delivery = delivery
+        self._inbox = inbox
+        self._alone, self._beside_others = beginnings
+        self._rest = rest
         self._pipeline: Pipeline | None = None
         self._slot = 0
-        self._units = self._commits = self._failed = self._dropped = self._repeated = 0
+        self.done = StoreStatistics()
 
     def run(self) -> None:
         """Serve the inbox until it is closed; the body of the thread."""
         while (job := self._inbox.get()) is not None:
             try:
-                self._serve_first(job)
+                if not job.is_wanted:
+                    self.done.dropped += 1
+                elif self._rest is None:
+                    self._serve(job)
+                else:
+                    self._serve_together(job, self._rest)
             except BaseException:  # noqa: BLE001 - the thread must live; who waits is answered at the deadline
                 _log.exception("a unit of work was lost")
                 self._drop()
             # While the next one is awaited nothing is kept of what was answered.
             del job
         self._drop()
-
-    def statistics(self) -> StoreStatistics:
-        """What was done so far."""
-        return StoreStatistics(self._units, self._commits, self._failed, self._dropped, self._repeated)
-
-    def _serve_first(self, first: Job) -> None:
-        if not first.is_wanted:
-            self._dropped += 1
-        elif self._rest is None:
-            self._serve(first)
-        else:
-            self._serve_together(first, self._rest)
 
     def _serve_together(self, first: Job, rest: WorkQueue) -> None:
         """Run a job and those that wait or come meanwhile in one transaction, and have the rest run by themselves."""
@@ -137,8 +120,8 @@ class PostgresWorker:
                 job.error = job.error or _unknown(exc)
         except BaseException:  # noqa: BLE001 - whose fault it is comes out when each is run by itself
             batch.undo()
-            self._repeated += len(batch.left)
-        self._dropped += intake.dropped
+            self.done.repeated += len(batch.left)
+        self.done.dropped += intake.dropped
         self._answer(batch.done, done)
         for job in batch.left:
             try:
@@ -159,9 +142,9 @@ class PostgresWorker:
 
     def _answer(self, jobs: list[Job], transaction: Transaction | None) -> None:
         failed = sum(job.error is not None for job in jobs)
-        self._failed += failed
-        self._units += len(jobs) - failed
-        self._commits += failed < len(jobs)
+        self.done.failed += failed
+        self.done.units += len(jobs) - failed
+        self.done.commits += failed < len(jobs)
         if transaction is None:
             self._delivery.deliver(jobs)
         else:
@@ -189,7 +172,7 @@ class PostgresWorker:
             except RunAlone:
                 job.works_on = ()
                 continue
-            except _RunAgain as exc:
+            except RunAgain as exc:
                 if attempt == ATTEMPTS:
                     raise exc.__cause__ or exc from None
                 # At random, so that two that met do not meet again.
@@ -198,7 +181,7 @@ class PostgresWorker:
                 if lost or job.is_late:
                     raise Unavailable(f"the connection to PostgreSQL was lost twice; try again ({exc})") from exc
                 lost = True
-            self._repeated += 1
+            self.done.repeated += 1
         raise AssertionError
 
     def _attempt(self, run: Callable[[Transaction], None], beginning: Beginning, deadline: float) -> Transaction:
@@ -213,11 +196,9 @@ class PostgresWorker:
                 raise StoreError(HIDDEN_ERROR)
         except BaseException as exc:
             lost = not self._rolled_back(pipeline)
-            if isinstance(exc, RunAgain) and not isinstance(exc, RunAlone):
-                raise _RunAgain from exc
             if isinstance(exc, psycopg.Error):
                 if exc.sqlstate in RUN_AGAIN:
-                    raise _RunAgain from exc
+                    raise RunAgain from exc
                 if lost and committing and beginning.lock is not None:
                     raise _LostInCommit from exc
                 if lost:
@@ -229,8 +210,7 @@ class PostgresWorker:
         if self._pipeline is None:
             self._pipeline = self._connector.connect()
             self._slot = find_slot(self._pipeline) if beginning.lock is not None else 0
-        transaction = Transaction(self._pipeline, beginning, self._seal, self._horizon.place, self._slot, self._node)
-        return self._pipeline, transaction
+        return self._pipeline, Transaction(self._pipeline, beginning, self._node, self._slot)
 
     def _rolled_back(self, pipeline: Pipeline) -> bool:
         """End the transaction, if there is one; whether the connection still lives."""

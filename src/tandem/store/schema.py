@@ -33,9 +33,6 @@ from tandem.errors import ConfigInvalid, Unavailable
 from tandem.store.statement import POSTGRESQL, SQLITE
 
 if TYPE_CHECKING:
-    import sqlite3
-
-    import psycopg
     from alembic.config import Config
 
 VERSION_TABLE: Final = "alembic_version"
@@ -66,6 +63,7 @@ _NOTE: Final = "Brokers work with it from this schema on: "
 class SchemaDialect:
     """How a database is asked for what the schema's code needs."""
 
+    dialect: Dialect
     url: str
     tables: str
     begin: tuple[str, ...]
@@ -74,11 +72,14 @@ class SchemaDialect:
 
 
 SQLITE_WORDS: Final = SchemaDialect(
+    dialect=SQLITE,
     url="sqlite://",
     tables="SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'",
-    begin=("BEGIN IMMEDIATE",),
+    # A table that is altered is made anew, and nothing may cascade from the old one meanwhile.
+    begin=("PRAGMA foreign_keys = OFF", "BEGIN IMMEDIATE"),
 )
 POSTGRESQL_WORDS: Final = SchemaDialect(
+    dialect=POSTGRESQL,
     url="postgresql+psycopg://",
     tables="SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()",
     # Several nodes may start at once: one does it, the others wait for its end and find it done.
@@ -117,26 +118,6 @@ class Schema:
         """The schema as it was in an earlier version, as that one's `ddl` for SQLite said."""
         return replace(self, revisions=self.revisions[: self.revisions.index(version) + 1], statements=statements)
 
-    def prepare_sqlite(self, connection: sqlite3.Connection) -> None:
-        """Bring the database to this schema; the connection is in autocommit mode.
-
-        Raises:
-            ConfigInvalid: The database is newer, or is not Tandem's.
-            sqlite3.Error: The database cannot be read or written.
-        """
-        # A table that is altered is made anew, and nothing may cascade from the old one meanwhile.
-        connection.execute("PRAGMA foreign_keys = OFF")
-        self._prepare(connection, SQLITE, SQLITE_WORDS)
-
-    def prepare_postgres(self, connection: psycopg.Connection[Any]) -> None:
-        """Bring the database to this schema; the connection is in autocommit mode.
-
-        Raises:
-            ConfigInvalid: The database is newer, or is not Tandem's.
-            psycopg.Error: The database cannot be read or written.
-        """
-        self._prepare(connection, POSTGRESQL, POSTGRESQL_WORDS)
-
     def ddl(self, dialect: Dialect) -> list[str]:
         """The statements that make every table and index, in order."""
         statements: list[str] = []
@@ -147,7 +128,14 @@ class Schema:
         self.metadata.create_all(create_mock_engine(f"{dialect.name}+{dialect.driver}://", collect), checkfirst=False)
         return statements
 
-    def _prepare(self, connection: Any, dialect: Dialect, words: SchemaDialect) -> None:
+    def prepare(self, connection: Any, words: SchemaDialect) -> None:
+        """Bring the database of a driver's connection in autocommit mode to this schema.
+
+        Raises:
+            ConfigInvalid: The database is newer, or is not Tandem's.
+            sqlite3.Error: The database cannot be read or written.
+            psycopg.Error: Likewise.
+        """
         version = self._version(connection, words)
         if version == self.version:
             return
@@ -165,7 +153,7 @@ class Schema:
         with _transaction(connection, words):
             # Another process may have been faster, and have made it between the look and the lock.
             if self._version(connection, words) is None:
-                self._create(connection, dialect)
+                self._create(connection, words.dialect)
                 self._leave_note(connection, words)
 
     def _version(self, connection: Any, words: SchemaDialect) -> str | None:

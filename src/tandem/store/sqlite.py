@@ -12,7 +12,8 @@ from contextlib import asynccontextmanager, closing
 from typing import TYPE_CHECKING, Final, Literal
 
 from tandem.errors import ConfigInvalid, TandemError, Unavailable
-from tandem.store.base import Store, StoreStatistics
+from tandem.store.base import Store
+from tandem.store.schema import SQLITE_WORDS
 from tandem.store.sqlite_file import DatabaseFile
 from tandem.store.sqlite_unit import SqliteUnit, legible, translated
 from tandem.store.writer import WAL_LIMIT_BYTES, Writer
@@ -47,6 +48,7 @@ class SqliteStore(Store):
         self._reader_count = readers
         self._file = DatabaseFile(path)
         self._writer = Writer(self._file, self._connect_writer, self._writes, self._delivery, seal)
+        self._done.append(self._writer.done)
 
     def is_missing(self) -> bool:
         """See `Store`."""
@@ -69,7 +71,7 @@ class SqliteStore(Store):
             if self._schema.changes:
                 self._file.lock()
             with closing(self._connect()) as connection:
-                self._schema.prepare_sqlite(connection)
+                self._schema.prepare(connection, SQLITE_WORDS)
             self._writer.open()
         except BaseException as exc:
             self._file.unlock()
@@ -90,9 +92,6 @@ class SqliteStore(Store):
         self._writes.close(1)
         self._threads[0].join()
         self._file.unlock()
-
-    def _counted(self) -> StoreStatistics:
-        return self._writer.statistics()
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(

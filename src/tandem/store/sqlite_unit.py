@@ -7,9 +7,9 @@ import sqlite3
 from typing import TYPE_CHECKING, Any, Final
 
 from tandem.errors import Unavailable
-from tandem.store.base import Conflict, Row
+from tandem.store.base import Conflict, Row, Unit
 from tandem.store.counters import moved, moving
-from tandem.store.event import FOREVER, Seal, unkeyed
+from tandem.store.event import Seal, unkeyed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,33 +40,16 @@ ILLEGIBLE: Final = f"not UTF-8 {secrets.token_hex(8)}: "
 """Begins what `legible` makes of bytes that are no text, so that it is equal to nothing that was stored."""
 
 
-class SqliteUnit:
-    """A unit of work on one connection's cursor."""
+class SqliteUnit(Unit):
+    """A unit of work on one connection's cursor; as there is one writer, it is always alone."""
 
-    __slots__ = ("_cursor", "_seal", "broken", "notice")
+    __slots__ = ("_cursor", "broken")
     dialect = "sqlite"
-    settled = FOREVER
 
     def __init__(self, cursor: sqlite3.Cursor, seal: Seal = unkeyed) -> None:
+        super().__init__(seal)
         self._cursor = cursor
-        self._seal = seal
         self.broken = False
-        self.notice = 0
-
-    @property
-    def seal(self) -> Seal:
-        """See `Unit`."""
-        return self._seal
-
-    def be_alone(self) -> None:
-        """See `Unit`: there is one writer."""
-
-    def lock(self, name: str) -> None:
-        """See `Unit`: there is one writer."""
-
-    def take_seq(self) -> int | None:
-        """See `Unit`."""
-        return None
 
     def execute(self, statement: Statement, **params: Any) -> int:
         """See `Unit`."""
@@ -86,24 +69,9 @@ class SqliteUnit:
         if self._run(statement, params).rowcount != 1:
             raise LookupError(f"a row changed within its own transaction: {statement.sqlite.sql}")
 
-    def one_or_none(self, statement: Statement, **params: Any) -> Row | None:
-        """See `Unit`."""
-        rows: list[Row] = self._run(statement, params).fetchmany(2)
-        if not rows:
-            return None
-        if len(rows) > 1:
-            message = f"more than one row for: {statement.sqlite.sql}"
-            raise LookupError(message)
-        return rows[0]
-
     def all(self, statement: Statement, **params: Any) -> list[Row]:
         """See `Unit`."""
         return self._run(statement, params).fetchall()
-
-    def on_commit(self, notice: int, subject: str | None = None) -> None:
-        """See `Unit`: there is one broker, which reads the log at once."""
-        del subject
-        self.notice = max(self.notice, notice)
 
     def end(self) -> None:
         """Make the unit useless: its transaction is over."""

@@ -79,6 +79,7 @@ class WaitHub:
     """Follows the log and wakes who waits for what it says.
 
     Attributes:
+        log_id: Which log, and which copy of it, the cursors belong to.
         veil: Hides places in the log from a caller who may know of one project only, as their numbers count what
             happens in all; None for other callers.
     """
@@ -87,7 +88,7 @@ class WaitHub:
         self._store = store
         self._parked: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self._followers: list[Callable[[list[Event]], Awaitable[None]]] = []
-        self._log_id = ""
+        self.log_id = ""
         self._log_ids: dict[str, int] = {}
         self._seen = 0
         self._hint = asyncio.Event()
@@ -112,11 +113,6 @@ class WaitHub:
         """How many waits are parked now."""
         return len(set[asyncio.Future[None]]().union(*self._parked.values()))
 
-    @property
-    def log_id(self) -> str:
-        """Which log, and which copy of it, the cursors belong to."""
-        return self._log_id
-
     async def start(self) -> None:
         """Begin to follow the log from its present end."""
         _, _, self._seen = await self._store.read(events.head)
@@ -126,7 +122,7 @@ class WaitHub:
 
     async def _name_cursors(self) -> None:
         self._log_ids = (await self._store.read(events.read_head)).cursor_ids()
-        *_, self._log_id = self._log_ids
+        *_, self.log_id = self._log_ids
 
     async def stop(self) -> None:
         """Answer every wait and stop following; stopping twice is safe."""
@@ -167,7 +163,7 @@ class WaitHub:
         place = str(seq)
         if unit is not None and unit.settled < seq:
             place = f"{seq}{_HELD}{unit.settled}"
-        return f"{self._log_id}{_SEPARATOR}{place if self.veil is None else self.veil.hide(place.encode())}"
+        return f"{self.log_id}{_SEPARATOR}{place if self.veil is None else self.veil.hide(place.encode())}"
 
     def place(self, cursor: str | None) -> int | None:
         """The place in the log that a cursor stands for, such that whatever comes in is after it.
@@ -353,14 +349,11 @@ class WaitHub:
         """Have it looked closer what keeps the log from being settled, if that takes long."""
         now = time.monotonic()
         if not self._early:
-            self._with_effort = False
+            self._with_effort, self._early_since = False, 0.0
         elif moved or not self._early_since:
             self._early_since = now
-            return
-        else:
-            self._with_effort = self._with_effort or now - self._early_since > _LAST_LOOK_SECONDS
-            return
-        self._early_since = 0.0
+        elif now - self._early_since > _LAST_LOOK_SECONDS:
+            self._with_effort = True
 
     def _wake(self, name: str) -> None:
         for waiter in self._parked.get(name, ()):

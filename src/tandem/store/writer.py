@@ -74,7 +74,7 @@ class Writer:
         self._inbox = inbox
         self._delivery = delivery
         self._connection: sqlite3.Connection | None = None
-        self._units = self._commits = self._failed = self._dropped = 0
+        self.done = StoreStatistics()
 
     def open(self) -> None:
         """Connect; later `run` does so by itself when a connection broke."""
@@ -87,10 +87,6 @@ class Writer:
             del job
         self._close()
 
-    def statistics(self) -> StoreStatistics:
-        """What was done so far."""
-        return StoreStatistics(units=self._units, commits=self._commits, failed=self._failed, dropped=self._dropped)
-
     def _serve(self, first: Job) -> None:
         batch = _Batch()
         intake = Intake(self._inbox, first, most=UNITS_A_COMMIT, seconds=COMMIT_AFTER_SECONDS)
@@ -102,7 +98,10 @@ class Writer:
             if batch.kept and self._connection is not None:
                 committing = True
                 self._connection.execute("COMMIT")
-                self._committed(batch, self._connection)
+                self.done.units += len(batch.kept)
+                self.done.commits += 1
+                if self.done.commits % _COMMITS_BETWEEN_LOOKS == 0:
+                    self._tend_log(self._connection)
         except sqlite3.Error as exc:
             # A log that the disk did not confirm may be whole all the same, and is then read at the next opening.
             self._fail(batch, exc, is_certain=not (committing and is_disk_error(exc)))
@@ -110,8 +109,8 @@ class Writer:
             # Whatever it is, those who wait must hear of it, and the thread must live.
             _log.exception("the writer failed")
             self._fail(batch, exc)
-        self._dropped += intake.dropped
-        self._failed += len(batch.jobs) - len(batch.kept)
+        self.done.dropped += intake.dropped
+        self.done.failed += len(batch.jobs) - len(batch.kept)
         self._delivery.deliver(batch.jobs, batch.notice)
 
     def _attempt(self, job: Job, batch: _Batch) -> None:
@@ -119,7 +118,7 @@ class Writer:
         if (trouble := self._trouble()) or not job.may_commit():
             job.error = Unavailable(trouble or "its caller was told that it was not done")
             return
-        connection = self._connection or self._reconnect()
+        connection = self._connection = self._connection or self._connect()
         cursor = connection.cursor()
         if not connection.in_transaction:
             cursor.execute("BEGIN IMMEDIATE")
@@ -158,12 +157,6 @@ class Writer:
             return None
         return self._file.trouble()
 
-    def _committed(self, batch: _Batch, connection: sqlite3.Connection) -> None:
-        self._units += len(batch.kept)
-        self._commits += 1
-        if self._commits % _COMMITS_BETWEEN_LOOKS == 0:
-            self._tend_log(connection)
-
     def _fail(self, batch: _Batch, cause: Exception, *, is_certain: bool = True) -> None:
         """Neither transaction nor commit came about: answer everybody, and start afresh."""
         answer = translated(cause)
@@ -177,10 +170,6 @@ class Writer:
                 batch.kept.append(job)
         batch.lose(reason, cause, is_certain=is_certain)
         self._discard()
-
-    def _reconnect(self) -> sqlite3.Connection:
-        self._connection = self._connect()
-        return self._connection
 
     def _discard(self) -> None:
         """Drop the connection, which rolls back whatever it had open; the next unit makes another."""
@@ -211,7 +200,7 @@ class Writer:
         if connection is None:
             return
         try:
-            if self._commits:
+            if self.done.commits:
                 # Who wrote nothing may stand beside a broker, whose log is its own to fold in.
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             connection.close()

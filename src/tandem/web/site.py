@@ -24,11 +24,10 @@ from tandem.server.asgi.exchange import (
     MethodNotAllowed,
     read_body,
     replaying,
-    unexpected,
 )
 from tandem.server.asgi.watching import run_watched
 from tandem.server.authorisation import Authenticator
-from tandem.server.dispatch import Dispatcher
+from tandem.server.dispatch import Dispatcher, unexpected
 from tandem.web import activity, cycles, exports, inbox, login, projects, queue, reviewers, statistics, webhooks
 from tandem.web.page import (
     HEADERS,
@@ -143,7 +142,7 @@ class PagesApp:
         except TandemError as error:
             return self._refusal(error, asked)
         except Exception as error:  # noqa: BLE001 - the edge: every other fault becomes a page, and is logged
-            return self._refusal(unexpected(error, self._backend.clock, http.url.path), asked)
+            return self._refusal(unexpected(error, self._backend.clock, "request failed", path=http.url.path), asked)
         return _finished(response)
 
     async def _answer(self, route: PageRoute, asked: PageRequest) -> Response:

@@ -181,7 +181,7 @@ def _get(unit: Unit, webhook_id: str) -> Webhook:
 
 
 def _view(unit: Unit, webhook: Webhook) -> WebhookView:
-    standing = queries.standing(unit, webhook.id)
+    standing = queries.standing(unit, webhook.id)._asdict()
     return shown(
         WebhookView,
         webhook,
@@ -189,9 +189,6 @@ def _view(unit: Unit, webhook: Webhook) -> WebhookView:
         url=webhook.place,
         events=webhook.beginnings,
         allow_private=bool(webhook.allow_private),
-        waiting=standing.waiting,
-        failed=standing.failed,
-        delivered_at=time_or_none(standing.delivered_at),
-        problem=standing.problem,
+        **{**standing, "delivered_at": time_or_none(standing["delivered_at"])},
         stopped=STOPPED if queries.is_stopped(unit, webhook.id) else None,
     )

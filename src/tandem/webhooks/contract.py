@@ -97,28 +97,29 @@ Answer = Annotated[str, Field(description="The beginning of the latest answer, o
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookAdded:
-    """A webhook was added."""
+class WebhookFacts:
+    """A webhook, as a person added it."""
 
     webhook_id: WebhookId
     url: Where
     events: Kinds
     format: Annotated[Format, Field(description="The form of the body.")]
     project: OneProject | None
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookAdded(WebhookFacts):
+    """A webhook was added."""
+
     secret: Annotated[
         str, Field(description="What signs its messages, shown this once; a repetition has a remark in its place.")
     ] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookView:
+class WebhookView(WebhookFacts):
     """One webhook, without its secret."""
 
-    webhook_id: WebhookId
-    url: Where
-    events: Kinds
-    format: Annotated[Format, Field(description="The form of the body.")]
-    project: OneProject | None
     allow_private: Annotated[bool, Field(description="Whether it may post to private networks.")]
     created_at: CreatedAt
     created_by: Annotated[str, Field(description="Who added it.")]
@@ -189,6 +190,7 @@ class WebhookTested:
     seconds: Annotated[float, Field(description="How long it took.")]
 
 
+_SENDS = Hints(read_only=False, open_world=True)
 OPERATIONS = (
     Operation("add_webhook", "webhook", "add", AddWebhook, WebhookAdded, ADMIN, WRITE, listed=False),
     Operation("list_webhooks", "webhook", "list", ListWebhooks, WebhookList, ADMIN, READ, listed=False),
@@ -196,14 +198,5 @@ OPERATIONS = (
     Operation(
         "remove_webhook", "webhook", "remove", RemoveWebhook, WebhookRemoved, ADMIN, REPEATABLE_WRITE, listed=False
     ),
-    Operation(
-        "test_webhook",
-        "webhook",
-        "test",
-        TestWebhook,
-        WebhookTested,
-        ADMIN,
-        Hints(read_only=False, open_world=True),
-        listed=False,
-    ),
+    Operation("test_webhook", "webhook", "test", TestWebhook, WebhookTested, ADMIN, _SENDS, listed=False),
 )

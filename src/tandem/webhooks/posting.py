@@ -1,7 +1,6 @@
 """One POST to an address that somebody named: checked first, then connected to as it was checked.
 
-Speaks HTTP by itself, as no client lets us connect to the address that we looked at and nowhere else: no second look
-at the name, no redirect, no proxy of the environment, and no more of an answer than we want.
+There is no second look at the name, no redirect and no proxy of the environment.
 """
 
 from __future__ import annotations
@@ -16,13 +15,14 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
 from importlib.metadata import version
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
-
-import httptools
 
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput
+
+if TYPE_CHECKING:
+    import httpx
 
 SECONDS: Final = 10
 """How long a receiver may take, from the look at its name to its answer."""
@@ -30,7 +30,6 @@ _MOST_BYTES: Final = 4_096
 """Of an answer: its beginning is enough to see what is wrong."""
 _MOST_SHOWN: Final = 500
 _MOST_DIGITS: Final = 9
-_READ_BYTES: Final = 65_536
 _URL: Final = re.compile(r"[!-~]+")
 _HOST: Final = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")
 _OK: Final = range(200, 300)
@@ -171,55 +170,46 @@ async def list_addresses(target: Target, *, allow_private: bool) -> list[str]:
 
 async def post(url: str, headers: dict[str, str], body: bytes, *, allow_private: bool) -> Reply:
     """Post to a webhook's URL; whatever goes wrong is the reply."""
+    # With the first message: most brokers have no webhooks, and the import takes a tenth of a second.
+    import httpx
+
     try:
         target = read_url(url)
-        async with asyncio.timeout(SECONDS):
+        client = httpx.AsyncClient(verify=_tls(), trust_env=False, timeout=SECONDS)
+        async with asyncio.timeout(SECONDS), client:
             *others, last = await list_addresses(target, allow_private=allow_private)
             for address in others:
-                with suppress(ConnectionError):
-                    return await _exchange(target, address, headers, body)
-            return await _exchange(target, last, headers, body)
-    except TimeoutError:
+                with suppress(httpx.ConnectError):
+                    return await _exchange(client, target, address, headers, body)
+            return await _exchange(client, target, last, headers, body)
+    except (TimeoutError, httpx.TimeoutException):
         return Reply(None, f"no answer within {SECONDS} s")
-    except (NotAllowed, InvalidInput, httptools.HttpParserError, OSError, UnicodeError) as error:
+    except (NotAllowed, InvalidInput, httpx.HTTPError, OSError, UnicodeError) as error:
         return Reply(None, _shown(f"{type(error).__name__}: {error}"))
 
 
-async def _exchange(target: Target, address: str, headers: dict[str, str], body: bytes) -> Reply:
-    context = _tls() if target.tls else None
-    reader, writer = await asyncio.open_connection(
-        address, target.port, ssl=context, server_hostname=target.host if target.tls else None
-    )
-    try:
-        sent = {
-            "Host": target.authority,
-            "User-Agent": f"Tandem/{version('tandem-broker')}",
-            "Content-Type": "application/json",
-            "Content-Length": str(len(body)),
-            "Connection": "close",
-            **headers,
-        }
-        lines = [f"POST {target.path} HTTP/1.1", *(f"{name}: {value}" for name, value in sent.items())]
-        writer.write("".join(f"{line}\r\n" for line in [*lines, ""]).encode("ascii") + body)
-        return await _answer(reader)
-    finally:
-        writer.transport.abort()
-
-
-async def _answer(reader: asyncio.StreamReader) -> Reply:
-    answer = _Answer()
-    parser = httptools.HttpResponseParser(answer)
-    left = _READ_BYTES
-    while left > 0 and not answer.ends(parser.get_status_code()) and len(answer.body) < _MOST_BYTES:
-        data = await reader.read(_MOST_BYTES)
-        if not data:
-            break
-        left -= len(data)
-        parser.feed_data(data)
-    if not answer.headers_complete:
-        return Reply(None, "the connection ended before an answer")
-    said = _shown(answer.body[:_MOST_BYTES].decode("utf-8", "replace"))
-    return Reply(parser.get_status_code(), said, _seconds_of(answer.retry_after.decode("latin-1")))
+async def _exchange(
+    client: httpx.AsyncClient, target: Target, address: str, headers: dict[str, str], body: bytes
+) -> Reply:
+    """Post to an address that was looked at, as the host that has it; takes no more of the answer than is shown."""
+    sent = {
+        "Host": target.authority,
+        "User-Agent": f"Tandem/{version('tandem-broker')}",
+        "Content-Type": "application/json",
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+        **headers,
+    }
+    place = f"{'https' if target.tls else 'http'}://{f'[{address}]' if ':' in address else address}:{target.port}"
+    asked = {"sni_hostname": target.host, "target": target.path.encode("ascii")}
+    said = b""
+    async with client.stream("POST", place, headers=sent, content=body, extensions=asked) as response:
+        async for data in response.aiter_raw():
+            said += data
+            if len(said) >= _MOST_BYTES:
+                break
+    shown = _shown(said[:_MOST_BYTES].decode("utf-8", "replace"))
+    return Reply(response.status_code, shown, _seconds_of(response.headers.get("retry-after", "")))
 
 
 def _seconds_of(retry_after: str) -> float:
@@ -232,41 +222,6 @@ def _seconds_of(retry_after: str) -> float:
         return 0
     aware = until if until.tzinfo else until.replace(tzinfo=UTC)
     return max(0.0, (aware - datetime.now(UTC)).total_seconds())
-
-
-class _Answer:
-    """What a parser tells of an answer."""
-
-    def __init__(self) -> None:
-        self.body = b""
-        self.retry_after = b""
-        self.headers_complete = False
-        self.complete = False
-
-    def ends(self, status: int) -> bool:
-        """Whether all is there; an interim answer (`100 Continue`) is followed by another."""
-        return self.complete and status >= _OK.start
-
-    def on_message_begin(self) -> None:
-        """Take what comes for the answer."""
-        self.body, self.retry_after, self.headers_complete, self.complete = b"", b"", False, False
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep when it wants to be tried again."""
-        if name.lower() == b"retry-after":
-            self.retry_after = value.strip()
-
-    def on_headers_complete(self) -> None:
-        """The status is known."""
-        self.headers_complete = True
-
-    def on_body(self, data: bytes) -> None:
-        """Take a part of the body."""
-        self.body += data
-
-    def on_message_complete(self) -> None:
-        """There is no more of it."""
-        self.complete = True
 
 
 def _problem(address: IpAddress, target: Target, *, allow_private: bool) -> str | None:

@@ -18,6 +18,8 @@ from tandem.webhooks.rules import GONE, Webhook
 _w, _d = tables.webhooks.c, tables.deliveries.c
 _earlier, _kept, _gone = (tables.deliveries.alias(name) for name in ("earlier", "kept", "gone"))
 _UNLOGGED = ledger.STAMPS | {"scanned_seq", "url", "secret"}
+_TRIED = ("state", "attempts", "not_before", "ended_at", "status", "answer")
+"""Columns of a delivery that a try may change."""
 _KEPT = 200
 """Deliveries that arrived, of each webhook: so many are kept to be shown."""
 
@@ -61,9 +63,7 @@ _go_on = Statement(update(tables.deliveries).where(*_refused).values(status=bind
 _end = Statement(
     update(tables.deliveries)
     .where(_of_one, _d.seq == bindparam("of_seq"), _d.state == "waiting")
-    .values(
-        {name: bindparam(f"new_{name}") for name in ("state", "attempts", "not_before", "ended_at", "status", "answer")}
-    )
+    .values({name: bindparam(f"new_{name}") for name in _TRIED})
 )
 _counts = Statement(select(_d.state, func.count(), func.max(_d.ended_at)).where(_of_one).group_by(_d.state))
 _problem = Statement(
@@ -185,8 +185,7 @@ def list_due(unit: Unit, webhook_id: str, now_us: int, limit: int) -> list[Deliv
 
 def find_next_try(unit: Unit, webhook_id: str, now_us: int) -> int | None:
     """When something is to be tried again that is not due yet."""
-    row = unit.one_or_none(_next_try, webhook_id=webhook_id, now=now_us)
-    return row[0] if row else None
+    return unit.value(_next_try, webhook_id=webhook_id, now=now_us)
 
 
 def is_stopped(unit: Unit, webhook_id: str) -> bool:
@@ -202,23 +201,19 @@ def hasten(unit: Unit, webhook_id: str, now_us: int) -> None:
 
 def record(unit: Unit, delivery: Delivery) -> None:
     """Write what became of a try."""
-    given = {
-        f"new_{name}": getattr(delivery, name)
-        for name in ("state", "attempts", "not_before", "ended_at", "status", "answer")
-    }
+    given = {f"new_{name}": getattr(delivery, name) for name in _TRIED}
     unit.execute(_end, webhook_id=delivery.webhook_id, of_seq=delivery.seq, **given)
 
 
 def standing(unit: Unit, webhook_id: str) -> Standing:
     """How a webhook's deliveries stand."""
     counts = {state: (count, ended_at) for state, count, ended_at in unit.all(_counts, webhook_id=webhook_id)}
-    problem = unit.one_or_none(_problem, webhook_id=webhook_id)
     none = (0, None)
     return Standing(
         counts.get("waiting", none)[0],
         counts.get("failed", none)[0],
         counts.get("delivered", none)[1],
-        problem[0] if problem else None,
+        unit.value(_problem, webhook_id=webhook_id),
     )
 
 

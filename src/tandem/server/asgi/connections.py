@@ -13,7 +13,7 @@ import socket
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import httptools
 from uvicorn.config import Config
@@ -27,13 +27,12 @@ _HEAD = b"HTTP/1.1 "
 _INTERIM = b"HTTP/1.1 1"
 
 
-class _Corked(asyncio.Transport):
-    """A transport that holds a head back until its body comes, or the loop turns; as much of it as uvicorn uses."""
+class _Corked:
+    """A transport that holds a head back until its body comes, or the loop turns."""
 
     __slots__ = ("_held", "_loop", "_transport")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__()
         self._transport = transport
         self._loop = loop
         self._held = b""
@@ -63,20 +62,8 @@ class _Corked(asyncio.Transport):
         self._held = b""
         self._transport.abort()
 
-    def can_write_eof(self) -> bool:
-        return self._transport.can_write_eof()
-
-    def get_write_buffer_size(self) -> int:
-        return self._transport.get_write_buffer_size()
-
-    def is_closing(self) -> bool:
-        return self._transport.is_closing()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._transport.get_extra_info(name, default)
-
-    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        self._transport.set_protocol(protocol)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
     def _flush(self) -> None:
         if self._held:
@@ -276,7 +263,7 @@ class BrokerProtocol(HttpToolsProtocol):
         """Count the connection, and wrap its transport."""
         self._handshake = None
         super().connection_made(transport)
-        self.transport = _Corked(transport, self.loop)
+        self.transport = cast("asyncio.Transport", _Corked(transport, self.loop))
         self._all.begins(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 from starlette.types import Message, Receive, Scope, Send
 
 from tandem.contract.access import Access
-from tandem.core.clock import Clock
-from tandem.errors import InternalError, InvalidInput, TandemError, TooLarge
+from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.server.dispatch import CallResult
 
 
@@ -18,34 +16,28 @@ class Exchange:
 
     Attributes:
         scope: The ASGI scope.
+        method: The HTTP method, upper case.
         path: The path without a trailing slash.
+        query: The query string as it was sent.
         headers: By lower-case name; of a repeated one, the last.
         receive: The ASGI `receive`.
         started: Whether the response has begun.
         access: What the caller was let in with; None on a trusted broker.
     """
 
-    __slots__ = ("_send", "access", "headers", "path", "receive", "scope", "started")
+    __slots__ = ("_send", "access", "headers", "method", "path", "query", "receive", "scope", "started")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
         self.scope = scope
+        self.method: str = scope["method"]
+        self.query: bytes = scope["query_string"]
         self.path = path[:-1] if path.endswith("/") and len(path) > 1 else path
         self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
         self.receive = receive
         self.started = False
         self.access: Access | None = None
         self._send = send
-
-    @property
-    def method(self) -> str:
-        """The HTTP method, upper case."""
-        return self.scope["method"]
-
-    @property
-    def query(self) -> bytes:
-        """The query string as it was sent."""
-        return self.scope["query_string"]
 
     @property
     def has_repeated_headers(self) -> bool:
@@ -125,8 +117,6 @@ def _too_large(limit_bytes: int) -> TooLarge:
     )
 
 
-_log = logging.getLogger("tandem.server")
-
 Headers = tuple[tuple[bytes, bytes], ...]
 
 JSON = (b"content-type", b"application/json")
@@ -163,11 +153,3 @@ async def send_outcome(send: Send, outcome: CallResult, headers: Headers = ()) -
 async def send_refusal(send: Send, error: TandemError, headers: Headers = ()) -> None:
     """The envelope of an error, with its own HTTP status."""
     await send_outcome(send, CallResult(error=error), headers)
-
-
-def unexpected(error: Exception, clock: Clock, path: str) -> InternalError:
-    """What is told of a fault that nobody expected; the log has it under the same reference."""
-    reference = clock.new_id("err")
-    _log.error("request failed", exc_info=error, extra={"path": path, "reference": reference})
-    message = f"Something went wrong inside the broker. Its log has the reason under {reference}."
-    return InternalError(message, reference=reference)

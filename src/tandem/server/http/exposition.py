@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Sequence
+from itertools import accumulate, chain
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
-from prometheus_client import CollectorRegistry, Metric, ProcessCollector
+from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
 
 from tandem.server.tally import Durations, Family
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 
 def exposed(families: Sequence[Family], accepted: str) -> tuple[bytes, str]:
@@ -20,19 +24,10 @@ def exposed(families: Sequence[Family], accepted: str) -> tuple[bytes, str]:
         families: Tandem's own metrics.
         accepted: The header `Accept`, which chooses between OpenMetrics and the older format.
     """
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Scrape(families))
-    ProcessCollector(registry=registry)
     encode, content_type = choose_encoder(accepted)
-    return encode(registry), content_type
-
-
-class _Scrape(Collector):
-    def __init__(self, families: Sequence[Family]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return map(_metric, self._families)
+    # All that an encoder asks of a registry.
+    scrape = SimpleNamespace(collect=lambda: chain(map(_metric, families), ProcessCollector(registry=None).collect()))
+    return encode(cast("CollectorRegistry", scrape)), content_type
 
 
 def _metric(family: Family) -> Metric:

@@ -29,23 +29,23 @@ class BrokerPhase(StrEnum):
     """What runs is finished; nothing new is begun."""
 
 
-class Identity:
-    """Whose broker this is, for whoever asks at `/healthz` with a number in `Tandem-Nonce`."""
+Identity = Callable[[Exchange], tuple[Headers, Mapping[str, str]]]
 
-    def __init__(self, data_dir: str, owner_key: bytes) -> None:
-        self._data_dir = data_dir
-        self._owner_key = owner_key
 
-    def answer(self, exchange: Exchange) -> tuple[Headers, Mapping[str, str]]:
-        """The proof, which only the owner can read, and where its secret is, for those on this machine."""
-        nonce = exchange.headers.get(b"tandem-nonce", b"").decode("latin-1")
-        server = exchange.scope.get("server")
-        if not server or not _NONCE.fullmatch(nonce):
-            return (), {}
-        host, port = server
-        made = credentials.proof(self._owner_key, nonce, host, port)
-        is_here = host == "::1" or host.startswith("127.")
-        return ((b"tandem-proof", made.encode()),), {"data_dir": self._data_dir} if is_here else {}
+def prove_identity(data_dir: str, owner_key: bytes, exchange: Exchange) -> tuple[Headers, Mapping[str, str]]:
+    """Whose broker this is, for a client that asks at `/healthz` with a number in `Tandem-Nonce`.
+
+    Returns:
+        The proof, which only the owner can read, and where its secret is, for those on this machine.
+    """
+    nonce = exchange.headers.get(b"tandem-nonce", b"").decode("latin-1")
+    server = exchange.scope.get("server")
+    if not server or not _NONCE.fullmatch(nonce):
+        return (), {}
+    host, port = server
+    made = credentials.proof(owner_key, nonce, host, port)
+    is_here = host == "::1" or host.startswith("127.")
+    return ((b"tandem-proof", made.encode()),), {"data_dir": data_dir} if is_here else {}
 
 
 class Health:
@@ -60,7 +60,7 @@ class Health:
         facts: Callable[[], Mapping[str, Any]],
         phase: BrokerPhase = BrokerPhase.STARTING,
         trouble: Callable[[], str | None] = lambda: None,
-        identity: Identity | None = None,
+        identity: Identity = lambda _exchange: ((), {}),
     ) -> None:
         """Make a report.
 
@@ -68,7 +68,7 @@ class Health:
             facts: Cheap to call; JSON values such as `version`, `pid`, `instance_id`, `log_id`, `uptime_seconds`.
             phase: Where life begins.
             trouble: Why everything is refused though the broker runs, for people; None if it is not. Cheap.
-            identity: Proves whose broker it is; None if it cannot.
+            identity: Proves whose broker it is.
         """
         self.phase = phase
         self._facts = facts
@@ -86,11 +86,8 @@ class Health:
 
     async def serve(self, exchange: Exchange) -> None:
         """Answer `GET /healthz`: 200 when ready, else 503, with the facts either way."""
-        facts: dict[str, Any] = {"phase": self.phase, **self._facts()}
-        proof: Headers = ()
-        if self._identity is not None:
-            proof, place = self._identity.answer(exchange)
-            facts |= place
+        proof, place = self._identity(exchange)
+        facts: dict[str, Any] = {"phase": self.phase, **self._facts(), **place}
         trouble = self._trouble()
         if self.phase is BrokerPhase.READY and trouble is None:
             await send_outcome(exchange.send, CallResult(facts), headers=proof)

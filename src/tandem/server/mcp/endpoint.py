@@ -26,6 +26,9 @@ class McpEndpoints:
 
     No endpoint keeps anything between requests: a client may come by another connection, or to another
     broker, and go on.
+
+    Attributes:
+        paths: Their addresses.
     """
 
     def __init__(
@@ -58,14 +61,10 @@ class McpEndpoints:
             version=version,
             body_limit_bytes=body_limit_bytes,
         )
+        self.paths = frozenset(self._tools)
         self._stamp = server_stamp(version)
         self._fast_path = fast_path
         self._ping_seconds = ping_seconds
-
-    @property
-    def paths(self) -> frozenset[str]:
-        """The addresses that are MCP endpoints."""
-        return frozenset(self._tools)
 
     def start(self) -> None:
         """Begin importing the SDK, in a thread; needs the running event loop."""

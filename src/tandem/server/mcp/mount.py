@@ -10,8 +10,8 @@ import gc
 import importlib
 import logging
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, suppress
-from typing import Any, Protocol
+from contextlib import AsyncExitStack, suppress
+from typing import Any
 
 from starlette.types import ASGIApp
 
@@ -25,14 +25,6 @@ _GC_THRESHOLDS = (10_000, 20, 50)
 _SERVERS_MODULE = "tandem.server.mcp.server"
 
 
-class Servers(Protocol):
-    """What `tandem.server.mcp.server.SdkServers` offers, said here so that nothing imports it early."""
-
-    def running(self) -> AbstractAsyncContextManager[Mapping[str, ASGIApp]]:
-        """Run the servers; gives their applications by path."""
-        ...
-
-
 class SdkMount:
     """The SDK's servers, one for each endpoint, from start to stop.
 
@@ -41,7 +33,7 @@ class SdkMount:
     """
 
     def __init__(self, **arguments: Any) -> None:
-        """Nothing is imported yet; `arguments` are those of `tandem.server.mcp.server.SdkServers`."""
+        """Nothing is imported yet; `arguments` are those of `tandem.server.mcp.server.make_managers`."""
         self.modern_check: ModernCheck | None = None
         self._arguments = arguments
         self._runner: asyncio.Task[None] | None = None
@@ -95,9 +87,11 @@ class SdkMount:
 
     async def _serve(self, ready: asyncio.Future[Mapping[str, ASGIApp]]) -> None:
         """Import the SDK, and run its servers until the broker stops."""
-        servers, self.modern_check = await asyncio.to_thread(self._build)
-        async with servers.running() as applications:
-            ready.set_result(applications)
+        managers, self.modern_check = await asyncio.to_thread(self._build)
+        async with AsyncExitStack() as stack:
+            for manager in managers.values():
+                await stack.enter_async_context(manager.run())
+            ready.set_result({path: manager.handle_request for path, manager in managers.items()})
             _collect_from_here()
             await self._stopping.wait()
 
@@ -106,9 +100,9 @@ class SdkMount:
             ready.set_exception(Unavailable(why))
             ready.exception()  # seen, even if nobody asks
 
-    def _build(self) -> tuple[Servers, ModernCheck]:
+    def _build(self) -> tuple[Mapping[str, Any], ModernCheck]:
         module = importlib.import_module(_SERVERS_MODULE)
-        return module.SdkServers(**self._arguments), module.passes_modern_checks
+        return module.make_managers(**self._arguments), module.passes_modern_checks
 
 
 def _collect_from_here() -> None:

@@ -5,8 +5,7 @@ Reviews and hand-off cycles are resources: everything about one of them in one J
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
@@ -22,7 +21,7 @@ from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 from mcp_types import methods
 from pydantic import ValidationError
 from starlette.requests import Request
-from starlette.types import ASGIApp, Scope
+from starlette.types import Scope
 
 from tandem.contract.caller import Caller
 from tandem.cycles.answers import CyclePage
@@ -92,41 +91,25 @@ CYCLE = ResourceKind(
 )
 
 
-class SdkServers:
-    """One SDK server for each endpoint, without sessions and with event streams."""
+def make_managers(
+    *, endpoints: Mapping[str, Tools], workflows: Mapping[str, Workflow], version: str, body_limit_bytes: int
+) -> dict[str, StreamableHTTPSessionManager]:
+    """One SDK server for each endpoint, without sessions and with event streams.
 
-    def __init__(
-        self,
-        *,
-        endpoints: Mapping[str, Tools],
-        workflows: Mapping[str, Workflow],
-        version: str,
-        body_limit_bytes: int,
-    ) -> None:
-        """Build the servers and their listings.
-
-        Args:
-            endpoints: What each path offers.
-            workflows: The workflows of hand-off cycles by name.
-            version: The broker's version.
-            body_limit_bytes: The largest request body.
-        """
-        self._managers = {
-            path: StreamableHTTPSessionManager(
-                _Endpoint(tools, tuple(workflows.values())).server(version),
-                stateless=True,
-                max_request_body_size=body_limit_bytes,
-            )
-            for path, tools in endpoints.items()
-        }
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[Mapping[str, ASGIApp]]:
-        """Run the servers; gives their applications by path."""
-        async with AsyncExitStack() as stack:
-            for manager in self._managers.values():
-                await stack.enter_async_context(manager.run())
-            yield {path: manager.handle_request for path, manager in self._managers.items()}
+    Args:
+        endpoints: The tools of each path.
+        workflows: The workflows of hand-off cycles by name.
+        version: The broker's version.
+        body_limit_bytes: The largest request body.
+    """
+    return {
+        path: StreamableHTTPSessionManager(
+            _Endpoint(tools, tuple(workflows.values())).server(version),
+            stateless=True,
+            max_request_body_size=body_limit_bytes,
+        )
+        for path, tools in endpoints.items()
+    }
 
 
 class _Endpoint:
