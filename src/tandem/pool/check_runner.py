@@ -21,7 +21,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol, cast
+from typing import Any, BinaryIO, Final, cast
 
 import psutil
 from pydantic import TypeAdapter
@@ -33,7 +33,7 @@ from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
 from tandem.pool import sandbox
-from tandem.pool.reviewers import Finished, Invocation, RunLimits, programs
+from tandem.pool.reviewers import Broker, Finished, Invocation, RunLimits, programs
 from tandem.pool.reviewers.processes import end_marked
 from tandem.pool.reviewers.providers.clean_room import CERTIFICATES, LANGUAGE, PROXIES
 from tandem.reviews.check_contract import LOG_BYTES, CheckReported, CheckView
@@ -63,18 +63,6 @@ _TITLE = "The change under review"
 _CHECK = TypeAdapter(CheckView)
 _REPORTED = TypeAdapter(CheckReported)
 _log = logging.getLogger("tandem.checks")
-
-
-class Broker(Protocol):
-    """What a runner talks to."""
-
-    async def call(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The data of an operation's answer.
-
-        Raises:
-            TandemError: The refusal, as its own type.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

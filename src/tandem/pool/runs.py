@@ -5,8 +5,9 @@ from __future__ import annotations
 import orjson
 from typing_extensions import override
 
+from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
-from tandem.core.clock import MICROSECONDS, isoformat, utc_day
+from tandem.core.clock import MICROSECONDS, utc_day
 from tandem.errors import Forbidden, UnknownReviewer
 from tandem.pool import no_reviewer
 from tandem.pool import plan as pool_plan
@@ -137,14 +138,9 @@ async def report_outcome(services: Services, caller: Caller, request: ReportOutc
         if request.retry_after_s is not None:
             pool = pool_plan.wait_for_quota(unit, pool, request.reason or "quota", request.retry_after_s, now)
         paused = _check_budgets(unit, pool, request, now)
-        return OutcomeReported(
-            review_id=after.id,
-            status=after.state,
-            attempts=after.attempts,
-            not_before=None if after.not_before is None else isoformat(after.not_before),
-            attention=after.attention,
-            paused=paused.paused,
-        )
+        again = time_or_none(after.not_before)
+        about = {"review_id": after.id, "status": after.state, "not_before": again, "paused": paused.paused}
+        return shown(OutcomeReported, after, **about)
 
     return await transact(services, caller, work)
 

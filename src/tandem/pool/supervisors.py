@@ -51,20 +51,8 @@ async def supervisor_register(services: Services, caller: Caller, request: Super
             return Registered(pool_id, before.incarnation, services.waits.cursor(before.event_seq, unit))
         for one in reviewers.list_live(unit, pool_id):
             _terminate(unit, one, None, "its supervisor was started anew", quick=False, now_us=now)
-        pool = reviewers.put(
-            unit,
-            before,
-            after,
-            actor=pool_id,
-            kind=EventKind.POOL_REGISTERED,
-            at_us=now,
-            data={
-                "incarnation": request.incarnation,
-                "host": request.host,
-                "provider": request.provider,
-                "mode": request.mode,
-            },
-        )
+        facts = {name: getattr(request, name) for name in ("incarnation", "host", "provider", "mode")}
+        pool = reviewers.put(unit, before, after, actor=pool_id, kind=EventKind.POOL_REGISTERED, at_us=now, data=facts)
         return Registered(pool.id, pool.incarnation, services.waits.cursor(pool.event_seq, unit))
 
     answer = await transact(services, caller, work)
@@ -123,11 +111,7 @@ async def _answer_in_time(
 def _registered(before: Pool | None, pool_id: str, request: SupervisorRegister, now_us: int) -> Pool:
     fresh = Pool(
         id=pool_id,
-        incarnation=request.incarnation,
-        host=request.host,
-        provider=request.provider,
-        mode=request.mode,
-        model=request.model,
+        **{name: getattr(request, name) for name in ("incarnation", "host", "provider", "mode", "model")},
         projects=None if request.projects is None else orjson.dumps(sorted(request.projects)).decode(),
         rules=orjson.dumps(request.rules.model_dump()).decode(),
         registered_at=now_us,

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 Effort = Literal["low", "medium", "high"]
 EndedBy = Literal["itself", "timeout", "silence", "cancelled", "too_much_output"]
@@ -40,6 +40,18 @@ TEMPORARY_FOLDER: Final = "tmp"
 
 ELSEWHERE = ""
 """The workspace of a project that is on another machine."""
+
+
+class Broker(Protocol):
+    """What supervisors and runners of checks talk to."""
+
+    async def call(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The data of an operation's answer. A call may be cancelled; the same is then asked again.
+
+        Raises:
+            TandemError: The refusal, as its own type.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ import re
 import signal
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from tandem.core.clock import duration
@@ -50,19 +50,19 @@ _log = logging.getLogger("tandem.supervisor")
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a reviewer ended.
+    """How a reviewer ended, by the names in which its broker is told.
 
     Attributes:
         exit_code: Its exit status, or the negative number of a signal; None if it never started.
         quick: Whether it failed at once, or its program did.
         error: What went wrong, for people.
-        retry_after_seconds: How long its provider's quota asks to wait, 0 if it does not say; None without a quota.
+        retry_after_s: How long its provider's quota asks to wait, 0 if it does not say; None without a quota.
     """
 
     exit_code: int | None
     quick: bool
     error: str | None
-    retry_after_seconds: float | None = None
+    retry_after_s: float | None = None
 
 
 class ReviewerLifecycle:
@@ -108,20 +108,10 @@ class ReviewerLifecycle:
 
     def report(self) -> dict[str, Any]:
         """What the broker is told of it, once it is not starting any more."""
-        identity, ended = self.identity, self.ended
-        report: dict[str, Any] = {
-            "reviewer_id": self.reviewer_id,
-            "wanted": self._order.wanted,
-            "pid": None if identity is None else identity.pid,
-            "started_us": None if identity is None else identity.started_us,
-            "state": "running" if ended is None else "ended",
-            "exit_code": None if ended is None else ended.exit_code,
-            "quick": ended is not None and ended.quick,
-            "error": None if ended is None else ended.error,
-        }
-        if ended is not None and ended.retry_after_seconds is not None:
-            report["retry_after_s"] = ended.retry_after_seconds
-        return report
+        identity = self.identity
+        process = {} if identity is None else {"pid": identity.pid, "started_us": identity.started_us}
+        end = {"state": "ended", **asdict(self.ended)} if self.ended is not None else {"state": "running"}
+        return {"reviewer_id": self.reviewer_id, "wanted": self._order.wanted, **process, **end}
 
     def broker_knows(self) -> None:
         """The broker was told which process it is: now it may get its job."""

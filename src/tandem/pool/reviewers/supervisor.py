@@ -20,14 +20,14 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
 from tandem.bridge.keys import SECRET_VARIABLES
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
 from tandem.pool.contract import Orders, PoolRules
-from tandem.pool.reviewers import REENTRY_VARIABLE, prompt
+from tandem.pool.reviewers import REENTRY_VARIABLE, Broker, prompt
 from tandem.pool.reviewers.identity import SupervisorIdentity
 from tandem.pool.reviewers.lifecycle import REPORT_SECONDS, ReviewerSet
 from tandem.pool.reviewers.processes import end_marked
@@ -59,18 +59,6 @@ _SETTLED_SECONDS = 300.0
 
 _ORDERS = TypeAdapter(Orders)
 _log = logging.getLogger("tandem.supervisor")
-
-
-class Broker(Protocol):
-    """What a supervisor talks to."""
-
-    async def call(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The data of an operation's answer. A call may be cancelled; the same is then asked again.
-
-        Raises:
-            TandemError: The refusal, as its own type.
-        """
-        ...
 
 
 class Supervisor:

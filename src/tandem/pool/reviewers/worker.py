@@ -241,10 +241,8 @@ class Worker:
         answer = answer_in(finished, reply, claimed.proposal, proof)
         outcome = outcome_of(finished, answer, reply.error)
         if outcome is not Outcome.VERDICT and (quota := quota_in(finished, reply.error, reply.text)):
-            said = proof.hidden.hide_in(quota.said)
-            return RunResult(
-                outcome, said, finished.seconds, reply, finished.exit_code, retry_after_seconds=quota.seconds
-            )
+            said, wait = proof.hidden.hide_in(quota.said), round(quota.seconds, 3)
+            return RunResult(outcome, said, finished.seconds, reply, finished.exit_code, retry_after_seconds=wait)
         # Some try for a while before they say that they have no login.
         hopeless = finished.seconds < AT_ONCE_SECONDS or lacks_login(finished, reply.error)
         at_once = outcome is Outcome.CRASHED and hopeless
@@ -331,25 +329,21 @@ class Worker:
         )
 
     def _invocation(self, claimed: Claimed, context: RunContext, files: str, proof: RunProof) -> Invocation:
-        found = gather(self._broker, claimed, given_up=self._requests.cancel, log=self._log)
-        diff = claimed.proposal.get("diff")
-        diff_file = clean_room.path(context, GIVEN_FOLDER, _DIFF_FILE)
         prompt = build(
             self._template,
             claimed.proposal,
             nonce=proof.nonce,
             files=files,
             parts=proof.parts,
-            diff_file=diff_file,
-            **found._asdict(),
+            known=gather(self._broker, claimed, given_up=self._requests.cancel, log=self._log),
+            diff_file=clean_room.path(context, GIVEN_FOLDER, _DIFF_FILE),
         )
         proof.hidden.add(marks_in(prompt))
         invocation = self._provider.review(context, prompt)
-        if is_inline(diff):
+        if is_inline(claimed.proposal.get("diff")):
             return invocation
-        return replace(
-            invocation, files={**invocation.files, f"{GIVEN_FOLDER}/{_DIFF_FILE}": diff_in_file(proof.parts)}
-        )
+        given = {f"{GIVEN_FOLDER}/{_DIFF_FILE}": diff_in_file(proof.parts)}
+        return replace(invocation, files={**invocation.files, **given})
 
     def _submit(self, claimed: Claimed, answer: ReviewerAnswer) -> tuple[Outcome, str]:
         """Gives the verdict. A counter-patch that cannot be taken costs no verdict, which stands without it."""
@@ -380,6 +374,7 @@ class Worker:
             TandemError: It does not know this reviewer any more, or cannot take it in: nobody counts what it costs.
         """
         usage = result.usage
+        # What is None is not sent.
         outcome = {
             "reviewer_id": self._job.reviewer_id,
             "review_id": claimed.review_id,
@@ -391,9 +386,8 @@ class Worker:
             "tokens_out": usage.tokens_out,
             "cost_usd": usage.cost_usd,
             "exit_code": result.exit_code,
+            "retry_after_s": result.retry_after_seconds,
         }
-        if result.retry_after_seconds is not None:
-            outcome["retry_after_s"] = round(result.retry_after_seconds, 3)
         self._log.note(f"review {claimed.review_id}, claim {claimed.generation}: {result.outcome}: {result.reason}")
         try:
             self._deliver(with_key(outcome))
