@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.gated import DIRECT, GATED, Team, check_archive, played
+from tests.acceptance.gated import DIRECT, GATED, Team, check_archive, code_of, played
 from tests.acceptance.reviewing import OTHER, at_once
 from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
@@ -29,12 +29,6 @@ def either(request: pytest.FixtureRequest, crews: Callable[[str], Team]) -> Iter
     """The two roles, with and without approval."""
     with played(crews(request.param)) as ready:
         yield ready
-
-
-def code_of(answer: Answer) -> str | None:
-    """The code of a refusal; null for a success."""
-    code: str | None = None if answer["ok"] else answer["error"]["code"]
-    return code
 
 
 def the_one(answers: list[Answer], *codes: str) -> int:
