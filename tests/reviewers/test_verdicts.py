@@ -16,7 +16,6 @@ from tandem.pool.reviewers.verdicts import (
     AnswerComment,
     ReviewerAnswer,
     Unreadable,
-    WrongDigest,
     parts_of,
 )
 from tandem.reviews.requests import SubmitVerdict
@@ -257,21 +256,19 @@ def test_a_refusal_quotes_little_and_nothing_that_a_terminal_obeys(text: str) ->
 
 @pytest.mark.parametrize("named", ["5f" * 31, DIGEST.upper(), f" {DIGEST}", "0" * 64, "x" * 50_000, "", None, DELETED])
 def test_p7_another_digest_is_refused(named: object) -> None:
-    with pytest.raises(WrongDigest) as refused:
-        read(json.dumps(changed(APPROVAL, digest=named)))
-    assert DIGEST in str(refused.value)
-    assert len(str(refused.value)) < 350
+    why = refusal(json.dumps(changed(APPROVAL, digest=named)))
+    assert DIGEST in why
+    assert len(why) < 350
 
 
 def test_p7_a_digest_is_refused_where_there_is_none() -> None:
-    with pytest.raises(WrongDigest, match="what was to be reviewed has no digest"):
-        read(json.dumps(APPROVAL), digest=None)
+    assert "what was to be reviewed has no digest" in refusal(json.dumps(APPROVAL), digest=None)
     assert read(json.dumps(changed(APPROVAL, digest=None)), digest=None).verdict == "approved"
 
 
 def test_p7_the_example_in_the_prompt_is_an_answer_to_nothing() -> None:
     for known in ({}, {"digest": DIGEST}, {"nonce": NONCE}):
-        with pytest.raises((Unreadable, WrongDigest)):
+        with pytest.raises(Unreadable):
             read(json.dumps({**EXAMPLE, **known}))
     assert read(json.dumps({**EXAMPLE, "nonce": NONCE, "digest": DIGEST}), files=None).verdict == "changes_requested"
 
@@ -301,11 +298,10 @@ def ended(exit_code: int | None = 0, ended_by: EndedBy = "itself", *, output_was
 
 
 ANSWER = read(json.dumps(APPROVAL))
-RUNS: dict[str, tuple[Finished, ReviewerAnswer | Unreadable | WrongDigest | None, Outcome]] = {
+RUNS: dict[str, tuple[Finished, ReviewerAnswer | Unreadable | None, Outcome]] = {
     "answered": (ended(), ANSWER, Outcome.VERDICT),
     "silent": (ended(), None, Outcome.NO_VERDICT),
     "unreadable": (ended(), Unreadable("no"), Outcome.UNREADABLE),
-    "wrong digest": (ended(), WrongDigest("no"), Outcome.UNREADABLE),
     "cut": (ended(output_was_cut=True), ANSWER, Outcome.UNREADABLE),
     "too much": (ended(-9, "too_much_output", output_was_cut=True), ANSWER, Outcome.UNREADABLE),
     "failed": (ended(1), None, Outcome.CRASHED),
@@ -321,7 +317,7 @@ RUNS: dict[str, tuple[Finished, ReviewerAnswer | Unreadable | WrongDigest | None
 
 @pytest.mark.parametrize(("run", "answer", "outcome"), RUNS.values(), ids=RUNS.keys())
 def test_p7_only_an_answer_of_a_program_that_ended_well_counts(
-    run: Finished, answer: ReviewerAnswer | Unreadable | WrongDigest | None, outcome: Outcome
+    run: Finished, answer: ReviewerAnswer | Unreadable | None, outcome: Outcome
 ) -> None:
     assert outcome_of(run, answer) == outcome
 

@@ -139,7 +139,7 @@ def _advance(unit: Unit, services: Services, cycle: Cycle, handoff: Handoff, app
 
     Raises:
         InvalidPhase: The cycle has gone on without this hand-off.
-        SchemaInvalid: What was approved is no payload for it.
+        SchemaInvalid: The approved text is no payload for it.
     """
     if cycle.review_id != approved.review_id or cycle.phase != handoff.phase:
         raise InvalidPhase(
@@ -240,7 +240,7 @@ def _propose(
         proposer_id=step.producer,
         parent_id=before.id if before is not None and _was_rejected(before) else None,
     )
-    # A role says nothing about whose session it is: that caller must not approve what it wrote.
+    # A role says nothing about whose session it is: that caller must not approve its own hand-off.
     author, content = caller.agent, contents.Content("")
     if revised is not None:
         review = proposals.revise_in(unit, services, caller, revised, proposal, content, author)

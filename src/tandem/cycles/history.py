@@ -1,4 +1,4 @@
-"""What remains of cycles: the archive, and reading them whole."""
+"""The archive of cycles, and reading them whole."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ async def get_cycle(services: Services, caller: Caller, request: GetCycle) -> Cy
 
 
 def unknown(cycle_id: str | None) -> NotFound:
-    """What is said of an id that no cycle has."""
+    """The refusal of an id that no cycle has."""
     return NotFound("There is no such cycle; list_cycles shows what there is.", cycle_id=cycle_id)
 
 
@@ -159,7 +159,7 @@ def _row(cycle: Cycle) -> CycleRow:
 
 
 def payload_of(unit: Unit, handoff: Handoff) -> dict[str, Any]:
-    """What was handed over."""
+    """The payload of a hand-off."""
     return orjson.loads(reviews.find_content(unit, handoff.content_id) or "{}")
 
 

@@ -1,6 +1,6 @@
 """The operations on hand-off cycles, and their typed requests.
 
-Roles, targets, features and payloads are of no particular form here: what is wrong with them is answered
+Roles, targets, features and payloads are of no particular form here: mistakes in them are answered
 with the codes of cycles, in the order of their checks.
 """
 

@@ -28,7 +28,7 @@ class Cycle(NamedTuple):
     cycle's id and `rotation`. `definition` is the workflow as JSON text. `review_id` is the review of the
     hand-off that was written last and has not advanced the cycle. `status_seq` is the newest event
     that changed what a status shows; taking the lock again does not. `removed_at` is when its payloads were removed,
-    and `removed_seq` the newest event that lost what it said with them.
+    and `removed_seq` the newest event whose contents went with them.
     """
 
     id: str
@@ -131,7 +131,7 @@ def checked_feature(feature: str) -> str:
 
 
 def workflow_of(cycle: Cycle) -> Workflow:
-    """The workflow as it was when the cycle began: what has changed since counts for the next one."""
+    """The workflow as it was when the cycle began: later changes count for the next one."""
     return parse(cycle.workflow, json.loads(cycle.definition))
 
 

@@ -114,7 +114,7 @@ async def cycle_status(services: Services, caller: Caller, request: CycleStatus)
             is_new = not request.wait
         else:
             is_new = place > after
-        # Whose turn it is has something to do, whatever it has seen. News for everybody: the end of a cycle, and that
+        # A role whose turn it is has something to do, news or none. News for everybody: the end of a cycle, and that
         # a person has to look.
         is_over = answer.phase in (None, COMPLETE) or (
             answer.review is not None and answer.review.attention is not None
@@ -272,7 +272,7 @@ def _status(
 
 
 def _next_step(cycle: Cycle | None, workflow: Workflow, review: Review | None) -> str:
-    """What is to be done now and by whom, in a sentence."""
+    """The next step and its actor, in a sentence."""
     if cycle is None:
         return "Begin a cycle with cycle_start."
     role = cycle.active_role

@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from tandem.contract.answer import time_or_none
+from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import InvalidSession
@@ -62,10 +62,10 @@ async def supervisor_register(services: Services, caller: Caller, request: Super
 
 
 async def supervisor_heartbeat(services: Services, _caller: Caller, request: SupervisorHeartbeat) -> Orders:
-    """Take in what a supervisor says of its reviewers, decide what is due, and answer with what it should do.
+    """Take in a supervisor's reports of its reviewers, decide the next steps, and answer with its orders.
 
     Raises:
-        InvalidSession: The supervisor was registered anew meanwhile, or never.
+        InvalidSession: The supervisor was registered again meanwhile, or never.
     """
     await services.store.write(lambda unit: _take_in(unit, services, request))
     if any(one.state == "ended" for one in request.reviewers):
@@ -191,19 +191,18 @@ def _orders(
     pass_seconds = pool_plan.rules_of(decision.pool).max_ttl_seconds + deadline_seconds + _PASS_GRACE_SECONDS
 
     def access(one: Reviewer) -> str | None:
-        """What a reviewer that is to be started shows the broker, where it needs tokens."""
+        """The token of a reviewer that must be started, where the broker needs tokens."""
         starts = one.state == ReviewerState.ACTIVE and one.id not in known
         auth = services.authenticator
         return auth.pass_for(one.id, one.project, pass_seconds) if auth.required and starts else None
 
     orders = tuple(
-        Order(
+        shown(
+            Order,
+            one,
             reviewer_id=one.id,
-            name=one.name,
-            project=one.project,
             root=_root(services, one.project),
             wanted=one.wanted(now_us, deadline_seconds + _KILL_GRACE_SECONDS, holds=one.id in held),
-            drain_reason=one.drain_reason,
             review_id=held.get(one.id),
             access=access(one),
         )

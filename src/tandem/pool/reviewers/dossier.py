@@ -79,7 +79,7 @@ def _check(
 
 
 def _entries(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> list[dict[str, Any]]:
-    """The newest of what was said, oldest first."""
+    """The newest entries of the discussion, oldest first."""
     newest: deque[dict[str, Any]] = deque(maxlen=_KEPT)
     asked = claimed.request(limit=_PAGE)
     while True:
@@ -125,10 +125,10 @@ def _picked(entry: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _conventions(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> str | None:
-    """What the files of the base branch say to those who work on the project; None if none of them is to be had.
+    """What the files of the base branch say to those who work on the project; None if there are none.
 
-    Never those of the working folder or of the round's base: its proposer may have written them a moment ago. A link,
-    and what is no text in UTF-8, is passed over.
+    Never those of the working folder or of the round's base: its proposer may have written them a moment ago. Links,
+    and files that are no text in UTF-8, are passed over.
     """
     parts: list[str] = []
     for name in CONVENTION_FILES:

@@ -2,7 +2,7 @@
 
     starting ─▶ running, told to the broker ─▶ has its job ─▶ [asked to drain ─▶ cancelled ─▶ killed] ─▶ ended
 
-What is wanted of it only grows: run, drain, kill. A reviewer that is ended needs no broker for it, so that all of
+Its orders only grow stricter: run, drain, kill. A reviewer that is ended needs no broker for it, so that all of
 this goes on while the broker is away.
 """
 
@@ -126,7 +126,7 @@ class ReviewerLifecycle:
         self._changed.set()
 
     def want(self, wanted: str) -> None:
-        """Has it run, drain or end, unless it is to do more than that already."""
+        """Has it run, drain or end, unless its order is stricter already."""
         if _SEVERITY.get(wanted, 0) > _SEVERITY.get(self._wanted, 0):
             _log.info("reviewer %s: %s", self.reviewer_id, wanted)
             self._wanted = wanted
@@ -181,12 +181,12 @@ class ReviewerLifecycle:
             self._exit_code = code
             self._changed.set()
 
-        # RuntimeError: the loop is closed, and nobody asks any more.
+        # RuntimeError: the loop is closed.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(note)
 
     async def _accompany(self, process: WorkerProcess) -> int:
-        """Does what is wanted of it until it has ended; its exit status."""
+        """Follows its orders until it has ended; its exit status."""
         while self._exit_code is None:
             self._changed.clear()
             due = await self._step(process)
@@ -196,7 +196,7 @@ class ReviewerLifecycle:
         return self._exit_code
 
     async def _step(self, process: WorkerProcess) -> float:
-        """Does what is due now; says when to look again at the latest."""
+        """Takes the step that is due; says when to look again at the latest."""
         now = self._loop.time()
         settings = self._settings
         longest = (
@@ -285,7 +285,7 @@ class ReviewerSet:
         return any(one.starting for one in self._reviewers.values())
 
     def reports(self) -> list[dict[str, Any]]:
-        """What the broker is to be told: of each reviewer that is not just being started."""
+        """The reports for the broker: of each reviewer but those that are just being started."""
         return [one.report() for one in self._reviewers.values() if not one.starting]
 
     def obey(self, orders: Orders, reports: list[dict[str, Any]], *, may_start: bool) -> None:
@@ -316,7 +316,7 @@ class ReviewerSet:
             self._lives[order.reviewer_id] = asyncio.create_task(reviewer.live(), name=f"reviewer-{order.reviewer_id}")
 
     def end_processes(self) -> None:
-        """Kills all that any reviewer has running, whatever it is at; blocks."""
+        """Kills every process of every reviewer at once; blocks."""
         for reviewer_id in self._living():
             end_marked(self._context.marks(reviewer_id))
 

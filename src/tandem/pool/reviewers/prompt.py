@@ -1,7 +1,7 @@
 """What a reviewer program is told: a trusted template, and around everything that clients wrote a frame.
 
 A template is the text around the data, with `{{name}}` where something is put in. It is read when a reviewer starts,
-and checked then: a variable that nobody fills, or one that is missing, is a mistake of the configuration and not a
+and checked then: a variable that is unknown or missing is a mistake of the configuration and not a
 strange prompt.
 
 Nothing of a proposal stands outside the frames, names included: only numbers, digests that are plain hexadecimal
@@ -58,7 +58,7 @@ class Form:
         default: The file beside this module that is used when a project has none of its own.
         required: Variables that stand in it.
         optional: Variables that may stand in it.
-        once: Whether those that stand in it do so only once: what they bring is long.
+        once: Whether each may stand in it only once: their values are long.
     """
 
     default: str
@@ -83,7 +83,7 @@ class Template:
     Attributes:
         text: The text with its variables.
         origin: The file that it came from.
-        form: What it is made of.
+        form: Its variables.
     """
 
     text: str
@@ -187,14 +187,14 @@ def is_inline(diff: str | None, inline_limit: int = INLINE_LIMIT) -> bool:
 
 
 class Dossier(NamedTuple):
-    """What is known of a review beside its round.
+    """A review's history and surroundings, beside its round.
 
     Attributes:
         earlier: Verdicts with their reasons, and what became of counter-patches; oldest first.
         open_comments: Messages and comments that nothing has resolved, oldest first.
         interdiff: What changed since the last round that was reviewed; None if none was, or it cannot be told.
         conventions: What the project tells those who work on it, as its base branch has it.
-        checks: What was run on the round, and how it ended.
+        checks: The round's checks, and how they ended.
     """
 
     earlier: tuple[dict[str, Any], ...] = ()
@@ -226,7 +226,7 @@ def build(
         nonce: What the answer has to name; drawn for this prompt alone, so that nothing in the frames has it.
         files: What the working folder holds, in words of ours.
         parts: What the round consists of; the answer has to show that each was read.
-        known: What is known of the review beside the round.
+        known: The review's history and surroundings.
         diff_file: A file, named by ourselves, that holds the diff; used when the diff is over the limit.
         inline_limit: The most characters of a diff, and of an interdiff, in the prompt.
 
@@ -382,7 +382,7 @@ def _words_for_file(diff: str, diff_file: PurePath | str | None) -> str:
 
 
 def _ends(parts: Sequence[Part], at: int) -> str:
-    """What stands behind a part, outside of its frame."""
+    """The line behind a part, outside of its frame."""
     return f'The nonce of file {at + 1} is "{parts[at].nonce}".'
 
 
@@ -473,7 +473,7 @@ _INVISIBLE = re.compile(
 
 
 def draw_mark() -> str:
-    """A mark that nobody can know beforehand."""
+    """A random mark, which no proposer can know beforehand."""
     return secrets.token_hex(_MARK_BYTES)
 
 

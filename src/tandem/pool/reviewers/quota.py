@@ -82,12 +82,12 @@ class Quota(NamedTuple):
 
 
 def quota_in(finished: Finished, error: str | None, text: str | None, now: datetime | None = None) -> Quota | None:
-    """What a run that brought no verdict says of a quota; None if that is not what it failed by.
+    """The quota by which a run without a verdict failed; None if it failed otherwise.
 
     Args:
         finished: How the program ended.
-        error: What it says itself that went wrong: then nothing else counts.
-        text: What it wrote instead of an answer. A model may have written it, so that the wait that it names does not
+        error: The error that it names itself: then nothing else counts.
+        text: Its words instead of an answer. A model may have written it, so that the wait that it names does not
             count, nor any of it if the program ended in order.
         now: The time, with its zone.
     """

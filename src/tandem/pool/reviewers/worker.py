@@ -9,7 +9,7 @@ program works through the queue by itself, over MCP.
 
     claimed ─▶ dossier ─▶ prompt ─▶ program, while the lease is renewed ─▶ answer ─▶ verdict ─▶ outcome
 
-Whatever happens, the claim does not stay behind: each way out of a review reports an outcome, and only a verdict that
+The claim never stays behind: each way out of a review reports an outcome, and only a verdict that
 the program plainly gave, for exactly this content, is one.
 """
 
@@ -82,14 +82,14 @@ _PAUSE_SECONDS = 0.5
 """A broker that stops answers waits at once; asking it all the time would only hold it up."""
 
 _END_SECONDS = 30.0
-"""How long, besides the program's grace, the work may take to end when it is to end at once."""
+"""How long, besides the program's grace, the work may take to end after the order to cancel."""
 
 AT_ONCE_SECONDS: Final = 10.0
 """A program that fails within this time does not work at all: its next run would fail as well."""
 
 _DIFF_FILE = "proposal.diff"
 _LAST_REPORT_SECONDS = 2.0
-"""How long a report may take of one who is to end at once."""
+"""How long a report may take after the order to cancel."""
 
 _OF_COUNTER_PATCH = (InvalidDiff, SchemaInvalid, TooLarge, InvalidInput)
 
@@ -102,7 +102,7 @@ class RunResult:
         outcome: One of the six.
         reason: Why, in a line.
         seconds: How long the program ran.
-        usage: What it cost.
+        usage: Its cost.
         exit_code: How the program ended; None if it never began.
         failed_at_once: Whether the program does not work at all.
         retry_after_seconds: The wait that its provider's quota names, 0 if none; None if it failed by no quota.
@@ -151,7 +151,7 @@ class Worker:
     def _loop(self) -> tuple[WorkerExit, str]:
         page = self._list(None)
         while not self._requests.drain.is_set():
-            # The place in the log was taken first: what comes up from here on ends the wait.
+            # The place in the log was taken first: a review that comes from here on ends the wait.
             claimed = self._claim() if page.get("reviews") else None
             if claimed is None:
                 page = self._wait(page)
@@ -208,7 +208,7 @@ class Worker:
     # ---------------------------------------------------------------------------------------- one review
 
     def _review(self, claimed: Claimed) -> RunResult:
-        """Review what was claimed, and tell the broker; blocks as long as that takes.
+        """Review the claimed round, and tell the broker; blocks as long as that takes.
 
         Raises:
             BrokerUnreachable: The broker does not answer any more.
@@ -371,7 +371,7 @@ class Worker:
         """Tells the broker what became of the run; if the claim is over, that changes nothing here.
 
         Raises:
-            TandemError: It does not know this reviewer any more, or cannot take it in: nobody counts what it costs.
+            TandemError: It does not know this reviewer any more, or cannot take it in: its cost would not be counted.
         """
         usage = result.usage
         # What is None is not sent.
@@ -400,7 +400,7 @@ class Worker:
         try:
             self._broker.call("report_outcome", report, until=self._requests.cancel)
         except CallCancelled:
-            # Who is to end at once still says what became of the claim, if somebody listens.
+            # A reviewer that must end at once still reports the claim's end, if the broker listens.
             limit = _LAST_REPORT_SECONDS
             last = self._connected(answer_seconds=limit)
             try:
@@ -421,7 +421,7 @@ def main() -> int:
     try:
         line = control.first_line()
         if line is None:
-            # Whoever wants no reviewer after all hangs up, too.
+            # Closing standard input cancels the start.
             return _says(WorkerExit.SUPERVISOR_GONE, "The supervisor went away before there was a job.")
         job = read_job(line)
         _refuse_reentry(job)
@@ -438,7 +438,7 @@ def main() -> int:
 
 
 def _refuse_reentry(job: ReviewJob) -> None:
-    """A reviewer's program starts no reviewer: it would be one that nobody counts."""
+    """A reviewer's program starts no reviewer: no pool would count it."""
     inside = os.environ.get(REENTRY_VARIABLE)
     if RUN_VARIABLE in os.environ or inside not in {None, job.reviewer_id}:
         raise ConfigInvalid(
