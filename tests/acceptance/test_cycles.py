@@ -133,20 +133,16 @@ def test_every_event_names_the_role_that_acted(fresh_crew: Crew):
     assert sorted(opened) == ["codex", "gemini"]
 
 
-def test_the_status_says_since_when_the_lock_is_held(crew: Crew):
+def test_times_of_a_status_move_with_the_cycle_and_its_lock(crew: Crew):
     crew.start()
-    assert TIME.fullmatch(crew.status()["lock"]["acquired_at"])
+    first = crew.status()
+    assert TIME.fullmatch(first["lock"]["acquired_at"])
+    assert first["created_at"] == first["updated_at"]
     crew.hand_over("codex")
     assert crew.status()["lock"] == {"locked": True, "role": "codex", "acquired_at": None}
     crew.lock()
     assert TIME.fullmatch(crew.status()["lock"]["acquired_at"])
-
-
-def test_times_of_a_status_move_with_the_cycle(crew: Crew):
-    crew.start()
-    first = crew.status()
-    assert first["created_at"] == first["updated_at"]
-    crew.play(*ROUND_TRIP)
+    crew.hand_over("gemini")
     second = crew.status()
     assert second["created_at"] == first["created_at"]
     assert second["updated_at"] > first["updated_at"]
