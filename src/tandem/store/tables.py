@@ -38,7 +38,7 @@ def record_table(
     foreign: Mapping[str, str] = {},
     comments: Mapping[str, str] = {},
 ) -> Table:
-    """The table of a named tuple: a column for each field, which may be NULL where the field may be None.
+    """The table of a named tuple: a column for each field, which may be empty where the field may be None.
 
     Args:
         name: The table's name.
@@ -47,7 +47,7 @@ def record_table(
         key: The fields of the primary key.
         small: Numbers that need no more than 31 bits.
         foreign: The column that a field refers to, as `table.column`.
-        comments: What a column holds, where its field does not say so.
+        comments: The meaning of a column, where its field does not say so.
     """
     columns: list[Column[Any]] = []
     for field, kind in get_type_hints(record).items():
