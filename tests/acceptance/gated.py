@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 
 from tandem.cycles.payloads import ARRAYS
+from tests.acceptance.cycling import Crew
 from tests.acceptance.reviewing import Desk
 
 GATED = "frontend-backend"
@@ -292,20 +293,26 @@ def check_story(team: Team) -> list[dict[str, Any]]:
     return events
 
 
-def check_archive(team: Team, folder: Path) -> None:
+def check_archive(team: Team | Crew, folder: Path) -> None:
     """An archive is whole: every file that its manifest names, no other, and what the broker says of the cycle."""
     manifest = json.loads((folder / "manifest.json").read_bytes())
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert files == {"manifest.json", *manifest["sha256"]}
+    assert folder.name == manifest["cycle_id"]
     for name, digest in manifest["sha256"].items():
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest, name
     history = team.do("get_cycle", cycle_id=manifest["cycle_id"])
-    for name in ("created_at", "completed_at", "archived_at"):
+    for name in ("cycle_id", "project", "workflow", "feature", "created_at", "completed_at", "archived_at"):
         assert manifest[name] == history["cycle"][name], name
     told = [{name: value for name, value in one.items() if name != "payload"} for one in history["handoffs"]]
     assert [{name: value for name, value in one.items() if name != "file"} for one in manifest["handoffs"]] == told
     payloads = [json.loads((folder / one["file"]).read_bytes()) for one in manifest["handoffs"]]
     assert payloads == [one["payload"] for one in history["handoffs"]]
+
+
+def code_of(answer: dict[str, Any]) -> str | None:
+    """The code of a refusal; None for a success."""
+    return None if answer["ok"] else answer["error"]["code"]
 
 
 def kinds_of(events: list[dict[str, Any]], subject: str) -> list[str]:

@@ -129,46 +129,35 @@ async def test_requested_changes_wake_the_producer_who_revises_the_same_review(g
     assert json.loads(team.do("get_proposal", review_id=review, round=1)["description"]) == first["payload"]
 
 
-@pytest.mark.parametrize("closes", [False, True], ids=["rejected", "rejected and closed"])
-def test_a_rejection_leaves_the_phase_with_the_producer(team: Team, *, closes: bool):
+@pytest.mark.parametrize("outcome", [None, "rejected", "withdrawn"], ids=["rejected", "and closed", "withdrawn"])
+def test_a_handoff_that_fails_leaves_the_phase_with_the_producer(team: Team, outcome: str | None):
     team.begin()
     with team.unmoved():
-        refused = team.put_forward("gemini", "codex", notes=["Bad."])
-        team.verdict(refused, "rejected", team.claim(refused))
-        assert team.where()["review"]["reason"] == WHY
-        if closes:
-            team.do("close_review", review_id=refused)
-        assert team.where(wait=True, role="gemini", timeout_s=LONG)["review"]["outcome"] == (
-            "rejected" if closes else None
-        )
+        failed = team.put_forward("gemini", "codex", notes=["Bad."])
+        generation = team.claim(failed)
+        if outcome != "withdrawn":
+            team.verdict(failed, "rejected", generation)
+            assert team.where()["review"]["reason"] == WHY
+        if outcome is not None:
+            team.do("close_review", review_id=failed, reason="I forgot something.")
+        assert team.where(wait=True, role="gemini", timeout_s=LONG)["review"]["outcome"] == outcome
+        if outcome == "withdrawn":
+            # Who was about to approve it comes too late.
+            late = {"review_id": failed, "verdict": "approved", "claim_generation": generation}
+            team.refused("STALE_CLAIM", "submit_verdict", **late)
         review = team.put_forward("gemini", "codex", notes=["Good."])
-        assert review != refused
-        assert team.do("get_proposal", review_id=review)["parent_id"] == refused
-    # What was rejected stays readable.
-    assert json.loads(team.do("get_proposal", review_id=refused)["description"])["notes"] == ["Bad."]
-    assert [one["status"] for one in team.history()["handoffs"]] == ["rejected", "pending"]
+        assert review != failed
+        parent = None if outcome == "withdrawn" else failed
+        assert team.do("get_proposal", review_id=review)["parent_id"] == parent
+    # What failed stays readable.
+    assert json.loads(team.do("get_proposal", review_id=failed)["description"])["notes"] == ["Bad."]
+    status = outcome or "rejected"
+    assert [one["status"] for one in team.history()["handoffs"]] == [status, "pending"]
     assert team.history()["handoffs"][0]["payload"]["notes"] == ["Bad."]
     team.approve(review)
     assert team.place() == ("backend", "codex")
     assert team.do("handoff_read", target="codex")["notes"] == ["Good."]
-    assert [one["status"] for one in team.history()["handoffs"]] == ["rejected", "advanced"]
-
-
-def test_a_withdrawal_leaves_the_phase_with_the_producer(team: Team):
-    team.begin()
-    with team.unmoved():
-        withdrawn = team.put_forward("gemini", "codex")
-        generation = team.claim(withdrawn)
-        team.do("close_review", review_id=withdrawn, reason="I forgot something.")
-        assert team.where(wait=True, role="gemini", timeout_s=LONG)["review"]["outcome"] == "withdrawn"
-        # Who was about to approve it comes too late.
-        late = {"review_id": withdrawn, "verdict": "approved", "claim_generation": generation}
-        team.refused("STALE_CLAIM", "submit_verdict", **late)
-        review = team.put_forward("gemini", "codex", notes=["All of it."])
-        assert review != withdrawn
-    assert [one["status"] for one in team.history()["handoffs"]] == ["withdrawn", "pending"]
-    team.approve(review)
-    assert team.do("handoff_read", target="codex")["notes"] == ["All of it."]
+    assert [one["status"] for one in team.history()["handoffs"]] == [status, "advanced"]
 
 
 def test_the_producing_role_cannot_approve_its_own_handoff(team: Team):

@@ -231,16 +231,6 @@ def test_p4_a_repeated_session_opens_nothing_and_is_as_dead_as_the_first(crew: C
 
 
 @ON_BOTH_DATABASES
-def test_p4_a_refusal_is_repeated_too(crew: Crew):
-    wrong = {"role": "gemini", "psk": "not the key of gemini", **IDEM}
-    crew.make_keys()
-    crew.refused("AUTH_FAILED", "session_open", **wrong)
-    crew.do("cycle_rotate", role="gemini", key=wrong["psk"])
-    crew.refused("AUTH_FAILED", "session_open", **wrong)
-    assert is_key_of(crew, "gemini", wrong["psk"])
-
-
-@ON_BOTH_DATABASES
 def test_p4_new_keys_are_shown_once(crew: Crew):
     keys = crew.do("cycle_init", **IDEM)["keys"]
     assert all(KEY.fullmatch(key) for key in keys.values())

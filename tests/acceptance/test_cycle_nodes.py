@@ -21,6 +21,7 @@ from tests.acceptance.gated import (
     assert_no_deadlocks,
     check_archive,
     check_story,
+    code_of,
     config_dir,
     played,
 )
@@ -116,12 +117,6 @@ def begin(*teams: Team) -> str:
     for team in teams[1:]:
         team.cycle_id, team.feature = teams[0].cycle_id, teams[0].feature
     return token
-
-
-def code_of(answer: Answer) -> str | None:
-    """The code of a refusal; null for a success."""
-    code: str | None = None if answer["ok"] else answer["error"]["code"]
-    return code
 
 
 LOG: LiteralString = ALONE.lock or ""

@@ -86,8 +86,11 @@ def test_of_several_complaints_about_a_beginning_the_first_in_order_is_made(brok
         crew.refused("AUTH_FAILED", "session_open", role="codex", psk="wrong")
         crew.refused("INVALID_SESSION", "lock_acquire", session_token="none")
         crew.refused("NO_ACTIVE_CYCLE", "lock_acquire", session_token=crew.sessions["codex"])
-        crew.refused("SCHEMA_INVALID", "cycle_start", feature="")
+        for feature in ("", "x" * 201):
+            assert crew.refused("SCHEMA_INVALID", "cycle_start", feature=feature)["field"] == "feature"
         crew.start()
-        crew.refused("SCHEMA_INVALID", "cycle_start", feature=" ")
+        crew.refused("SCHEMA_INVALID", "cycle_start", feature=" \n\t")
         crew.refused("CYCLE_ALREADY_ACTIVE", "cycle_start", feature=FEATURE)
-        crew.refused("LOCK_DENIED", "lock_acquire", session_token=crew.sessions["codex"])
+        with crew.unchanged():
+            denied = crew.refused("LOCK_DENIED", "lock_acquire", session_token=crew.sessions["codex"])
+        assert denied == {"activeRole": "gemini", "requestedRole": "codex", "phase": "frontend"}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.gated import DIRECT, GATED, Team, check_archive, played
+from tests.acceptance.gated import DIRECT, GATED, Team, check_archive, code_of, played
 from tests.acceptance.reviewing import OTHER, at_once
 from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
@@ -29,12 +29,6 @@ def either(request: pytest.FixtureRequest, crews: Callable[[str], Team]) -> Iter
     """The two roles, with and without approval."""
     with played(crews(request.param)) as ready:
         yield ready
-
-
-def code_of(answer: Answer) -> str | None:
-    """The code of a refusal; null for a success."""
-    code: str | None = None if answer["ok"] else answer["error"]["code"]
-    return code
 
 
 def the_one(answers: list[Answer], *codes: str) -> int:
@@ -124,23 +118,6 @@ def test_the_lock_has_one_token_for_one_role_at_a_time(either: Team):
             else:
                 assert code_of(answer) == "LOCK_DENIED"
                 assert answer["error"]["details"]["requestedRole"] == role
-
-
-def test_a_cycle_is_completed_or_handed_on_never_both(writers: Team):
-    for _ in range(ROUNDS * 2):
-        settle(writers)
-        lock_token = writers.lock("writer")
-        steps: list[Callable[[], Answer]] = [
-            partial(writers.call, "cycle_complete", **writers.tokens("writer", lock_token)),
-            partial(writers.call, "handoff_write", **writers.handing("writer", "editor", lock_token)),
-            partial(writers.call, "handoff_write", **writers.handing("writer", "printer", lock_token)),
-        ]
-        answers = at_once(steps)
-        won = the_one(answers, "INVALID_PHASE")
-        status = writers.where()
-        assert status["phase"] == ("complete" if won == 0 else "draft")
-        target = status["review"]["target"] if status["review"] else None
-        assert target == (None, "editor", "printer")[won]
 
 
 def test_of_many_archives_one_is_made_and_it_is_whole(writers: Team):

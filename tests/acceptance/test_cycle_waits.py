@@ -161,17 +161,6 @@ def test_another_projects_steps_wake_nobody(quiet: BrokerProcess, crew: Crew):
         assert parked.result()["phase"] == "backend"
 
 
-def test_a_wait_that_ends_without_news_keeps_its_place(quiet: BrokerProcess, crew: Crew):
-    crew.start()
-    cursor = crew.status()["cursor"]
-    for asked in ({"cursor": cursor}, {"cursor": cursor, "role": "codex"}):
-        answer = crew.do("cycle_status", wait=True, timeout_s=0.1, **asked)
-        assert (answer["changed"], answer["cursor"], answer["phase"]) == (False, cursor, "frontend")
-    crew.hand_over("codex")
-    assert glance(crew, cursor=cursor, role="codex")["changed"]
-    until_waiting(quiet, 0)
-
-
 def test_a_wait_for_nobody_or_from_nowhere_is_refused(crew: Crew):
     log = crew.status()["cursor"].rpartition(".")[0]
     assert crew.refused("INVALID_ROLE", "cycle_status", wait=True, role="planner")["allowed"] == ["gemini", "codex"]

@@ -14,8 +14,6 @@ from tests.broker import StartBroker
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
-FAILURES = ("no_verdict", "unreadable", "timeout", "crashed")
-
 
 @pytest.fixture
 def steward(shop: Desk) -> Steward:
@@ -32,21 +30,6 @@ def failed_for_good(steward: Steward) -> str:
     for _ in range(3):
         steward.fail(reviewer)
     return review
-
-
-@pytest.mark.parametrize("outcome", FAILURES)
-def test_p7_a_run_without_a_verdict_decides_nothing(shop: Desk, steward: Steward, outcome: str) -> None:
-    review = shop.put_up()
-    reviewer = steward.one()
-    reported = steward.fail(reviewer, outcome, reason="the model said nothing")
-    assert (reported["status"], reported["attempts"], reported["attention"]) == ("pending", 1, None)
-    status = shop.status(review)
-    assert (status["status"], status["verdict"], status["outcome"]) == ("pending", None, None)
-    released = next(event for event in shop.events(review) if event["kind"] == "claim_released")
-    assert released["data"]["reason"] == f"{outcome}: the model said nothing"
-    assert released["actor"] == reviewer
-    assert steward.seen(reviewer)["outcomes"] == {outcome: 1}
-    assert steward.log(f"reviewer:{reviewer}")[-1]["kind"] == "reviewer_outcome"
 
 
 @ON_BOTH_DATABASES

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-
-from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import (
     Counter,
@@ -93,48 +87,6 @@ def test_p5_after_a_kill_of_the_broker_the_next_start_ends_orphans_and_reviews_g
 
 def _programs_of(broker: StaffedBroker, reviewer_id: str) -> list[int]:
     return [one.pid for one in broker.programs() if one.environ().get("TANDEM_REVIEWER") == reviewer_id]
-
-
-def test_no_reported_number_has_a_process_ended_that_is_not_the_supervisors_own(tmp_path: Path) -> None:
-    broker = StaffedBroker(tmp_path)
-    with broker, counter(broker, tmp_path / "repository") as project:
-        pool = project.supervision()["supervisor_id"]
-    with sleeper() as bystander:
-        with without_pool(broker), reopened(project) as paper:
-            # Worse than anybody who can only reach the broker: a caller with the very secret of the supervisor.
-            steward = Steward(paper, scaling_ratio=1)
-            found = json.loads((broker.data_dir / "reviewers" / "supervisor.json").read_text("utf-8"))
-            steward.secret = found["secret"]
-            assert steward.supervisor_id == pool
-            steward.register()
-            review = paper.ask("approve")
-            [new] = steward.beat()["reviewers"]
-            name = new["reviewer_id"]
-            told = {"pid": bystander.pid, "started_us": started_us(bystander.pid)}
-            steward.beat({"reviewer_id": name, "wanted": "run", "state": "running", **told})
-            assert [one["pid"] for one in paper.active()] == [bystander.pid]
-            paper.claim(review, name)
-        with broker, reopened(project) as again:
-            assert again.decided(review)["reviewer_id"] != name
-            assert again.member(name)["state"] == "terminated"
-            again.do("kill_reviewer", reviewer_id=name, force=True)
-        assert bystander.poll() is None
-
-
-@contextmanager
-def sleeper() -> Generator[subprocess.Popen[bytes]]:
-    """A process that has nothing to do with reviewers."""
-    command = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(300)"]
-    with subprocess.Popen(command, start_new_session=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def started_us(pid: int) -> int:
-    """When a process began, as it is noted."""
-    return round(psutil.Process(pid).create_time() * 1_000_000)
 
 
 def test_a_stop_waits_for_a_review_that_ends_in_time(tmp_path: Path) -> None:

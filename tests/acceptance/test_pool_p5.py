@@ -142,16 +142,6 @@ def test_p5_what_a_killed_reviewer_held_is_tried_again_at_once(patient: Counter)
     assert len(patient.of_kind(review, "verdict_submitted")) == 1
 
 
-def test_p5_a_program_that_is_killed_costs_its_review_one_try_and_no_more(patient: Counter) -> None:
-    review = patient.ask("hold spared")
-    os.kill(patient.broker.running(review)["pid"], signal.SIGKILL)
-    again = patient.broker.running(review, 2)
-    assert again["facts"]["round"] == 1
-    patient.broker.let("spared")
-    patient.decided(review)
-    assert patient.outcomes(review) == ["crashed", "verdict"]
-
-
 def test_p5_a_review_whose_reviewer_is_ended_by_hand_goes_to_the_next_and_loses_no_try(patient: Counter) -> None:
     review = patient.ask("hold-with-brood by-hand")
     reviewer = patient.claimed(review)["reviewer_id"]

@@ -205,12 +205,6 @@ def test_p7_one_failure_is_only_that(project: Counter) -> None:
     assert len(project.of_kind(review, "verdict_submitted")) == 1
 
 
-@pytest.mark.parametrize("deed", ["brood-and-approve", "complain-and-approve"])
-def test_a_good_answer_counts_and_what_came_with_it_is_cleared_away(project: Counter, deed: str) -> None:
-    project.approved(deed)
-    assert project.broker.programs() == []
-
-
 def test_p7_a_pool_whose_program_always_crashes_stops_loudly_until_somebody_says_so(small: Counter) -> None:
     reviews = [small.ask("fail") for _ in range(3)]
     pool = until(lambda: _with_open_circuit(small), "the circuit opens")

@@ -71,6 +71,11 @@ def proposal(**changes: Any) -> dict[str, Any]:
         "counter_patch": None,
         "created_at": "2026-11-22T10:00:00Z",
         "interdiff": None,
+        "submitter": "codex-1",
+        "accepted_by": None,
+        "drawn": True,
+        "notes": [],
+        "ground": None,
         **changes,
     }
 

@@ -66,17 +66,20 @@ def test_what_may_succeed_later_is_tried_again_with_the_same_key(peer: Peer, bro
     assert (len(peer.calls), len(keys)) == (4, 1)
 
 
-def test_what_stays_unavailable_is_refused_in_the_end(peer: Peer, broker: BrokerClient) -> None:
-    peer.script["renew_claim"] += [Refusal("UNAVAILABLE", retryable=True)] * 20
-    with pytest.raises(Unavailable):
+@pytest.mark.parametrize(
+    ("answer", "error", "said"),
+    [
+        (Refusal("UNAVAILABLE", retryable=True), Unavailable, "No."),
+        (Garbage("[]"), BrokerUnreachable, r"not a Tandem broker \(HTTP 502\)"),
+    ],
+)
+def test_what_stays_so_is_refused_in_the_end(
+    peer: Peer, broker: BrokerClient, answer: Exception, error: type[Exception], said: str
+) -> None:
+    peer.script["renew_claim"] += [answer] * 20
+    with pytest.raises(error, match=said):
         broker.call("renew_claim", {}, until=NEVER, patience_seconds=0.3)
     assert 0 < len(peer.calls) < 6
-
-
-def test_whoever_answers_otherwise_is_no_broker(peer: Peer, broker: BrokerClient) -> None:
-    peer.script["renew_claim"] += [Garbage("[]")] * 20
-    with pytest.raises(BrokerUnreachable, match=r"not a Tandem broker \(HTTP 502\)"):
-        broker.call("renew_claim", {}, until=NEVER, patience_seconds=0.1)
 
 
 def test_a_broker_that_was_restarted_between_two_calls_is_found(peer: Peer, broker: BrokerClient) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from tandem.core.log_files import RotatingLog
 from tandem.pool.reviewers.broker_client import BrokerClient
-from tandem.pool.reviewers.dossier import Dossier, gather
+from tandem.pool.reviewers.dossier import gather
 from tandem.pool.reviewers.lease import Claimed
+from tandem.pool.reviewers.prompt import Dossier
 from tests.reviewers.peer import Peer, Refusal, proposal
 
 
@@ -116,14 +117,19 @@ def test_what_the_change_makes_of_them_and_what_lies_in_a_folder_is_not_read(pee
     assert gathered(peer, tmp_path) == Dossier()
 
 
-@pytest.mark.parametrize("code", ["INVALID_INPUT", "TOO_LARGE"])
-def test_a_file_that_cannot_be_read_costs_only_itself(peer: Peer, tmp_path: Path, code: str) -> None:
+@pytest.mark.parametrize(
+    ("code", "asked", "found"),
+    [
+        ("INVALID_INPUT", 4, "[CLAUDE.md]\n\nUse tabs.\n"),
+        ("TOO_LARGE", 4, "[CLAUDE.md]\n\nUse tabs.\n"),
+        ("UNAVAILABLE", 1, None),
+    ],
+)
+def test_a_file_that_cannot_be_read_costs_only_itself(
+    peer: Peer, tmp_path: Path, code: str, asked: int, found: str | None
+) -> None:
+    # A broker that cannot read the repository now holds no review up.
     peer.files["CLAUDE.md", "tip"] = "Use tabs."
-    peer.script["get_round_file"].append(Refusal(code))
-    assert gathered(peer, tmp_path).conventions == "[CLAUDE.md]\n\nUse tabs.\n"
-
-
-def test_a_broker_that_cannot_read_the_repository_now_holds_no_review_up(peer: Peer, tmp_path: Path) -> None:
-    peer.script["get_round_file"].append(Refusal("UNAVAILABLE", retryable=True))
-    assert gathered(peer, tmp_path) == Dossier()
-    assert len(peer.all("get_round_file")) == 1
+    peer.script["get_round_file"].append(Refusal(code, retryable=code == "UNAVAILABLE"))
+    assert gathered(peer, tmp_path).conventions == found
+    assert len(peer.all("get_round_file")) == asked

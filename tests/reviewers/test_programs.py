@@ -6,13 +6,12 @@ import contextlib
 import io
 import os
 import secrets
-import signal
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -61,11 +60,37 @@ class SetsWhenWritten(io.BytesIO):
         return super().write(data)
 
 
-def test_gives_the_prompt_and_takes_the_answer(tmp_path: Path) -> None:
-    done = run(acts("echo", folder=tmp_path, stdin="what says é?".encode()))
-    assert (done.exit_code, done.ended_by, done.output_was_cut) == (0, "itself", False)
-    assert done.stdout.decode() == "13 what says é?\n"
-    assert 0 < done.seconds < 30
+ENDS: dict[str, tuple[tuple[str, ...], dict[str, Any], tuple[str, bytes], int | None]] = {
+    # What it does, under which limits; how it ends, with what output, and with which status, if that is sure.
+    "by itself": (("echo",), {}, ("itself", "13 what says é?\n".encode()), 0),
+    "with a status": (("say", "half a", "leave", "3"), {}, ("itself", b"half a\n"), 3),
+    "by a signal": (("die-by", "11"), {}, ("itself", b""), -11),
+    "without output": (("close-output", "sleep", "0.5", "leave", "4"), {}, ("itself", b""), 4),
+    "late": (("say", "I think", "sleep", "300"), {"total_seconds": START_SECONDS}, ("timeout", b"I think\n"), None),
+    "never speaking": (("sleep", "300"), {"start_seconds": 0.5}, ("timeout", b""), None),
+    "silent": (
+        ("say", "well", "sleep", "300"), {"start_seconds": 30.0, "silence_seconds": 0.5}, ("silence", b"well\n"), None,
+    ),
+    "standing still": (("stop-itself",), {"total_seconds": 0.5, "grace_seconds": 0.5}, ("timeout", b""), -9),
+}  # fmt: skip
+OF_POSIX = {"by a signal", "standing still"}
+
+
+@pytest.mark.parametrize("way", ENDS)
+def test_a_run_ends_and_says_how(tmp_path: Path, way: str) -> None:
+    if sys.platform == "win32" and way in OF_POSIX:
+        pytest.skip("platform: signals and sessions are of POSIX")
+    deeds, limits, expected, status = ENDS[way]
+    done = run(acts(*deeds, folder=tmp_path, stdin="what says é?".encode()), **limits)
+    assert (done.ended_by, done.stdout, done.output_was_cut) == (*expected, False)
+    assert status is None or done.exit_code == status
+    assert limits.get("total_seconds", 0) < done.seconds < 60
+
+
+def test_a_program_that_speaks_only_at_its_end_is_given_the_time(tmp_path: Path) -> None:
+    quiet = acts("sleep", "1", "say", "at last", folder=tmp_path, talks=False)
+    done = run(quiet, start_seconds=0.2, silence_seconds=0.2)
+    assert (done.ended_by, done.stdout) == ("itself", b"at last\n")
 
 
 def test_a_large_prompt_reaches_whoever_reads_it(tmp_path: Path) -> None:
@@ -94,62 +119,15 @@ def test_tells_which_process_it_is_while_it_runs(tmp_path: Path) -> None:
     assert not platforms.is_alive(identity)
 
 
-def test_an_exit_status_is_told(tmp_path: Path) -> None:
-    done = run(acts("say", "half a", "leave", "3", folder=tmp_path))
-    assert (done.exit_code, done.ended_by, done.stdout) == (3, "itself", b"half a\n")
-
-
-@only_posix
-def test_an_end_by_a_signal_is_told(tmp_path: Path) -> None:
-    done = run(acts("die-by", str(int(signal.SIGSEGV)), folder=tmp_path))
-    assert (done.exit_code, done.ended_by) == (-signal.SIGSEGV, "itself")
-
-
-def test_a_program_that_hangs_is_ended_when_its_time_is_up(tmp_path: Path) -> None:
-    done = run(acts("say", "I think", "sleep", "300", folder=tmp_path), total_seconds=START_SECONDS)
-    assert (done.ended_by, done.stdout) == ("timeout", b"I think\n")
-    assert START_SECONDS < done.seconds < 60
-
-
-def test_a_program_that_never_begins_to_speak_is_ended_early(tmp_path: Path) -> None:
-    done = run(acts("sleep", "300", folder=tmp_path), start_seconds=0.5)
-    assert done.ended_by == "timeout"
-    assert done.seconds < 60
-
-
-def test_a_program_that_falls_silent_is_ended(tmp_path: Path) -> None:
-    done = run(acts("say", "well", "sleep", "300", folder=tmp_path), start_seconds=30.0, silence_seconds=0.5)
-    assert (done.ended_by, done.stdout) == ("silence", b"well\n")
-
-
-def test_a_program_that_speaks_only_at_its_end_is_given_the_time(tmp_path: Path) -> None:
-    quiet = acts("sleep", "1", "say", "at last", folder=tmp_path, talks=False)
-    done = run(quiet, start_seconds=0.2, silence_seconds=0.2)
-    assert (done.ended_by, done.stdout) == ("itself", b"at last\n")
-
-
-def test_is_ended_in_order_if_it_hears(tmp_path: Path) -> None:
-    cancelled = threading.Event()
-    asked = tmp_path / "asked"
-    waiting = acts("note-sigterm", str(asked), "say", "ready", "sleep", "300", folder=tmp_path)
-    done = run(waiting, cancelled=cancelled, log=SetsWhenWritten(cancelled))
-    assert (done.ended_by, asked.read_text()) == ("cancelled", "asked")
-    assert done.exit_code == 7
-
-
-@only_posix
-def test_is_killed_if_it_does_not_hear(tmp_path: Path) -> None:
-    cancelled = threading.Event()
-    deaf = acts("ignore-sigterm", "say", "ready", "sleep", "300", folder=tmp_path)
-    done = run(deaf, cancelled=cancelled, log=SetsWhenWritten(cancelled), grace_seconds=0.5)
-    assert (done.ended_by, done.exit_code) == ("cancelled", -signal.SIGKILL)
-    assert 0.5 < done.seconds < 60
-
-
-@only_posix
-def test_one_that_stands_still_is_killed(tmp_path: Path) -> None:
-    done = run(acts("stop-itself", folder=tmp_path), total_seconds=0.5, grace_seconds=0.5)
-    assert (done.ended_by, done.exit_code) == ("timeout", -signal.SIGKILL)
+@pytest.mark.parametrize(("hears", "status"), [(("note-sigterm", "ASKED"), 7), (("ignore-sigterm",), -9)])
+def test_is_asked_to_end_and_killed_if_it_does_not_hear(tmp_path: Path, hears: tuple[str, ...], status: int) -> None:
+    if sys.platform == "win32" and status < 0:
+        pytest.skip("platform: signals and sessions are of POSIX")
+    cancelled, asked = threading.Event(), tmp_path / "asked"
+    words = [str(asked) if word == "ASKED" else word for word in hears]
+    waiting = acts(*words, "say", "ready", "sleep", "300", folder=tmp_path)
+    done = run(waiting, cancelled=cancelled, log=SetsWhenWritten(cancelled), grace_seconds=10 if status > 0 else 0.5)
+    assert (done.ended_by, done.exit_code, asked.exists()) == ("cancelled", status, status > 0)
 
 
 def test_what_was_cancelled_before_is_not_started(tmp_path: Path) -> None:
@@ -190,9 +168,14 @@ def test_whoever_hid_from_us_cannot_keep_us_waiting(tmp_path: Path) -> None:
             break
 
 
-def test_a_program_without_output_is_waited_for(tmp_path: Path) -> None:
-    done = run(acts("close-output", "sleep", "0.5", "leave", "4", folder=tmp_path))
-    assert (done.exit_code, done.ended_by, done.stdout) == (4, "itself", b"")
+@pytest.mark.parametrize(
+    ("changes", "said", "named"),
+    [({"argv": ("no-such-program", "review")}, "Install it", "program"), ({"folder": "gone"}, "no folder", "path")],
+)
+def test_what_is_not_there_is_named(tmp_path: Path, changes: dict[str, Any], said: str, named: str) -> None:
+    with pytest.raises(Unavailable, match=said) as caught:
+        run(replace(acts("say", "x", folder=tmp_path), **changes))
+    assert caught.value.details == {named: "gone" if named == "path" else "no-such-program"}
 
 
 def test_complaints_without_end_neither_block_it_nor_fill_our_memory(tmp_path: Path) -> None:
@@ -215,13 +198,6 @@ def test_output_without_end_is_ended(tmp_path: Path) -> None:
     assert (done.ended_by, done.output_was_cut, len(done.stdout)) == ("too_much_output", True, MEGABYTE)
 
 
-def test_both_outputs_go_to_the_log(tmp_path: Path) -> None:
-    log = io.BytesIO()
-    run(acts("say", "a word", "fill-stderr", "0", folder=tmp_path), log=log)
-    assert b"a word\n" in log.getvalue()
-    assert b"last complaint\n" in log.getvalue()
-
-
 def test_a_log_that_cannot_be_written_costs_no_review(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     with (tmp_path / "log").open("rb") as not_for_writing:
@@ -239,17 +215,6 @@ def test_nothing_is_left_when_the_caller_fails(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         run(acts("sleep", "300", folder=tmp_path), on_start=fail)
     assert not platforms.is_alive(seen[0])
-
-
-def test_a_program_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="Install it") as caught:
-        run(replace(acts(folder=tmp_path), argv=("no-such-program", "review")))
-    assert caught.value.details == {"program": "no-such-program"}
-
-
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="no folder"):
-        run(acts("say", "x", folder=tmp_path / "gone"))
 
 
 def test_its_environment_is_what_was_given_and_a_token(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +17,9 @@ from hypothesis import strategies as st
 from tandem.pool.reviewers.prompt import (
     CONVENTIONS_LIMIT,
     GUIDANCE,
+    INLINE_LIMIT,
     TALK_LIMIT,
+    Dossier,
     build,
     frames_for,
     is_inline,
@@ -24,57 +27,31 @@ from tandem.pool.reviewers.prompt import (
 )
 from tandem.pool.reviewers.verdicts import parts_of
 from tandem.reviews.answers import Proposal
+from tests.reviewers.peer import DIGEST, proposal
 
 TEMPLATE = load_template(None)
-DIGEST = "5f" * 32
 NONCE = "0f" * 16
 DIFF = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-one\n+two\n"
-PROPOSAL: dict[str, Any] = {
-    "review_id": "rv_1",
-    "project": "shop",
-    "status": "claimed",
-    "round": 2,
-    "current_round": 2,
-    "intent": "Rename one",
-    "category": "code_change",
-    "priority": "normal",
-    "agent_type": "gsd-executor",
-    "agent_role": "proposer",
-    "phase": "3-cart",
-    "plan": "3-2",
-    "task": "4",
-    "proposer_id": "session-7",
-    "author": "session-7",
-    "origin": "revision",
-    "description": "So that it says what it is.",
-    "diff": DIFF,
-    "base": "HEAD",
-    "base_commit": "1" * 40,
-    "path": None,
-    "metadata": {"ticket": 12},
-    "digest": DIGEST,
-    "validated": True,
-    "affected_files": [{"path": "src/a.py", "operation": "modified", "added": 1, "removed": 1, "old_path": None}],
-    "parent_id": None,
-    "child_ids": [],
-    "counter_patch": None,
-    "created_at": "2026-11-22T10:00:00Z",
-    "submitter": "codex-1",
-    "accepted_by": None,
-    "drawn": True,
-    "notes": [],
-    "ground": None,
-}
+PROPOSAL = proposal(
+    round=2, phase="3-cart", plan="3-2", task="4", origin="revision", diff=DIFF, metadata={"ticket": 12}, digest=DIGEST
+)
 EARLIER = [{"round": 1, "verdict": "changes_requested", "body": "It loses the last row.", "author": "codex-r1"}]
 OPEN = [{"kind": "comment", "id": "ms_1", "file": "src/a.py", "line": 3, "body": "Why two?"}]
 TEXTS = ("description", "diff", "interdiff", "conventions")
 
 
-def prompt(values: dict[str, Any] | None = None, **how: Any) -> str:
-    proposal = {**PROPOSAL, **(values or {})}
-    drawn = parts_of(proposal.get("diff"), proposal.get("description"), proposal.get("path"))
+def prompt(
+    values: Mapping[str, Any] = {},
+    *,
+    diff_file: Path | str | None = None,
+    inline: int = INLINE_LIMIT,
+    **known: Any,
+) -> str:
+    reviewed = {**PROPOSAL, **values}
+    drawn = parts_of(reviewed.get("diff"), reviewed.get("description"), reviewed.get("path"))
     parts = [replace(part, nonce=f"{number:012x}") for number, part in enumerate(drawn, 1)]
-    return build(TEMPLATE, proposal, nonce=NONCE, files="The round itself.", parts=parts, **how)
+    how: dict[str, Any] = {"nonce": NONCE, "parts": parts, "diff_file": diff_file, "inline_limit": inline}
+    return build(TEMPLATE, reviewed, files="The round itself.", known=Dossier(**known), **how)
 
 
 class Frames:
@@ -108,8 +85,7 @@ class Frames:
 
 
 def test_the_example_is_what_get_proposal_answers() -> None:
-    left_out = {"interdiff", "diff_left_out"}
-    assert set(PROPOSAL) == Proposal.__dataclass_fields__.keys() - left_out
+    assert set(PROPOSAL) == Proposal.__dataclass_fields__.keys() - {"diff_left_out"}
 
 
 def test_p10_a_reviewer_is_told_what_the_change_stands_on() -> None:
@@ -182,14 +158,14 @@ def test_a_long_diff_is_given_by_file() -> None:
     assert is_inline(DIFF, len(DIFF))
     assert is_inline(None, 0)
     assert not is_inline(DIFF, limit)
-    frames = Frames(prompt(diff_file=Path("scratch/change.diff"), inline_limit=limit))
+    frames = Frames(prompt(diff_file=Path("scratch/change.diff"), inline=limit))
     assert "diff" not in frames.inside
     assert f"too long for this text: {len(DIFF)} characters" in frames.outside
     assert f"`{Path('scratch/change.diff')}`" in frames.outside
     assert frames.json("facts (JSON)")["affected_files"] == PROPOSAL["affected_files"]
     assert "scratch" not in prompt(diff_file="scratch/change.diff")
     with pytest.raises(ValueError, match="needs a file"):
-        prompt(inline_limit=limit)
+        prompt(inline=limit)
 
 
 def test_long_things_beside_the_diff_are_cut_and_say_so() -> None:
@@ -200,7 +176,7 @@ def test_long_things_beside_the_diff_are_cut_and_say_so() -> None:
                 "metadata": {"log": "x" * 30_000},
             },
             interdiff="y" * 101,
-            inline_limit=100,
+            inline=100,
             diff_file="d",
             conventions="z" * (CONVENTIONS_LIMIT + 1),
             open_comments=[{"id": number, "body": "w" * 1_000} for number in range(100)],

@@ -45,6 +45,8 @@ ERRORS = {
     # Whatever it says, a week is the most.
     "usage limit reached, try again in 400 days": 604_800,
     "HTTP 429, retry-after: 31536000": 604_800,
+    "HTTP 429, retry after 1e9 seconds": 604_800,
+    "HTTP 429, retry after 1e3 s": 1000,
 }
 OTHERS = (
     "the model does not exist",
@@ -53,6 +55,16 @@ OTHERS = (
     "unexpected status 401 Unauthorized",
     "The context limit is 200000 tokens",
     "429 passed, 1 failed",
+    # What a program of one's own says of its work, of the change and of its tests.
+    "rate_limit_429.txt: No such file or directory",
+    "cat: quota_exceeded.json: No such file or directory",
+    "FAILED tests/test_api.py::test_rate_limit_exceeded - assert 1 == 2",
+    "tests/test_api.py::test_too_many_requests FAILED",
+    "  ✗ rate limit exceeded is told",
+    "+    raise Error('HTTP 429, retry-after: 900')",
+    "> You've hit your usage limit.",
+    "The change handles 429 Too Many Requests with retry-after: 604800.",
+    "It waits when the rate limit is reached; the quota is kept.",
 )
 PLAIN = (
     "429 Too Many Requests\nretry after 300 seconds",
@@ -81,6 +93,7 @@ def test_what_a_program_says_of_its_own_failure_names_the_wait(error: str, secon
 @pytest.mark.parametrize("error", OTHERS)
 def test_other_failures_are_no_quota(error: str) -> None:
     assert quota_in(ended(), error, None, NOW) is None
+    assert quota_in(ended(stderr=f"{error}\n"), None, None, NOW) is None
     assert quota_in(ended(stderr=f"429 Too Many Requests\n{error}\n"), error, None, NOW) is None
 
 

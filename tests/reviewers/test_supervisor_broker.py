@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tandem.errors import CursorExpired, Forbidden
@@ -11,16 +9,6 @@ from tests.reviewers.running import is_gone
 from tests.reviewers.supervising import OrderBook, Scene
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
-
-
-@pytest.fixture
-def book() -> OrderBook:
-    return OrderBook()
 
 
 def calls_of(book: OrderBook) -> list[bool]:

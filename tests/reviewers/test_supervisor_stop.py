@@ -19,25 +19,13 @@ import pytest
 
 from tandem.core import platforms
 from tandem.core.platforms import ProcessIdentity
-from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
+from tandem.errors import InvalidInput, Unavailable
 from tandem.pool.rules import supervisor_id
 from tests.reviewers.running import is_gone, until
-from tests.reviewers.supervising import OrderBook, Row, Scene
+from tests.reviewers.supervising import OrderBook, Scene
 
 pytestmark = pytest.mark.anyio
-ROOT = Path(__file__).resolve().parents[2]
-LONE = Path(__file__).parent / "programs" / "lone_supervisor.py"
 only_posix = pytest.mark.skipif(sys.platform == "win32", reason="platform: signals and sessions are of POSIX")
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
-
-
-@pytest.fixture
-def book() -> OrderBook:
-    return OrderBook()
 
 
 @contextmanager
@@ -72,20 +60,6 @@ async def test_a_stop_drains_the_idle_and_cancels_the_busy(scene: Scene, book: O
     assert book.heartbeats[-1]["closing"]
     assert not supervisor.running
     assert not list((scene.data / "reviewers" / "scratch").iterdir())
-
-
-async def test_a_stop_waits_for_reviews_that_are_under_way(scene: Scene, book: OrderBook) -> None:
-    async with scene.supervising(book, "busy", drain_seconds=60.0) as supervisor:
-        row = book.order(scene.root)
-        await scene.job(row)
-        stopping = asyncio.create_task(supervisor.stop())
-        assert await scene.note(row, "heard") == "drain"
-        # Meanwhile the broker hears of it, and may lose patience.
-        await book.until("the broker was told", lambda: book.heartbeats[-1]["closing"])
-        assert not stopping.done()
-        os.kill(row.pid, signal.SIGTERM)
-        await stopping
-        assert row.ended
 
 
 async def test_nothing_new_is_started_during_a_stop(scene: Scene, book: OrderBook) -> None:
@@ -163,32 +137,6 @@ async def test_a_stop_needs_no_broker(scene: Scene, book: OrderBook) -> None:
     assert is_gone(row.pid)
 
 
-def kill_a_supervisor(scene: Scene, folder: Path) -> None:
-    """Runs a supervisor with two reviewers in a process of its own, and kills that."""
-    process = subprocess.Popen(
-        [sys.executable, str(LONE), str(folder), "2"], env={**os.environ, "PYTHONPATH": str(ROOT)}
-    )
-    try:
-        for _ in until("its reviewers run"):
-            if (scene.notes / "ready").exists():
-                break
-    finally:
-        process.kill()
-        process.wait()
-
-
-@only_posix
-async def test_reviewers_end_by_themselves_when_their_supervisor_is_killed(scene: Scene, tmp_path: Path) -> None:
-    await asyncio.to_thread(kill_a_supervisor, scene, tmp_path)
-    rows = [Row(path.stem, "acme", None) for path in scene.notes.glob("*.job")]
-    assert [await scene.note(row, "end") for row in rows] == ["end of input"] * 2
-    # Its place is free, and so is its folder.
-    book = OrderBook()
-    async with scene.supervising(book, "obedient"):
-        assert not list((scene.data / "reviewers" / "scratch").iterdir())
-        await scene.job(book.order(scene.root))
-
-
 # ---------------------------------------------------------------------------------------------------- orphans
 
 
@@ -205,19 +153,6 @@ def left_behind(scene: Scene) -> tuple[str, Path]:
     left = scene.data / "reviewers" / "scratch" / name
     left.mkdir(parents=True)
     return name, left
-
-
-async def test_what_no_broker_knows_of_is_found_by_its_scratch_folder(scene: Scene, book: OrderBook) -> None:
-    mark = await marked(scene)
-    name, left = left_behind(scene)
-    (left / "home" / "locked").mkdir(parents=True)
-    (left / "home" / "locked" / "login").write_text("secret")
-    (left / "home" / "locked").chmod(0o500)
-    with sleeper(TANDEM_REVIEWER=name, TANDEM_SUPERVISOR=mark) as (process, _):
-        async with scene.supervising(book, "obedient"):
-            pass
-        assert process.wait(10) != 0
-    assert not left.exists()
 
 
 @pytest.mark.parametrize("bears", ["nothing", "the reviewer's id", "another supervisor's", "another reviewer's"])
@@ -246,22 +181,6 @@ async def test_only_what_bears_its_marks_is_ended_whatever_the_broker_says(
 
 
 # ----------------------------------------------------------------------------------------- refusals at the start
-
-
-async def test_what_cannot_work_is_refused_at_the_start(scene: Scene, book: OrderBook) -> None:
-    with pytest.raises(ConfigInvalid, match="no such file"):
-        await scene.supervisor(book, "obedient", prompt_template_path=Path("no-such-template.md")).start()
-    assert book.registrations == []
-
-
-async def test_a_reviewer_runs_no_reviewers(scene: Scene, book: OrderBook, monkeypatch: pytest.MonkeyPatch) -> None:
-    marked = {**os.environ, "TANDEM_REVIEWER": "codex-r1-abcdef"}
-    with pytest.raises(ConfigInvalid, match="TANDEM_REVIEWER is set"):
-        await scene.supervisor(book, "obedient", environment=marked).start()
-    monkeypatch.setenv("TANDEM_REVIEWER", "codex-r1-abcdef")
-    with pytest.raises(ConfigInvalid, match="TANDEM_REVIEWER is set"):
-        await scene.supervisor(book, "obedient", environment={}).start()
-    assert book.registrations == []
 
 
 async def test_a_program_that_is_not_there_yet_is_warned_of(

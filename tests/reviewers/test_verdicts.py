@@ -16,7 +16,6 @@ from tandem.pool.reviewers.verdicts import (
     AnswerComment,
     ReviewerAnswer,
     Unreadable,
-    WrongDigest,
     parts_of,
 )
 from tandem.reviews.requests import SubmitVerdict
@@ -116,46 +115,31 @@ def test_a_file_is_known_by_how_a_diff_or_another_system_names_it(file: str) -> 
 
 UNREADABLE: dict[str, tuple[str, str]] = {
     "nothing": ("", "it is empty"),
-    "space": (" \n\t", "it is empty"),
     "words": ("I approve this change. LGTM!", "not one JSON object and nothing else: 'I approve this"),
     "words before": (f"My verdict: {json.dumps(APPROVAL)}", "not one JSON object"),
     "words after": (f"{json.dumps(APPROVAL)} Thanks!", "follows the JSON object, which has to stand alone: 'Thanks!'"),
-    "words before a fence": (f"As asked:\n```json\n{json.dumps(APPROVAL)}\n```", "not one JSON object"),
-    "words after a fence": (f"```json\n{json.dumps(APPROVAL)}\n```\nThanks!", "not one JSON object"),
     "two fences": (f"```json\n{json.dumps(APPROVAL)}\n```\n```json\n{GOOD_TEXT}\n```", "follows the JSON object"),
     "a fence in a fence": (f"```\n```json\n{json.dumps(APPROVAL)}\n```\n```", "not one JSON object"),
-    "an empty fence": ("```json\n\n```", "it is empty"),
     "a text": ('"approved"', "not one JSON object"),
     "null, and an empty object": ("null {}", "not one JSON object"),
     "an array": (f"[{json.dumps(APPROVAL)}]", "not one JSON object"),
-    "an array of two": (f"```\n[\n  {json.dumps(APPROVAL)}, 1]\n```", "not one JSON object"),
     "half": (json.dumps(APPROVAL)[:-1], "ends before its JSON object does"),
-    "half a text": (json.dumps(APPROVAL)[:40], "ends before its JSON object does"),
     "half, then whole": (
         f'{{"verdict": "rejected", "rea\n{json.dumps(APPROVAL)}',
         "no JSON (Invalid control character",
     ),
     "whole, then half": (f'{json.dumps(APPROVAL)} {{"verdict": "rejec', "follows the JSON object"),
-    "whole, then another's end": (f'{json.dumps(APPROVAL)}, "verdict": "rejected"}}', "follows the JSON object"),
     "two": (f"{GOOD_TEXT}\n{json.dumps(APPROVAL)}", "follows the JSON object"),
-    "twice the same": (f"{GOOD_TEXT}\n{GOOD_TEXT}", "follows the JSON object"),
-    "one and another thing": (f'{{"file": "a"}} {json.dumps(APPROVAL)}', "follows the JSON object"),
     "wrapped": (f'{{"answer": {json.dumps(APPROVAL)}}}', "has the property 'answer'"),
-    "wrapped and broken": (f'{{"answer": {json.dumps(APPROVAL)}', "ends before"),
     "wrapped in a text": (json.dumps(json.dumps(APPROVAL)), "not one JSON object"),
     "python": ("{'verdict': 'rejected'} " + json.dumps(APPROVAL), "no JSON (Expecting property name"),
-    "javascript": ("{verdict: rejected} " + json.dumps(APPROVAL), "no JSON (Expecting property name"),
-    "without values": ('{"rejected"} ' + json.dumps(APPROVAL), "no JSON (Expecting ':'"),
-    "in braces": ("{ " + json.dumps(APPROVAL) + " }", "no JSON"),
     "a trailing comma": (GOOD_TEXT[:-1] + ",}", "no JSON"),
     "a key twice": ('{"verdict": "rejected", ' + json.dumps(APPROVAL)[1:], "property 'verdict' is there twice"),
     "a key twice, escaped": ('{"\\u0076erdict": "rejected", ' + json.dumps(APPROVAL)[1:], "'verdict' is there twice"),
     "a comment's key twice": (GOOD_TEXT.replace('"line": 3', '"line": 3, "line": 4'), "'line' is there twice"),
     "NaN": (GOOD_TEXT.replace('"line": 3', '"line": NaN'), "NaN is no number"),
-    "infinity": (GOOD_TEXT.replace('"line": 3', '"line": -Infinity'), "-Infinity is no number"),
     "a large power": (GOOD_TEXT.replace('"line": 3', '"line": 1e999'), "comments[0].line must be a whole number"),
     "many digits": (GOOD_TEXT.replace('"line": 3', f'"line": {"9" * 5000}'), "too long to be read"),
-    "deep": ('{"comments": ' + "[" * 200_000, "nested too deeply"),
     "deep and whole": ('{"x":' * 50_000 + "1" + "}" * 50_000, "nested too deeply"),
     "megabytes": (json.dumps(changed(APPROVAL, counter_patch="x" * 1_000_000)), "the answer has 1000"),
     "megabytes in UTF-8": (json.dumps(changed(reason="é" * 500_000), ensure_ascii=False), "the answer has 1000"),
@@ -174,27 +158,19 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "nonce null": ({"nonce": None}, "nonce must be a text, not null"),
     "nonce empty": ({"nonce": ""}, "nonce is not the one that this run was told to name"),
     "another nonce": ({"nonce": "00" * 16}, "nonce is not the one"),
-    "a longer nonce": ({"nonce": f"{NONCE}0"}, "nonce is not the one"),
-    "nonce in capitals": ({"nonce": NONCE.upper()}, "nonce is not the one"),
     "no verdict": ({"verdict": DELETED}, "verdict is missing"),
     "verdict null": ({"verdict": None}, "verdict must be a text, not null"),
     "verdict true": ({"verdict": True}, "verdict must be a text, not true or false"),
     "verdict a list": ({"verdict": ["approved"]}, "verdict must be a text, not an array"),
     "verdict unknown": ({"verdict": "lgtm"}, "the verdict 'lgtm' is unknown; it must be one of approved, changes_"),
     "verdict in capitals": ({"verdict": "APPROVED"}, "is unknown"),
-    "verdict with space": ({"verdict": "approved "}, "is unknown"),
-    "a synonym": ({"verdict": "approve"}, "the verdict 'approve' is unknown"),
     "a comment": ({"verdict": "comment"}, "the verdict 'comment' decides nothing"),
     "no reason": ({"reason": DELETED}, "reason is missing"),
-    "reason null": ({"reason": None}, "reason must be a text"),
     "reason empty": ({"reason": " \n"}, "reason is empty, and changes_requested needs one"),
-    "rejected without": ({"verdict": "rejected", "reason": ""}, "reason is empty, and rejected needs one"),
     "reason long": ({"reason": "x" * 64_001}, "reason has 64001 bytes; 64000 is the most"),
-    "reason long in UTF-8": ({"reason": "é" * 32_001}, "reason has 64002 bytes"),
     "reason with NUL": ({"reason": "a\0b"}, "NUL character in reason"),
     "reason with surrogate": ({"reason": f"a{SURROGATE}b"}, "or a byte that is not UTF-8: 'a\\ud800b'"),
     "summary a number": ({"summary": 1}, "summary must be a text, not a number"),
-    "summary long": ({"summary": "x" * 64_001}, "summary has 64001 bytes"),
     "digest a number": ({"digest": 5}, "digest must be a text"),
     "comments null": ({"comments": None}, "comments must be an array, not null"),
     "comments an object": ({"comments": {}}, "comments must be an array, not an object"),
@@ -205,22 +181,17 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no file": (commented(file=DELETED), "comments[0].file is missing"),
     "file empty": (commented(file=" "), "comments[0].file is empty"),
-    "file null": (commented(file=None), "comments[0].file must be a text, not null"),
     "file long": (commented(file="x" * 4097), "comments[0].file has 4097 characters"),
     "file with NUL": (commented(file="src/a.py\0"), "NUL character in comments[0].file"),
     "body empty": (commented(body=""), "comments[0].body is empty"),
-    "no body": (commented(body=DELETED), "comments[0].body is missing"),
     "body long": (commented(body="x" * 64_001), "comments[0].body has 64001 bytes"),
     "body with surrogate": (commented(body=SURROGATE), "lone surrogate in comments[0].body"),
     "line 0": (commented(line=0), "comments[0].line must be from 1"),
-    "line negative": (commented(line=-1), "comments[0].line must be from 1"),
     "line large": (commented(line=2**31), "comments[0].line must be from 1 to 2147483647"),
     "line true": (commented(line=True), "comments[0].line must be a whole number or null, not true or false"),
-    "line a fraction": (commented(line=3.0), "comments[0].line must be a whole number"),
     "line a text": (commented(line="3"), "comments[0].line must be a whole number or null, not a text"),
     "a comment's property": (commented(severity="high"), "comments[0] has the property 'severity'; it may have file"),
     "a property": ({"confidence": 1}, "the answer has the property 'confidence'; it may have nonce"),
-    "patch a list": ({"counter_patch": ["x"]}, "counter_patch must be a text"),
     "patch with NUL": ({"counter_patch": "x\0"}, "NUL character in counter_patch"),
     "patch with approval": ({"verdict": "approved", "counter_patch": "x"}, "goes with changes_requested, not with app"),
     "patch with rejection": ({"verdict": "rejected", "counter_patch": "x"}, "not with rejected"),
@@ -257,21 +228,19 @@ def test_a_refusal_quotes_little_and_nothing_that_a_terminal_obeys(text: str) ->
 
 @pytest.mark.parametrize("named", ["5f" * 31, DIGEST.upper(), f" {DIGEST}", "0" * 64, "x" * 50_000, "", None, DELETED])
 def test_p7_another_digest_is_refused(named: object) -> None:
-    with pytest.raises(WrongDigest) as refused:
-        read(json.dumps(changed(APPROVAL, digest=named)))
-    assert DIGEST in str(refused.value)
-    assert len(str(refused.value)) < 350
+    why = refusal(json.dumps(changed(APPROVAL, digest=named)))
+    assert DIGEST in why
+    assert len(why) < 350
 
 
 def test_p7_a_digest_is_refused_where_there_is_none() -> None:
-    with pytest.raises(WrongDigest, match="what was to be reviewed has no digest"):
-        read(json.dumps(APPROVAL), digest=None)
+    assert "what was to be reviewed has no digest" in refusal(json.dumps(APPROVAL), digest=None)
     assert read(json.dumps(changed(APPROVAL, digest=None)), digest=None).verdict == "approved"
 
 
 def test_p7_the_example_in_the_prompt_is_an_answer_to_nothing() -> None:
     for known in ({}, {"digest": DIGEST}, {"nonce": NONCE}):
-        with pytest.raises((Unreadable, WrongDigest)):
+        with pytest.raises(Unreadable):
             read(json.dumps({**EXAMPLE, **known}))
     assert read(json.dumps({**EXAMPLE, "nonce": NONCE, "digest": DIGEST}), files=None).verdict == "changes_requested"
 
@@ -301,11 +270,10 @@ def ended(exit_code: int | None = 0, ended_by: EndedBy = "itself", *, output_was
 
 
 ANSWER = read(json.dumps(APPROVAL))
-RUNS: dict[str, tuple[Finished, ReviewerAnswer | Unreadable | WrongDigest | None, Outcome]] = {
+RUNS: dict[str, tuple[Finished, ReviewerAnswer | Unreadable | None, Outcome]] = {
     "answered": (ended(), ANSWER, Outcome.VERDICT),
     "silent": (ended(), None, Outcome.NO_VERDICT),
     "unreadable": (ended(), Unreadable("no"), Outcome.UNREADABLE),
-    "wrong digest": (ended(), WrongDigest("no"), Outcome.UNREADABLE),
     "cut": (ended(output_was_cut=True), ANSWER, Outcome.UNREADABLE),
     "too much": (ended(-9, "too_much_output", output_was_cut=True), ANSWER, Outcome.UNREADABLE),
     "failed": (ended(1), None, Outcome.CRASHED),
@@ -321,7 +289,7 @@ RUNS: dict[str, tuple[Finished, ReviewerAnswer | Unreadable | WrongDigest | None
 
 @pytest.mark.parametrize(("run", "answer", "outcome"), RUNS.values(), ids=RUNS.keys())
 def test_p7_only_an_answer_of_a_program_that_ended_well_counts(
-    run: Finished, answer: ReviewerAnswer | Unreadable | WrongDigest | None, outcome: Outcome
+    run: Finished, answer: ReviewerAnswer | Unreadable | None, outcome: Outcome
 ) -> None:
     assert outcome_of(run, answer) == outcome
 

@@ -45,16 +45,17 @@ def test_of_several_brokers_it_is_told_of_one_that_answers(peer: Peer, start: St
     assert json.loads(kept.read_text())["TANDEM_REVIEW_MCP_URL"].startswith(f"{peer.url}/mcp/reviewer")
 
 
-def test_its_failure_is_told(start: StartReviewer) -> None:
-    reviewer = start(deeds("fill-stderr", "0", "leave", "3"), mode="agent")
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (deeds("fill-stderr", "0", "leave", "3"), "The program ended with status 3: last complaint"),
+        (("no-such-program",), "cannot be started"),
+    ],
+)
+def test_its_failure_is_told(start: StartReviewer, command: tuple[str, ...], said: str) -> None:
+    reviewer = start(command, mode="agent")
     assert reviewer.wait() == WorkerExit.PROGRAM_FAILED
-    assert "The program ended with status 3: last complaint" in reviewer.complaint()
-
-
-def test_a_program_that_is_not_there_is_told(start: StartReviewer) -> None:
-    reviewer = start(("no-such-program",), mode="agent")
-    assert reviewer.wait() == WorkerExit.PROGRAM_FAILED
-    assert "cannot be started" in reviewer.complaint()
+    assert said in reviewer.complaint()
 
 
 def test_its_life_is_limited(start: StartReviewer) -> None:
@@ -81,10 +82,3 @@ def test_without_its_supervisor_the_program_ends(start: StartReviewer, tmp_path:
     reviewer.leave()
     assert reviewer.wait() == WorkerExit.SUPERVISOR_GONE
     assert is_gone(pid)
-
-
-def test_an_own_template_is_checked(start: StartReviewer, tmp_path: Path) -> None:
-    (tmp_path / "mine.md").write_text("Review as {{reviewer_id}}.")
-    reviewer = start(deeds("say", "x"), mode="agent", prompt_template=str(tmp_path / "mine.md"))
-    assert reviewer.wait() == WorkerExit.BAD_JOB
-    assert "the variable {{project}} is missing" in reviewer.complaint()

@@ -11,7 +11,7 @@ import pytest
 from tandem.pool.reviewers.job import CANCEL, DRAIN, WorkerExit
 from tests.reviewers.peer import Peer, Refusal
 from tests.reviewers.running import is_gone, number_in
-from tests.reviewers.working import StartReviewer, answer, deeds
+from tests.reviewers.working import Reviewer, StartReviewer, answer, deeds
 
 only_posix = pytest.mark.skipif(sys.platform == "win32", reason="platform: signals are of POSIX")
 AT_ONCE_SECONDS = 8.0
@@ -31,80 +31,60 @@ def until_it_hangs(folder: Path) -> tuple[int, int]:
 # ---------------------------------------------------------------------------------------------- told to stop
 
 
-@only_posix
-def test_told_to_stop_while_idle_it_ends_at_once(peer: Peer, start: StartReviewer) -> None:
+def stop(reviewer: Reviewer, told: str) -> None:
+    """Tells it to stop, by a signal or a line."""
+    if told.startswith("signal"):
+        if sys.platform == "win32":
+            pytest.skip("platform: signals are of POSIX")
+        reviewer.stop()
+    else:
+        reviewer.say(b"who knows\n" + (CANCEL if told == "cancel" else DRAIN))
+
+
+@pytest.mark.parametrize("told", ["signal", "drain", "cancel", "signal without a broker"])
+def test_told_to_stop_while_idle_it_ends_at_once(peer: Peer, start: StartReviewer, told: str) -> None:
     reviewer = start(deeds("say", answer()))
     peer.wait_for("list_reviews", 2)
-    reviewer.stop()
+    if told.endswith("without a broker"):
+        peer.stop()
+    stop(reviewer, told)
     assert reviewer.wait(AT_ONCE_SECONDS) == WorkerExit.IN_ORDER
     assert "told to stop" in reviewer.said()
 
 
-@pytest.mark.parametrize("line", [DRAIN, CANCEL])
-def test_told_to_stop_by_a_line_it_ends_too(peer: Peer, start: StartReviewer, line: bytes) -> None:
-    reviewer = start(deeds("say", answer()))
-    peer.wait_for("list_reviews", 2)
-    reviewer.say(b"who knows\n" + line)
-    assert reviewer.wait(AT_ONCE_SECONDS) == WorkerExit.IN_ORDER
-
-
-@only_posix
-def test_told_to_stop_while_the_broker_is_away_it_ends_at_once(peer: Peer, start: StartReviewer) -> None:
-    reviewer = start(deeds("say", answer()))
-    peer.wait_for("list_reviews", 2)
-    peer.stop()
-    reviewer.stop()
-    assert reviewer.wait(AT_ONCE_SECONDS) == WorkerExit.IN_ORDER
-
-
-@only_posix
-def test_told_to_stop_during_a_review_it_finishes_that_one(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("told", ["signal", "drain", "drain, and again"])
+def test_told_to_stop_during_a_review_it_finishes_that_one(
+    peer: Peer, start: StartReviewer, tmp_path: Path, told: str
+) -> None:
     go_on = tmp_path / "go on"
     peer.put_up()
     peer.put_up(review_id="rv_2")
     reviewer = start(deeds("note", str(tmp_path / "program"), "wait-for", str(go_on), "say", answer()))
     number_in(tmp_path / "program")
-    reviewer.stop()
+    for _ in range(2 if "again" in told else 1):
+        stop(reviewer, told)
+    reviewer.until_said("told to stop after the review")
     go_on.touch()
     assert reviewer.wait() == WorkerExit.IN_ORDER
     assert peer.wait_for("report_outcome")["outcome"] == "verdict"
     assert len(peer.all("claim_review")) == 1
 
 
-def test_told_to_drain_however_often_it_finishes_its_review(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
-    go_on = tmp_path / "go on"
-    peer.put_up()
-    reviewer = start(deeds("note", str(tmp_path / "program"), "wait-for", str(go_on), "say", answer()))
-    number_in(tmp_path / "program")
-    reviewer.say(2 * DRAIN)
-    reviewer.until_said("told to stop after the review")
-    go_on.touch()
-    assert reviewer.wait() == WorkerExit.IN_ORDER
-    assert peer.wait_for("report_outcome")["outcome"] == "verdict"
-
-
-def test_told_to_cancel_it_ends_the_review_as_well(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("told", ["cancel", "signal, and again"])
+def test_told_to_break_off_it_ends_the_review_as_well(
+    peer: Peer, start: StartReviewer, tmp_path: Path, told: str
+) -> None:
     peer.put_up()
     reviewer = start(hanging(tmp_path))
     pids = until_it_hangs(tmp_path)
-    reviewer.say(CANCEL)
+    stop(reviewer, told)
+    if "again" in told:
+        # Signals do not queue up.
+        reviewer.until_said("told to stop after the review")
+        stop(reviewer, told)
     assert reviewer.wait() == WorkerExit.IN_ORDER
-    assert peer.wait_for("report_outcome")["outcome"] == "cancelled"
-    assert all(is_gone(pid) for pid in pids)
-
-
-@only_posix
-def test_told_twice_it_ends_the_review_as_well(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
-    peer.put_up()
-    reviewer = start(hanging(tmp_path))
-    pids = until_it_hangs(tmp_path)
-    reviewer.stop()
-    # Signals do not queue up.
-    reviewer.until_said("told to stop after the review")
-    reviewer.stop()
-    assert reviewer.wait() == WorkerExit.IN_ORDER
-    told = peer.wait_for("report_outcome")
-    assert (told["outcome"], told["reason"]) == ("cancelled", "The reviewer was told to stop at once.")
+    outcome = peer.wait_for("report_outcome")
+    assert (outcome["outcome"], outcome["reason"]) == ("cancelled", "The reviewer was told to stop at once.")
     assert all(is_gone(pid) for pid in pids)
     assert list(reviewer.scratch.iterdir()) == []
 
@@ -137,29 +117,22 @@ def test_without_its_supervisor_it_ends_at_once(peer: Peer, start: StartReviewer
     assert "supervisor is gone" in reviewer.complaint()
 
 
+@pytest.mark.parametrize("broker_is_there", [True, False])
 def test_without_its_supervisor_the_program_and_its_children_end(
-    peer: Peer, start: StartReviewer, tmp_path: Path
+    peer: Peer, start: StartReviewer, tmp_path: Path, broker_is_there: bool
 ) -> None:
     peer.put_up()
     peer.put_up(review_id="rv_2")
     reviewer = start(hanging(tmp_path))
     pids = until_it_hangs(tmp_path)
+    if not broker_is_there:
+        peer.stop()
     reviewer.leave()
     assert reviewer.wait() == WorkerExit.SUPERVISOR_GONE
     assert all(is_gone(pid) for pid in pids)
-    assert peer.wait_for("report_outcome")["outcome"] == "cancelled"
+    assert [one["outcome"] for one in peer.all("report_outcome")] == ["cancelled"] * broker_is_there
     assert len(peer.all("claim_review")) == 1
     assert list(reviewer.scratch.iterdir()) == []
-
-
-def test_without_supervisor_and_broker_the_program_ends(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
-    peer.put_up()
-    reviewer = start(hanging(tmp_path))
-    pids = until_it_hangs(tmp_path)
-    peer.stop()
-    reviewer.leave()
-    assert reviewer.wait() == WorkerExit.SUPERVISOR_GONE
-    assert all(is_gone(pid) for pid in pids)
 
 
 # ------------------------------------------------------------------------------------- the program is no good

@@ -32,16 +32,22 @@ def test_without_a_job_it_ends(reviewer: Reviewer, line: bytes) -> None:
     assert "before there was a job" in reviewer.complaint()
 
 
-def test_a_template_that_is_gone_ends_it(start: StartReviewer, tmp_path: Path) -> None:
-    reviewer = start(deeds("say", "x"), prompt_template=str(tmp_path / "gone.md"))
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"prompt_template": "FOLDER/gone.md"}, "there is no such file"),
+        ({"log_file": "FOLDER"}, "cannot be written"),
+        ({"prompt_template": "FOLDER/mine.md", "mode": "agent"}, "the variable {{project}} is missing"),
+    ],
+)
+def test_a_job_that_cannot_be_done_ends_it(
+    start: StartReviewer, tmp_path: Path, settings: dict[str, str], said: str
+) -> None:
+    (tmp_path / "mine.md").write_text("Review as {{reviewer_id}}.")
+    named = {name: value.replace("FOLDER", str(tmp_path)) for name, value in settings.items()}
+    reviewer = start(deeds("say", "x"), **named)
     assert reviewer.wait() == WorkerExit.BAD_JOB
-    assert "there is no such file" in reviewer.complaint()
-
-
-def test_a_log_that_cannot_be_written_ends_it(start: StartReviewer, tmp_path: Path) -> None:
-    reviewer = start(deeds("say", "x"), log_file=str(tmp_path))
-    assert reviewer.wait() == WorkerExit.BAD_JOB
-    assert "cannot be written" in reviewer.complaint()
+    assert said in reviewer.complaint()
 
 
 @pytest.mark.parametrize(

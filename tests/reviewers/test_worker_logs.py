@@ -20,42 +20,30 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in sorted((folder / "logs").iterdir())}
 
 
-def test_is_for_the_user_alone(tmp_path: Path) -> None:
-    with opened(tmp_path) as log:
-        log.write(b"x")
+@pytest.mark.parametrize(
+    ("limits", "chunks", "kept"),
+    [
+        ((0, 0), [b"one\n", b"two\n"], {"": b"one\ntwo\n"}),
+        (
+            (10, 2),
+            [b"1st....", b"2nd....", b"3rd....", b"4th...."],
+            {"": b"4th....", ".1": b"3rd....", ".2": b"2nd...."},
+        ),
+        ((10, 0), [b"1st....", b"2nd...."], {"": b"2nd...."}),
+        ((10, 1), [b"x" * 50, b"y" * 50], {"": b"y" * 50, ".1": b"x" * 50}),
+    ],
+    ids=["without a limit", "full", "full, and no others", "larger than the limit"],
+)
+def test_goes_on_where_it_was_and_whole_chunks_are_put_aside(
+    tmp_path: Path, limits: tuple[int, int], chunks: list[bytes], kept: dict[str, bytes]
+) -> None:
+    for chunk in chunks:
+        with opened(tmp_path, *limits) as log:
+            log.write(chunk)
+    assert contents(tmp_path) == {f"r.log{name}": text for name, text in kept.items()}
     if sys.platform != "win32":
-        assert stat.S_IMODE((tmp_path / "logs" / "r.log").stat().st_mode) == 0o600
+        assert {stat.S_IMODE(one.stat().st_mode) for one in (tmp_path / "logs").iterdir()} == {0o600}
         assert stat.S_IMODE((tmp_path / "logs").stat().st_mode) == 0o700
-
-
-def test_goes_on_where_it_was(tmp_path: Path) -> None:
-    for word in (b"one\n", b"two\n"):
-        with opened(tmp_path) as log:
-            log.write(word)
-    assert contents(tmp_path) == {"r.log": b"one\ntwo\n"}
-
-
-def test_a_full_one_is_put_aside_and_the_oldest_goes(tmp_path: Path) -> None:
-    with opened(tmp_path, 10, 2) as log:
-        for word in (b"first...", b"second..", b"third...", b"fourth.."):
-            log.write(word)
-    assert contents(tmp_path) == {"r.log": b"fourth..", "r.log.1": b"third...", "r.log.2": b"second.."}
-    if sys.platform != "win32":
-        assert stat.S_IMODE((tmp_path / "logs" / "r.log").stat().st_mode) == 0o600
-
-
-def test_without_others_a_full_one_begins_afresh(tmp_path: Path) -> None:
-    with opened(tmp_path, 10) as log:
-        for word in (b"first...", b"second.."):
-            log.write(word)
-    assert contents(tmp_path) == {"r.log": b"second.."}
-
-
-def test_a_chunk_is_never_torn(tmp_path: Path) -> None:
-    with opened(tmp_path, 10, 1) as log:
-        log.write(b"x" * 50)
-        log.write(b"y" * 50)
-    assert contents(tmp_path) == {"r.log": b"y" * 50, "r.log.1": b"x" * 50}
 
 
 def test_lines_of_the_worker_begin_on_their_own(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from tandem.cycles.answers import CycleHistory, HandoffView
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+_ABOUT = ("cycle_id", "project", "workflow", "feature", "created_at", "completed_at", "archived_at")
 
 
 def archive_files(history: CycleHistory) -> dict[str, bytes]:
@@ -26,13 +27,7 @@ def archive_files(history: CycleHistory) -> dict[str, bytes]:
     }
     manifest = {
         "format": FORMAT,
-        "cycle_id": history.cycle.cycle_id,
-        "project": history.cycle.project,
-        "workflow": history.cycle.workflow,
-        "feature": history.cycle.feature,
-        "created_at": history.cycle.created_at,
-        "completed_at": history.cycle.completed_at,
-        "archived_at": history.cycle.archived_at,
+        **{name: getattr(history.cycle, name) for name in _ABOUT},
         "handoffs": [{"file": _name(handoff), **_facts(handoff)} for handoff in history.handoffs],
         "sha256": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
     }
@@ -44,9 +39,7 @@ def _name(handoff: HandoffView) -> str:
 
 
 def _facts(handoff: HandoffView) -> dict[str, Any]:
-    facts = asdict(handoff)
-    del facts["payload"]
-    return facts
+    return {name: value for name, value in asdict(handoff).items() if name != "payload"}
 
 
 def _json(value: Any) -> bytes:

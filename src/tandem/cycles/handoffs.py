@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 from typing_extensions import override
 
+from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.cycles import history as cycle_history
 from tandem.cycles import payloads as schema
@@ -75,7 +76,7 @@ async def handoff_read(services: Services, caller: Caller, request: HandoffRead)
 
     def work(unit: Unit) -> dict[str, Any]:
         standing = cycle_scope.look(unit, services, caller, request)
-        rules.check_target(standing.workflow, request.target)
+        rules.check_known(standing.workflow, request.target, field="target")
         if standing.active is None:
             return {}
         for handoff in reversed(cycles.list_handoffs(unit, standing.active.id)):
@@ -95,27 +96,13 @@ class HandoffReviews(Participant):
 
     @override
     def check_revision(self, unit: Unit, review: Review) -> None:
-        handoff = cycles.find_by_review(unit, review.id) if review.category == CATEGORY else None
-        if handoff is not None:
-            raise InvalidTransition(
-                f"This review is the hand-off of the cycle {handoff.cycle_id}; {handoff.producer} revises it with"
-                " handoff_write.",
-                review_id=review.id,
-                cycle_id=handoff.cycle_id,
-                status=review.state,
-            )
+        why = "This review is the hand-off of the cycle {0.cycle_id}; {0.producer} revises it with handoff_write."
+        _refuse_of_cycle(unit, review, why)
 
     @override
     def check_withdrawal(self, unit: Unit, review: Review) -> None:
-        handoff = cycles.find_by_review(unit, review.id) if review.category == CATEGORY else None
-        if handoff is not None:
-            raise InvalidTransition(
-                f"The cycle {handoff.cycle_id} has gone on with this hand-off, so that its approval stays. Hand the"
-                " work back with handoff_write.",
-                review_id=review.id,
-                cycle_id=handoff.cycle_id,
-                status=review.state,
-            )
+        why = "The cycle {0.cycle_id} has gone on with this hand-off, so that its approval stays."
+        _refuse_of_cycle(unit, review, f"{why} Hand the work back with handoff_write.")
 
     @override
     def check_counter_patch(self, unit: Unit, review: Review, body: str) -> None:
@@ -129,6 +116,13 @@ class HandoffReviews(Participant):
         gated = _find_gated(unit, decision.review) if decision.verdict == "approved" else None
         if gated is not None:
             _advance(unit, services, *gated, decision.current, decision.reviewer)
+
+
+def _refuse_of_cycle(unit: Unit, review: Review, why: str) -> None:
+    handoff = cycles.find_by_review(unit, review.id) if review.category == CATEGORY else None
+    if handoff is not None:
+        about = {"review_id": review.id, "cycle_id": handoff.cycle_id, "status": review.state}
+        raise InvalidTransition(why.format(handoff), **about)
 
 
 def _find_gated(unit: Unit, review: Review, *, lock: bool = True) -> tuple[Cycle, Handoff] | None:
@@ -145,7 +139,7 @@ def _advance(unit: Unit, services: Services, cycle: Cycle, handoff: Handoff, app
 
     Raises:
         InvalidPhase: The cycle has gone on without this hand-off.
-        SchemaInvalid: What was approved is no payload for it.
+        SchemaInvalid: The approved text is no payload for it.
     """
     if cycle.review_id != approved.review_id or cycle.phase != handoff.phase:
         raise InvalidPhase(
@@ -223,14 +217,7 @@ def _advance_at_once(unit: Unit, services: Services, cycle: Cycle, step: Transit
 
 def _written(services: Services, cycle: Cycle, next_step: str, review_id: str | None = None) -> HandoffWritten:
     place = services.waits.cursor(cycle.event_seq)
-    return HandoffWritten(
-        ok=True,
-        phase=cycle.phase,
-        active_role=cycle.active_role,
-        next_step=next_step,
-        review_id=review_id,
-        cursor=place,
-    )
+    return shown(HandoffWritten, cycle, ok=True, next_step=next_step, review_id=review_id, cursor=place)
 
 
 def _propose(
@@ -249,16 +236,11 @@ def _propose(
         description=text,
         phase=cycle.phase,
         category=CATEGORY,
-        metadata={
-            "cycle_id": cycle.id,
-            "workflow": cycle.workflow,
-            "feature": cycle.feature,
-            "target": step.target,
-        },
+        metadata={"cycle_id": cycle.id, "workflow": cycle.workflow, "feature": cycle.feature, "target": step.target},
         proposer_id=step.producer,
         parent_id=before.id if before is not None and _was_rejected(before) else None,
     )
-    # A role says nothing about whose session it is: that caller must not approve what it wrote.
+    # A role says nothing about whose session it is: that caller must not approve its own hand-off.
     author, content = caller.agent, contents.Content("")
     if revised is not None:
         review = proposals.revise_in(unit, services, caller, revised, proposal, content, author)

@@ -1,10 +1,10 @@
-"""What remains of cycles: the archive, and reading them whole."""
+"""The archive of cycles, and reading them whole."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
@@ -33,12 +33,6 @@ _PATIENCE_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
 
 
-class _Admit(Protocol):
-    """Checks everything, in a unit that writes or only reads, and gives the cycle and who archives it."""
-
-    def __call__(self, unit: Unit, *, writing: bool) -> tuple[Cycle, Session]: ...
-
-
 async def cycle_archive(services: Services, caller: Caller, request: CycleArchive) -> CycleArchived:
     """Write a complete cycle to a folder of its own; project and workflow are idle again.
 
@@ -49,32 +43,35 @@ async def cycle_archive(services: Services, caller: Caller, request: CycleArchiv
         LockDenied: It is another role's to do, or the token is not the current one.
         Unavailable: The folder cannot be written.
     """
-
-    def admit(unit: Unit, *, writing: bool) -> tuple[Cycle, Session]:
-        standing, session = cycle_scope.enter(unit, services, caller, request, lock=writing)
-        cycle = rules.check_archive(standing.active, standing.workflow.name)
-        rules.check_role(cycle, session.role, "Archiving the cycle")
-        check_token(services, cycle, session, request.lock_token)
-        return cycle, session
-
     # One at a time: who comes second is refused before it writes a folder over the one that counts.
-    wanted = await services.store.read(lambda unit: admit(unit, writing=False)[0].id)
+    wanted = await services.store.read(lambda unit: _admitted(unit, services, caller, request)[0].id)
     deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
     while True:
         async with services.archiving, services.store.advisory_lock(f"archive {wanted}") as granted:
             if granted:
-                return await _write_and_record(services, caller, admit)
+                return await _write_and_record(services, caller, request)
         if asyncio.get_running_loop().time() > deadline:
             raise Unavailable("Another broker has been archiving this cycle for long; try again.", cycle_id=wanted)
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _write_and_record(services: Services, caller: Caller, admit: _Admit) -> CycleArchived:
+def _admitted(
+    unit: Unit, services: Services, caller: Caller, request: CycleArchive, *, lock: bool = False
+) -> tuple[Cycle, Session]:
+    """Checks everything; gives the cycle and who archives it."""
+    standing, session = cycle_scope.enter(unit, services, caller, request, lock=lock)
+    cycle = rules.check_archive(standing.active, standing.workflow.name)
+    rules.check_role(cycle, session.role, "Archiving the cycle")
+    check_token(services, cycle, session, request.lock_token)
+    return cycle, session
+
+
+async def _write_and_record(services: Services, caller: Caller, request: CycleArchive) -> CycleArchived:
     """The folder comes first: a crash in between leaves a whole one, and a cycle that can be archived again."""
     now = services.clock.now_us()
 
     def read(unit: Unit) -> CycleHistory:
-        cycle, _ = admit(unit, writing=False)
+        cycle, _ = _admitted(unit, services, caller, request)
         return _history(unit, cycle._replace(archived_at=now, updated_at=now))
 
     whole = await services.store.read(read)
@@ -82,7 +79,7 @@ async def _write_and_record(services: Services, caller: Caller, admit: _Admit) -
     folder = await asyncio.to_thread(lambda: write_whole(services.archives, name, archive_files(whole)))
 
     def work(unit: Unit) -> CycleArchived:
-        cycle, session = admit(unit, writing=True)
+        cycle, session = _admitted(unit, services, caller, request, lock=True)
         after = cycle._replace(archived_at=now, updated_at=now)
         facts = {"handoffs": cycle.handoffs, "session_id": session.id}
         written = cycles.change(unit, cycle, after, actor=session.role, kind=EventKind.CYCLE_ARCHIVED, data=facts)
@@ -139,7 +136,7 @@ async def get_cycle(services: Services, caller: Caller, request: GetCycle) -> Cy
 
 
 def unknown(cycle_id: str | None) -> NotFound:
-    """What is said of an id that no cycle has."""
+    """The refusal of an id that no cycle has."""
     return NotFound("There is no such cycle; list_cycles shows what there is.", cycle_id=cycle_id)
 
 
@@ -162,7 +159,7 @@ def _row(cycle: Cycle) -> CycleRow:
 
 
 def payload_of(unit: Unit, handoff: Handoff) -> dict[str, Any]:
-    """What was handed over."""
+    """The payload of a hand-off."""
     return orjson.loads(reviews.find_content(unit, handoff.content_id) or "{}")
 
 

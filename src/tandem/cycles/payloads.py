@@ -17,7 +17,7 @@ TEXTS = {
     "producer": "The role that hands off.",
     "consumer": "The next role: the target.",
 }
-"""Fields of a payload that are texts, and what they say."""
+"""Fields of a payload that are texts, and their meaning."""
 
 ARRAYS = {
     "files_modified": "Files that were added, changed or removed.",
@@ -27,7 +27,7 @@ ARRAYS = {
     "todos": "What is left for the consumer.",
     "notes": "Anything else in words.",
 }
-"""Fields that are lists, and what they say."""
+"""Fields that are lists, and their meaning."""
 
 EXTRAS = "extras"
 EXTRAS_ABOUT = "Further facts, by name; the only place for fields of your own."
@@ -60,7 +60,7 @@ def parsed(text: str, cycle: Cycle, step: Transition) -> dict[str, Any]:
         SchemaInvalid: It is no JSON, or not a payload for this hand-off.
     """
     try:
-        # Not the standard library's reader, which takes what nobody else does: NaN, numbers without end.
+        # Not the standard library's reader, which takes NaN, and numbers without end.
         payload: object = storable_json(orjson.loads(text))
     except orjson.JSONDecodeError:
         raise _refusal([{"field": "payload", "problem": "must be the whole payload as JSON"}]) from None
@@ -76,30 +76,28 @@ def text_of(payload: dict[str, Any]) -> str:
 
 def _form(payload: dict[str, Any]) -> list[Problem]:
     problems: list[Problem] = []
-    for name in TEXTS:
+    fields = {
+        **dict.fromkeys(TEXTS, (str, "a text", "a text that is not empty")),
+        **dict.fromkeys(ARRAYS, (list, "an array", "an array, which may be empty")),
+        EXTRAS: (dict, "an object", None),
+    }
+    for name, (kind, words, missing) in fields.items():
         value = payload.get(name)
         if name not in payload:
-            problems.append({"field": name, "problem": "is missing: a text that is not empty"})
-        elif not isinstance(value, str):
-            problems.append({"field": name, "problem": f"must be a text, not {json_kind(value)}"})
-        elif not value.strip():
-            problems.append({"field": name, "problem": "must not be empty"})
-    for name in ARRAYS:
-        value = payload.get(name)
-        if name not in payload:
-            problems.append({"field": name, "problem": "is missing: an array, which may be empty"})
-        elif not isinstance(value, list):
-            problems.append({"field": name, "problem": f"must be an array, not {json_kind(value)}"})
-        elif len(cast("list[Any]", value)) > ARRAY_LIMIT:
-            problems.append({"field": name, "problem": f"must have at most {ARRAY_LIMIT} entries"})
-    extras = payload.get(EXTRAS)
-    if EXTRAS in payload and not isinstance(extras, dict):
-        problems.append({"field": EXTRAS, "problem": f"must be an object, not {json_kind(extras)}"})
-    known = {*TEXTS, *ARRAYS, EXTRAS}
+            problem = f"is missing: {missing}" if missing else None
+        elif not isinstance(value, kind):
+            problem = f"must be {words}, not {json_kind(value)}"
+        elif isinstance(value, str):
+            problem = None if value.strip() else "must not be empty"
+        else:
+            too_long = name in ARRAYS and len(cast("list[Any]", value)) > ARRAY_LIMIT
+            problem = f"must have at most {ARRAY_LIMIT} entries" if too_long else None
+        if problem is not None:
+            problems.append({"field": name, "problem": problem})
     problems += [
         {"field": name[:100], "problem": "is no field of a hand-off; put further facts into extras"}
         for name in payload
-        if name not in known
+        if name not in fields
     ]
     return problems
 

@@ -1,6 +1,6 @@
-"""The typed requests of hand-off cycles.
+"""The operations on hand-off cycles, and their typed requests.
 
-Roles, targets, features and payloads are of no particular form here: what is wrong with them is answered
+Roles, targets, features and payloads are of no particular form here: mistakes in them are answered
 with the codes of cycles, in the order of their checks.
 """
 
@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, WithJsonSchema
 
 from tandem.contract.access import Subject
+from tandem.contract.operation import ADMIN, HANDOFF, OPERATOR, READ, REPEATABLE_WRITE, WRITE, Operation
 from tandem.contract.request import (
     Check,
     Id,
@@ -27,6 +28,8 @@ from tandem.contract.request import (
     WaitSeconds,
     WriteRequest,
 )
+from tandem.core.secret_key import Tokens
+from tandem.cycles import answers
 from tandem.cycles.payloads import ARRAYS, EXTRAS, EXTRAS_ABOUT, TEXTS
 from tandem.errors import (
     ArchiveNotAllowed,
@@ -276,3 +279,49 @@ class GetCycle(ProjectRequest):
 
     cycle_id: Annotated[Id | None, Field(description="Default: the newest of the project and workflow.")] = None
     workflow: Workflow = None
+
+
+def _reveal_session(tokens: Tokens, data: dict[str, Any]) -> dict[str, Any]:
+    """The session's token, derived again."""
+    return {**data, "session_token": tokens.session_token(data["session_id"])}
+
+
+def _reveal_lock(tokens: Tokens, data: dict[str, Any]) -> dict[str, Any]:
+    """The lock's token as it was then, derived again from the rotation that was kept in its place."""
+    return {**data, "lock_token": tokens.lock_token(data["cycle_id"], int(data["lock_token"]))}
+
+
+OPERATIONS = (
+    Operation(
+        "session_open",
+        "session",
+        "open",
+        SessionOpen,
+        answers.SessionOpened,
+        HANDOFF,
+        WRITE,
+        reveal=_reveal_session,
+    ),
+    Operation("cycle_start", "cycle", "start", CycleStart, answers.CycleStarted, HANDOFF, WRITE, reveal=_reveal_lock),
+    Operation("cycle_status", "cycle", "status", CycleStatus, answers.CycleStatus, HANDOFF, READ, blocking=True),
+    Operation(
+        "lock_acquire",
+        "lock",
+        "acquire",
+        LockAcquire,
+        answers.LockAcquired,
+        HANDOFF,
+        REPEATABLE_WRITE,
+        reveal=_reveal_lock,
+    ),
+    Operation("handoff_write", "handoff", "write", HandoffWrite, answers.HandoffWritten, HANDOFF, WRITE),
+    Operation("handoff_read", "handoff", "read", HandoffRead, dict, HANDOFF, READ),
+    Operation("cycle_complete", "cycle", "complete", CycleComplete, answers.CycleCompleted, HANDOFF, WRITE),
+    Operation("cycle_archive", "cycle", "archive", CycleArchive, answers.CycleArchived, HANDOFF, WRITE),
+    Operation("session_close", "session", "close", SessionClose, answers.SessionClosed, ADMIN, REPEATABLE_WRITE),
+    Operation("cycle_init", "cycle", "init", CycleInit, answers.KeysMade, ADMIN, REPEATABLE_WRITE),
+    Operation("cycle_rotate", "cycle", "rotate", CycleRotate, answers.KeysMade, ADMIN, WRITE),
+    Operation("cycle_revoke", "cycle", "revoke", CycleRevoke, answers.KeyRevoked, ADMIN, WRITE),
+    Operation("list_cycles", "cycle", "list", ListCycles, answers.CyclePage, OPERATOR, READ, listed=False),
+    Operation("get_cycle", "cycle", "show", GetCycle, answers.CycleHistory, OPERATOR, READ, listed=False),
+)

@@ -11,7 +11,7 @@ import json
 import re
 import unicodedata
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from tandem.errors import ArchiveNotAllowed, InvalidPhase, InvalidRole, InvalidTarget, LockDenied, SchemaInvalid
 from tandem.settings.workflows import COMPLETE, Phase, Workflow, parse, quoted, repeatable
@@ -28,7 +28,7 @@ class Cycle(NamedTuple):
     cycle's id and `rotation`. `definition` is the workflow as JSON text. `review_id` is the review of the
     hand-off that was written last and has not advanced the cycle. `status_seq` is the newest event
     that changed what a status shows; taking the lock again does not. `removed_at` is when its payloads were removed,
-    and `removed_seq` the newest event that lost what it said with them.
+    and `removed_seq` the newest event whose contents went with them.
     """
 
     id: str
@@ -131,7 +131,7 @@ def checked_feature(feature: str) -> str:
 
 
 def workflow_of(cycle: Cycle) -> Workflow:
-    """The workflow as it was when the cycle began: what has changed since counts for the next one."""
+    """The workflow as it was when the cycle began: later changes count for the next one."""
     return parse(cycle.workflow, json.loads(cycle.definition))
 
 
@@ -158,14 +158,9 @@ def check_active_role(cycle: Cycle, role: str) -> None:
     Raises:
         LockDenied: The role is not the active one.
     """
-    if role == cycle.active_role:
-        return
-    raise _denied(
-        cycle,
-        role,
-        f"It is {cycle.active_role}'s turn (phase {cycle.phase}), not {role}'s; wait with cycle_status"
-        f" (wait=true, role={role}).",
-    )
+    if role != cycle.active_role:
+        wait = f"wait with cycle_status (wait=true, role={role})"
+        raise _denied(cycle, role, f"It is {cycle.active_role}'s turn (phase {cycle.phase}), not {role}'s; {wait}.")
 
 
 def transition(cycle: Cycle, workflow: Workflow, target: str) -> Transition:
@@ -175,7 +170,7 @@ def transition(cycle: Cycle, workflow: Workflow, target: str) -> Transition:
         InvalidTarget: The workflow has no such role.
         InvalidPhase: The phase hands nothing to that role.
     """
-    check_target(workflow, target)
+    check_known(workflow, target, field="target")
     phase = _phase(cycle, workflow)
     following = phase.handoffs.get(target) if phase else None
     if phase is None or following is None:
@@ -191,25 +186,20 @@ def transition(cycle: Cycle, workflow: Workflow, target: str) -> Transition:
     return Transition(target, phase.role, cycle.phase, following)
 
 
-def check_known(
-    workflow: Workflow, role: str, *, field: str = "role", refusal: type[InvalidRole | InvalidTarget] = InvalidRole
-) -> None:
+def check_known(workflow: Workflow, role: str, *, field: Literal["role", "target"] = "role") -> None:
     """Refuse a role that the workflow does not have, with the name of the field that it stands in.
 
     Raises:
-        InvalidRole: It has none of that name; as a target, `InvalidTarget`.
+        InvalidRole: It has none of that name.
+        InvalidTarget: The same of a hand-off's target.
     """
     if role not in workflow.roles:
+        refusal = InvalidTarget if field == "target" else InvalidRole
         raise refusal(
             f"{quoted(role)} is no role of '{workflow.name}'; its roles are {', '.join(workflow.roles)}.",
             **{field: repeatable(role)},
             allowed=list(workflow.roles),
         )
-
-
-def check_target(workflow: Workflow, target: str) -> None:
-    """The same of a hand-off's target."""
-    check_known(workflow, target, field="target", refusal=InvalidTarget)
 
 
 def check_producer(cycle: Cycle, step: Transition, role: str) -> None:
@@ -226,13 +216,11 @@ def check_producer(cycle: Cycle, step: Transition, role: str) -> None:
 
 def advanced(cycle: Cycle, step: Transition, now_us: int) -> Cycle:
     """The cycle in its next phase; the lock rotates when the active role changes."""
-    return cycle._replace(phase=step.next_phase, review_id=None, updated_at=now_us)._replace(
-        **_lock_for(cycle, step.target)
-    )
+    return _moved(cycle, step.next_phase, step.target, now_us)
 
 
-def check_complete(cycle: Cycle, workflow: Workflow) -> Phase:
-    """The phase that the cycle can be completed from.
+def check_complete(cycle: Cycle, workflow: Workflow) -> None:
+    """Refuse to complete a cycle from a phase that does not.
 
     Raises:
         InvalidPhase: It cannot be completed from where it is.
@@ -245,15 +233,12 @@ def check_complete(cycle: Cycle, workflow: Workflow) -> Phase:
             phase=cycle.phase,
             allowed=allowed,
         )
-    return phase
 
 
 def completed(cycle: Cycle, workflow: Workflow, now_us: int) -> Cycle:
     """The cycle complete, its lock with the archiver."""
     archiver = workflow.archiver_after(cycle.phase)
-    return cycle._replace(phase=COMPLETE, review_id=None, updated_at=now_us, completed_at=now_us)._replace(
-        **_lock_for(cycle, archiver)
-    )
+    return _moved(cycle, COMPLETE, archiver, now_us)._replace(completed_at=now_us)
 
 
 def check_archive(cycle: Cycle | None, workflow: str) -> Cycle:
@@ -302,10 +287,11 @@ def _phase(cycle: Cycle, workflow: Workflow) -> Phase | None:
     return None if cycle.phase == COMPLETE else workflow.phase(cycle.phase)
 
 
-def _lock_for(cycle: Cycle, role: str) -> dict[str, object]:
+def _moved(cycle: Cycle, phase: str, role: str, now_us: int) -> Cycle:
+    moved = cycle._replace(phase=phase, review_id=None, updated_at=now_us)
     if role == cycle.active_role:
-        return {}
-    return {"active_role": role, "rotation": cycle.rotation + 1, "lock_acquired_at": None}
+        return moved
+    return moved._replace(active_role=role, rotation=cycle.rotation + 1, lock_acquired_at=None)
 
 
 class CycleKey(NamedTuple):

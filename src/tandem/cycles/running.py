@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
@@ -36,6 +37,8 @@ from tandem.store.waits import topic
 
 UNDECIDED = (State.PENDING, State.CLAIMED, State.IN_REVIEW)
 """States in which a gated hand-off waits for its reviewer."""
+_OF_A_CYCLE = ("cycle_id", "feature", "phase", "active_role", "created_at", "updated_at")
+"""What a status says only while a cycle is under way."""
 _UNLOCKED = LockState(locked=False, role=None, acquired_at=None)
 
 
@@ -111,7 +114,7 @@ async def cycle_status(services: Services, caller: Caller, request: CycleStatus)
             is_new = not request.wait
         else:
             is_new = place > after
-        # Whose turn it is has something to do, whatever it has seen. News for everybody: the end of a cycle, and that
+        # A role whose turn it is has something to do, news or none. News for everybody: the end of a cycle, and that
         # a person has to look.
         is_over = answer.phase in (None, COMPLETE) or (
             answer.review is not None and answer.review.attention is not None
@@ -253,28 +256,23 @@ def _status(
 ) -> answers.CycleStatus:
     """Where a cycle is, or that none is under way."""
     cycle, workflow = standing.active, standing.workflow
-    gated = _gated(handoffs, review, no_reviewer) if cycle and review else None
-    return answers.CycleStatus(
-        project=standing.project,
-        workflow=workflow.name,
-        cycle_id=cycle.id if cycle else None,
-        feature=cycle.feature if cycle else None,
-        phase=cycle.phase if cycle else None,
-        active_role=cycle.active_role if cycle else None,
-        mode=cycle.mode if cycle else workflow.mode,
-        handoffs={role: _state(role, handoffs if cycle else []) for role in workflow.roles},
-        lock=lock_of(cycle),
-        review=gated,
-        next_step=_next_step(cycle, workflow, review),
-        created_at=isoformat(cycle.created_at) if cycle else None,
-        updated_at=isoformat(cycle.updated_at) if cycle else None,
-        changed=False,
-        cursor=cursor,
-    )
+    about: dict[str, Any] = {
+        "project": standing.project,
+        "workflow": workflow.name,
+        "handoffs": {role: _state(role, handoffs) for role in workflow.roles},
+        "lock": lock_of(cycle),
+        "review": _gated(handoffs, review, no_reviewer) if review else None,
+        "next_step": _next_step(cycle, workflow, review),
+        "changed": False,
+        "cursor": cursor,
+    }
+    if cycle is None:
+        return answers.CycleStatus(mode=workflow.mode, **dict.fromkeys(_OF_A_CYCLE), **about)
+    return shown(answers.CycleStatus, cycle, cycle_id=cycle.id, **about)
 
 
 def _next_step(cycle: Cycle | None, workflow: Workflow, review: Review | None) -> str:
-    """What is to be done now and by whom, in a sentence."""
+    """The next step and its actor, in a sentence."""
     if cycle is None:
         return "Begin a cycle with cycle_start."
     role = cycle.active_role

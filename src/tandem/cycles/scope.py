@@ -82,8 +82,8 @@ def enter(
         unit: The unit of work.
         services: The services.
         caller: Who calls.
-        request: What it says of its session, project and workflow.
-        lock: Whether the cycle is to be locked.
+        request: Names its session, project and workflow.
+        lock: Whether to lock the cycle.
 
     Raises:
         InvalidInput: The project is not clear, or there is no such workflow.
@@ -123,7 +123,7 @@ def used(unit: Unit, services: Services, session: Session) -> None:
 
 
 def require_keys(unit: Unit, standing: CycleScope) -> None:
-    """Refuse everything sensitive while a role has no key: nobody could take its turn.
+    """Refuse everything sensitive while a role has no key: no session could take its turn.
 
     Raises:
         ConfigInvalid: A role has none, or its key was revoked.
@@ -141,12 +141,15 @@ def require_keys(unit: Unit, standing: CycleScope) -> None:
         )
 
 
-def require_workflow(services: Services, name: str) -> Workflow:
-    """A workflow of the configuration.
-
-    Raises:
-        InvalidInput: There is none of that name.
-    """
+def _standing(unit: Unit, services: Services, project: str, workflow: str | None, *, lock: bool) -> CycleScope:
+    name = workflow
+    if name is None:
+        prepared = sessions.list_workflows_with_keys(unit, project)
+        name = prepared[0] if len(prepared) == 1 else BUILT_IN.name
+    # Rows are locked in one order: cycle, review, log head, session. So no two units wait for each other.
+    newest = cycles.find_newest(unit, project, name, lock=lock)
+    if newest is not None and newest.archived_at is None:
+        return CycleScope(project, workflow_of(newest), newest)
     found = services.workflows.get(name)
     if found is None:
         raise InvalidInput(
@@ -155,22 +158,7 @@ def require_workflow(services: Services, name: str) -> Workflow:
             field="workflow",
             allowed=list(services.workflows),
         )
-    return found
-
-
-def default_workflow(unit: Unit, project: str) -> str:
-    """The only workflow that has keys in a project, or else the built-in one."""
-    prepared = sessions.list_workflows_with_keys(unit, project)
-    return prepared[0] if len(prepared) == 1 else BUILT_IN.name
-
-
-def _standing(unit: Unit, services: Services, project: str, workflow: str | None, *, lock: bool) -> CycleScope:
-    name = workflow or default_workflow(unit, project)
-    # Rows are locked in one order: cycle, review, log head, session. So nobody waits for another in a circle.
-    newest = cycles.find_newest(unit, project, name, lock=lock)
-    if newest is not None and newest.archived_at is None:
-        return CycleScope(project, workflow_of(newest), newest)
-    return CycleScope(project, require_workflow(services, name), newest)
+    return CycleScope(project, found, newest)
 
 
 def _session(unit: Unit, services: Services, token: str) -> Session | None:

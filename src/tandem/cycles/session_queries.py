@@ -81,7 +81,7 @@ def put_key(unit: Unit, before: CycleKey | None, key: CycleKey, *, actor: str) -
 
 
 def find(unit: Unit, session_id: str, *, lock: bool = False) -> Session | None:
-    """A session, open or ended; with `lock`, nobody else ends it before this transaction does."""
+    """A session, open or ended; with `lock`, no other transaction ends it meanwhile."""
     row = unit.one_or_none(_find_locked if lock else _find, session_id=session_id)
     return Session(*row) if row else None
 

@@ -58,7 +58,7 @@ async def session_open(services: Services, caller: Caller, request: SessionOpen)
     session_id = services.clock.new_id("ss")
 
     def work(unit: Unit) -> SessionOpened:
-        # Nobody replaces the key from here on, who would not find this session to end it.
+        # From here on a replacement of the key finds this session, and ends it.
         events.lock(unit)
         current = sessions.find_key(unit, key.project, key.workflow, role)
         if current is None or current.key_hash != key.key_hash:
@@ -169,8 +169,7 @@ async def cycle_rotate(services: Services, caller: Caller, request: CycleRotate)
         now = services.clock.now_us()
         before = sessions.find_key(unit, project, workflow.name, role)
         after = CycleKey(project, workflow.name, role, key_hash, now)
-        sessions.put_key(unit, before, after, actor=caller.operator)
-        ended = _end_sessions(unit, services, after, "rotated", caller)
+        ended = _put_in_place(unit, before, after, "rotated", caller, now)
         return KeysMade(project, workflow.name, {role: key}, sessions_ended=ended)
 
     return await transact(services, caller, work, kept=_without_keys)
@@ -193,16 +192,16 @@ async def cycle_revoke(services: Services, caller: Caller, request: CycleRevoke)
         before = sessions.find_key(unit, project, workflow.name, role)
         if before is None or before.revoked_at is not None:
             raise NotFound(f"{role} has no key in '{project}' that could be revoked.", role=role, project=project)
-        after = before._replace(key_hash="", revoked_at=services.clock.now_us())
-        sessions.put_key(unit, before, after, actor=caller.operator)
-        ended = _end_sessions(unit, services, after, "revoked", caller)
+        now = services.clock.now_us()
+        after = before._replace(key_hash="", revoked_at=now)
+        ended = _put_in_place(unit, before, after, "revoked", caller, now)
         return KeyRevoked(project, workflow.name, role, ended)
 
     return await transact(services, caller, work)
 
 
 async def _place(services: Services, caller: Caller, request: WorkflowScope) -> tuple[str, Workflow]:
-    # A running cycle's own workflow, whatever became of it in the configuration: its roles need keys to the end.
+    # A running cycle's own workflow, not that of the configuration: its roles need keys to the end.
     standing = await services.store.read(lambda unit: cycle_scope.look(unit, services, caller, request))
     return standing.project, standing.workflow
 
@@ -222,10 +221,14 @@ def _checked(key: str) -> str:
     return key
 
 
-def _end_sessions(unit: Unit, services: Services, key: CycleKey, reason: str, caller: Caller) -> int:
-    found = sessions.list_open(unit, key.project, key.workflow, key.role)
+def _put_in_place(
+    unit: Unit, before: CycleKey | None, after: CycleKey, reason: str, caller: Caller, now_us: int
+) -> int:
+    """Write a role's key in place of the one before; how many sessions ended with that."""
+    sessions.put_key(unit, before, after, actor=caller.operator)
+    found = sessions.list_open(unit, after.project, after.workflow, after.role)
     for session in found:
-        sessions.end(unit, session, reason=reason, actor=caller.operator, now_us=services.clock.now_us())
+        sessions.end(unit, session, reason=reason, actor=caller.operator, now_us=now_us)
     return len(found)
 
 

@@ -1,1 +1,1 @@
-"""Reviewer pools: what is wanted of them, what they did, and the reviewers themselves."""
+"""Reviewer pools: their orders, their history, and the reviewers themselves."""

@@ -81,11 +81,11 @@ async def get_reviewer_log(services: Services, _caller: Caller, request: GetRevi
 
 
 def _part(services: Services, reviewer: Reviewer, lines: int, position: str | None) -> Part | None:
-    """What is asked for; None if the log is not here."""
+    """The lines that a request asks for; None if the log is not here."""
     log = logs.newest(services.reviewer_logs, reviewer.id)
     if log is None:
         return None
-    # It may be removed, or be nobody's to read.
+    # It may be removed, or closed to us.
     with suppress(OSError):
         if not position:
             return last_part(log.path, lines)

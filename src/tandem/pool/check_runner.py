@@ -21,7 +21,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol, cast
+from typing import Any, BinaryIO, Final, cast
 
 import psutil
 from pydantic import TypeAdapter
@@ -33,7 +33,7 @@ from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
 from tandem.pool import sandbox
-from tandem.pool.reviewers import Finished, Invocation, RunLimits, programs
+from tandem.pool.reviewers import Broker, Finished, Invocation, RunLimits, programs
 from tandem.pool.reviewers.processes import end_marked
 from tandem.pool.reviewers.providers.clean_room import CERTIFICATES, LANGUAGE, PROXIES
 from tandem.reviews.check_contract import LOG_BYTES, CheckReported, CheckView
@@ -65,18 +65,6 @@ _REPORTED = TypeAdapter(CheckReported)
 _log = logging.getLogger("tandem.checks")
 
 
-class Broker(Protocol):
-    """What a runner talks to."""
-
-    async def call(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The data of an operation's answer.
-
-        Raises:
-            TandemError: The refusal, as its own type.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class RunnerOptions:
     """How checks are run.
@@ -91,7 +79,7 @@ class RunnerOptions:
         workspace: Where the projects are on this machine, if not where the broker has them.
         of_broker: Whether the broker itself runs them, which has every project that has checks.
         projects: Those whose checks are run; None for all.
-        environment: What they inherit a small part of.
+        environment: The environment of which they inherit a small part.
     """
 
     folder: Path
@@ -156,11 +144,11 @@ class _NotRun(Exception):
 
 
 class _CutShort(Exception):
-    """The runner stops: what it is at is given back."""
+    """The runner stops, and gives back the check under way."""
 
 
 class CheckRunner:
-    """Runs checks until it is cancelled; then gives back what it was at."""
+    """Runs checks until it is cancelled; then gives back the check under way."""
 
     def __init__(self, broker: Broker, options: RunnerOptions) -> None:
         self._broker = broker
@@ -174,7 +162,7 @@ class CheckRunner:
         self._stopped = threading.Event()
 
     async def run(self) -> None:
-        """Run what is to be run, until cancelled."""
+        """Run the checks that are due, until cancelled."""
         await asyncio.to_thread(self._clear)
         try:
             await self._give_back()
@@ -191,7 +179,7 @@ class CheckRunner:
             await asyncio.shield(self._finish())
 
     def _clear(self) -> None:
-        """Ends what an earlier start left running, and removes what it left on the disk."""
+        """Ends the processes that an earlier start left running, and removes its files."""
         killed = end_marked({_MARK: self.name})
         if killed:
             _log.warning("ended %d processes of checks that were left behind", killed)
@@ -200,7 +188,7 @@ class CheckRunner:
         self._options.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     async def _give_back(self) -> None:
-        """What this runner was at when it was killed is to be run again."""
+        """Queues the checks again that this runner ran when it was killed."""
         for check in await self._listed():
             if check.runner == self.name and check.status == CheckStatus.RUNNING:
                 await self._report(check, CheckStatus.QUEUED)
@@ -226,7 +214,7 @@ class CheckRunner:
             if self._free and await self._is_here(check):
                 reported = await self._report(check, CheckStatus.RUNNING)
                 if reported.go:
-                    # With what it stands on by now.
+                    # With its present ground.
                     self._begin(reported.check)
         if due and len(self._tasks) == begun:
             # They are for others.
@@ -267,13 +255,13 @@ class CheckRunner:
                 await self._deliver(check, status, facts)
         except TandemError as error:
             _log.warning("the check %s of %s: %s", check.name, check.review_id, error.message)
-        except Exception:  # noqa: BLE001 - whatever it is, the check does not run on, and somebody waits for it
+        except Exception:  # noqa: BLE001 - any fault ends the check, and somebody waits for it
             _log.exception("the check %s of %s could not be run", check.name, check.review_id)
             with suppress(TandemError):
                 await self._report(check, CheckStatus.ERROR, reason="The runner failed; see the broker's log.")
 
     async def _deliver(self, check: CheckView, status: str, facts: dict[str, Any]) -> None:
-        """Reports how a check ended; again and again, where nobody could take it in."""
+        """Reports how a check ended; again and again, while the broker cannot take it in."""
         while True:
             try:
                 await self._report(check, status, **facts)
@@ -294,7 +282,7 @@ class CheckRunner:
             while not (reported := await self._report(check, CheckStatus.RUNNING, **stands)).go:
                 if reported.check.status != CheckStatus.RUNNING or reported.check.runner != self.name:
                     return None, {}
-                # The same check of the same tree runs for another round: what comes of it holds for this one.
+                # The same check of the same tree runs for another round: its result holds for this one.
                 if await asyncio.to_thread(self._stopped.wait, _AGAIN_SECONDS):
                     raise _CutShort
             run = _Run(check, root, place, tree, confined)
@@ -457,7 +445,7 @@ class _Watch:
     """Looks at what a check makes of the machine.
 
     Attributes:
-        ended: Set when it is to be ended.
+        ended: Set when it must end.
         reason: Why; None if it is only cut short.
     """
 
@@ -521,7 +509,7 @@ def _laid_out(root: str, content: RoundContent, place: Path, check: CheckView) -
 
 
 def _laid_out_for_setup(check: CheckView, tree: Path, folder: Path) -> str:
-    """Gives a setup its files, and nothing else of the round; tells what it makes of them from what of others."""
+    """Gives a setup its files, and nothing else of the round; the key tells its result from those of other files."""
     setup = check.setup
     remove_tree(str(folder))
     folder.mkdir(mode=0o700)

@@ -1,7 +1,7 @@
-"""What is to be done about a pool now: decided and written in one transaction, one pool's decision after another.
+"""The next steps of a pool: decided and written in one transaction, one pool's decision after another.
 
 Starts, drains, pauses and the circuit are all decided here, and behind the log's lock: so no pool ever has more
-reviewers than it may, whoever else decides at the same time.
+reviewers than it may, also where two decide at the same time.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LONGEST_WAIT_SECONDS = 3600
 
 @dataclass(frozen=True, slots=True)
 class PoolDecision:
-    """What was decided: it is written already.
+    """A decision, which is written already.
 
     Attributes:
         pool: The pool as it is now.
@@ -60,7 +60,7 @@ class PoolDecision:
 def decide(
     unit: Unit, pool: Pool, projects: Collection[str], *, quiet: bool, closing: bool, now_us: int
 ) -> PoolDecision:
-    """Drain, start, pause and resume what is due; the unit has the log's lock.
+    """Drain, start, pause and resume, as is due; the unit has the log's lock.
 
     Args:
         unit: The unit of work.
@@ -122,7 +122,7 @@ def request(unit: Unit, pool: Pool, project: str, *, by: str, now_us: int) -> Re
 def drain(
     unit: Unit, reviewer: Reviewer, reason: DrainReason, *, actor: str, now_us: int, kill: bool = False
 ) -> Reviewer:
-    """Have a reviewer end: after what it is at, or at once. The unit has the log's lock."""
+    """Have a reviewer end: after its review, or at once. The unit has the log's lock."""
     if reviewer.state != ReviewerState.ACTIVE and not (kill and not reviewer.kill):
         return reviewer
     after = reviewer._replace(

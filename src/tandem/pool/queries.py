@@ -1,6 +1,6 @@
 """Pools and their reviewers: reading, and writing together with the event that explains it.
 
-Whoever writes here has taken the log's head first (`events.lock`, or by writing an event), so that decisions on a
+A writer takes the log's head first (`events.lock`, or by writing an event), so that decisions on a
 pool come one after the other, and no two writers wait for each other in a circle.
 """
 
@@ -204,7 +204,7 @@ SPENT = ("tokens_in", "tokens_out", "cost_microusd")
 
 
 def reviewer_moves(before: Mapping[str, Any], after: Mapping[str, Any], at_us: int) -> list[CounterMove]:
-    """What an event of a reviewer counts, in lock order: what was used up since the event before it.
+    """The counters that an event of a reviewer moves, in lock order: its use since the event before.
 
     Args:
         before: The reviewer's columns before the event; empty when it was created by it.

@@ -1,4 +1,4 @@
-"""The reviewer pool: its records, and what is to be done about it. Pure, so that every case can be tried.
+"""The reviewer pool: its records, and the decisions about it. Pure, so that every case can be tried.
 
 A pool belongs to one supervisor. The database says which reviewers there should be; the supervisor makes it so.
 """
@@ -38,7 +38,7 @@ RATE_LIMITED: Final = 6
 
 RETRY_AFTER: Final = "Rate limited; retry after "
 END_OF_LOG: Final = "The end of its log: "
-"""Words of why a run or a reviewer ended, by which whoever waits for a verdict is told what helps."""
+"""Words of why a run or a reviewer ended, by which those who wait for a verdict are told the remedy."""
 
 _ID_DIGITS = 24
 """Of the hash of a supervisor's secret: more than anybody finds another secret for."""
@@ -52,7 +52,7 @@ class ReviewerState(StrEnum):
     """Where a reviewer is in its life."""
 
     ACTIVE = "active"
-    """It is to run; `pid` is null until its process does."""
+    """It should run; `pid` is null until its process does."""
     DRAINING = "draining"
     """It finishes the review that it holds, takes nothing new, and ends."""
     TERMINATED = "terminated"
@@ -209,12 +209,12 @@ def next_try(at_us: int | None, now_us: int) -> str:
 
 
 def supervisor_id(secret: str) -> str:
-    """The id that goes with a supervisor's secret: whoever shows the secret is the supervisor."""
+    """The id that goes with a supervisor's secret: the caller that shows the secret is the supervisor."""
     return f"sv_{hashlib.sha256(secret.encode()).hexdigest()[:_ID_DIGITS]}"
 
 
 def reviewer_id(provider: str, number: int, incarnation: str) -> str:
-    """`codex-r1-k3f9q2`: numbers begin anew with each incarnation of the supervisor, whose letters tell them apart."""
+    """`codex-r1-k3f9q2`: numbers begin at 1 with each incarnation of the supervisor, whose letters tell them apart."""
     return f"{provider}-r{number}-{incarnation}"
 
 
@@ -225,7 +225,7 @@ class ProjectQueue:
     Attributes:
         project: The project.
         pending: Reviews that could be claimed now.
-        active: Reviewers that are to run, of all pools that are live.
+        active: Reviewers that should run, of all pools that are live.
         own: Of these, the pool's own.
     """
 

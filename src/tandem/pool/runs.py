@@ -1,12 +1,13 @@
-"""What reviewers of a pool did: verdicts, runs without one, and what they used up."""
+"""The runs of a pool's reviewers: verdicts, runs without one, and their use of tokens and money."""
 
 from __future__ import annotations
 
 import orjson
 from typing_extensions import override
 
+from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
-from tandem.core.clock import MICROSECONDS, isoformat, utc_day
+from tandem.core.clock import MICROSECONDS, utc_day
 from tandem.errors import Forbidden, UnknownReviewer
 from tandem.pool import no_reviewer
 from tandem.pool import plan as pool_plan
@@ -68,7 +69,7 @@ def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us
     delay = pool_plan.rules_of(_pool(unit, holder)).retry_delay_seconds if holder and counts else None
     attention.take_back(unit, before, Failure(EventKind.REVIEW_RECLAIMED, "broker", reason, delay), now_us)
     if holder is not None:
-        # Read again: only now does nobody else write to it.
+        # Read again: only now is it locked.
         current = require(unit, holder.id)
         facts = {"outcome": outcome, "review_id": before.id, "reason": reason}
         counted = _counted(current, outcome, now_us)
@@ -81,12 +82,12 @@ def expire(unit: Unit, review_id: str, now_us: int) -> None:
     reclaim(unit, before, "lease expired", "timeout", now_us)
     reviewer = reviewers.find(unit, before.reviewer_id or "")
     if reviewer is not None and reviewer.ended_at is None:
-        # Else it would count as one who works, and nobody would be started in its place.
+        # Else it would count as one who works, and none would be started in its place.
         pool_plan.drain(unit, reviewer, DrainReason.STUCK, actor="broker", now_us=now_us, kill=True)
 
 
 async def reclaim_abandoned(services: Services) -> int:
-    """Take back what reviewers held whose processes have ended; how many reviews there were."""
+    """Take back the reviews of reviewers whose processes have ended; how many reviews there were."""
     found = await services.store.read(reviewers.list_abandoned)
     done = 0
     for review_id, holder in found:
@@ -110,7 +111,7 @@ def _reclaim_from(unit: Unit, services: Services, review_id: str, holder: str) -
 
 
 async def report_outcome(services: Services, caller: Caller, request: ReportOutcome) -> OutcomeReported:
-    """Take in how a run ended: without a verdict the claim is taken back, and what it used up is counted.
+    """Take in how a run ended: without a verdict the claim is taken back, and its use is counted.
 
     Raises:
         UnknownReviewer: No pool has such a reviewer.
@@ -137,14 +138,9 @@ async def report_outcome(services: Services, caller: Caller, request: ReportOutc
         if request.retry_after_s is not None:
             pool = pool_plan.wait_for_quota(unit, pool, request.reason or "quota", request.retry_after_s, now)
         paused = _check_budgets(unit, pool, request, now)
-        return OutcomeReported(
-            review_id=after.id,
-            status=after.state,
-            attempts=after.attempts,
-            not_before=None if after.not_before is None else isoformat(after.not_before),
-            attention=after.attention,
-            paused=paused.paused,
-        )
+        again = time_or_none(after.not_before)
+        about = {"review_id": after.id, "status": after.state, "not_before": again, "paused": paused.paused}
+        return shown(OutcomeReported, after, **about)
 
     return await transact(services, caller, work)
 
@@ -227,7 +223,7 @@ def require(unit: Unit, reviewer_id: str) -> Reviewer:
 
 
 def is_draining(unit: Unit, reviewer_id: str) -> bool:
-    """Whether a reviewer of a pool is to take nothing new."""
+    """Whether a reviewer of a pool takes nothing new."""
     found = reviewers.find(unit, reviewer_id)
     return found is not None and found.state != ReviewerState.ACTIVE
 

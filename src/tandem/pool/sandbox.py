@@ -1,6 +1,6 @@
 """Running the commands of a project where they can do no harm: in bubblewrap, without network, most files out of sight.
 
-What is there is the system, read-only; the folders that a command may write; and those that it needs to read. Home
+A command sees the system, read-only; the folders that a command may write; and those that it needs to read. Home
 folders, sockets of the system's services, and everything of the broker's are not.
 """
 
@@ -34,7 +34,7 @@ class Confinement:
 
     Attributes:
         folder: Where it starts, and may write.
-        temporary: What it has for `/tmp` and `/dev/shm`, which are everybody's elsewhere.
+        temporary: Its own `/tmp` and `/dev/shm`.
         writable: Folders besides that it may write.
         readable: Folders besides that it may read, wherever they are.
         hidden: Files and folders that are not there for it.
@@ -68,7 +68,7 @@ def _works(program: str) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     if tried.returncode == 0:
-        # One that does not work may be mended while we run.
+        # One that does not work may be repaired while we run.
         _working.add(program)
     return tried.returncode == 0
 
@@ -86,7 +86,7 @@ def confined(program: str, argv: Iterable[str], confinement: Confinement) -> tup
         found += ["--ro-bind-try", _NAMES, _NAMES]
     for folder in (*confinement.writable, confinement.temporary, confinement.folder):
         found += ["--bind", str(folder), str(folder)]
-    # Last, since until here places were made in them: nobody counts what is written to them.
+    # Last, since until here places were made in them: writes to them are not counted.
     for path in ("/dev", *hidden):
         found += ["--remount-ro", path]
     return (*found, "--chdir", str(confinement.folder), "--", *argv)
@@ -143,7 +143,7 @@ def limited(argv: Iterable[str], file_bytes: int) -> tuple[str, ...]:
     """The command so that no file of it grows larger, and that it is ended first where memory runs out."""
     if sys.platform == "win32":
         return tuple(argv)
-    # By a program of its own, as what is set after a start comes too late for what was started by then.
+    # By a program of its own, as limits set after a start come too late for its children.
     return (sys.executable, "-I", "-S", "-c", _LIMIT, str(file_bytes), *argv)
 
 

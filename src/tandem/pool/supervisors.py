@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from tandem.contract.answer import time_or_none
+from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import InvalidSession
@@ -51,20 +51,8 @@ async def supervisor_register(services: Services, caller: Caller, request: Super
             return Registered(pool_id, before.incarnation, services.waits.cursor(before.event_seq, unit))
         for one in reviewers.list_live(unit, pool_id):
             _terminate(unit, one, None, "its supervisor was started anew", quick=False, now_us=now)
-        pool = reviewers.put(
-            unit,
-            before,
-            after,
-            actor=pool_id,
-            kind=EventKind.POOL_REGISTERED,
-            at_us=now,
-            data={
-                "incarnation": request.incarnation,
-                "host": request.host,
-                "provider": request.provider,
-                "mode": request.mode,
-            },
-        )
+        facts = {name: getattr(request, name) for name in ("incarnation", "host", "provider", "mode")}
+        pool = reviewers.put(unit, before, after, actor=pool_id, kind=EventKind.POOL_REGISTERED, at_us=now, data=facts)
         return Registered(pool.id, pool.incarnation, services.waits.cursor(pool.event_seq, unit))
 
     answer = await transact(services, caller, work)
@@ -74,10 +62,10 @@ async def supervisor_register(services: Services, caller: Caller, request: Super
 
 
 async def supervisor_heartbeat(services: Services, _caller: Caller, request: SupervisorHeartbeat) -> Orders:
-    """Take in what a supervisor says of its reviewers, decide what is due, and answer with what it should do.
+    """Take in a supervisor's reports of its reviewers, decide the next steps, and answer with its orders.
 
     Raises:
-        InvalidSession: The supervisor was registered anew meanwhile, or never.
+        InvalidSession: The supervisor was registered again meanwhile, or never.
     """
     await services.store.write(lambda unit: _take_in(unit, services, request))
     if any(one.state == "ended" for one in request.reviewers):
@@ -123,11 +111,7 @@ async def _answer_in_time(
 def _registered(before: Pool | None, pool_id: str, request: SupervisorRegister, now_us: int) -> Pool:
     fresh = Pool(
         id=pool_id,
-        incarnation=request.incarnation,
-        host=request.host,
-        provider=request.provider,
-        mode=request.mode,
-        model=request.model,
+        **{name: getattr(request, name) for name in ("incarnation", "host", "provider", "mode", "model")},
         projects=None if request.projects is None else orjson.dumps(sorted(request.projects)).decode(),
         rules=orjson.dumps(request.rules.model_dump()).decode(),
         registered_at=now_us,
@@ -207,19 +191,18 @@ def _orders(
     pass_seconds = pool_plan.rules_of(decision.pool).max_ttl_seconds + deadline_seconds + _PASS_GRACE_SECONDS
 
     def access(one: Reviewer) -> str | None:
-        """What a reviewer that is to be started shows the broker, where it needs tokens."""
+        """The token of a reviewer that must be started, where the broker needs tokens."""
         starts = one.state == ReviewerState.ACTIVE and one.id not in known
         auth = services.authenticator
         return auth.pass_for(one.id, one.project, pass_seconds) if auth.required and starts else None
 
     orders = tuple(
-        Order(
+        shown(
+            Order,
+            one,
             reviewer_id=one.id,
-            name=one.name,
-            project=one.project,
             root=_root(services, one.project),
             wanted=one.wanted(now_us, deadline_seconds + _KILL_GRACE_SECONDS, holds=one.id in held),
-            drain_reason=one.drain_reason,
             review_id=held.get(one.id),
             access=access(one),
         )

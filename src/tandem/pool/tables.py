@@ -2,74 +2,30 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
+from sqlalchemy import Index
 
-from tandem.store.tables import metadata, partial_index
+from tandem.pool.rules import Pool, Reviewer
+from tandem.store.tables import partial_index, record_table
 
-pools = Table(
+pools = record_table(
     "pools",
-    metadata,
-    Column("id", Text, primary_key=True, comment="the supervisor's"),
-    Column("incarnation", Text, nullable=False, comment="of the supervisor's latest start"),
-    Column("host", Text, nullable=False),
-    Column("provider", Text, nullable=False),
-    Column("mode", Text, nullable=False),
-    Column("model", Text),
-    Column("projects", Text, comment="a JSON list; null for all that are registered"),
-    Column("rules", Text, nullable=False),
-    Column("registered_at", BigInteger, nullable=False),
-    Column("ended_at", BigInteger),
-    Column("paused", Text, comment="why, in words"),
-    Column("paused_kind", Text),
-    Column("paused_by", Text),
-    Column("paused_at", BigInteger),
-    Column("circuit_until", BigInteger),
-    Column("circuit_opened", Integer, nullable=False),
-    Column("forgiven", Integer, nullable=False),
-    Column("last_seen_at", BigInteger, nullable=False),
-    Column("event_seq", BigInteger, nullable=False),
-    Column("event_hash", Text, nullable=False),
-    Column("paused_until", BigInteger, comment="when a pause for a provider's quota ends"),
-    sqlite_with_rowid=False,
+    Pool,
+    small=("circuit_opened", "forgiven"),
+    comments={
+        "id": "the supervisor's",
+        "incarnation": "of the supervisor's latest start",
+        "projects": "a JSON list; null for all that are registered",
+        "paused": "why, in words",
+        "paused_until": "when a pause for a provider's quota ends",
+    },
 )
 
-reviewers = Table(
+reviewers = record_table(
     "reviewers",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("number", Integer, nullable=False),
-    Column("pool_id", Text, ForeignKey("pools.id"), nullable=False),
-    Column("incarnation", Text, nullable=False),
-    Column("project", Text, nullable=False),
-    Column("provider", Text, nullable=False),
-    Column("mode", Text, nullable=False),
-    Column("model", Text),
-    Column("host", Text, nullable=False),
-    Column("requested_by", Text, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("pid", BigInteger),
-    Column("started_us", BigInteger),
-    Column("spawned_at", BigInteger, nullable=False),
-    Column("last_active_at", BigInteger, nullable=False),
-    Column("drain_reason", Text),
-    Column("drained_at", BigInteger),
-    Column("kill", Integer, nullable=False),
-    Column("ended_at", BigInteger),
-    Column("exit_code", BigInteger),
-    Column("end_reason", Text),
-    Column("quick", Integer, nullable=False),
-    Column("reviews_completed", Integer, nullable=False),
-    Column("approvals", Integer, nullable=False),
-    Column("rejections", Integer, nullable=False),
-    Column("review_us", BigInteger, nullable=False),
-    Column("outcomes", Text, nullable=False),
-    Column("tokens_in", BigInteger, nullable=False),
-    Column("tokens_out", BigInteger, nullable=False),
-    Column("cost_microusd", BigInteger, nullable=False),
-    Column("event_seq", BigInteger, nullable=False),
-    Column("event_hash", Text, nullable=False),
+    Reviewer,
     Index("ix_reviewers_number", "pool_id", "incarnation", "number"),
     Index("ix_reviewers_spawned", "spawned_at", "id"),
     partial_index("ix_reviewers_live", "pool_id", where="ended_at IS NULL"),
-    sqlite_with_rowid=False,
+    small=("number", "kill", "quick", "reviews_completed", "approvals", "rejections"),
+    foreign={"pool_id": "pools.id"},
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tandem.access import contract as access_contract
 from tandem.contract.operation import Registry
-from tandem.cycles import operations as cycle_operations
+from tandem.cycles import requests as cycle_operations
 from tandem.gate import contract as gate_contract
 from tandem.inbox import contract as inbox_contract
 from tandem.pool import contract

@@ -8,7 +8,11 @@ Column order is the field order of the domain record that a table holds.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table, Text, text
+from collections.abc import Collection, Mapping
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, MetaData, Table, Text, text
 
 metadata = MetaData(
     naming_convention={
@@ -23,6 +27,45 @@ metadata = MetaData(
 def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
     """An index of those rows only that meet a condition."""
     return Index(name, *columns, unique=unique, postgresql_where=text(where), sqlite_where=text(where))
+
+
+def record_table(
+    name: str,
+    record: type,
+    *indexes: Index,
+    key: Collection[str] = ("id",),
+    small: Collection[str] = (),
+    foreign: Mapping[str, str] = {},
+    comments: Mapping[str, str] = {},
+) -> Table:
+    """The table of a named tuple: a column for each field, which may be empty where the field may be None.
+
+    Args:
+        name: The table's name.
+        record: The named tuple, of whole numbers and texts.
+        indexes: Its indexes.
+        key: The fields of the primary key.
+        small: Numbers that need no more than 31 bits.
+        foreign: The column that a field refers to, as `table.column`.
+        comments: The meaning of a column, where its field does not say so.
+    """
+    columns: list[Column[Any]] = []
+    for field, kind in get_type_hints(record).items():
+        kinds = get_args(kind) or (kind,)
+        stored = Text if str in kinds else Integer if field in small else BigInteger
+        refers = [ForeignKey(foreign[field])] if field in foreign else []
+        columns.append(
+            Column(
+                field,
+                stored,
+                *refers,
+                primary_key=field in key,
+                nullable=NoneType in kinds,
+                autoincrement=False,
+                comment=comments.get(field),
+            )
+        )
+    return Table(name, metadata, *columns, *indexes, sqlite_with_rowid=False)
 
 
 log_head = Table(

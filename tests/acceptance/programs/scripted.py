@@ -109,24 +109,11 @@ def first(deed: str) -> None:
         say(answer())
 
 
-def brood_and_approve() -> None:
-    """Approves, and leaves children behind."""
-    child()
-    runaway()
-    say(answer())
-
-
 def approve_in_pieces() -> None:
     """Approves, byte after byte."""
     for letter in answer():
         say(letter)
         time.sleep(0.002)
-
-
-def complain_and_approve() -> None:
-    """Fills standard error, then approves."""
-    complain()
-    say(answer())
 
 
 # ------------------------------------------------------------------------------------------ without an answer
@@ -394,8 +381,8 @@ def run_tandem(*names: str) -> None:
 DEEDS: dict[str, Callable[..., None]] = {
     function.__name__.replace("_", "-"): function
     for function in (
-        approve, approve_in_pieces, request, where, read, hold, hold_with_brood, first, brood_and_approve,
-        complain_and_approve, hang, leave, fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage,
+        approve, approve_in_pieces, request, where, read, hold, hold_with_brood, first,
+        hang, leave, fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage,
         megabytes, endless, other_digest, quote, quote_alone, quote_with_answer, words_around, earlier_nonce,
         read_nothing, guess_nonces, nonces_of_another, approve_and_fail, approve_and_die, approve_and_hang,
         run_tandem, rate_limited, speak_of_429, reject_429, latin, latin_beside, utf_16, unseen_reason, spill,

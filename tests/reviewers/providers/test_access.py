@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -36,26 +35,15 @@ def test_a_program_that_only_answers_has_none(name: str, room: RunContext) -> No
     assert "TANDEM_TOKEN" not in made(name).review(room, PROMPT).environment
 
 
-def test_claude_reads_it_from_the_file_of_its_servers(room: RunContext) -> None:
-    assert json.loads(let_in("claude", room).files["mcp.json"])["mcpServers"]["tandem"]["headers"] == BEARER
-
-
-def test_gemini_reads_it_from_its_settings(room: RunContext) -> None:
-    settings = json.loads(let_in("gemini", room).files["home/.gemini/settings.json"])
-    assert settings["mcpServers"]["tandem"]["headers"] == BEARER
-
-
-def test_opencode_reads_it_from_the_settings_in_its_environment(room: RunContext) -> None:
-    settings: dict[str, Any] = json.loads(let_in("opencode", room).environment["OPENCODE_CONFIG_CONTENT"])
-    assert settings["mcp"]["tandem"]["headers"] == BEARER
-
-
-def test_codex_is_told_which_variable_has_it(room: RunContext) -> None:
-    invocation = let_in("codex", room)
-    assert invocation.environment["TANDEM_TOKEN"] == ACCESS
-    [server] = [one for one in values(invocation, "-c") if one.startswith("mcp_servers.tandem=")]
+def test_each_program_reads_it_where_it_looks_for_it(room: RunContext) -> None:
+    invocations = {name: let_in(name, room) for name in NAMES}
+    of_claude = json.loads(invocations["claude"].files["mcp.json"])
+    of_gemini = json.loads(invocations["gemini"].files["home/.gemini/settings.json"])
+    of_opencode = json.loads(invocations["opencode"].environment["OPENCODE_CONFIG_CONTENT"])
+    servers = [of_claude["mcpServers"], of_gemini["mcpServers"], of_opencode["mcp"]]
+    assert [one["tandem"]["headers"] for one in servers] == [BEARER] * 3
+    assert invocations["codex"].environment["TANDEM_TOKEN"] == ACCESS
+    [server] = [one for one in values(invocations["codex"], "-c") if one.startswith("mcp_servers.tandem=")]
     assert '"bearer_token_env_var"="TANDEM_TOKEN"' in server
-
-
-def test_a_program_of_the_persons_own_finds_it_where_tandems_own_look(room: RunContext) -> None:
-    assert let_in("custom", room).environment["TANDEM_TOKEN"] == ACCESS
+    # Where Tandem's own programs look.
+    assert invocations["custom"].environment["TANDEM_TOKEN"] == ACCESS

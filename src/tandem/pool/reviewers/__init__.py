@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, Protocol
 
 Effort = Literal["low", "medium", "high"]
 EndedBy = Literal["itself", "timeout", "silence", "cancelled", "too_much_output"]
@@ -40,6 +40,18 @@ TEMPORARY_FOLDER: Final = "tmp"
 
 ELSEWHERE = ""
 """The workspace of a project that is on another machine."""
+
+
+class Broker(Protocol):
+    """What supervisors and runners of checks talk to."""
+
+    async def call(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The data of an operation's answer. A call may be cancelled; the same is then asked again.
+
+        Raises:
+            TandemError: The refusal, as its own type.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +93,8 @@ class Invocation:
         argv: The program and its arguments; never a line for a shell.
         environment: All of its environment. It may hold keys: never to be shown or logged.
         folder: Where it starts.
-        stdin: What it reads; the prompt.
-        files: What has to be below the scratch folder before it starts, by relative path. They may hold a login.
+        stdin: Its input; the prompt.
+        files: Files that must be below the scratch folder before it starts, by relative path. They may hold a login.
         talks: Whether it writes something while it works. The limits on its silence are for those that do.
         wsl_distro: The distribution of WSL that all of this is inside of.
     """
@@ -145,7 +157,7 @@ class ProgramOutput:
         text: The model's answer; None if there is none.
         tokens_in: Tokens that the model read, cached ones included; None if the program does not say.
         tokens_out: Tokens that the model wrote, thoughts included; None if the program does not say.
-        cost_usd: What it cost in US dollars, by the program's own account; None if it does not say.
+        cost_usd: The cost in US dollars, by the program's own account; None if it does not say.
         error: What went wrong, where the program says so among its events and not on standard error.
     """
 
@@ -185,7 +197,7 @@ class Provider(ABC):
 
         Args:
             context: What the run is given.
-            prompt: What it is to do.
+            prompt: Its orders.
             mcp_url: Where it finds its tools.
             access: The token that the broker asks for; never an argument, which others on the machine can read.
 

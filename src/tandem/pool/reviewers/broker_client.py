@@ -3,7 +3,7 @@
 Every call may be made twice without harm: reads change nothing, and writes carry an idempotency key.
 
     TandemError         the broker refuses, and will again
-    BrokerUnreachable   nobody answered in all the time that was granted
+    BrokerUnreachable   no broker answered in all the time that was granted
     CallCancelled       the caller does not want the answer any more
 """
 
@@ -48,7 +48,7 @@ class BrokerClient:
         """Choose the broker; nothing is contacted yet.
 
         Args:
-            url: Its URL, with what stands before `/api/v1` in the path; `URL,URL` for several on one database.
+            url: Its URL, with the path up to `/api/v1`; `URL,URL` for several on one database.
             agent: Who calls.
             access: The token that the broker lets them in with; None for one that trusts everybody.
             answer_seconds: How long one try may take.
@@ -78,12 +78,12 @@ class BrokerClient:
             arguments: Its request, of a write `with_key`; fields that are None are left out.
             until: Once it is set the call is not repeated.
             hang_up: Once it is set `hang_up` also ends a call that is being answered; by default the same event.
-            patience_seconds: How long to go on trying while nobody answers, or the answer is `retryable`.
+            patience_seconds: How long to go on trying while no broker answers, or the answer is `retryable`.
             insist: Whether to go on trying when the answer is `retryable`, too.
 
         Raises:
             TandemError: The broker refuses; if it is retryable, it did so to the end of the patience.
-            BrokerUnreachable: Nobody, or nobody who speaks as a broker does, answered.
+            BrokerUnreachable: Nothing answered, or a program that is no broker.
             CallCancelled: One of the events is set, and there is no answer.
         """
         body = json.dumps({name: value for name, value in arguments.items() if value is not None}).encode()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from tandem.core.log_files import RotatingLog
 from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.pool.reviewers.broker_client import BrokerClient
 from tandem.pool.reviewers.lease import Claimed
+from tandem.pool.reviewers.prompt import Dossier
 
 CONVENTION_FILES: Final = ("REVIEW.md", "AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 """At the root of the base branch; in this order, since the prompt has room for the beginning."""
@@ -23,24 +24,6 @@ _SAID_BY_VERDICT = "comment"
 _PATCH = "counter_patch"
 _OF_CHECK = ("name", "status", "reason", "required", "command", "exit_status", "seconds", "commit", "moved_to", "doubt")
 _LOG_CHARACTERS = 6_000
-
-
-class Dossier(NamedTuple):
-    """What is known of a review beside its round.
-
-    Attributes:
-        earlier: Verdicts with their reasons, and what became of counter-patches; oldest first.
-        open_comments: Messages and comments that nothing has resolved, oldest first.
-        interdiff: What changed since the last round that was reviewed; None if none was, or it cannot be told.
-        conventions: What the project tells those who work on it, as its base branch has it.
-        checks: What was run on the round, and how it ended.
-    """
-
-    earlier: tuple[dict[str, Any], ...] = ()
-    open_comments: tuple[dict[str, Any], ...] = ()
-    interdiff: str | None = None
-    conventions: str | None = None
-    checks: tuple[dict[str, Any], ...] = ()
 
 
 def gather(broker: BrokerClient, claimed: Claimed, *, given_up: threading.Event, log: RotatingLog) -> Dossier:
@@ -96,7 +79,7 @@ def _check(
 
 
 def _entries(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> list[dict[str, Any]]:
-    """The newest of what was said, oldest first."""
+    """The newest entries of the discussion, oldest first."""
     newest: deque[dict[str, Any]] = deque(maxlen=_KEPT)
     asked = claimed.request(limit=_PAGE)
     while True:
@@ -142,10 +125,10 @@ def _picked(entry: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _conventions(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> str | None:
-    """What the files of the base branch say to those who work on the project; None if none of them is to be had.
+    """What the files of the base branch say to those who work on the project; None if there are none.
 
-    Never those of the working folder or of the round's base: its proposer may have written them a moment ago. A link,
-    and what is no text in UTF-8, is passed over.
+    Never those of the working folder or of the round's base: its proposer may have written them a moment ago. Links,
+    and files that are no text in UTF-8, are passed over.
     """
     parts: list[str] = []
     for name in CONVENTION_FILES:

@@ -1,7 +1,7 @@
 """The files that a reviewer's program reads: the round itself, laid out in a folder of ours.
 
-The project's own folder may be on another branch, behind, or in the middle of a merge, and has files that are nobody's
-business. It is read only where there is no repository, or none that can be read from here.
+The project's own folder may be on another branch, behind, or in the middle of a merge, and has private
+files. It is read only where there is no repository, or none that can be read from here.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _TREE, _INDEX = "tree", "index"
 _LIMIT_BYTES = 50_000_000
 """Of what a change makes of files that came from a broker."""
 _MOST_BYTES = 2**40
-"""Of a mirror: the broker has limited what it has."""
+"""Of a mirror: the broker has limited its own."""
 _HAS_NONE = "' not found"
 """What git says of an address that is answered so."""
 MIRRORS = "mirrors"
-"""Beside the reviewers' own folders: what they all fetch from their brokers."""
+"""Beside the reviewers' own folders: the mirrors that they fetch from their brokers."""
 _SECONDS = 600.0
 """How long git may take for a folder; the first one takes as long as a checkout."""
 
@@ -204,7 +204,7 @@ def from_broker(broker: str, project: str, access: str | None, folder: Path, bas
         broker: The broker's URL, or several.
         project: The project.
         access: The token that the broker lets the reviewer in with.
-        folder: Where this machine's reviewers keep what they fetch.
+        folder: Where this machine's reviewers keep their mirrors.
         base: The id of the commit.
 
     Raises:

@@ -1,9 +1,9 @@
 """Who a supervisor is: a secret that stays the same from start to start, and the right to be the only one with it.
 
     <data>/reviewers/supervisor.json   the secret, and the number of the folder that it was made in
-    <data>/reviewers/supervisor.lock   empty; locked by the one that runs, whatever ends it
+    <data>/reviewers/supervisor.lock   empty; locked by the one that runs, also when it is killed
 
-The id is made from the secret, which each call shows: nobody else speaks in its name. The copy of a folder has another
+The id is made from the secret, which each call shows: no other caller can use it. The copy of a folder has another
 number, and is another supervisor. The id lets the broker know whose earlier starts held reviews; the incarnation tells
 the starts apart.
 """

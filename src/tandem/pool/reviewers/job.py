@@ -55,7 +55,7 @@ class WorkerExit(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewJob(RunLimits):
-    r"""What one reviewer process is to do. The names are those of the JSON.
+    r"""The job of one reviewer process. The names are those of the JSON.
 
     Attributes:
         broker: The broker's URL, without the operation.
@@ -126,11 +126,11 @@ _LOOK_SECONDS = 1.0
 
 
 class StopRequests:
-    """What was ordered so far. The main thread sets it; the others look, or have themselves told.
+    """The orders so far. The main thread sets it; the others look, or have themselves told.
 
     Attributes:
-        drain: No further review is to be taken.
-        cancel: The review under way is to be ended.
+        drain: Take no further review.
+        cancel: End the review under way.
         abandoned: The supervisor is gone.
     """
 
@@ -186,9 +186,9 @@ class ControlInput:
         Args:
             descriptor: Standard input.
         """
-        # Unbuffered: whoever waits in a buffered reader holds up our end.
+        # Unbuffered: a thread that waits in a buffered reader holds up our end.
         self._input = open(descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 - open to our end
-        # This kind may be filled by a handler that interrupts whoever empties it.
+        # A handler may fill this kind while it interrupts the thread that empties it.
         self._news: queue.SimpleQueue[_Order | WorkerExit] = queue.SimpleQueue()
         for name in _STOP_SIGNALS:
             number: signal.Signals | None = getattr(signal, name, None)
@@ -201,7 +201,7 @@ class ControlInput:
         return line if line.endswith(b"\n") else None
 
     def watch(self) -> None:
-        """From now on hear, in a thread, what comes on standard input, and its end."""
+        """From now on read standard input to its end, in a thread."""
         threading.Thread(target=self._listen, name="supervisor", daemon=True).start()
 
     def ended(self, status: WorkerExit) -> None:
@@ -209,11 +209,11 @@ class ControlInput:
         self._news.put(status)
 
     def obey(self, requests: StopRequests, patience_seconds: float) -> WorkerExit | None:
-        """Passes on what comes until the work is over.
+        """Passes on orders until the work is over.
 
         Args:
             requests: Whom to tell.
-            patience_seconds: How long the work may go on once it was to be ended at once.
+            patience_seconds: How long the work may go on after the order to cancel.
 
         Returns:
             How the work ended; None if it does not end.

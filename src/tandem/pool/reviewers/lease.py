@@ -14,7 +14,7 @@ from tandem.errors import InvalidTransition, NotClaimant, NotFound, StaleClaim, 
 from tandem.pool.reviewers.broker_client import BrokerClient, BrokerUnreachable, CallCancelled
 
 OVER: Final = (StaleClaim, StaleRound, NotClaimant, InvalidTransition, NotFound)
-"""Refusals of whoever does not hold the review any more, or not its current round."""
+"""Refusals of a reviewer that does not hold the review any more, or not its current round."""
 
 DEADLINE: Final = "DEADLINE"
 """Why a lease ends that the broker does not extend any further."""
@@ -26,7 +26,7 @@ _SHARE = 3
 _LONGEST_SECONDS = 7 * 24 * 3600.0
 """A lease that seems longer is one on a clock that is not ours."""
 _LAST_SECONDS = 5.0
-"""What is needed, besides the program's grace, to end a run and to report it within the lease."""
+"""The time, besides the program's grace, to end a run and to report it within the lease."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
     starting ─▶ running, told to the broker ─▶ has its job ─▶ [asked to drain ─▶ cancelled ─▶ killed] ─▶ ended
 
-What is wanted of it only grows: run, drain, kill. A reviewer that is ended needs no broker for it, so that all of
+Its orders only grow stricter: run, drain, kill. A reviewer that is ended needs no broker for it, so that all of
 this goes on while the broker is away.
 """
 
@@ -14,7 +14,7 @@ import re
 import signal
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from tandem.core.clock import duration
@@ -50,19 +50,19 @@ _log = logging.getLogger("tandem.supervisor")
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a reviewer ended.
+    """How a reviewer ended, by the names in which its broker is told.
 
     Attributes:
         exit_code: Its exit status, or the negative number of a signal; None if it never started.
         quick: Whether it failed at once, or its program did.
         error: What went wrong, for people.
-        retry_after_seconds: How long its provider's quota asks to wait, 0 if it does not say; None without a quota.
+        retry_after_s: How long its provider's quota asks to wait, 0 if it does not say; None without a quota.
     """
 
     exit_code: int | None
     quick: bool
     error: str | None
-    retry_after_seconds: float | None = None
+    retry_after_s: float | None = None
 
 
 class ReviewerLifecycle:
@@ -108,20 +108,10 @@ class ReviewerLifecycle:
 
     def report(self) -> dict[str, Any]:
         """What the broker is told of it, once it is not starting any more."""
-        identity, ended = self.identity, self.ended
-        report: dict[str, Any] = {
-            "reviewer_id": self.reviewer_id,
-            "wanted": self._order.wanted,
-            "pid": None if identity is None else identity.pid,
-            "started_us": None if identity is None else identity.started_us,
-            "state": "running" if ended is None else "ended",
-            "exit_code": None if ended is None else ended.exit_code,
-            "quick": ended is not None and ended.quick,
-            "error": None if ended is None else ended.error,
-        }
-        if ended is not None and ended.retry_after_seconds is not None:
-            report["retry_after_s"] = ended.retry_after_seconds
-        return report
+        identity = self.identity
+        process = {} if identity is None else {"pid": identity.pid, "started_us": identity.started_us}
+        end = {"state": "ended", **asdict(self.ended)} if self.ended is not None else {"state": "running"}
+        return {"reviewer_id": self.reviewer_id, "wanted": self._order.wanted, **process, **end}
 
     def broker_knows(self) -> None:
         """The broker was told which process it is: now it may get its job."""
@@ -136,7 +126,7 @@ class ReviewerLifecycle:
         self._changed.set()
 
     def want(self, wanted: str) -> None:
-        """Has it run, drain or end, unless it is to do more than that already."""
+        """Has it run, drain or end, unless its order is stricter already."""
         if _SEVERITY.get(wanted, 0) > _SEVERITY.get(self._wanted, 0):
             _log.info("reviewer %s: %s", self.reviewer_id, wanted)
             self._wanted = wanted
@@ -191,12 +181,12 @@ class ReviewerLifecycle:
             self._exit_code = code
             self._changed.set()
 
-        # RuntimeError: the loop is closed, and nobody asks any more.
+        # RuntimeError: the loop is closed.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(note)
 
     async def _accompany(self, process: WorkerProcess) -> int:
-        """Does what is wanted of it until it has ended; its exit status."""
+        """Follows its orders until it has ended; its exit status."""
         while self._exit_code is None:
             self._changed.clear()
             due = await self._step(process)
@@ -206,7 +196,7 @@ class ReviewerLifecycle:
         return self._exit_code
 
     async def _step(self, process: WorkerProcess) -> float:
-        """Does what is due now; says when to look again at the latest."""
+        """Takes the step that is due; says when to look again at the latest."""
         now = self._loop.time()
         settings = self._settings
         longest = (
@@ -295,7 +285,7 @@ class ReviewerSet:
         return any(one.starting for one in self._reviewers.values())
 
     def reports(self) -> list[dict[str, Any]]:
-        """What the broker is to be told: of each reviewer that is not just being started."""
+        """The reports for the broker: of each reviewer but those that are just being started."""
         return [one.report() for one in self._reviewers.values() if not one.starting]
 
     def obey(self, orders: Orders, reports: list[dict[str, Any]], *, may_start: bool) -> None:
@@ -326,7 +316,7 @@ class ReviewerSet:
             self._lives[order.reviewer_id] = asyncio.create_task(reviewer.live(), name=f"reviewer-{order.reviewer_id}")
 
     def end_processes(self) -> None:
-        """Kills all that any reviewer has running, whatever it is at; blocks."""
+        """Kills every process of every reviewer at once; blocks."""
         for reviewer_id in self._living():
             end_marked(self._context.marks(reviewer_id))
 

@@ -1,4 +1,4 @@
-"""The logs of this machine's reviewers: each is written by its worker, and read by whoever looks after them.
+"""The logs of this machine's reviewers: each is written by its worker, and read by the person who looks after them.
 
 They hold what programs write, and between that the worker's own lines, which are made of ids, numbers and words of
 ours: no prompt, no environment, no secret.
@@ -47,6 +47,6 @@ def logs_in(folder: Path) -> list[Log]:
 
 
 def newest(folder: Path, reviewer: str | None) -> Log | None:
-    """The newest log of a reviewer by its id or name, or of all: what was asked for is never made a path."""
+    """The newest log of a reviewer by its id or name, or of all: the name that was asked for never becomes a path."""
     fitting = [log for log in logs_in(folder) if reviewer is None or reviewer in {log.reviewer_id, log.name}]
     return max(fitting, key=Log.written_at, default=None)

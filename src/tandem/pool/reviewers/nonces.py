@@ -35,7 +35,7 @@ class Redactor:
         self._pieces |= {one[at : at + _PIECE] for one in texts for at in range(len(one) - _PIECE + 1)}
 
     def hide(self, text: bytes) -> bytes:
-        """The text with as many stars in place of each number, and of what is recognisably a piece of one."""
+        """The text with as many stars in place of each number, and of each recognisable piece of one."""
         # A program may write megabytes, and the expression is the slow part.
         if not self._pieces or not any(len(run) >= _PIECE for run in text.translate(_DIGITS_ALONE).split()):
             return text

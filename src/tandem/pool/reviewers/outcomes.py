@@ -1,4 +1,4 @@
-"""What became of a run, and why, in one line for the log and for whoever looks after the reviewers."""
+"""The outcome of a run, and why, in one line for the log and for the person who looks after the reviewers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from tandem.core.clock import duration
 from tandem.core.visible import visible_line
 from tandem.pool.reviewers import Finished
-from tandem.pool.reviewers.verdicts import ReviewerAnswer, Unreadable, WrongDigest
+from tandem.pool.reviewers.verdicts import ReviewerAnswer, Unreadable
 from tandem.pool.rules import NOT_LOGGED_IN
 
 LAST_LINE_LENGTH: Final = 300
@@ -52,9 +52,7 @@ _ENDED_BY_US: dict[str, Outcome] = {
 }
 
 
-def outcome_of(
-    finished: Finished, answer: ReviewerAnswer | Unreadable | WrongDigest | None, error: str | None = None
-) -> Outcome:
+def outcome_of(finished: Finished, answer: ReviewerAnswer | Unreadable | None, error: str | None = None) -> Outcome:
     """What became of a run. How the program ended counts first: no answer makes up for a failure.
 
     Args:
@@ -96,7 +94,7 @@ def lacks_login(finished: Finished, error: str | None) -> bool:
 def reason_of(
     outcome: Outcome,
     finished: Finished,
-    answer: ReviewerAnswer | Unreadable | WrongDigest | None,
+    answer: ReviewerAnswer | Unreadable | None,
     error: str | None = None,
 ) -> str:
     """What to say of a run that brought no answer and was not cancelled.
@@ -104,7 +102,7 @@ def reason_of(
     Args:
         outcome: What `outcome_of` says of it.
         finished: How the program ended.
-        answer: What was made of its words.
+        answer: Its words as an answer, or the refusal of them.
         error: What the program itself says that went wrong.
     """
     match outcome:
@@ -140,7 +138,7 @@ def crash_reason(finished: Finished, error: str | None) -> str:
     return f"The program ended {how}: {said}" if said else f"The program ended {how}. {_SEE_LOG}"
 
 
-def _unreadable(finished: Finished, answer: ReviewerAnswer | Unreadable | WrongDigest | None) -> str:
+def _unreadable(finished: Finished, answer: ReviewerAnswer | Unreadable | None) -> str:
     if finished.ended_by == "too_much_output":
         return f"The program wrote without end and was ended. {_SEE_LOG}"
     if finished.output_was_cut:

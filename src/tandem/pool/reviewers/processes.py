@@ -43,7 +43,7 @@ _log = logging.getLogger("tandem.supervisor")
 class ProcessTree:
     """A program that was started in a session of its own, and everything that came of it.
 
-    Its identity is safe as long as nobody has waited for it: an unreaped process keeps its number.
+    Its identity is safe until it is waited for: an unreaped process keeps its number.
 
     Attributes:
         marks: Variables of the environment by which its processes are known.
@@ -88,10 +88,10 @@ class ProcessTree:
         if _HAS_SIGNALS:
             self._signal_group(signal.SIGKILL)
         killed: set[int] = set()
-        # Again and again: what is killed may have started something in the meantime.
+        # Again and again: a process may have started others before it was killed.
         while members := self._members():
             for process in members:
-                # psutil compares start times first: whoever has the number of a dead process now is left alone.
+                # psutil compares start times first: a process that has the number of a dead one now is left alone.
                 with suppress(psutil.Error):
                     process.kill()
             killed.update(process.pid for process in members)
@@ -216,7 +216,7 @@ def _processes() -> Iterator[psutil.Process]:
 def environment_of(process: psutil.Process) -> dict[str, str]:
     """The environment of a process, waited for while it has none yet.
 
-    Linux lets whoever started a program go on before the program has its arguments and, after these, its environment.
+    On Linux the starter of a program goes on before the program has its arguments and, after these, its environment.
 
     Raises:
         psutil.Error: It has ended, or is somebody else's.
@@ -261,7 +261,7 @@ class WorkerProcess:
             environment: Its environment, apart from the marks.
             marks: What its environment and that of all its descendants have, and no others.
             folder: Where it starts; nothing of a repository may be found from there.
-            log_file: What it writes goes to the end of this.
+            log_file: Gets its output at the end.
             on_end: Is called once, in a thread of its own, when the process and all that it started are gone,
                 with the exit status or the negative number of the signal that ended it.
 
@@ -277,7 +277,7 @@ class WorkerProcess:
         finally:
             os.close(log)
         self._tree = ProcessTree(marks, self._process)
-        # Whoever holds it may rely on the number: the process is reaped only under it.
+        # Under it the number is sure: the process is reaped only under it.
         self._lock = threading.Lock()
         self._reaped = False
         self.identity = identity_of(self._process)
@@ -327,7 +327,7 @@ class WorkerProcess:
         with self._lock:
             try:
                 self._tree.end()
-            except Exception:  # noqa: BLE001 - its end is to be told whatever becomes of its descendants
+            except Exception:  # noqa: BLE001 - its end must be told also if its descendants cannot be ended
                 _log.exception("what process %d left behind could not be ended", self._process.pid)
             self._reaped = True
         self.hang_up()

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, Self
+from typing import IO, TYPE_CHECKING, BinaryIO, Self, cast
 
 from tandem.core import files
 from tandem.core.platforms import ProcessIdentity
@@ -64,7 +64,7 @@ PRIVATE_FOLDERS = (HOME_FOLDER, DESK_FOLDER, GIVEN_FOLDER, TEMPORARY_FOLDER)
 
 @contextmanager
 def folder_for_run(parent: str) -> Generator[Path]:
-    """A private folder for one run; gone afterwards, whatever the program made of it.
+    """A private folder for one run; gone afterwards.
 
     Raises:
         OSError: It cannot be made.
@@ -81,7 +81,7 @@ def lay_out(scratch: Path, contents: Mapping[str, bytes]) -> None:
     """Makes the folders that a run needs and writes its files, all for the user alone.
 
     Args:
-        scratch: A folder that exists and that nobody else can look into.
+        scratch: A folder that exists and that is closed to others.
         contents: By path below `scratch`, with `/` between the parts.
 
     Raises:
@@ -148,7 +148,7 @@ def run(
 
 
 class _Running:
-    """A program that runs; leaving the block ends what is left of it, whatever happened inside."""
+    """A program that runs; leaving the block ends every process of it, also after an error."""
 
     def __init__(
         self,
@@ -166,8 +166,8 @@ class _Running:
         self._limits = limits
         self._news = threading.Event()
         self._pumps = [
-            OutputReader(_pipe(process.stdout), self.stdout, log, self._news),
-            OutputReader(_pipe(process.stderr), self.stderr, log, self._news),
+            OutputReader(cast("IO[bytes]", pipe), tail, log, self._news)
+            for pipe, tail in ((process.stdout, self.stdout), (process.stderr, self.stderr))
         ]
 
     def __enter__(self) -> Self:
@@ -183,7 +183,7 @@ class _Running:
                 pump.finish(_LAST_WORDS_SECONDS)
 
     def listen(self) -> None:
-        """Begins to read what it writes."""
+        """Begins to read its output."""
         for pump in self._pumps:
             pump.start()
 
@@ -252,12 +252,6 @@ def _cannot_start(program: str, folder: str, error: OSError) -> Unavailable:
     )
 
 
-def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
-    if stream is None:
-        raise ValueError("no pipe was asked for")
-    return stream
-
-
 class OutputTail:
     """The end of a stream of bytes.
 
@@ -297,7 +291,7 @@ class OutputLog:
 
     Attributes:
         file: The log; None for none.
-        hidden: Writes stars for what it must not have.
+        hidden: Writes stars for the numbers that it must not have.
     """
 
     file: BinaryIO | None

@@ -1,7 +1,7 @@
 """What a reviewer program is told: a trusted template, and around everything that clients wrote a frame.
 
 A template is the text around the data, with `{{name}}` where something is put in. It is read when a reviewer starts,
-and checked then: a variable that nobody fills, or one that is missing, is a mistake of the configuration and not a
+and checked then: a variable that is unknown or missing is a mistake of the configuration and not a
 strange prompt.
 
 Nothing of a proposal stands outside the frames, names included: only numbers, digests that are plain hexadecimal
@@ -17,7 +17,7 @@ import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from tandem.core.visible import HIDDEN, LONE_SELECTOR
 from tandem.errors import ConfigInvalid
@@ -58,7 +58,7 @@ class Form:
         default: The file beside this module that is used when a project has none of its own.
         required: Variables that stand in it.
         optional: Variables that may stand in it.
-        once: Whether those that stand in it do so only once: what they bring is long.
+        once: Whether each may stand in it only once: their values are long.
     """
 
     default: str
@@ -83,7 +83,7 @@ class Template:
     Attributes:
         text: The text with its variables.
         origin: The file that it came from.
-        form: What it is made of.
+        form: Its variables.
     """
 
     text: str
@@ -186,18 +186,35 @@ def is_inline(diff: str | None, inline_limit: int = INLINE_LIMIT) -> bool:
     return diff is None or len(diff) <= inline_limit
 
 
-def build(  # noqa: PLR0913 - the parts of one prompt
+class Dossier(NamedTuple):
+    """A review's history and surroundings, beside its round.
+
+    Attributes:
+        earlier: Verdicts with their reasons, and what became of counter-patches; oldest first.
+        open_comments: Messages and comments that nothing has resolved, oldest first.
+        interdiff: What changed since the last round that was reviewed; None if none was, or it cannot be told.
+        conventions: What the project tells those who work on it, as its base branch has it.
+        checks: The round's checks, and how they ended.
+    """
+
+    earlier: tuple[dict[str, Any], ...] = ()
+    open_comments: tuple[dict[str, Any], ...] = ()
+    interdiff: str | None = None
+    conventions: str | None = None
+    checks: tuple[dict[str, Any], ...] = ()
+
+
+_NOTHING_KNOWN: Final = Dossier()
+
+
+def build(
     template: Template,
     proposal: Mapping[str, Any],
     *,
     nonce: str,
     files: str,
     parts: Sequence[Part],
-    earlier: Sequence[Mapping[str, Any]] = (),
-    open_comments: Sequence[Mapping[str, Any]] = (),
-    interdiff: str | None = None,
-    conventions: str | None = None,
-    checks: Sequence[Mapping[str, Any]] = (),
+    known: Dossier = _NOTHING_KNOWN,
     diff_file: PurePath | str | None = None,
     inline_limit: int = INLINE_LIMIT,
 ) -> str:
@@ -209,11 +226,7 @@ def build(  # noqa: PLR0913 - the parts of one prompt
         nonce: What the answer has to name; drawn for this prompt alone, so that nothing in the frames has it.
         files: What the working folder holds, in words of ours.
         parts: What the round consists of; the answer has to show that each was read.
-        earlier: Verdicts on earlier rounds with their reasons, oldest first.
-        open_comments: Comments and messages that nothing has resolved, oldest first.
-        interdiff: What changed since the round that was reviewed before.
-        conventions: What the project tells those who work on it (AGENTS.md and the like on the base branch).
-        checks: What was run on the round, and how it ended.
+        known: The review's history and surroundings.
         diff_file: A file, named by ourselves, that holds the diff; used when the diff is over the limit.
         inline_limit: The most characters of a diff, and of an interdiff, in the prompt.
 
@@ -223,12 +236,12 @@ def build(  # noqa: PLR0913 - the parts of one prompt
     sections = [
         _facts(proposal),
         _Section("Your working folder", files),
-        *_project_rules(conventions),
+        *_project_rules(known.conventions),
         *_content(proposal, parts, diff_file, inline_limit),
-        *_since(interdiff, inline_limit),
-        *_talk("Checks", _CHECKS_WORDS, "checks (JSON)", checks),
-        *_talk("Earlier verdicts", _EARLIER_WORDS, "earlier verdicts (JSON)", earlier),
-        *_talk("Open comments and messages", _OPEN_WORDS, "open comments (JSON)", open_comments),
+        *_since(known.interdiff, inline_limit),
+        *_talk("Checks", _CHECKS_WORDS, "checks (JSON)", known.checks),
+        *_talk("Earlier verdicts", _EARLIER_WORDS, "earlier verdicts (JSON)", known.earlier),
+        *_talk("Open comments and messages", _OPEN_WORDS, "open comments (JSON)", known.open_comments),
     ]
     frames = frames_for([section.text for section in sections if section.text is not None])
     whole = [frames.explained(), *(section.shown(frames) for section in sections)]
@@ -369,7 +382,7 @@ def _words_for_file(diff: str, diff_file: PurePath | str | None) -> str:
 
 
 def _ends(parts: Sequence[Part], at: int) -> str:
-    """What stands behind a part, outside of its frame."""
+    """The line behind a part, outside of its frame."""
     return f'The nonce of file {at + 1} is "{parts[at].nonce}".'
 
 
@@ -460,7 +473,7 @@ _INVISIBLE = re.compile(
 
 
 def draw_mark() -> str:
-    """A mark that nobody can know beforehand."""
+    """A random mark, which no proposer can know beforehand."""
     return secrets.token_hex(_MARK_BYTES)
 
 

@@ -30,18 +30,24 @@ _LATE_SECONDS = 600
 """A time of day that was so long ago is not tomorrow's."""
 
 _SAYS_SO = re.compile(
-    r"(?:status|code|error|http(?:/[\d.]+)?)[\"'\\ :=(]{0,6}429\b|\b429\b[ :-]*(?:too many|\{)"
-    r"|too many requests|^\W*429(?:[:.,;]\s|\W*$)"
-    r"|rate[ _-]?limit|usage[ _-]limit|(?<!disk )quota|resource[ _](?:has been )?exhausted|exhausted your capacity"
-    r"|hit your (?:[\w-]+ ){0,3}limit|\b(?:session|hourly|daily|weekly|monthly|hour|request) limit (?:reached|exceeded)"
-    r"|\bretry[ _-]?after\b",
+    # At the start of a statement, and not the name of a file or of a test: elsewhere the words are about something.
+    r"(?:^|[:;,.!?({\[|\"][\s\\\"]*|\b(?:error|failed|warn(?:ing)?|status|code|http(?:/[\d.]+)?)[\"'\\ :=(]{0,6})"
+    r"(?:429[ :-]*(?:too many|\{)|too many requests|rate[ -]?limited|rate_limit_error|insufficient_quota"
+    r"|(?:[\w-]+ ){0,2}(?:rate|usage|session|hourly|daily|weekly|monthly|(?:\d-)?hour|request)[ _-]limit[ _-]"
+    r"(?:reached|exceeded)"
+    r"|(?:your )?quota[ _](?:exceeded|exhausted|resets|will reset)|resource[ _](?:has been )?exhausted"
+    r"|you(?:'ve| have)? (?:hit|exceeded|exhausted) your (?:[\w-]+ ){0,3}(?:limit|quota|capacity)"
+    r"|retry[ _-]?after\b)(?![\w/-]|\.\w|::)"
+    r"|(?:status|code|error|http(?:/[\d.]+)?)[\"'\\ :=(]{0,6}429\b(?!\.\w)|^\W*429(?:[:.,;]\s|\W*$)",
     re.IGNORECASE,
 )
+_QUOTES = re.compile(r"\s*(?:[+>@✗✕✖×●✘-]|FAIL(?:ED)?\b|not ok\b)")
+"""A line of a difference, of a quotation, or of a test that failed."""
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _MONTHS: Final = "janfebmaraprmayjunjulaugsepoctnovdec"
 _SPAN = re.compile(
-    r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>ms|milliseconds?|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?"
-    r"|d(?:ays?)?)(?![a-z])[\s,]*(?:and\s+)?",
+    r"(?P<number>\d+(?:\.\d+)?(?:e\+?\d+)?)\s*(?P<unit>ms|milliseconds?|s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?"
+    r"|h(?:(?:ou)?rs?)?|d(?:ays?)?)(?![a-z])[\s,]*(?:and\s+)?",
     re.IGNORECASE,
 )
 _NAMED = re.compile(
@@ -76,12 +82,12 @@ class Quota(NamedTuple):
 
 
 def quota_in(finished: Finished, error: str | None, text: str | None, now: datetime | None = None) -> Quota | None:
-    """What a run that brought no verdict says of a quota; None if that is not what it failed by.
+    """The quota by which a run without a verdict failed; None if it failed otherwise.
 
     Args:
         finished: How the program ended.
-        error: What it says itself that went wrong: then nothing else counts.
-        text: What it wrote instead of an answer. A model may have written it, so that the wait that it names does not
+        error: The error that it names itself: then nothing else counts.
+        text: Its words instead of an answer. A model may have written it, so that the wait that it names does not
             count, nor any of it if the program ended in order.
         now: The time, with its zone.
     """
@@ -102,6 +108,7 @@ def quota_in(finished: Finished, error: str | None, text: str | None, now: datet
 
 
 def _quota(lines: list[str], now: datetime) -> Quota | None:
+    lines = [line for line in lines if not _QUOTES.match(line)]
     found = [line for line in lines if _SAYS_SO.search(line)]
     if not found:
         return None
@@ -130,7 +137,7 @@ def _length(text: str, *, bare: bool) -> float | None:
         unit = found["unit"].lower()
         seconds += float(found["number"]) * (0.001 if unit.startswith(("ms", "milli")) else _UNITS[unit[0]])
         at = found.end()
-    number = re.match(r"\d+(?:\.\d+)?(?![\d:.]|\s?[ap]m\b|-\d)", text, re.IGNORECASE)
+    number = re.match(r"\d+(?:\.\d+)?(?:e\+?\d+)?(?![\de:.]|\s?[ap]m\b|-\d)", text, re.IGNORECASE)
     return seconds or (float(number[0]) if bare and number and float(number[0]) < _MOMENT else None)
 
 

@@ -1,4 +1,4 @@
-"""The files of reviewers, and their jobs: what each is given before it starts, and what is removed when it has ended.
+"""The files of reviewers, and their jobs: made before each starts, and removed when it has ended.
 
     <logs>/<reviewer id>.log, .log.1 …      what it said; those of the newest reviewers are kept
     <scratch>/<reviewer id>/                its own; gone when it has ended
@@ -67,7 +67,7 @@ class SupervisorContext:
 
     @property
     def scratch(self) -> Path:
-        """Where the scratch folders are, and nobody else's: in the supervisor's own, or where WSL can reach them."""
+        """Where its own scratch folders are: in the supervisor's own, or where WSL can reach them."""
         if pool_settings.THROUGH_WSL:
             inside = f"/tmp/tandem-{self.identity.supervisor_id}"  # noqa: S108 - inside WSL
             return Path(wsl.from_windows(inside, self.settings.wsl_distro))
@@ -170,7 +170,7 @@ class SupervisorContext:
             prompt_template=None if template is None else str(template),
             idle_seconds=round(settings.idle_timeout_seconds),
             checks_seconds=settings.checks_wait_seconds,
-            # What it is at when its time is up, it may finish.
+            # It may finish the review that it holds when its time is up.
             total_seconds=settings.max_ttl_seconds + settings.attempt_seconds,
             log_file=str(self.log_file(order.reviewer_id)),
             scratch=str(scratch),

@@ -20,14 +20,14 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
 from tandem.bridge.keys import SECRET_VARIABLES
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
 from tandem.pool.contract import Orders, PoolRules
-from tandem.pool.reviewers import REENTRY_VARIABLE, prompt
+from tandem.pool.reviewers import REENTRY_VARIABLE, Broker, prompt
 from tandem.pool.reviewers.identity import SupervisorIdentity
 from tandem.pool.reviewers.lifecycle import REPORT_SECONDS, ReviewerSet
 from tandem.pool.reviewers.processes import end_marked
@@ -45,7 +45,7 @@ _LONGEST_HOST = 200
 _LONGEST_WAIT_SECONDS = 45.0
 _SHORTEST_WAIT_SECONDS = 0.1
 _ANSWER_SECONDS = 30.0
-"""How long the broker may take to answer, beyond what it was asked to wait."""
+"""How long the broker may take to answer, beyond the wait that it was asked for."""
 _LAST_CALL_SECONDS = 5.0
 _BETWEEN_WAITS_SECONDS = 0.2
 """A broker that answers each wait at once is not asked more often than that."""
@@ -55,22 +55,10 @@ _FIRST_PAUSE_SECONDS = 0.5
 _LAST_PAUSE_SECONDS = 30.0
 _KILL_SECONDS = 15.0
 _SETTLED_SECONDS = 300.0
-"""Who is replaced sooner than that, after it registered anew, has somebody else with its id."""
+"""A supervisor that is replaced sooner than that, after it registered again, shares its id with another."""
 
 _ORDERS = TypeAdapter(Orders)
 _log = logging.getLogger("tandem.supervisor")
-
-
-class Broker(Protocol):
-    """What a supervisor talks to."""
-
-    async def call(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The data of an operation's answer. A call may be cancelled; the same is then asked again.
-
-        Raises:
-            TandemError: The refusal, as its own type.
-        """
-        ...
 
 
 class Supervisor:
@@ -94,7 +82,7 @@ class Supervisor:
             broker: Where the orders come from.
             settings: The pool's settings.
             broker_url: Where the reviewers find the broker.
-            data_dir: The data folder; what is the supervisor's own is in `reviewers` below it.
+            data_dir: The data folder; the supervisor's own is `reviewers` below it.
             log_dir: The folder of the reviewers' logs.
             projects: The projects whose reviewers run here; None for all.
             environment: What the reviewers inherit.
@@ -156,11 +144,11 @@ class Supervisor:
         """
         if self._stopping is None:
             self._stopping = asyncio.create_task(self._stop(), name="supervisor-stop")
-        # Whoever loses patience with us leaves no reviewer behind for it.
+        # A caller that loses patience leaves no reviewer behind.
         await asyncio.shield(self._stopping)
 
     def end_processes(self) -> None:
-        """Kills all that its reviewers have running, whatever they are at; blocks."""
+        """Kills every process of its reviewers at once; blocks."""
         self._reviewers.end_processes()
 
     async def wait_ended(self) -> None:
@@ -209,7 +197,7 @@ class Supervisor:
         self._incarnation, self._registering = incarnation, None
         self._cursor = answer["cursor"]
         self._registered_at = asyncio.get_running_loop().time()
-        # Not known yet: what there is to do, and when to look again.
+        # The orders, and when to look again, are not known yet.
         self._news.set()
         _log.info("registered as %s, start %s", self._identity.supervisor_id, incarnation)
 
@@ -227,8 +215,8 @@ class Supervisor:
             except CursorExpired:
                 self._cursor = None
                 self._news.set()
-            except Exception as error:  # noqa: BLE001 - the reviewers are kept whatever the broker says; it is logged
-                # Nobody knows what arrived: the next call tells it again, and does not wait.
+            except Exception as error:  # noqa: BLE001 - the reviewers are kept on every error of the broker; it is logged
+                # The reports may not have arrived: the next call tells them again, and does not wait.
                 self._news.set()
                 if self._incarnation is None and isinstance(error, TandemError) and not error.retryable:
                     _log.error("the broker does not take this supervisor back: %s", error.message)

@@ -9,7 +9,7 @@ program works through the queue by itself, over MCP.
 
     claimed ─▶ dossier ─▶ prompt ─▶ program, while the lease is renewed ─▶ answer ─▶ verdict ─▶ outcome
 
-Whatever happens, the claim does not stay behind: each way out of a review reports an outcome, and only a verdict that
+The claim never stays behind: each way out of a review reports an outcome, and only a verdict that
 the program plainly gave, for exactly this content, is one.
 """
 
@@ -82,14 +82,14 @@ _PAUSE_SECONDS = 0.5
 """A broker that stops answers waits at once; asking it all the time would only hold it up."""
 
 _END_SECONDS = 30.0
-"""How long, besides the program's grace, the work may take to end when it is to end at once."""
+"""How long, besides the program's grace, the work may take to end after the order to cancel."""
 
 AT_ONCE_SECONDS: Final = 10.0
 """A program that fails within this time does not work at all: its next run would fail as well."""
 
 _DIFF_FILE = "proposal.diff"
 _LAST_REPORT_SECONDS = 2.0
-"""How long a report may take of one who is to end at once."""
+"""How long a report may take after the order to cancel."""
 
 _OF_COUNTER_PATCH = (InvalidDiff, SchemaInvalid, TooLarge, InvalidInput)
 
@@ -102,7 +102,7 @@ class RunResult:
         outcome: One of the six.
         reason: Why, in a line.
         seconds: How long the program ran.
-        usage: What it cost.
+        usage: Its cost.
         exit_code: How the program ended; None if it never began.
         failed_at_once: Whether the program does not work at all.
         retry_after_seconds: The wait that its provider's quota names, 0 if none; None if it failed by no quota.
@@ -151,7 +151,7 @@ class Worker:
     def _loop(self) -> tuple[WorkerExit, str]:
         page = self._list(None)
         while not self._requests.drain.is_set():
-            # The place in the log was taken first: what comes up from here on ends the wait.
+            # The place in the log was taken first: a review that comes from here on ends the wait.
             claimed = self._claim() if page.get("reviews") else None
             if claimed is None:
                 page = self._wait(page)
@@ -208,7 +208,7 @@ class Worker:
     # ---------------------------------------------------------------------------------------- one review
 
     def _review(self, claimed: Claimed) -> RunResult:
-        """Review what was claimed, and tell the broker; blocks as long as that takes.
+        """Review the claimed round, and tell the broker; blocks as long as that takes.
 
         Raises:
             BrokerUnreachable: The broker does not answer any more.
@@ -241,10 +241,8 @@ class Worker:
         answer = answer_in(finished, reply, claimed.proposal, proof)
         outcome = outcome_of(finished, answer, reply.error)
         if outcome is not Outcome.VERDICT and (quota := quota_in(finished, reply.error, reply.text)):
-            said = proof.hidden.hide_in(quota.said)
-            return RunResult(
-                outcome, said, finished.seconds, reply, finished.exit_code, retry_after_seconds=quota.seconds
-            )
+            said, wait = proof.hidden.hide_in(quota.said), round(quota.seconds, 3)
+            return RunResult(outcome, said, finished.seconds, reply, finished.exit_code, retry_after_seconds=wait)
         # Some try for a while before they say that they have no login.
         hopeless = finished.seconds < AT_ONCE_SECONDS or lacks_login(finished, reply.error)
         at_once = outcome is Outcome.CRASHED and hopeless
@@ -331,25 +329,21 @@ class Worker:
         )
 
     def _invocation(self, claimed: Claimed, context: RunContext, files: str, proof: RunProof) -> Invocation:
-        found = gather(self._broker, claimed, given_up=self._requests.cancel, log=self._log)
-        diff = claimed.proposal.get("diff")
-        diff_file = clean_room.path(context, GIVEN_FOLDER, _DIFF_FILE)
         prompt = build(
             self._template,
             claimed.proposal,
             nonce=proof.nonce,
             files=files,
             parts=proof.parts,
-            diff_file=diff_file,
-            **found._asdict(),
+            known=gather(self._broker, claimed, given_up=self._requests.cancel, log=self._log),
+            diff_file=clean_room.path(context, GIVEN_FOLDER, _DIFF_FILE),
         )
         proof.hidden.add(marks_in(prompt))
         invocation = self._provider.review(context, prompt)
-        if is_inline(diff):
+        if is_inline(claimed.proposal.get("diff")):
             return invocation
-        return replace(
-            invocation, files={**invocation.files, f"{GIVEN_FOLDER}/{_DIFF_FILE}": diff_in_file(proof.parts)}
-        )
+        given = {f"{GIVEN_FOLDER}/{_DIFF_FILE}": diff_in_file(proof.parts)}
+        return replace(invocation, files={**invocation.files, **given})
 
     def _submit(self, claimed: Claimed, answer: ReviewerAnswer) -> tuple[Outcome, str]:
         """Gives the verdict. A counter-patch that cannot be taken costs no verdict, which stands without it."""
@@ -377,9 +371,10 @@ class Worker:
         """Tells the broker what became of the run; if the claim is over, that changes nothing here.
 
         Raises:
-            TandemError: It does not know this reviewer any more, or cannot take it in: nobody counts what it costs.
+            TandemError: It does not know this reviewer any more, or cannot take it in: its cost would not be counted.
         """
         usage = result.usage
+        # What is None is not sent.
         outcome = {
             "reviewer_id": self._job.reviewer_id,
             "review_id": claimed.review_id,
@@ -391,9 +386,8 @@ class Worker:
             "tokens_out": usage.tokens_out,
             "cost_usd": usage.cost_usd,
             "exit_code": result.exit_code,
+            "retry_after_s": result.retry_after_seconds,
         }
-        if result.retry_after_seconds is not None:
-            outcome["retry_after_s"] = round(result.retry_after_seconds, 3)
         self._log.note(f"review {claimed.review_id}, claim {claimed.generation}: {result.outcome}: {result.reason}")
         try:
             self._deliver(with_key(outcome))
@@ -406,7 +400,7 @@ class Worker:
         try:
             self._broker.call("report_outcome", report, until=self._requests.cancel)
         except CallCancelled:
-            # Who is to end at once still says what became of the claim, if somebody listens.
+            # A reviewer that must end at once still reports the claim's end, if the broker listens.
             limit = _LAST_REPORT_SECONDS
             last = self._connected(answer_seconds=limit)
             try:
@@ -427,7 +421,7 @@ def main() -> int:
     try:
         line = control.first_line()
         if line is None:
-            # Whoever wants no reviewer after all hangs up, too.
+            # Closing standard input cancels the start.
             return _says(WorkerExit.SUPERVISOR_GONE, "The supervisor went away before there was a job.")
         job = read_job(line)
         _refuse_reentry(job)
@@ -444,7 +438,7 @@ def main() -> int:
 
 
 def _refuse_reentry(job: ReviewJob) -> None:
-    """A reviewer's program starts no reviewer: it would be one that nobody counts."""
+    """A reviewer's program starts no reviewer: no pool would count it."""
     inside = os.environ.get(REENTRY_VARIABLE)
     if RUN_VARIABLE in os.environ or inside not in {None, job.reviewer_id}:
         raise ConfigInvalid(

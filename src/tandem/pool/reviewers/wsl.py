@@ -1,6 +1,6 @@
 """Programs inside a distribution of WSL, started and ended from Windows.
 
-`wsl.exe` gives what stands behind `--` to the distribution's shell, but what stands behind `--exec` straight
+`wsl.exe` gives the words behind `--` to the distribution's shell, but those behind `--exec` straight
 to the program: so `--exec` it is, as nothing here may go through a shell. Windows cannot reach the
 processes inside. Ours run in a session of their own there, with a token in their environment: by that they
 are found and ended, and nothing else of the distribution is.
@@ -66,7 +66,7 @@ def wrapped(
     """The arguments and the environment of the `wsl.exe` that runs an invocation inside.
 
     Args:
-        invocation: What is run, in the words of the distribution.
+        invocation: The program to run, in the words of the distribution.
         distro: The distribution.
         token: What its processes are found by; letters and digits.
         windows: The environment on the side of Windows.

@@ -114,7 +114,7 @@ def _error(events: list[dict[str, Any]], result: dict[str, Any]) -> str | None:
 def _login(context: RunContext) -> bytes | None:
     """The login without its refresh token: that can be used once, and the user needs it.
 
-    It lasts some hours then; whoever wants more sets CLAUDE_CODE_OAUTH_TOKEN (`claude setup-token`). On macOS
+    It lasts some hours then; a person who wants more sets CLAUDE_CODE_OAUTH_TOKEN (`claude setup-token`). On macOS
     it is in the keychain, out of reach.
     """
     tokens = output.part(output.parsed(clean_room.login(context, _HOME, _LOGIN)), "claudeAiOauth")

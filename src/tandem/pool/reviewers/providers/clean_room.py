@@ -1,7 +1,7 @@
 """What every provider's clean room is made of: paths, a small environment, a copied login.
 
 A program that reviews sees nothing of the user's configuration. Its home folder is a fresh one in the run's
-scratch folder; of the environment it gets what is listed here and by its provider, and nothing else.
+scratch folder; of the environment it gets the variables listed here and by its provider, and no others.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def model(context: RunContext) -> list[str]:
 
 
 def _search_path(context: RunContext) -> str:
-    """PATH without relative folders and without those of the repository: what is under review must not be run."""
+    """PATH without relative folders and without those of the repository: files under review must not be run."""
     stated = context.environment.get("PATH") or os.defpath
     folders = [Path(os.path.realpath(one)) for one in (context.workspace, context.project_folder) if one is not None]
     entries = [

@@ -132,7 +132,7 @@ def _programs(command: str, search_path: str) -> list[str]:
     """Where Codex itself lies, which its sandbox starts again inside.
 
     Raises:
-        ConfigInvalid: What is found is only a launcher for it.
+        ConfigInvalid: Only a launcher for it is found.
     """
     found = shutil.which(command, path=search_path)
     if found is None:

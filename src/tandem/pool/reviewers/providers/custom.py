@@ -1,7 +1,7 @@
 """Any program that reads the prompt on standard input and prints the answer on standard output.
 
 It is of the person's own configuration, who also answers for what it may do: it keeps the user's home folder.
-What it needs to know is in its environment, as nobody knows its options.
+It is told the rest by its environment, as its options are not known.
 """
 
 from __future__ import annotations
