@@ -105,16 +105,15 @@ def test_a_damaged_diff_means_the_same_to_the_whole_tree(playground: Sandbox, da
     other = data.draw(st.sampled_from([*lines, "rename from a", "rename to q", "new file mode 100644", "--- a", ""]))
     damaged = "\n".join(data.draw(st.sampled_from([lines[:at] + lines[at + 1 :], [*lines[:at], other, *lines[at:]]])))
     with Repository(sandbox.root) as repository:
-        handle = repository.opened()
-        found = handle.base(base)
-        with handle.scratch() as scratch:
+        found = repository.base(base)
+        with repository.scratch() as scratch:
             patches = read_patches(damaged.encode())
             try:
                 ensure_meant(damaged.encode(), patches)
             except InvalidDiff:
                 return
-            sparse = outcome(lambda: apply_diff(handle, scratch, damaged.encode(), found))
-            whole = outcome(lambda: validation._apply_to_whole_tree(handle, scratch, found, patches))
+            sparse = outcome(lambda: apply_diff(repository, scratch, damaged.encode(), found))
+            whole = outcome(lambda: validation._apply_to_whole_tree(repository, scratch, found, patches))
     assert sparse == whole
 
 

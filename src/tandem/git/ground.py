@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from tandem.errors import InvalidInput
-from tandem.git.changes import Change, Entry, parse_raw
+from tandem.git.changes import Change, parse_raw
 from tandem.git.handle import Base, Handle
-from tandem.git.history import by_commit, has, signatures
 from tandem.git.layout import Scratch
 from tandem.git.names import decode_path, encode_path
-from tandem.git.raw import TREE_OPTIONS, digest_of, merge_arguments
+from tandem.git.raw import TREE_OPTIONS, by_commit, digest_of, merge_arguments, signatures
 
 LOOKED_AT: Final = 200
 """Commits between that are looked at; further ones are counted, and count as not approved."""
@@ -27,6 +26,8 @@ _PATHS = 10
 _SHORT = 12
 _TWO = 2
 _NO_ANCESTOR = 1
+NOTHING_THERE = 128
+"""Git's exit status when a name stands for nothing."""
 _CONFLICT = 1
 
 
@@ -143,6 +144,19 @@ def is_held(handle: Handle, ground: Ground) -> bool:
         return not _between(scratch, ground.base, [tip], most=1)
 
 
+def parents_of(scratch: Scratch, commit: str) -> list[str] | None:
+    """The ids of a commit's parents; None if there is no such commit."""
+    asked = ["rev-list", "--parents", "--no-walk", commit, "--"]
+    ids = scratch.run(asked, accept=(0, NOTHING_THERE)).text.split()
+    return ids[1:] if ids else None
+
+
+def has(scratch: Scratch, descendant: str, commit: str) -> bool | None:
+    """Whether a commit is among another's ancestors, or is it; None if one of them is not there."""
+    asked = ["merge-base", "--is-ancestor", commit, descendant]
+    return {0: True, 1: False}.get(scratch.run(asked, accept=(0, 1, NOTHING_THERE)).status_code)
+
+
 def relation(scratch: Scratch, one: str, other: str) -> str | None:
     """The best commit that two have in common, which may be one of them; None if there is none."""
     asked = ["merge-base", one, other]
@@ -153,7 +167,7 @@ def relation(scratch: Scratch, one: str, other: str) -> str | None:
 def merged(scratch: Scratch, one: str, other: str) -> tuple[str | None, tuple[str, ...]]:
     """The tree that git alone makes of two commits, and the files that do not merge; no tree if they are unrelated."""
     arguments = merge_arguments(scratch.folder.name)
-    output = scratch.run([*arguments, "--name-only", "-z", one, other], accept=(0, _CONFLICT, 128))
+    output = scratch.run([*arguments, "--name-only", "-z", one, other], accept=(0, _CONFLICT, NOTHING_THERE))
     if output.status_code not in (0, _CONFLICT):
         return None, ()
     tree, *names = output.stdout.split(b"\0")
@@ -237,8 +251,4 @@ def _without(handle: Handle, changes: Sequence[Change], tip: str) -> tuple[Chang
     wanted = {encode_path(change.path): change for change in changes}
     there = handle.objects.entries(handle.base(tip).tree, wanted).entries
     absent = handle.layout.objects.absent
-    return tuple(
-        change
-        for path, change in wanted.items()
-        if there.get(path, absent) != Entry(change.mode_after, change.blob_after)
-    )
+    return tuple(change for path, change in wanted.items() if there.get(path, absent) != change.after)

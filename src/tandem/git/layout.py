@@ -297,6 +297,23 @@ def listed_folder(folder: Path) -> str:
     return text
 
 
+IMPORTING = ("-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--force", "--date-format=raw")
+
+
+def imported_commit(mark: int, date: bytes, message: str, changes: Iterable[bytes]) -> bytes:
+    """A commit by us for git's `IMPORTING`, which answers with its id.
+
+    Args:
+        mark: Its number among the commits of one import, from 1.
+        date: Seconds since the epoch and time zone.
+        message: The message.
+        changes: What git is told of parents and files.
+    """
+    data = message.encode()
+    head = b"commit refs/heads/import-%d\nmark :%d\ncommitter Tandem <tandem@localhost> %s" % (mark, mark, date)
+    return b"\n".join([head, b"data %d\n%s" % (len(data), data), *changes, b"get-mark :%d\n" % mark])
+
+
 _HEADER = struct.Struct(">4sLL")
 _SIGNATURE = b"DIRC"
 _VERSION = 2

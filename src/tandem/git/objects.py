@@ -11,17 +11,17 @@ import re
 import stat
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
+from tandem.core.recent import Recent
 from tandem.errors import TimedOut, Unavailable
 from tandem.git.changes import Entry
 from tandem.git.layout import Layout, Scratch, fetching, neutral_folder
 from tandem.git.raw import EXECUTABLE, REGULAR
-from tandem.git.runner import OUTPUT_LIMIT_BYTES, Git, close, end, too_much_output
+from tandem.git.runner import OUTPUT_LIMIT_BYTES, Git, close, end, open_pipe, too_much_output
 
 if TYPE_CHECKING:
     from tandem.git.runner import Process
@@ -55,8 +55,7 @@ class ObjectReader:
         self._places = threading.BoundedSemaphore(_PROCESSES)
         self._lock = threading.Lock()
         self._closed = False
-        self._trees: OrderedDict[str, dict[bytes, Entry]] = OrderedDict()
-        self._cached = 0
+        self._trees = Recent[str, dict[bytes, Entry]](_CACHED_ENTRIES, len)
 
     def close(self) -> None:
         """Ends the processes; a later question starts a new one."""
@@ -140,16 +139,10 @@ class ObjectReader:
         return self._read_trees({oid})[oid]
 
     def _read_trees(self, oids: set[str]) -> dict[str, dict[bytes, Entry]]:
-        found: dict[str, dict[bytes, Entry]] = {}
-        with self._lock:
-            for oid in oids:
-                if oid in self._trees:
-                    self._trees.move_to_end(oid)
-                    found[oid] = self._trees[oid]
+        known = {oid: self._trees.get(oid) for oid in oids}
+        found = {oid: entries for oid, entries in known.items() if entries is not None}
         wanted = [oid for oid in oids if oid not in found]
-        if not wanted:
-            return found
-        for oid, answer in zip(wanted, self.find([oid.encode() for oid in wanted]), strict=True):
+        for oid, answer in zip(wanted, self.find([oid.encode() for oid in wanted]) if wanted else (), strict=True):
             if answer is None or answer.kind != "tree":
                 raise Unavailable(
                     f"The repository at {self._layout.root} lacks the tree {oid}."
@@ -157,18 +150,8 @@ class ObjectReader:
                     actual=oid,
                 )
             found[oid] = _parse_tree(answer.content, self._layout.objects.size_bytes)
-            self._remember(oid, found[oid])
+            self._trees.put(oid, found[oid])
         return found
-
-    def _remember(self, oid: str, entries: dict[bytes, Entry]) -> None:
-        with self._lock:
-            if oid in self._trees:
-                return
-            self._trees[oid] = entries
-            self._cached += len(entries)
-            while self._cached > _CACHED_ENTRIES and len(self._trees) > 1:
-                _, dropped = self._trees.popitem(last=False)
-                self._cached -= len(dropped)
 
     def entries(self, tree: str, paths: Iterable[bytes]) -> Lookup:
         """What `tree` holds at these paths; each folder on the way is read once.
@@ -294,14 +277,14 @@ class Batch:
         return answers
 
     def _send(self, lines: Sequence[bytes]) -> None:
-        stdin = _pipe(self._process.stdin)
+        stdin = open_pipe(self._process.stdin)
         # All answers at once: each would wake us up by itself.
         stdin.write(b"".join(line + b"\n" for line in [*lines, b"flush"]))
         stdin.flush()
 
     def _header(self) -> list[bytes] | None:
         """Id, kind and size of an object; None if there is none."""
-        stdout = _pipe(self._process.stdout)
+        stdout = open_pipe(self._process.stdout)
         line = stdout.readline()
         if not line.endswith(b"\n"):
             raise BatchEnded
@@ -315,7 +298,7 @@ class Batch:
         size = int(header[2])
         if size > OUTPUT_LIMIT_BYTES:
             raise too_much_output()
-        content = _pipe(self._process.stdout).read(size + 1)
+        content = open_pipe(self._process.stdout).read(size + 1)
         if len(content) != size + 1:
             raise BatchEnded
         return GitObject(header[0].decode(), header[1].decode(), content[:-1])
@@ -325,13 +308,6 @@ class Batch:
         end(self._process)
         self._process.wait()
         close(self._process)
-
-
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    """A pipe that was asked for when the process was started."""
-    if pipe is None:
-        raise BatchEnded
-    return pipe
 
 
 def _in_parts(lines: Sequence[bytes]) -> Iterator[list[bytes]]:

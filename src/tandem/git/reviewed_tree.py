@@ -23,7 +23,7 @@ from tandem.errors import InvalidDiff, Unavailable
 from tandem.git.changes import Change, Entry, changes_between
 from tandem.git.ground import merged, relation
 from tandem.git.handle import Base, Handle
-from tandem.git.layout import Scratch
+from tandem.git.layout import IMPORTING, Scratch, imported_commit
 from tandem.git.names import encode_path, quote
 from tandem.git.raw import ABSENT_MODE, REGULAR, digest_of
 from tandem.git.runner import BoundGit, GitFailed, make_git_folder
@@ -33,7 +33,6 @@ _GIT = ".git"
 _EXACT = b"* -text !eol -ident -filter !working-tree-encoding"
 """Files hold what git stored, to the byte, in spite of the project's own attributes."""
 
-_COMMITTER = b"Tandem <tandem@localhost>"
 _DATE = re.compile(rb"^committer .* (\d+ [+-]\d{4})$", re.MULTILINE)
 _FIRST_DATE = b"0 +0000"
 _SHOWN = 20
@@ -241,25 +240,14 @@ class _Standing:
 
     def _commit(self, tree: str, parents: Sequence[str], changes: Sequence[Change] = ()) -> str:
         """Id of a commit of a tree with changes. Of the tree git reads only the folders that have changed files."""
-        message = self._title.encode()
-        gone = [change for change in changes if change.mode_after == ABSENT_MODE]
-        lines = [
-            b"commit refs/heads/round\nmark :1\ncommitter %s %s\ndata %d\n%s"
-            % (_COMMITTER, self._date, len(message), message),
-            *(b"%s %s" % (b"merge" if at else b"from", oid.encode()) for at, oid in enumerate(parents)),
-            b'M 040000 %s ""' % tree.encode(),
-            # A file may become a folder: first goes what goes.
-            *(b"D " + quote(encode_path(change.path)) for change in gone),
-            *(
-                b"M %s %s %s"
-                % (change.mode_after.encode(), change.blob_after.encode(), quote(encode_path(change.path)))
-                for change in changes
-                if change.mode_after != ABSENT_MODE
-            ),
-            b"get-mark :1\n",
-        ]
-        importing = ["-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--force", "--date-format=raw"]
-        return self._scratch.run(importing, stdin=b"\n".join(lines)).text
+        lines = [f"{'merge' if at else 'from'} {oid}".encode() for at, oid in enumerate(parents)]
+        lines.append(b'M 040000 %s ""' % tree.encode())
+        # A file may become a folder: first goes what goes.
+        for change in sorted(changes, key=lambda change: change.mode_after != ABSENT_MODE):
+            kept = f"M {change.mode_after} {change.blob_after} ".encode()
+            name = quote(encode_path(change.path))
+            lines.append((b"D " if change.mode_after == ABSENT_MODE else kept) + name)
+        return self._scratch.run(IMPORTING, stdin=imported_commit(1, self._date, self._title, lines)).text
 
 
 def _seconds(date: bytes) -> int:
