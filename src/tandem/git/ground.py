@@ -127,7 +127,7 @@ def _beside(handle: Handle, scratch: Scratch, base: Base, branch: tuple[str, str
     left = _between(scratch, base.oid, held)
     commits = _described(scratch, left[:LOOKED_AT])
     more = len(left[LOOKED_AT:])
-    start = _start(handle, scratch, base, held) if commits else None
+    start = (relation(scratch, base.oid, *held) or handle.layout.objects.empty_tree) if commits else None
     net = () if start is None else scratch.difference(start, base.oid)
     beside = _without(handle, net, tip) if len(net) <= _ENTRIES else None
     return Ground(base.oid, name, tip, commits, more, beside, digest_of(net), start)
@@ -157,10 +157,9 @@ def has(scratch: Scratch, descendant: str, commit: str) -> bool | None:
     return {0: True, 1: False}.get(scratch.run(asked, accept=(0, 1, NOTHING_THERE)).status_code)
 
 
-def relation(scratch: Scratch, one: str, other: str) -> str | None:
-    """The best commit that two have in common, which may be one of them; None if there is none."""
-    asked = ["merge-base", one, other]
-    output = scratch.run(asked, accept=(0, _NO_ANCESTOR))
+def relation(scratch: Scratch, one: str, *others: str) -> str | None:
+    """The best commit that one has in common with others, which may be one of them; None if there is none."""
+    output = scratch.run(["merge-base", one, *others], accept=(0, _NO_ANCESTOR))
     return output.text.split()[0] if output.status_code == 0 else None
 
 
@@ -238,12 +237,6 @@ def _of_merge(scratch: Scratch, commit: str, parents: Sequence[str]) -> Sequence
         made = [*_AS_US, "commit-tree", tree, "-p", before, "-p", other]
         before = tree if place == len(others) else scratch.run(made, stdin=b"").text
     return scratch.difference(before, commit)
-
-
-def _start(handle: Handle, scratch: Scratch, base: Base, held: Sequence[str]) -> str:
-    """The newest commit that is held, or the empty tree."""
-    output = scratch.run(["merge-base", base.oid, *held], accept=(0, _NO_ANCESTOR))
-    return output.text.split()[0] if output.status_code == 0 else handle.layout.objects.empty_tree
 
 
 def _without(handle: Handle, changes: Sequence[Change], tip: str) -> tuple[Change, ...]:

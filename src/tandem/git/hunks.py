@@ -197,11 +197,8 @@ _FILE_START = re.compile(r"^(?=diff --git )", re.MULTILINE)
 def only_files(diff: str, paths: Collection[str]) -> str:
     """The parts of a diff that touch any of the paths, before or after; empty if none does."""
     wanted = {encode_path(path) for path in paths}
-    return "".join(part for part in _FILE_START.split(diff) if _touches(part, wanted))
-
-
-def _touches(part: str, wanted: set[bytes]) -> bool:
-    return any({patch.old, patch.new} & wanted for patch in read_patches(part.encode()))
+    parts = ((part, read_patches(part.encode())) for part in _FILE_START.split(diff))
+    return "".join(part for part, patches in parts if any({one.old, one.new} & wanted for one in patches))
 
 
 def _file(patch: FilePatch, hunks: list[Hunk], stray: list[str]) -> FileDiff:

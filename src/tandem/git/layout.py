@@ -140,7 +140,8 @@ def layout_at(git: Git, folder: Path, git_dir: Path | None = None) -> Layout:
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a folder.", field="path", path=str(folder))
     ensure_recent(git)
-    stated = {name: os.environ[name] for name in _STATED if name in os.environ} if _is_current(folder) else {}
+    is_current = "GIT_DIR" in os.environ and folder.resolve() == Path.cwd()
+    stated = {name: os.environ[name] for name in _STATED if is_current and name in os.environ}
     if git_dir is not None or (not stated and not (folder / ".git").exists() and is_git_folder(str(folder))):
         stated = {"GIT_DIR": str((git_dir or folder).resolve()), "GIT_WORK_TREE": str(folder)}
     environment = clean_environment(stated, isolated=False)
@@ -185,10 +186,6 @@ def fetching(git: Git, folder: Path, oid: str) -> str:
     remote = "origin" if "origin" in remotes else remotes[0]
     at = shlex.quote(str(folder))
     return f"Bring it with `git {f'--git-dir={at} --work-tree={at}' if own else f'-C {at}'} fetch {remote} {oid}`."
-
-
-def _is_current(folder: Path) -> bool:
-    return "GIT_DIR" in os.environ and folder.resolve() == Path.cwd()
 
 
 def neutral_folder() -> Path:

@@ -175,7 +175,7 @@ class _Standing:
         if changes:
             self._ensure_bound(base, side)
         if tip is None or ground == base:
-            return side, parent, self._tree_of(side)
+            return side, parent, self._scratch.run(["rev-parse", f"{side}^{{tree}}"]).text
         tree = self._merged(tip, side)
         return self._commit(tree, (ground.oid,)), parent, tree
 
@@ -194,7 +194,9 @@ class _Standing:
             raise DoesNotMerge(())
         common = base.oid if base.oid == tip.oid else relation(self._scratch, base.oid, tip.oid)
         found = tip if common == base.oid else base if common == tip.oid else None
-        self._date = max(map(self._date_of, (tip, base) if found is None else (found,)), key=_seconds)
+        self._date = max(
+            map(self._date_of, (tip, base) if found is None else (found,)), key=lambda date: int(date.split()[0])
+        )
         if found is not None:
             return found
         tree = self._merged(tip.oid, base.oid)
@@ -211,9 +213,6 @@ class _Standing:
         if tree is None or paths:
             raise DoesNotMerge(paths)
         return tree
-
-    def _tree_of(self, commit: str) -> str:
-        return self._scratch.run(["rev-parse", f"{commit}^{{tree}}"]).text
 
     def _changes(self, base: Base) -> tuple[Change, ...]:
         """What the round changes; its new files are kept in the scratch folder."""
@@ -248,10 +247,6 @@ class _Standing:
             name = quote(encode_path(change.path))
             lines.append((b"D " if change.mode_after == ABSENT_MODE else kept) + name)
         return self._scratch.run(IMPORTING, stdin=imported_commit(1, self._date, self._title, lines)).text
-
-
-def _seconds(date: bytes) -> int:
-    return int(date.split()[0])
 
 
 class _Making:

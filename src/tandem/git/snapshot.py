@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Change, Entry, ValidatedContent, parse_raw
 from tandem.git.drawing import draw, render
-from tandem.git.ground import NOTHING_THERE, has, parents_of
+from tandem.git.ground import NOTHING_THERE, has, parents_of, relation
 from tandem.git.handle import Base, Handle
 from tandem.git.layout import Scratch
 from tandem.git.names import decode_path, encode_path
@@ -142,10 +142,10 @@ def _first_parent(handle: Handle, target: Base) -> Base:
 
 def _merge_base(handle: Handle, one: Base, other: Base) -> Base:
     with handle.scratch() as scratch:
-        output = scratch.run(["merge-base", one.oid, other.oid], accept=(0, 1))
-    if output.status_code:
+        found = relation(scratch, one.oid, other.oid)
+    if found is None:
         raise InvalidInput("The two commits have no ancestor in common; name one to compare with.", field="revision")
-    return handle.base(output.stdout.decode("ascii").split()[0])
+    return handle.base(found)
 
 
 class _Staging:

@@ -247,7 +247,7 @@ def parse_only(diff: str) -> ValidatedContent:
     ensure_meant(data, [patch for patch, _ in read])
     found = [(patch, file) for patch, file in read if patch.path]
     named = [patch for patch, _ in found]
-    if not any(map(_says_something, named)):
+    if not any(one.hunks or one.binary or one.modes or one.renamed or one.copied for one in named):
         raise InvalidDiff("The text is not a diff; send the output of `git diff`.")
     _ensure_one_patch_a_file(named)
     files: list[AffectedFile] = []
@@ -264,11 +264,6 @@ def parse_only(diff: str) -> ValidatedContent:
     return ValidatedContent(
         content=content, affected_files=tuple(sorted(files, key=lambda file: encode_path(file.path)))
     )
-
-
-def _says_something(patch: FilePatch) -> bool:
-    """Whether a file's part of a diff describes any change."""
-    return bool(patch.hunks or patch.binary or patch.modes or patch.renamed or patch.copied)
 
 
 def _ensure_named(path: bytes) -> None:

@@ -258,8 +258,4 @@ def _class_of(token: _TokenType) -> str:
     return next((name for kind, name in _CLASS_OF if token in kind), "")
 
 
-def _size(lines: list[Words]) -> int:
-    return len(lines) + sum(map(len, lines))
-
-
-_kept = Recent[tuple[str, str], list[Words]](_KEPT_WORDS, _size)
+_kept = Recent[tuple[str, str], list[Words]](_KEPT_WORDS, lambda lines: len(lines) + sum(map(len, lines)))
