@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -62,9 +62,6 @@ class Handle:
         self.root = root
         self.git = Git(git, timeout_seconds, limits)
         self.bases: Mapping[str, Base] | None = None
-        self._git_dir: Path | None = None
-        self._index_file: Path | None = None
-        self._configuration: tuple[tuple[str, str], ...] = ()
         self._lock = threading.Lock()
         self._opened: tuple[Layout, ObjectReader] | None = None
 
@@ -76,10 +73,8 @@ class Handle:
 
     def close(self) -> None:
         """Ends the processes kept for this repository; it may still be used, and closed again."""
-        with self._lock:
-            opened, self._opened = self._opened, None
-        if opened is not None:
-            opened[1].close()
+        if self._opened is not None:
+            self._opened[1].close()
 
     @property
     def layout(self) -> Layout:
@@ -105,14 +100,14 @@ class Handle:
                 " working trees, run `tandem project move` where it is now.",
                 path=str(self.root),
             )
-        layout = layout_at(self.git, self.root, self._git_dir)
+        layout = layout_at(self.git, self.root)
         if not layout.root.samefile(self.root):
             raise InvalidInput(
                 f"{self.root} is not the top of its repository; use {layout.root}.",
                 field="root",
                 expected=str(layout.root),
             )
-        return replace(layout, index_file=self._index_file, configuration=self._configuration)
+        return layout
 
     def scratch(self, *, large: bool = False) -> Scratch:
         """A private repository over the objects of this one; see `Scratch`."""

@@ -125,13 +125,12 @@ class Layout:
         return clean_environment(extra, isolated=isolated)
 
 
-def layout_at(git: Git, folder: Path, git_dir: Path | None = None) -> Layout:
+def layout_at(git: Git, folder: Path) -> Layout:
     """The layout of the work tree that contains `folder`, or of the common git folder that it is.
 
     Args:
         git: The program.
         folder: Where to look. In the current folder `GIT_DIR` and `GIT_WORK_TREE` count, as for git itself.
-        git_dir: Its git folder, where it is known: then `folder` is the top.
 
     Raises:
         InvalidInput: The folder is in no work tree.
@@ -142,8 +141,8 @@ def layout_at(git: Git, folder: Path, git_dir: Path | None = None) -> Layout:
     ensure_recent(git)
     is_current = "GIT_DIR" in os.environ and folder.resolve() == Path.cwd()
     stated = {name: os.environ[name] for name in _STATED if is_current and name in os.environ}
-    if git_dir is not None or (not stated and not (folder / ".git").exists() and is_git_folder(str(folder))):
-        stated = {"GIT_DIR": str((git_dir or folder).resolve()), "GIT_WORK_TREE": str(folder)}
+    if not stated and not (folder / ".git").exists() and is_git_folder(str(folder)):
+        stated = {"GIT_DIR": str(folder.resolve()), "GIT_WORK_TREE": str(folder)}
     environment = clean_environment(stated, isolated=False)
     try:
         output = git.run(["rev-parse", *_QUESTIONS], cwd=folder, environment=environment)

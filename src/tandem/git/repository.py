@@ -18,6 +18,7 @@ from tandem.git.ground import Ground
 from tandem.git.handle import Handle
 from tandem.git.layout import layout_at
 from tandem.git.names import encode_path
+from tandem.git.objects import ObjectReader
 from tandem.git.reviewed_tree import RoundContent
 from tandem.git.runner import Git, GitFailed, Limits
 
@@ -37,12 +38,15 @@ class Repository(Handle):
             InvalidInput: The path is in no work tree.
         """
         layout = layout_at(Git(git, timeout_seconds), Path(path))
-        found = cls(layout.root, git, timeout_seconds)
-        found._git_dir = layout.git_dir
         stated = os.environ.get("GIT_INDEX_FILE")
-        found._index_file = layout.root / stated if stated else None
-        # What is ignored there is not to be submitted.
-        found._configuration = tuple(one for one in os.environ.items() if one[0].startswith("GIT_CONFIG"))
+        layout = replace(
+            layout,
+            index_file=layout.root / stated if stated else None,
+            # What is ignored there is not to be submitted.
+            configuration=tuple(one for one in os.environ.items() if one[0].startswith("GIT_CONFIG")),
+        )
+        found = cls(layout.root, git, timeout_seconds)
+        found._opened = layout, ObjectReader(found.git, layout)
         return found
 
     @classmethod
