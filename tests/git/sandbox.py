@@ -1,4 +1,4 @@
-"""Real repositories to try git on, out of reach of the configuration of whoever runs the tests."""
+"""Real repositories to try git on, out of reach of the configuration of the person who runs the tests."""
 
 from __future__ import annotations
 

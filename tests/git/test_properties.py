@@ -95,7 +95,7 @@ def test_any_edit_has_the_digest_of_its_commit(playground: Sandbox, before: Tree
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_damaged_diff_means_the_same_to_the_whole_tree(playground: Sandbox, data: st.DataObject) -> None:
-    """Whatever the sparse way accepts or refuses, the whole tree would too."""
+    """The whole tree accepts and refuses the same diffs as the sparse way."""
     sandbox = playground
     become(sandbox, {"a": (b"one\n", False), "dir/x": (b"two\n", False), "z": (b"three\n", True)})
     base = sandbox.commit("fixed")

@@ -41,7 +41,7 @@ class Place:
         return tree
 
     def ensure(self, tree: ReviewedTree, digest: str) -> None:
-        """Insist that what lies there is the commit, to the byte, and that the commit is what was put up."""
+        """Insist that what lies there is the commit, to the byte, and that the commit is the proposed change."""
         there = Sandbox(tree.folder)
         assert there.head() == tree.commit
         raw = there.run("diff-tree", "-r", *RAW[:-1], f"{tree.commit}^", tree.commit).stdout
@@ -157,7 +157,7 @@ def test_the_next_round_finds_nothing_of_what_was_done_in_the_folder(place: Plac
     (place.tree / "a.txt" / "full").write_text("left\n")
     (place.tree / "a.txt").chmod(0)
     place.index.write_bytes(b"no index")
-    place.lay_out(changed(place.sandbox, a_txt="anew\n"))
+    place.lay_out(changed(place.sandbox, a_txt="again\n"))
     place.tree.rename(tmp_path / "moved")
     place.tree.symlink_to(outside)
     place.lay_out(changed(place.sandbox, a_txt="last\n"))

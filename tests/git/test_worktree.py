@@ -42,7 +42,7 @@ def test_the_working_tree_becomes_what_was_approved(
     sandbox.git("reset", "--hard", "-q")
     staged = sandbox.read(".git/index")
     if index:
-        # A failure at the very end is taken back.
+        # A failure at the very end is undone.
         before, lock = files(sandbox.root), sandbox.root / ".git/index.lock"
         lock.touch()
         with pytest.raises(Unavailable, match=r"index\.lock"):
@@ -70,7 +70,7 @@ def test_what_is_partly_there_is_completed(sandbox: Sandbox, repository: Reposit
     populate(sandbox)
     diff = edit("thing", "a file", "another") + new_file("new/one.txt") + new_file("new/two.txt")
     sandbox.write("new/one.txt", "hello\n")
-    sandbox.write("plain.txt", "a local change that is nobody's business\n")
+    sandbox.write("plain.txt", "a local change of another file\n")
     done = repository.apply_to_worktree(diff)
     assert (done.written, done.deleted, done.already) == (("new/two.txt", "thing"), (), ("new/one.txt",))
     assert sandbox.read("thing") == b"another\n"

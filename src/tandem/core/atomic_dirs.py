@@ -1,4 +1,4 @@
-"""Several files at once: folders that are there whole or not at all, and single files that are taken back together.
+"""Several files at once: folders that are there whole or not at all, and single files that are restored together.
 
 Folders are there whole or not at all, even if the process or the machine ends while they are written.
 

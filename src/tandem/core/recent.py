@@ -1,4 +1,4 @@
-"""What was made and asked for lately, as much as there is room for."""
+"""Values that were made or asked for lately, as many as there is room for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Made = TypeVar("Made")
 
 
 class Recent(Generic[Key, Made]):
-    """What was made and asked for lately, as much as there is room for, at least one; for any thread."""
+    """Values that were made or asked for lately: as many as there is room for, and at least one. For any thread."""
 
     def __init__(self, room: int, size: Callable[[Made], int]) -> None:
         self._left = room
@@ -21,7 +21,7 @@ class Recent(Generic[Key, Made]):
         self._lock = Lock()
 
     def get(self, key: Key) -> Made | None:
-        """What was made from this, if it is still there."""
+        """The value of a key, if it is still kept."""
         with self._lock:
             made = self._made.get(key)
             if made is not None:
@@ -29,7 +29,7 @@ class Recent(Generic[Key, Made]):
             return made
 
     def put(self, key: Key, made: Made) -> None:
-        """Keep it, and let go of what was not asked for the longest."""
+        """Keep a value, and drop those that were asked for longest ago."""
         with self._lock:
             before = self._made.pop(key, None)
             self._left += (0 if before is None else self._size(before)) - self._size(made)

@@ -1,6 +1,6 @@
 """The files that a change touches, as its base has them: all that a broker without the repository needs to apply it.
 
-Whoever has the repository reads them from git objects, never from the working tree; the other side makes a repository
+A client with the repository reads them from git objects, never from the working tree; the other side makes a repository
 of its own from them, for one question. A path is only ever a name in git's trees there, and a link its text.
 """
 

@@ -196,7 +196,7 @@ class Handle:
         return None if oid is None else self.objects.find([f"{oid}^{{{kind}}}".encode("ascii")])[0]
 
     def resolve(self, revision: str) -> tuple[str | None, str]:
-        """Id of what a revision names; None if it names nothing, with git's reason.
+        """Id of the object that a revision names; None if it names nothing, with git's reason.
 
         Only its start is looked up in the repository, where git reads references, and no object. The way from there,
         such as `~3`, leads through objects, and is gone without the repository's configuration.

@@ -28,7 +28,7 @@ _MOVED = re.compile(
 )
 _MOST_NOTES = 20
 _REPLACED = "\ufffd".encode()
-# What git says when not the diff but the machine is to blame. Where it names a file of the diff's, the
+# Git's words for faults of the machine, not of the diff. Where it names a file of the diff's, the
 # line ends otherwise.
 _MACHINE_FAULT = re.compile(
     rb"^(?:fatal|error): (?!.*(?:in index|not apply|:\d+)$)(?:Out of memory|.*\bunable to (?:write|create) .*|.*: "
