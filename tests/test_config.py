@@ -19,6 +19,7 @@ from tests.forked import run_tandem
 pytestmark = pytest.mark.usefixtures("config_dir")
 
 GATED = "[workflows.frontend-backend]\nmode = 'approval'"
+FOLDERS_AND_FILES = ("data_dir", "archive_dir", "secret_key_file")
 
 
 @pytest.fixture
@@ -108,7 +109,7 @@ def test_a_repository_may_make_a_limit_stricter_than_the_users_own(config_dir: P
         ("TANDEM_SWEEP_INTERVAL_SECONDS", "0", "greater than 0"),
         ("TANDEM_SWEEP_INTERVAL_SECONDS", "nan", "TANDEM_SWEEP_INTERVAL_SECONDS: sweep_interval_seconds: "),
         ("TANDEM_DURABILITY", "none", "'full' or 'normal'"),
-        ("TANDEM_DATABASE_URL", "mysql://x", "TANDEM_DATABASE_URL: database_url: "),
+        ("TANDEM_DATABASE_URL", "mysql://me:hunter2@host/db", "TANDEM_DATABASE_URL: database_url: "),
     ],
 )
 def test_a_wrong_variable_is_named_with_what_is_allowed(
@@ -120,6 +121,8 @@ def test_a_wrong_variable_is_named_with_what_is_allowed(
     assert says in refused.value.message
     assert refused.value.details["origin"] == variable
     assert refused.value.details["allowed"]
+    # A refused value may be a secret.
+    assert "hunter2" not in json.dumps(refused.value.as_dict(), default=str)
 
 
 @pytest.mark.parametrize(
@@ -143,32 +146,31 @@ def test_the_names_of_advanced_and_former_settings_are_true() -> None:
     assert names.REMOVED.isdisjoint(Settings.model_fields)
 
 
-def test_a_wrong_file_is_named(config_dir: Path) -> None:
-    for text, says in (
-        ("port = ", "not valid TOML"),
-        ("prot = 1", "no setting 'prot'. Did you mean 'port'"),
-        ("wait_seconds = 1", "no longer a setting"),
-        ("port = 'x'", "port: "),
-    ):
-        place = user_says(config_dir, text)
-        with pytest.raises(ConfigInvalid) as refused:
-            load_settings()
-        assert place in refused.value.message
-        assert says in refused.value.message
-
-
-def test_an_unknown_key_is_answered_with_all_there_are(config_dir: Path) -> None:
-    user_says(config_dir, "prot = 1")
+@pytest.mark.parametrize(
+    ("text", "says", "allowed"),
+    [
+        ("port = ", "not valid TOML", None),
+        ("prot = 1", "no setting 'prot'. Did you mean 'port'", sorted(Settings.model_fields)),
+        ("wait_seconds = 1", "no longer a setting", None),
+        ("port = 'x'", "port: ", None),
+        *((f"{key} = ''", f"{key}: a path cannot be empty. ", None) for key in FOLDERS_AND_FILES),
+        (f"session_idle_seconds = {30 * 24 * 3600 + 1}", "less than or equal to 2592000", None),
+        (
+            '[workflows.second]\nlike = "frontend-backend"\nmode = "gated"\n',
+            "workflows.second.mode: there is no mode 'gated'. There are: direct, approval.",
+            ["direct", "approval"],
+        ),
+    ],
+)
+def test_a_wrong_file_is_named_with_the_place_in_it(
+    config_dir: Path, text: str, says: str, allowed: list[str] | None
+) -> None:
+    place = user_says(config_dir, text)
     with pytest.raises(ConfigInvalid) as refused:
         load_settings()
-    assert refused.value.details["allowed"] == sorted(Settings.model_fields)
-
-
-def test_a_refused_value_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TANDEM_DATABASE_URL", "mysql://me:hunter2@host/db")
-    with pytest.raises(ConfigInvalid) as refused:
-        load_settings()
-    assert "hunter2" not in json.dumps(refused.value.as_dict(), default=str)
+    assert place in refused.value.message
+    assert says in refused.value.message
+    assert allowed is None or refused.value.details["allowed"] == allowed
 
 
 def test_folders_do_not_depend_on_where_one_stands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -183,14 +185,6 @@ def test_hosts_may_be_listed_with_commas(config_dir: Path, monkeypatch: pytest.M
     assert load_settings().settings.allowed_hosts == ("one.test",)
     monkeypatch.setenv("TANDEM_ALLOWED_HOSTS", "one.test, two.test,")
     assert load_settings().settings.allowed_hosts == ("one.test", "two.test")
-
-
-def test_no_folder_and_no_file_is_an_empty_text(config_dir: Path) -> None:
-    for key in ("data_dir", "archive_dir", "secret_key_file"):
-        place = user_says(config_dir, f"{key} = ''")
-        with pytest.raises(ConfigInvalid) as refused:
-            load_settings()
-        assert refused.value.message.startswith(f"{place}: {key}: a path cannot be empty. ")
 
 
 def test_archives_and_the_key_are_with_the_data_unless_they_are_set_elsewhere(
@@ -208,9 +202,6 @@ def test_an_unused_session_lasts_half_a_day_and_never_more_than_thirty(config_di
     assert load_settings().settings.session_idle_seconds == 12 * 3600
     user_says(config_dir, f"session_idle_seconds = {30 * 24 * 3600}")
     assert load_settings().settings.session_idle_seconds == 30 * 24 * 3600
-    user_says(config_dir, f"session_idle_seconds = {30 * 24 * 3600 + 1}")
-    with pytest.raises(ConfigInvalid, match="less than or equal to 2592000"):
-        load_settings()
 
 
 def test_the_environments_workflows_are_json_and_replace_the_files(
@@ -227,20 +218,6 @@ def test_the_environments_workflows_are_json_and_replace_the_files(
     loaded = load_settings()
     assert loaded.settings.workflows == {"second": {"like": "frontend-backend"}}
     assert loaded.origins["workflows"] == "TANDEM_WORKFLOWS"
-
-
-def test_a_mistake_in_a_workflow_names_the_file_and_the_place_in_it(config_dir: Path) -> None:
-    place = user_says(config_dir, '[workflows.second]\nlike = "frontend-backend"\nmode = "gated"\n')
-    with pytest.raises(ConfigInvalid) as refused:
-        load_settings()
-    says = "workflows.second.mode: there is no mode 'gated'. There are: direct, approval."
-    assert refused.value.message == f"{place}: {says}"
-    assert refused.value.details == {
-        "setting": "workflows.second.mode",
-        "origin": place,
-        "allowed": ["direct", "approval"],
-        "actual": "gated",
-    }
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tandem.git.hunks import FileDiff, Gap, gaps, parse, split_files, widened
 from tests.git.sandbox import Sandbox
+from tests.replaying.strict import LINE
 
 Tree = dict[str, tuple[bytes, bool]]
 
@@ -50,29 +51,21 @@ def committed(sandbox: Sandbox, *trees: Tree) -> None:
 
 def applied(file: FileDiff, before: bytes, encoding: str = "utf-8") -> bytes:
     """What the hunks make of a file: the smallest patch program that there is."""
-    old = before.decode(encoding, "surrogateescape").split("\n")
-    ends_bare = old[-1] != ""
-    if not ends_bare:
-        old.pop()
-    new: list[str] = []
+    old: list[bytes] = LINE.findall(before)
+    new: list[bytes] = []
     at = 0
     for hunk in file.hunks:
         new += old[at : hunk.old_first - 1]
         at = hunk.old_first - 1
         for line in hunk.lines:
+            content = (line.text if line.no_newline else f"{line.text}\n").encode(encoding, "surrogateescape")
             if line.kind != "added":
-                assert (line.old_number, line.text) == (at + 1, old[at])
-                assert line.no_newline == (ends_bare and at + 1 == len(old))
+                assert (line.old_number, content) == (at + 1, old[at])
                 at += 1
             if line.kind != "deleted":
-                new.append(line.text)
+                new.append(content)
                 assert line.new_number == len(new)
-        if at == len(old):
-            last = [line for line in hunk.lines if line.kind != "deleted"][-1:]
-            ends_bare = bool(last) and last[0].no_newline
-    rest = old[at:]
-    text = "\n".join(new + rest)
-    return (text if ends_bare or not (new or rest) else f"{text}\n").encode(encoding, "surrogateescape")
+    return b"".join(new + old[at:])
 
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

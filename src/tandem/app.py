@@ -26,7 +26,7 @@ from tandem.bridge import credentials
 from tandem.contract.access import OWNER_ACCESS
 from tandem.contract.caller import Caller
 from tandem.core import platforms
-from tandem.core.clock import Clock, SystemClock
+from tandem.core.clock import Clock
 from tandem.core.files import write_atomically
 from tandem.core.scratch import sweep
 from tandem.core.secret_key import Tokens, load_or_make
@@ -161,7 +161,7 @@ class Broker:
             names: Those of its certificate, by which clients address it, too.
         """
         self.instance_id = secrets.token_hex(8)
-        self._started, self._clock = time.monotonic(), clock or SystemClock()
+        self._started, self._clock = time.monotonic(), clock or Clock()
         tokens = Tokens(load_or_make(settings.secret_key))
         self._store = _store_of(settings, tokens.seal_event)
         git = GitSettings(settings.git_executable, settings.git_timeout_seconds, settings.inflated_limit_bytes)

@@ -1,4 +1,4 @@
-"""Real repositories to try git on, out of reach of the configuration of whoever runs the tests."""
+"""Real repositories to try git on, out of reach of the configuration of the person who runs the tests."""
 
 from __future__ import annotations
 
@@ -8,14 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-RAW = (
-    "--raw",
-    "-z",
-    "--no-renames",
-    "--full-index",
-    "--ignore-submodules=none",
-    "--ita-invisible-in-index",
-)
+RAW = ("--raw", "-z", "--no-renames", "--full-index", "--ignore-submodules=none", "--ita-invisible-in-index")
 
 GITCONFIG = """\
 [user]
@@ -47,8 +40,11 @@ class Sandbox:
         with (root / ".git/config").open("a", encoding="utf-8") as config:
             config.write("[user]\n\tname = Ada\n\temail = ada@example.org\n")
 
-    def run(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> subprocess.CompletedProcess[bytes]:
+    def run(
+        self, *arguments: str, stdin: bytes = b"", check: bool = True, index: Path | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        environment |= {} if index is None else {"GIT_INDEX_FILE": str(index)}
         return subprocess.run(
             ["git", *arguments], cwd=self.root, env=environment, input=stdin, capture_output=True, check=check
         )
@@ -91,17 +87,11 @@ class Sandbox:
         """The digest of what git makes of a diff, with every hunk at the very line that it names."""
         index = self.root / ".git/exact-index"
         index.unlink(missing_ok=True)
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        environment["GIT_INDEX_FILE"] = str(index)
-
-        def git(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-            command = ["git", *arguments]
-            return subprocess.run(command, cwd=self.root, env=environment, input=stdin, capture_output=True, check=True)
-
-        git("read-tree", base)
-        said = git("apply", "--cached", "--whitespace=nowarn", "--verbose", "-p1", stdin=diff.encode()).stderr
+        self.run("read-tree", base, index=index)
+        applying = ("apply", "--cached", "--whitespace=nowarn", "--verbose", "-p1")
+        said = self.run(*applying, stdin=diff.encode(), index=index).stderr
         assert b"offset" not in said, said
-        return hashlib.sha256(git("diff-index", "--cached", *RAW, base).stdout).hexdigest()
+        return hashlib.sha256(self.run("diff-index", "--cached", *RAW, base, index=index).stdout).hexdigest()
 
     def clear(self) -> None:
         """Empties the working tree."""

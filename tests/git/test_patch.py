@@ -9,14 +9,13 @@ from tandem.git.changes import AffectedFile
 from tandem.git.repository import Repository
 from tandem.git.validation import parse_only
 from tests.git.sandbox import Sandbox, edit, new_file
-from tests.git.test_validation import EDITS, links_inside, populate
+from tests.git.test_validation import EDITS, Edit, links_inside, populate
 
 
 # Only a repository can tell where a link leads.
 @pytest.mark.parametrize("change", [change for change in EDITS if change is not links_inside])
-def test_a_diff_says_of_itself_what_git_finds(sandbox: Sandbox, repository: Repository, change: object) -> None:
+def test_a_diff_says_of_itself_what_git_finds(sandbox: Sandbox, repository: Repository, change: Edit) -> None:
     populate(sandbox)
-    assert callable(change)
     change(sandbox)
     sandbox.git("add", "--all")
     diff = sandbox.diff("--cached", "--no-renames")
@@ -49,11 +48,6 @@ def test_several_kinds_of_header_are_understood() -> None:
         AffectedFile("to", "renamed", 0, 0, "from"),
         AffectedFile("té\t", "added", 0, 0),
     )
-
-
-def test_a_lost_final_newline_is_put_back() -> None:
-    diff = edit("a", "x", "y")
-    assert parse_only(diff.rstrip("\n")).content == diff
 
 
 @pytest.mark.parametrize(

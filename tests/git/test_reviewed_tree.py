@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,16 +23,25 @@ class Place:
         self.tree = folder / "tree"
         self.index = folder / "index"
 
-    def lay_out(self, diff: str, base: str | None = None, **content: Any) -> ReviewedTree:
+    def lay_out(
+        self,
+        diff: str,
+        base: str | None = None,
+        tip: str | None = None,
+        *,
+        title: str = "Round 1 of rv_1",
+        digest: str | None = None,
+    ) -> ReviewedTree:
         with Repository(self.sandbox.root) as repository:
             valid = repository.validate_diff(diff, base)
-            round_ = RoundContent(str(valid.base_commit), content.get("digest", valid.digest), valid.content)
-            tree = repository.lay_out(round_, self.tree, "Round 1 of rv_1", self.index)
-        self.ensure(tree, str(valid.digest))
+            content = RoundContent(str(valid.base_commit), digest or valid.digest, valid.content)
+            tree = repository.lay_out(content, self.tree, title, self.index, tip=tip)
+        if tip is None:
+            self.ensure(tree, str(valid.digest))
         return tree
 
     def ensure(self, tree: ReviewedTree, digest: str) -> None:
-        """Insist that what lies there is the commit, to the byte, and that the commit is what was put up."""
+        """Insist that what lies there is the commit, to the byte, and that the commit is the proposed change."""
         there = Sandbox(tree.folder)
         assert there.head() == tree.commit
         raw = there.run("diff-tree", "-r", *RAW[:-1], f"{tree.commit}^", tree.commit).stdout
@@ -149,7 +157,7 @@ def test_the_next_round_finds_nothing_of_what_was_done_in_the_folder(place: Plac
     (place.tree / "a.txt" / "full").write_text("left\n")
     (place.tree / "a.txt").chmod(0)
     place.index.write_bytes(b"no index")
-    place.lay_out(changed(place.sandbox, a_txt="anew\n"))
+    place.lay_out(changed(place.sandbox, a_txt="again\n"))
     place.tree.rename(tmp_path / "moved")
     place.tree.symlink_to(outside)
     place.lay_out(changed(place.sandbox, a_txt="last\n"))
@@ -244,14 +252,6 @@ def test_of_a_shallow_clone_there_is_as_much_history_as_it_has(place: Place, tmp
     assert Sandbox(tree.folder).git("log", "--format=%s").split("\n")[:-1] == ["Round 1 of rv_1", "second"]
 
 
-def merged(place: Place, diff: str, base: str, tip: str, title: str = "Round 1") -> ReviewedTree:
-    """The folder of a change that is merged with a tip."""
-    with Repository(place.sandbox.root) as repository:
-        valid = repository.validate_diff(diff, base)
-        content = RoundContent(base, valid.digest, valid.content)
-        return repository.lay_out(content, place.tree, title, place.index, tip=tip)
-
-
 def test_p10_links_of_the_ground_are_files_with_their_text(place: Place, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret\n")
     (place.sandbox.root / "link").symlink_to(tmp_path / "secret")
@@ -274,7 +274,7 @@ def test_p10_the_change_stands_on_the_tip_with_what_its_base_has_beside(place: P
     sandbox.git("switch", "--quiet", "main")
     sandbox.write("src/b.py", "b = 2\n")
     tip = sandbox.commit("newer")
-    tree = merged(place, diff, base, tip)
+    tree = place.lay_out(diff, base, tip)
     there = Sandbox(tree.folder)
     assert {path: there.read(path) for path in ("a.txt", "src/b.py", "beside.txt")} == {
         "a.txt": b"one\n2\n",
@@ -284,13 +284,13 @@ def test_p10_the_change_stands_on_the_tip_with_what_its_base_has_beside(place: P
     assert there.git("show", "--format=", "--name-only", "HEAD") == "a.txt\n"
     assert there.git("rev-parse", "HEAD^^1", "HEAD^^2").split() == [tip, base]
     # From an older base of the branch there is nothing beside, and nothing older either.
-    behind = merged(place, diff, old, tip)
+    behind = place.lay_out(diff, old, tip)
     assert Sandbox(behind.folder).git("rev-parse", "HEAD^").strip() == tip
     assert not (place.tree / "beside.txt").exists()
     # What is the same has the same id, whatever it was made against; another title or history has another.
-    assert merged(place, diff, tip, tip).commit == behind.commit
-    assert merged(place, diff, tip, tip, "Round 2").commit != behind.commit
-    assert merged(place, diff, base, base).commit != tree.commit
+    assert place.lay_out(diff, tip, tip).commit == behind.commit
+    assert place.lay_out(diff, tip, tip, title="Round 2").commit != behind.commit
+    assert place.lay_out(diff, base, base).commit != tree.commit
 
 
 def test_p10_nothing_of_the_project_has_a_say_in_how_it_is_merged(place: Place) -> None:
@@ -303,13 +303,13 @@ def test_p10_nothing_of_the_project_has_a_say_in_how_it_is_merged(place: Place) 
     sandbox.write("a.txt", "one\nzwei\n")
     tip = sandbox.commit("the same line")
     with pytest.raises(DoesNotMerge) as caught:
-        merged(place, diff, base, tip)
+        place.lay_out(diff, base, tip)
     assert caught.value.paths == ("a.txt",)
     other = Sandbox(sandbox.root.parent / "unrelated")
     stranger = other.commit("of another root")
     sandbox.git("fetch", "--quiet", str(other.root), "HEAD")
     with pytest.raises(DoesNotMerge, match="no commit in common here"):
-        merged(place, diff, base, stranger)
+        place.lay_out(diff, base, stranger)
 
 
 def test_p10_a_text_is_on_the_tip_as_it_was_approved(place: Place) -> None:

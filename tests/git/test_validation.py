@@ -133,7 +133,8 @@ def diff_inside_a_file(s: Sandbox) -> None:
     s.write("notes.diff", edit("plain.txt", "x", "y") + new_file("../../outside"))
 
 
-EDITS = [
+Edit = Callable[[Sandbox], None]
+EDITS: list[Edit] = [
     modify, add, delete, rename, copy, swap, binary, mode, carriage_returns, final_newline, odd_names,
     file_becomes_folder, folder_becomes_file, link_goes, link_becomes_file, empty_files, diff_inside_a_file,
     links_inside, quoted_names,
@@ -142,9 +143,7 @@ EDITS = [
 
 @pytest.mark.parametrize("change", EDITS)
 @pytest.mark.parametrize("options", [(), ("-M", "-C", "-B")], ids=["as is", "moves"])
-def test_the_digest_is_that_of_the_commit(
-    any_format: Sandbox, change: Callable[[Sandbox], None], options: tuple[str, ...]
-) -> None:
+def test_the_digest_is_that_of_the_commit(any_format: Sandbox, change: Edit, options: tuple[str, ...]) -> None:
     sandbox = any_format
     base = populate(sandbox)
     change(sandbox)
@@ -188,9 +187,7 @@ def test_affected_files_tell_renames_modes_and_counts(sandbox: Sandbox, reposito
 
 
 @pytest.mark.parametrize("change", [modify, binary, final_newline])
-def test_what_a_shell_took_off_the_end_is_put_back(
-    sandbox: Sandbox, repository: Repository, change: Callable[[Sandbox], None]
-) -> None:
+def test_what_a_shell_took_off_the_end_is_put_back(sandbox: Sandbox, repository: Repository, change: Edit) -> None:
     populate(sandbox)
     change(sandbox)
     sandbox.git("add", "--all")
@@ -355,7 +352,7 @@ def test_a_linked_worktree_has_a_head_of_its_own(sandbox: Sandbox, tmp_path: Pat
     ahead = sandbox.commit()
     with Repository.discover(tmp_path / "linked" / "deep") as linked, Repository(sandbox.root) as main:
         assert linked.root == tmp_path / "linked"
-        assert linked.common_dir == main.common_dir == (sandbox.root / ".git").resolve()
+        assert linked.layout.common_dir == main.layout.common_dir == (sandbox.root / ".git").resolve()
         assert linked.resolve_base(None) == base
         assert main.resolve_base(None) == ahead
         assert linked.validate_diff(sandbox.diff(base, ahead)).base_commit == base

@@ -17,7 +17,7 @@ import orjson
 import uvicorn
 
 from tandem.app import Broker
-from tandem.core.clock import SystemClock
+from tandem.core.clock import Clock
 from tandem.server.app import Application
 from tandem.server.asgi.connections import BrokerProtocol, Connections
 from tandem.server.http.health import BrokerPhase, Health
@@ -64,7 +64,7 @@ async def serving(*, fast_path: bool = True, **settings: Any) -> AsyncGenerator[
     """The toys behind the broker's application."""
     toys = Toys()
     health = Health(lambda: {"version": VERSION, "pid": 4711}, BrokerPhase.READY)
-    told: dict[str, Any] = {"clock": SystemClock(), "health": health}
+    told: dict[str, Any] = {"clock": Clock(), "health": health}
     app = Application(dispatcher(toys), version=VERSION, fast_path=fast_path, **told, **settings)
     async with reaching(app) as (http, host, port):
         yield Served(http, host, port, fast_path, toys, health)

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 import httpx
 import pytest
 
-from tandem.core.clock import SystemClock
+from tandem.core.clock import Clock
 from tandem.server.app import Application
 from tandem.server.asgi.connections import Connections
 from tandem.server.http.health import BrokerPhase, Health
@@ -44,7 +44,7 @@ async def hasty() -> AsyncGenerator[Address]:
 @asynccontextmanager
 async def serving(patience_seconds: float, held: int = HELD) -> AsyncGenerator[Address]:
     health = Health(lambda: {"version": "1"}, BrokerPhase.READY)
-    app = Application(dispatcher(Toys()), version="1", clock=SystemClock(), health=health)
+    app = Application(dispatcher(Toys()), version="1", clock=Clock(), health=health)
     patience = dict.fromkeys(("head_seconds", "body_seconds", "take_seconds"), patience_seconds)
     limits = Connections(LIMIT, **patience, held_bytes=held)
     async with asyncio.timeout(60), running(app, limits) as found:

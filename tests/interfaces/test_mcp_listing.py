@@ -8,7 +8,7 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from tandem.core.clock import SystemClock
+from tandem.core.clock import Clock
 from tandem.reviews.context import Services
 from tandem.server.catalogue import REGISTRY
 from tandem.server.dispatch import Dispatcher
@@ -22,7 +22,7 @@ HANDOFF = {
 
 
 def _listing(role: str | None) -> list[dict[str, Any]]:
-    return Tools(Dispatcher(REGISTRY, {}, cast("Services", None), SystemClock()), role).listing()
+    return Tools(Dispatcher(REGISTRY, {}, cast("Services", None), Clock()), role).listing()
 
 
 @pytest.mark.parametrize("role", ROLES)

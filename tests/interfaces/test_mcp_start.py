@@ -23,13 +23,13 @@ _SERVER = """
 import asyncio, socket, sys
 from tests.interfaces.serving import running
 from tests.interfaces.toys import Toys, dispatcher
-from tandem.core.clock import SystemClock
+from tandem.core.clock import Clock
 from tandem.server.app import Application
 from tandem.server.http.health import Health, BrokerPhase
 
 async def main():
     health = Health(lambda: {"sdk": "mcp" in sys.modules}, BrokerPhase.READY)
-    app = Application(dispatcher(Toys()), clock=SystemClock(), health=health, version="1")
+    app = Application(dispatcher(Toys()), clock=Clock(), health=health, version="1")
     print("mcp" in sys.modules, flush=True)
     async with running(app) as (host, port):
         print(port, flush=True)

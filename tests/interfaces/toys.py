@@ -11,7 +11,7 @@ from pydantic import Field
 from tandem.contract.caller import Caller
 from tandem.contract.operation import ALL, READ, WRITE, Operation, Registry, Role
 from tandem.contract.request import ProjectRequest, Request
-from tandem.core.clock import SystemClock
+from tandem.core.clock import Clock
 from tandem.errors import AlreadyClaimed, NotFound
 from tandem.reviews.answers import ReviewPage, ReviewRow
 from tandem.server.dispatch import Dispatcher
@@ -210,4 +210,4 @@ HANDLERS = {
 
 def dispatcher(toys: Toys) -> Dispatcher:
     """The way into the toys."""
-    return Dispatcher(REGISTRY, HANDLERS, cast("Any", toys), SystemClock())
+    return Dispatcher(REGISTRY, HANDLERS, cast("Any", toys), Clock())

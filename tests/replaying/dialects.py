@@ -59,28 +59,24 @@ def _mailed(clone: Clone, commit: Commit) -> bytes:
     return clone.git("format-patch", "-1", "--stdout", commit.id)
 
 
-def _unified(clone: Clone, commit: Commit) -> bytes:
-    """`diff -ruN a b` of two folders."""
-    return _compared(clone, commit, "-ruN")
+def _compared(options: str) -> Callable[[Clone, Commit], bytes]:
+    """What `diff` says of two folders."""
 
+    def write(clone: Clone, commit: Commit) -> bytes:
+        with TemporaryDirectory(prefix="replay-diff-") as name:
+            folder = Path(name)
+            for change in commit.changes:
+                _write(clone, folder / "a" / os.fsdecode(change.path), change.before)
+                _write(clone, folder / "b" / os.fsdecode(change.path), change.after)
+            for side in "ab":
+                (folder / side).mkdir(exist_ok=True)
+            command = ["diff", options, "--no-dereference", "a", "b"]
+            environment = {**os.environ, "LC_ALL": "C"}
+            return subprocess.run(
+                command, cwd=folder, env=environment, capture_output=True, check=False, timeout=_SECONDS
+            ).stdout
 
-def _in_context(clone: Clone, commit: Commit) -> bytes:
-    return _compared(clone, commit, "-rcN")
-
-
-def _compared(clone: Clone, commit: Commit, options: str) -> bytes:
-    with TemporaryDirectory(prefix="replay-diff-") as name:
-        folder = Path(name)
-        for change in commit.changes:
-            _write(clone, folder / "a" / os.fsdecode(change.path), change.before)
-            _write(clone, folder / "b" / os.fsdecode(change.path), change.after)
-        for side in "ab":
-            (folder / side).mkdir(exist_ok=True)
-        command = ["diff", options, "--no-dereference", "a", "b"]
-        environment = {**os.environ, "LC_ALL": "C"}
-        return subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, check=False, timeout=_SECONDS
-        ).stdout
+    return write
 
 
 def _write(clone: Clone, file: Path, entry: Entry) -> None:
@@ -126,7 +122,7 @@ OTHERS = (
     ALL_BINARY,
     LOST_ENDS,
     Dialect("colour", _staged("--color=always"), "colour"),
-    Dialect("context diff", _in_context, "context diff"),
+    Dialect("context diff", _compared("-rcN"), "context diff"),
     Dialect("edit tool", _for_tool, "edit tool"),
 )
 """Mistakes, and a form that hides text: they may be refused, but never approved as something else."""
@@ -141,7 +137,7 @@ DIALECTS = (
     Dialect("other prefixes", _prefixed),
     Dialect("other alignment", _aligned),
     Dialect("mail", _mailed),
-    Dialect("unified", _unified),
+    Dialect("unified", _compared("-ruN")),
 )
 """The eleven that the commits are spread over. Where one is refused for good, `FALLBACKS` bring the commit in."""
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in `credentials`
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any, NamedTuple
 
 
-class Described:
+class Described(NamedTuple):
     """One operation of the registry, as callers see it.
 
     Its types are named, and imported when they are asked for: to build those of every operation takes longer than
@@ -26,36 +24,16 @@ class Described:
         has_project: Whether its request names a project.
     """
 
-    __slots__ = (
-        "answer_name",
-        "blocking",
-        "description",
-        "has_project",
-        "keyed",
-        "name",
-        "noun",
-        "repeatable",
-        "request_name",
-        "verb",
-    )
-
-    def __init__(  # noqa: PLR0913 a fact each
-        self,
-        name: str,
-        noun: str,
-        verb: str,
-        request_name: str,
-        answer_name: str,
-        description: str,
-        *,
-        blocking: bool,
-        keyed: bool,
-        repeatable: bool,
-        has_project: bool,
-    ) -> None:
-        self.name, self.noun, self.verb = name, noun, verb
-        self.request_name, self.answer_name, self.description = request_name, answer_name, description
-        self.blocking, self.keyed, self.repeatable, self.has_project = blocking, keyed, repeatable, has_project
+    name: str
+    noun: str
+    verb: str
+    request_name: str
+    answer_name: str
+    description: str
+    blocking: bool
+    keyed: bool
+    repeatable: bool
+    has_project: bool
 
     @property
     def request(self) -> type[Any]:

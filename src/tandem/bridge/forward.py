@@ -11,7 +11,7 @@ import contextlib
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tandem.bridge import keys, messages
 from tandem.bridge.http import Exchange, quoted
@@ -87,23 +87,20 @@ class PendingRequest:
         self._cancelled.wait(seconds)
 
 
-class Route:
+class Route(NamedTuple):
     """How requests are addressed.
 
     Attributes:
-        path: The role's endpoint, e.g. `/mcp/reviewer`.
+        role: Whose tools they may call; None for all.
         project: The project that the user named.
         finder: Finds it by the folder where none was named.
         agent: The identity to state; None for none.
     """
 
-    __slots__ = ("agent", "finder", "path", "project")
-
-    def __init__(self, role: str | None, project: str | None, finder: ProjectFinder, agent: str | None) -> None:
-        self.path = "/mcp" if role is None else f"/mcp/{role}"
-        self.project = project
-        self.finder = finder
-        self.agent = agent
+    role: str | None
+    project: str | None
+    finder: ProjectFinder
+    agent: str | None
 
 
 class Forwarder:
@@ -235,7 +232,8 @@ class Forwarder:
         }
         if self._route.agent:
             head["Tandem-Agent"] = self._route.agent
-        return client.request("POST", self._route.path + query, line, head, exchange)
+        path = "/mcp" if self._route.role is None else f"/mcp/{self._route.role}"
+        return client.request("POST", path + query, line, head, exchange)
 
     def _base(self, message: Message) -> dict[str, str]:
         """The base of a diff that names none and comes from a linked working tree: a broker takes the main one's."""

@@ -134,13 +134,8 @@ class BrokerLocation:
             unproven = self.unproven(failure)
             again = f"Start it again: tandem down{folder} && tandem up --background{folder}"
             return f"{unproven}. {again}" if unproven else here
-        return f"Start it with: {self._settings()}tandem up --background{folder}"
-
-    def _settings(self) -> str:
-        """The beginning of a command that gets its settings."""
-        if self.config_dir is None:
-            return ""
-        return f"TANDEM_CONFIG_DIR={shell_quoted(self.config_dir)} "
+        settings = "" if self.config_dir is None else f"TANDEM_CONFIG_DIR={shell_quoted(self.config_dir)} "
+        return f"Start it with: {settings}tandem up --background{folder}"
 
     def listener(self, port: int | None = None) -> str:
         """Who has a port of this machine, by default that of the address, as far as the system says."""

@@ -55,15 +55,6 @@ _USAGE_STATUS = 2
 _ROLE = re.compile(r"[a-z]+")
 
 
-class Options:
-    """The command's options; None where one was not given."""
-
-    def __init__(self) -> None:
-        self.role: str | None = None
-        self.project: str | None = None
-        self.broker: str | None = None
-
-
 def run(arguments: list[str]) -> NoReturn:
     """Bridge until the client closes its end; ends the process, with status 2 if the options are wrong."""
     if arguments and arguments[-1] in {"-h", "--help"}:
@@ -74,7 +65,7 @@ def run(arguments: list[str]) -> NoReturn:
     try:
         options = parse(arguments)
         folder = os.environ.get("CLAUDE_PROJECT_DIR") or os.getcwd()
-        broker = BrokerLocator(options.broker, folder)
+        broker = BrokerLocator(options.get("broker"), folder)
     except ValueError as error:
         sys.stderr.write(f"tandem mcp: {error}\n\n{USAGE}")
         sys.exit(_USAGE_STATUS)
@@ -82,7 +73,7 @@ def run(arguments: list[str]) -> NoReturn:
     # Nothing but the protocol may reach standard output.
     sys.stdout = sys.stderr
     finder = ProjectFinder(folder)
-    route = Route(options.role, options.project, finder, os.environ.get("TANDEM_AGENT"))
+    route = Route(options.get("role"), options.get("project"), finder, os.environ.get("TANDEM_AGENT"))
     bridge = Bridge(Forwarder(broker, route, output.write), output.write)
     try:
         bridge.serve(sys.stdin.buffer)
@@ -91,13 +82,13 @@ def run(arguments: list[str]) -> NoReturn:
     sys.exit(0)
 
 
-def parse(arguments: list[str]) -> Options:
-    """Read the command's options. By hand: argparse would cost each start as much as all the rest.
+def parse(arguments: list[str]) -> dict[str, str]:
+    """The options that were given, by name. By hand: argparse would cost each start as much as all the rest.
 
     Raises:
         ValueError: One is unknown, lacks its value or has one that cannot be.
     """
-    options = Options()
+    options: dict[str, str] = {}
     rest = iter(arguments)
     for argument in rest:
         name, equals, value = argument.partition("=")
@@ -107,9 +98,10 @@ def parse(arguments: list[str]) -> Options:
             value = next(rest, "")
         if not value:
             raise ValueError(f"{name} needs a value")
-        setattr(options, name.removeprefix("--"), value)
-    if options.role is not None and not _ROLE.fullmatch(options.role):
-        raise ValueError(f"'{options.role}' is not a role")
+        options[name.removeprefix("--")] = value
+    role = options.get("role")
+    if role is not None and not _ROLE.fullmatch(role):
+        raise ValueError(f"'{role}' is not a role")
     return options
 
 

@@ -210,7 +210,8 @@ def replies(answer: HttpResponse, message: Message) -> Iterator[bytes]:
     elif answer.content_type == "text/event-stream":
         yield from _until_answered(_events(answer.lines()))
     elif answer.content_type == "application/json":
-        yield _one_line(answer.read())
+        # JSON has line ends between its tokens only, where a space does as well.
+        yield answer.read().replace(b"\r", b" ").replace(b"\n", b" ")
     else:
         answer.close()
         raise NotSent(f"something else answers there, with {answer.content_type or 'no content type'}")
@@ -274,8 +275,3 @@ def _refused(status: int, body: bytes, message: Message) -> bytes:
         # The broker could not always read the id; here it is known.
         return encode({**parsed, "id": message.id})
     return refusal(message, inner)
-
-
-def _one_line(body: bytes) -> bytes:
-    """JSON has line ends between its tokens only, where a space does as well."""
-    return body.replace(b"\r", b" ").replace(b"\n", b" ")

@@ -235,7 +235,8 @@ class Session:
             envelope = self.call(operation, asked, within_s=within_s, exchange=exchange)
             data = _data_if_ok(envelope)
             is_over = deadline is not None and time.monotonic() >= deadline
-            if data is None and _code(envelope) == CursorExpired.code and given["cursor"] != arguments.get("cursor"):
+            refused = None if data is not None else json.loads(envelope)["error"].get("code")
+            if refused == CursorExpired.code and given["cursor"] != arguments.get("cursor"):
                 # A copy of the database was restored meanwhile: what there is now has to be looked at again.
                 given["cursor"], data = None, {}
             elif data is None or done(data) or is_over:
@@ -332,10 +333,6 @@ def data_of(envelope: bytes) -> Any:
 def _data_if_ok(envelope: bytes) -> dict[str, Any] | None:
     content: dict[str, Any] = json.loads(envelope)
     return content["data"] if content.get("ok") else None
-
-
-def _code(envelope: bytes) -> str | None:
-    return json.loads(envelope)["error"].get("code")
 
 
 def _takes_nothing(envelope: bytes) -> bool:

@@ -95,7 +95,7 @@ def text_content(repository: Repository, file: Path) -> dict[str, Any]:
     root = repository.root.resolve()
     if not absolute.is_relative_to(root):
         raise InvalidInput(f"{file} is not in the repository at {root}.", field="text")
-    repository.ensure_outside(absolute.relative_to(root).as_posix())
+    repository.layout.ensure_outside([absolute.relative_to(root).as_posix()])
     try:
         text = absolute.read_bytes().decode()
     except OSError as error:

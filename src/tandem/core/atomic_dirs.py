@@ -1,4 +1,4 @@
-"""Several files at once: folders that are there whole or not at all, and single files that are taken back together.
+"""Several files at once: folders that are there whole or not at all, and single files that are restored together.
 
 Folders are there whole or not at all, even if the process or the machine ends while they are written.
 
@@ -266,10 +266,7 @@ class Installation:
         Raises:
             OSError: The system does not let us, or a parent is no folder.
         """
-        self._make_folders(path.parent)
-        self._steps.append(_Original.of(path))
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()
+        self._clear_way(path)
         write_atomically(path, content, mode=mode, durable=durable)
 
     def link(self, path: Path, target: str) -> None:
@@ -278,12 +275,8 @@ class Installation:
         Raises:
             OSError: The system does not let us, or a parent is no folder.
         """
-        self._make_folders(path.parent)
-        self._steps.append(_Original.of(path))
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()
-        else:
-            path.unlink(missing_ok=True)
+        self._clear_way(path)
+        path.unlink(missing_ok=True)
         path.symlink_to(target)
 
     def undo(self) -> list[Path]:
@@ -304,6 +297,13 @@ class Installation:
             except OSError:
                 left += [] if isinstance(step, Path) else [step.path]
         return left
+
+    def _clear_way(self, path: Path) -> None:
+        """Has the folder for a path there, and no folder in the path's own place."""
+        self._make_folders(path.parent)
+        self._steps.append(_Original.of(path))
+        if path.is_dir() and not path.is_symlink():
+            path.rmdir()
 
     def _make_folders(self, folder: Path) -> None:
         if self._root not in folder.parents and folder.exists():

@@ -7,7 +7,6 @@ import threading
 import time
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Protocol
 
 MICROSECONDS = 1_000_000
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
@@ -30,23 +29,7 @@ _STEADY = getattr(time, "CLOCK_BOOTTIME", None) or getattr(time, "CLOCK_MONOTONI
 """Goes on while the machine sleeps, unlike Linux's own monotonic clock; Windows has none by number."""
 
 
-class Clock(Protocol):
-    """Where time and new ids come from."""
-
-    def now_us(self) -> int:
-        """Microseconds since the epoch, UTC."""
-        ...
-
-    def new_id(self, prefix: str) -> str:
-        """A fresh identifier such as `rv_4k2…`, safe in paths, URLs and shells."""
-        ...
-
-    def adopt(self, now_us: int) -> None:
-        """Go by another clock, which stands at that time now; again every now and then."""
-        ...
-
-
-class SystemClock:
+class Clock:
     """The machine's clock, or the database's where several nodes share one, and the source of randomness.
 
     When that clock is set, this one does not jump: leases and keys would end at once, or much too late. Safe for

@@ -97,10 +97,7 @@ def accounts() -> list[str]:
 
 def listener(port: int) -> str | None:
     """The name of the user who listens at a port of this machine; None where the system does not tell (only Linux)."""
-    for row in _listening_rows():
-        if int(row[1].rpartition(":")[2], 16) == port:
-            return _account(int(row[7]))
-    return None
+    return next((_account(user) for at, user, _ in _listening() if at == port), None)
 
 
 def _account(number: int) -> str:
@@ -242,8 +239,7 @@ def has_ended(number: int) -> bool:
             _winapi.CloseHandle(process)
     try:
         os.kill(number, 0)
-        with open(f"/proc/{number}/stat", "rb") as stream:
-            return stream.read().rpartition(b")")[2].split()[0] == b"Z"
+        return _stat(number)[0] == b"Z"
     except ProcessLookupError:
         return True
     except OSError:  # other than on Linux
@@ -273,12 +269,21 @@ def this_process() -> ProcessIdentity:
 def _started_us() -> int:
     if sys.platform == "linux":
         # As psutil computes it, to the microsecond: most brokers need it for nothing else, and would keep it in memory.
-        with open("/proc/self/stat", "rb") as stream:
-            ticks = int(stream.read().rpartition(b")")[2].split()[_START_TICKS])
+        ticks = int(_stat("self")[_START_TICKS])
         with open("/proc/stat", "rb") as stream:
             boot_seconds = next(int(line.split()[1]) for line in stream if line.startswith(b"btime "))
         return round((ticks / os.sysconf("SC_CLK_TCK") + boot_seconds) * 1_000_000)
     return round(_psutil().Process().create_time() * 1_000_000)
+
+
+def _stat(number: int | str) -> list[bytes]:
+    """What Linux says of a process from its state on, which stands behind the name of its program.
+
+    Raises:
+        OSError: There is no such process, or this is another system.
+    """
+    with open(f"/proc/{number}/stat", "rb") as stream:
+        return stream.read().rpartition(b")")[2].split()
 
 
 class Holder:
@@ -325,16 +330,13 @@ def holders(path: str) -> list[Holder]:
         try:
             links = [*_links(f"/proc/{name}/fd")] if os.readlink(f"/proc/{name}/ns/mnt") == ours else []
             if path in links or path + _DELETED in links:
-                with open(f"/proc/{name}/stat", "rb") as stream:
-                    is_suspended = stream.read().rpartition(b")")[2].split()[0] == b"T"
-                folder = os.readlink(f"/proc/{name}/cwd").removesuffix(_DELETED)
                 found.append(
                     Holder(
                         int(name),
                         is_deleted=path not in links,
-                        is_suspended=is_suspended,
-                        folder=folder,
-                        ports=_listens_at(links),
+                        is_suspended=_stat(name)[0] == b"T",
+                        folder=os.readlink(f"/proc/{name}/cwd").removesuffix(_DELETED),
+                        ports=[port for port, _, socket_name in _listening() if socket_name in links],
                     )
                 )
         except OSError:
@@ -360,12 +362,11 @@ def _holders_elsewhere(path: str) -> list[Holder]:
     for process in psutil.process_iter():
         try:
             if any(file.path == path for file in process.open_files()):
-                is_suspended = process.status() == psutil.STATUS_STOPPED
                 found.append(
                     Holder(
                         process.pid,
                         is_deleted=not os.path.exists(path),
-                        is_suspended=is_suspended,
+                        is_suspended=process.status() == psutil.STATUS_STOPPED,
                         folder=process.cwd(),
                     )
                 )
@@ -374,19 +375,15 @@ def _holders_elsewhere(path: str) -> list[Holder]:
     return found
 
 
-def _listens_at(links: Sequence[str]) -> list[int]:
-    """The ports of those sockets, by their names in `/proc`, that listen."""
-    return [int(row[1].rpartition(":")[2], 16) for row in _listening_rows() if f"socket:[{row[9]}]" in links]
-
-
-def _listening_rows() -> Iterator[list[str]]:
-    """The rows of Linux's tables of sockets that listen; none elsewhere."""
+def _listening() -> Iterator[tuple[int, int, str]]:
+    """Port, user and name in `/proc` of the sockets that listen, by Linux's tables; none elsewhere."""
     for table in ("tcp", "tcp6"):
         try:
             with open(f"/proc/net/{table}", encoding="ascii") as sockets:
-                yield from (row for row in map(str.split, sockets) if row[3] == _LISTENS)
+                rows = [row for row in map(str.split, sockets) if row[3] == _LISTENS]
         except OSError:
             continue
+        yield from ((int(row[1].rpartition(":")[2], 16), int(row[7]), f"socket:[{row[9]}]") for row in rows)
 
 
 def identify(pid: int) -> ProcessIdentity | None:

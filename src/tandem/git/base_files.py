@@ -1,6 +1,6 @@
 """The files that a change touches, as its base has them: all that a broker without the repository needs to apply it.
 
-Whoever has the repository reads them from git objects, never from the working tree; the other side makes a repository
+A client with the repository reads them from git objects, never from the working tree; the other side makes a repository
 of its own from them, for one question. A path is only ever a name in git's trees there, and a link its text.
 """
 
@@ -17,7 +17,7 @@ from tandem.errors import InvalidInput, TooLarge
 from tandem.git.changes import FORMATS, ObjectFormat
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import read_patches
-from tandem.git.layout import Layout, neutral_folder
+from tandem.git.layout import IMPORTING, Layout, imported_commit, neutral_folder
 from tandem.git.names import decode_path, encode_path, quote, unsafe_reason
 from tandem.git.objects import ObjectReader
 from tandem.git.raw import EXECUTABLE, GITLINK, REGULAR, SYMLINK
@@ -33,7 +33,6 @@ MOST_FILES = 2_000
 _MODES = frozenset({REGULAR, EXECUTABLE, SYMLINK, GITLINK})
 _ID = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _FORMAT_OF = {2 * one.size_bytes: one for one in FORMATS.values()}
-_COMMITTER = b"Tandem <tandem@localhost> 0 +0000"
 
 
 class BaseFile(NamedTuple):
@@ -172,8 +171,10 @@ def format_of(oid: str) -> ObjectFormat:
     return _FORMAT_OF[len(oid)]
 
 
-def handle_of(git: Git, bases: Mapping[str, Iterable[BaseFile]], folder: Path) -> Handle:
-    """A repository made of such files alone.
+def opened(
+    git: Git, bases: Mapping[str, Iterable[BaseFile]], folder: Path
+) -> tuple[tuple[Layout, ObjectReader], dict[str, Base]]:
+    """A repository made of such files alone, and what stands there for each base.
 
     Args:
         git: The program.
@@ -191,9 +192,12 @@ def handle_of(git: Git, bases: Mapping[str, Iterable[BaseFile]], folder: Path) -
     environment = clean_environment(
         {"GIT_DIR": str(folder), "HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}, isolated=True
     )
-    importing = ["-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--date-format=raw"]
-    stream = b"".join(_commit(number, base, files) for number, (base, files) in enumerate(bases.items(), 1))
-    said = git.run(importing, cwd=neutral_folder(), environment=environment, stdin=stream)
+    message = "The files that the change touches, as they are at {}"
+    stream = b"".join(
+        imported_commit(number, b"0 +0000", message.format(base), map(_imported, files))
+        for number, (base, files) in enumerate(bases.items(), 1)
+    )
+    said = git.run(IMPORTING, cwd=neutral_folder(), environment=environment, stdin=stream)
     objects = ObjectReader(git, layout)
     made = dict(zip(bases, said.text.split(), strict=True))
     trees = objects.find([f"{commit}^{{tree}}".encode("ascii") for commit in made.values()])
@@ -202,18 +206,11 @@ def handle_of(git: Git, bases: Mapping[str, Iterable[BaseFile]], folder: Path) -
         for (base, commit), tree in zip(made.items(), trees, strict=True)
         if tree is not None
     }
-    return Handle(git, layout, objects, stand_ins)
+    return (layout, objects), stand_ins
 
 
-def _commit(number: int, base: str, files: Iterable[BaseFile]) -> bytes:
-    """A base's files as a commit of their own, for `git fast-import`."""
-    message = f"The files that the change touches, as they are at {base}".encode()
-    lines = [b"commit refs/bases/%d\nmark :%d\ncommitter %s" % (number, number, _COMMITTER)]
-    lines.append(b"data %d\n%s" % (len(message), message))
-    for path, mode, blob, content in files:
-        name = quote(encode_path(path))
-        if mode == GITLINK:
-            lines.append(b"M %s %s %s" % (mode.encode(), blob.encode(), name))
-        else:
-            lines.append(b"M %s inline %s\ndata %d\n%s" % (mode.encode(), name, len(content), content))
-    return b"\n".join([*lines, b"get-mark :%d\n" % number])
+def _imported(file: BaseFile) -> bytes:
+    name = quote(encode_path(file.path))
+    if file.mode == GITLINK:
+        return b"M %s %s %s" % (file.mode.encode(), file.blob.encode(), name)
+    return b"M %s inline %s\ndata %d\n%s" % (file.mode.encode(), name, len(file.content), file.content)

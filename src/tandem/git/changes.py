@@ -12,6 +12,13 @@ from tandem.git.names import decode_path, encode_path
 from tandem.git.raw import ABSENT_MODE
 
 
+class Entry(NamedTuple):
+    """Mode and object of one path in a tree or an index."""
+
+    mode: str
+    oid: str
+
+
 class Change(NamedTuple):
     """One entry of a raw difference: a path's mode and blob before and after.
 
@@ -24,12 +31,15 @@ class Change(NamedTuple):
     mode_after: str
     blob_after: str
 
+    @property
+    def before(self) -> Entry:
+        """The path's entry before the change."""
+        return Entry(self.mode_before, self.blob_before)
 
-class Entry(NamedTuple):
-    """Mode and object of one path in a tree or an index."""
-
-    mode: str
-    oid: str
+    @property
+    def after(self) -> Entry:
+        """The path's entry after the change."""
+        return Entry(self.mode_after, self.blob_after)
 
 
 class ObjectFormat(NamedTuple):

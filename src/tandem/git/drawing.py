@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from tandem.git.changes import Change, Entry
+from tandem.git.changes import Change
 from tandem.git.handle import Handle
 from tandem.git.hunks import AS_LATIN_1, read_patches
 from tandem.git.layout import Scratch
@@ -91,8 +91,8 @@ def unread(handle: Handle, commit: str, paths: Sequence[str]) -> frozenset[str]:
 
 def _compared(scratch: Scratch, tree: str, changes: Sequence[Change]) -> list[str]:
     """The command that compares a tree, at the changed paths only, to what becomes of it."""
-    sides = ([(one.path, one[at], one[at + 1]) for one in changes if one[at] != ABSENT_MODE] for at in (1, 3))
-    before, after = ({encode_path(path): Entry(mode, oid) for path, mode, oid in side} for side in sides)
+    before = {encode_path(one.path): one.before for one in changes if one.mode_before != ABSENT_MODE}
+    after = {encode_path(one.path): one.after for one in changes if one.mode_after != ABSENT_MODE}
     paths = before.keys() | after.keys()
     # To name them spares a start of git; there may be too many.
     named = sum(map(len, paths)) < _NAMED_BYTES
@@ -115,32 +115,31 @@ def render(scratch: Scratch, compared: Sequence[str], *, binary: bool = True) ->
     command, *rest = compared
     arguments = [command, *_OPTIONS, *(["--binary"] if binary else []), *rest]
     parts = _START.split(_with_clean_headings(scratch.run(arguments).stdout))
-    unreadable = [part for part in parts if not _is_text(part)]
+    unreadable = [part for part in parts if text_of(part) is None]
     if unreadable:
         scratch.write_attributes([b"%s -diff" % _pattern(patch.path) for patch in read_patches(b"".join(unreadable))])
         # The same files in the same order.
         exact = _START.split(_with_clean_headings(scratch.run(arguments).stdout))
         parts = [one if one == other else one + _as_latin_1(other) for one, other in zip(exact, parts, strict=True)]
-    data = b"".join(parts)
-    if not _is_text(data):
+    text = text_of(b"".join(parts))
+    if text is None:
         scratch.write_attributes([_EVERYTHING])
-        data = scratch.run(arguments).stdout
-    return data.decode("utf-8")
+        text = scratch.run(arguments).stdout.decode("utf-8")
+    return text
 
 
-def _is_text(data: bytes) -> bool:
-    if b"\0" in data:
-        return False
+def text_of(content: bytes) -> str | None:
+    """The content as text; None if it is none."""
     try:
-        data.decode("utf-8")
+        text = content.decode("utf-8")
     except UnicodeDecodeError:
-        return False
-    return True
+        return None
+    return None if "\0" in text else text
 
 
 def _with_clean_headings(data: bytes) -> bytes:
     """Git cuts the heading of a hunk after 80 bytes, in the middle of a character if need be."""
-    return data if _is_text(data) else _HUNK_LINE.sub(_clean_heading, data)
+    return data if text_of(data) is not None else _HUNK_LINE.sub(_clean_heading, data)
 
 
 def _clean_heading(match: re.Match[bytes]) -> bytes:

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from tandem.errors import InvalidInput
-from tandem.git.changes import Change, Entry, parse_raw
+from tandem.git.changes import Change, parse_raw
 from tandem.git.handle import Base, Handle
-from tandem.git.history import by_commit, has, signatures
 from tandem.git.layout import Scratch
 from tandem.git.names import decode_path, encode_path
-from tandem.git.raw import TREE_OPTIONS, digest_of, merge_arguments
+from tandem.git.raw import TREE_OPTIONS, by_commit, digest_of, merge_arguments, signatures
 
 LOOKED_AT: Final = 200
 """Commits between that are looked at; further ones are counted, and count as not approved."""
@@ -27,6 +26,8 @@ _PATHS = 10
 _SHORT = 12
 _TWO = 2
 _NO_ANCESTOR = 1
+NOTHING_THERE = 128
+"""Git's exit status when a name stands for nothing."""
 _CONFLICT = 1
 
 
@@ -126,7 +127,7 @@ def _beside(handle: Handle, scratch: Scratch, base: Base, branch: tuple[str, str
     left = _between(scratch, base.oid, held)
     commits = _described(scratch, left[:LOOKED_AT])
     more = len(left[LOOKED_AT:])
-    start = _start(handle, scratch, base, held) if commits else None
+    start = (relation(scratch, base.oid, *held) or handle.layout.objects.empty_tree) if commits else None
     net = () if start is None else scratch.difference(start, base.oid)
     beside = _without(handle, net, tip) if len(net) <= _ENTRIES else None
     return Ground(base.oid, name, tip, commits, more, beside, digest_of(net), start)
@@ -143,17 +144,29 @@ def is_held(handle: Handle, ground: Ground) -> bool:
         return not _between(scratch, ground.base, [tip], most=1)
 
 
-def relation(scratch: Scratch, one: str, other: str) -> str | None:
-    """The best commit that two have in common, which may be one of them; None if there is none."""
-    asked = ["merge-base", one, other]
-    output = scratch.run(asked, accept=(0, _NO_ANCESTOR))
+def parents_of(scratch: Scratch, commit: str) -> list[str] | None:
+    """The ids of a commit's parents; None if there is no such commit."""
+    asked = ["rev-list", "--parents", "--no-walk", commit, "--"]
+    ids = scratch.run(asked, accept=(0, NOTHING_THERE)).text.split()
+    return ids[1:] if ids else None
+
+
+def has(scratch: Scratch, descendant: str, commit: str) -> bool | None:
+    """Whether a commit is among another's ancestors, or is it; None if one of them is not there."""
+    asked = ["merge-base", "--is-ancestor", commit, descendant]
+    return {0: True, 1: False}.get(scratch.run(asked, accept=(0, 1, NOTHING_THERE)).status_code)
+
+
+def relation(scratch: Scratch, one: str, *others: str) -> str | None:
+    """The best commit that one has in common with others, which may be one of them; None if there is none."""
+    output = scratch.run(["merge-base", one, *others], accept=(0, _NO_ANCESTOR))
     return output.text.split()[0] if output.status_code == 0 else None
 
 
 def merged(scratch: Scratch, one: str, other: str) -> tuple[str | None, tuple[str, ...]]:
     """The tree that git alone makes of two commits, and the files that do not merge; no tree if they are unrelated."""
     arguments = merge_arguments(scratch.folder.name)
-    output = scratch.run([*arguments, "--name-only", "-z", one, other], accept=(0, _CONFLICT, 128))
+    output = scratch.run([*arguments, "--name-only", "-z", one, other], accept=(0, _CONFLICT, NOTHING_THERE))
     if output.status_code not in (0, _CONFLICT):
         return None, ()
     tree, *names = output.stdout.split(b"\0")
@@ -226,19 +239,9 @@ def _of_merge(scratch: Scratch, commit: str, parents: Sequence[str]) -> Sequence
     return scratch.difference(before, commit)
 
 
-def _start(handle: Handle, scratch: Scratch, base: Base, held: Sequence[str]) -> str:
-    """The newest commit that is held, or the empty tree."""
-    output = scratch.run(["merge-base", base.oid, *held], accept=(0, _NO_ANCESTOR))
-    return output.text.split()[0] if output.status_code == 0 else handle.layout.objects.empty_tree
-
-
 def _without(handle: Handle, changes: Sequence[Change], tip: str) -> tuple[Change, ...]:
     """The changes of files that a commit has otherwise."""
     wanted = {encode_path(change.path): change for change in changes}
     there = handle.objects.entries(handle.base(tip).tree, wanted).entries
     absent = handle.layout.objects.absent
-    return tuple(
-        change
-        for path, change in wanted.items()
-        if there.get(path, absent) != Entry(change.mode_after, change.blob_after)
-    )
+    return tuple(change for path, change in wanted.items() if there.get(path, absent) != change.after)

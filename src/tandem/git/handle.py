@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
 
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Entry
-from tandem.git.layout import Layout, Scratch, fetching, neutral_folder
+from tandem.git.layout import Layout, Scratch, fetching, layout_at, neutral_folder
 from tandem.git.names import decode_path
 from tandem.git.objects import GitObject, ObjectReader
 from tandem.git.place import branch_tip, head_commit
 from tandem.git.raw import GITLINK
-from tandem.git.runner import Git, Output
+from tandem.git.runner import Git, Limits, Output
 
 _HEAD = "HEAD"
 _HEADS = "refs/heads/"
@@ -46,21 +49,65 @@ class Base:
         return self.stated or self.oid
 
 
-@dataclass(frozen=True, slots=True)
 class Handle:
-    """One repository, ready to be asked.
+    """One repository, which is read when it is first asked something.
 
     Attributes:
+        root: Top level of the work tree, or the common git folder of one that has none.
         git: The program.
-        layout: The repository's folders.
-        objects: Its commits and trees.
         bases: All that is known of it, where it was made of the files of some bases; None for a whole repository.
     """
 
-    git: Git
-    layout: Layout
-    objects: ObjectReader
-    bases: Mapping[str, Base] | None = None
+    def __init__(self, root: Path, git: str = "git", timeout_seconds: float = 10, limits: Limits | None = None) -> None:
+        self.root = root
+        self.git = Git(git, timeout_seconds, limits)
+        self.bases: Mapping[str, Base] | None = None
+        self._lock = threading.Lock()
+        self._opened: tuple[Layout, ObjectReader] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the processes kept for this repository; it may still be used, and closed again."""
+        if self._opened is not None:
+            self._opened[1].close()
+
+    @property
+    def layout(self) -> Layout:
+        """The repository's folders."""
+        return self._open()[0]
+
+    @property
+    def objects(self) -> ObjectReader:
+        """Its commits and trees."""
+        return self._open()[1]
+
+    def _open(self) -> tuple[Layout, ObjectReader]:
+        with self._lock:
+            if self._opened is None:
+                layout = self._found_layout()
+                self._opened = layout, ObjectReader(self.git, layout)
+            return self._opened
+
+    def _found_layout(self) -> Layout:
+        if not self.root.is_dir():
+            raise Unavailable(
+                f"The repository at {self.root} is no longer there; restore it. If it was moved, or that was one of its"
+                " working trees, run `tandem project move` where it is now.",
+                path=str(self.root),
+            )
+        layout = layout_at(self.git, self.root)
+        if not layout.root.samefile(self.root):
+            raise InvalidInput(
+                f"{self.root} is not the top of its repository; use {layout.root}.",
+                field="root",
+                expected=str(layout.root),
+            )
+        return layout
 
     def scratch(self, *, large: bool = False) -> Scratch:
         """A private repository over the objects of this one; see `Scratch`."""
@@ -149,7 +196,7 @@ class Handle:
         return None if oid is None else self.objects.find([f"{oid}^{{{kind}}}".encode("ascii")])[0]
 
     def resolve(self, revision: str) -> tuple[str | None, str]:
-        """Id of what a revision names; None if it names nothing, with git's reason.
+        """Id of the object that a revision names; None if it names nothing, with git's reason.
 
         Only its start is looked up in the repository, where git reads references, and no object. The way from there,
         such as `~3`, leads through objects, and is gone without the repository's configuration.

@@ -76,6 +76,12 @@ class Hunk:
     added: int
     deleted: int
 
+    @classmethod
+    def unchanged(cls, old_first: int, new_first: int, texts: Sequence[str]) -> Hunk:
+        """One of lines that are the same before and after."""
+        body = tuple(f" {text}" for text in texts)
+        return cls(old_first, len(body), new_first, len(body), "", body, 0, 0)
+
     @property
     def lines(self) -> tuple[Line, ...]:
         """The lines; each call makes them again."""
@@ -171,14 +177,17 @@ def split_files(diff: str) -> list[tuple[FileDiff, str]]:
 
 def read_patches(diff: bytes) -> list[FilePatch]:
     """The headers of a diff's files in its order; what is no diff is passed over, as git does."""
-    found: list[FilePatch] = []
+    return [patch for patch, *_ in _read(diff)]
+
+
+def read_files(diff: bytes) -> list[tuple[FilePatch, FileDiff]]:
+    """As `read_patches`, each with its file, whose lines are as Latin-1."""
+    return [(found[0], _file(*found)) for found in _read(diff)]
+
+
+def _read(diff: bytes) -> list[_Found]:
     # As Latin-1 any bytes are a text, and become the same bytes again.
-    for patch, hunks, _ in _Reader(diff.decode("latin-1"), "latin-1").files:
-        patch.hunks = len(hunks)
-        patch.added = sum(hunk.added for hunk in hunks)
-        patch.removed = sum(hunk.deleted for hunk in hunks)
-        found.append(patch)
-    return found
+    return _Reader(diff.decode("latin-1"), "latin-1").files
 
 
 # A hunk's lines begin with a blank or a sign, and a binary patch's have no blanks: this is always a header.
@@ -188,11 +197,8 @@ _FILE_START = re.compile(r"^(?=diff --git )", re.MULTILINE)
 def only_files(diff: str, paths: Collection[str]) -> str:
     """The parts of a diff that touch any of the paths, before or after; empty if none does."""
     wanted = {encode_path(path) for path in paths}
-    return "".join(part for part in _FILE_START.split(diff) if _touches(part, wanted))
-
-
-def _touches(part: str, wanted: set[bytes]) -> bool:
-    return any({patch.old, patch.new} & wanted for patch in read_patches(part.encode()))
+    parts = ((part, read_patches(part.encode())) for part in _FILE_START.split(diff))
+    return "".join(part for part, patches in parts if any({one.old, one.new} & wanted for one in patches))
 
 
 def _file(patch: FilePatch, hunks: list[Hunk], stray: list[str]) -> FileDiff:
@@ -361,21 +367,13 @@ class _Reader:
                 f"the @@ line of hunk {number} (line {first} of the diff) says {old} lines before and {new} after, and"
                 f" {found[0]} and {found[1]} follow"
             )
+        header.hunks = number
         if not context:
             header.without_context.add(number)
             is_inside = not deleted and int(old_start) > 0
             header.unplaced = header.unplaced or number * is_inside
         body = tuple(lines[first : self._at])
-        return Hunk(
-            int(old_start),
-            found[0],
-            int(new_start),
-            found[1],
-            heading.rstrip("\r"),
-            body,
-            added,
-            deleted,
-        )
+        return Hunk(int(old_start), found[0], int(new_start), found[1], heading.rstrip("\r"), body, added, deleted)
 
     def _ends_hunk(self, sign: str, at: int) -> bool:
         return not sign or sign == "\r" or self._is_signature(at) or (sign == "-" and self._starts_plain_patch(at))
@@ -466,8 +464,7 @@ def _filling(gap: Gap, new_first: int, texts: Sequence[str]) -> Hunk | None:
         end = min(end, gap.new_last + 1)
     if first >= end:
         return None
-    body = tuple(f" {text}" for text in texts[first - new_first : end - new_first])
-    return Hunk(first - gap.new_first + gap.old_first, len(body), first, len(body), "", body, 0, 0)
+    return Hunk.unchanged(first - gap.new_first + gap.old_first, first, texts[first - new_first : end - new_first])
 
 
 def _merged(hunks: list[Hunk]) -> list[Hunk]:

@@ -125,13 +125,12 @@ class Layout:
         return clean_environment(extra, isolated=isolated)
 
 
-def layout_at(git: Git, folder: Path, git_dir: Path | None = None) -> Layout:
+def layout_at(git: Git, folder: Path) -> Layout:
     """The layout of the work tree that contains `folder`, or of the common git folder that it is.
 
     Args:
         git: The program.
         folder: Where to look. In the current folder `GIT_DIR` and `GIT_WORK_TREE` count, as for git itself.
-        git_dir: Its git folder, where it is known: then `folder` is the top.
 
     Raises:
         InvalidInput: The folder is in no work tree.
@@ -140,9 +139,10 @@ def layout_at(git: Git, folder: Path, git_dir: Path | None = None) -> Layout:
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a folder.", field="path", path=str(folder))
     ensure_recent(git)
-    stated = {name: os.environ[name] for name in _STATED if name in os.environ} if _is_current(folder) else {}
-    if git_dir is not None or (not stated and not (folder / ".git").exists() and is_git_folder(str(folder))):
-        stated = {"GIT_DIR": str((git_dir or folder).resolve()), "GIT_WORK_TREE": str(folder)}
+    is_current = "GIT_DIR" in os.environ and folder.resolve() == Path.cwd()
+    stated = {name: os.environ[name] for name in _STATED if is_current and name in os.environ}
+    if not stated and not (folder / ".git").exists() and is_git_folder(str(folder)):
+        stated = {"GIT_DIR": str(folder.resolve()), "GIT_WORK_TREE": str(folder)}
     environment = clean_environment(stated, isolated=False)
     try:
         output = git.run(["rev-parse", *_QUESTIONS], cwd=folder, environment=environment)
@@ -185,10 +185,6 @@ def fetching(git: Git, folder: Path, oid: str) -> str:
     remote = "origin" if "origin" in remotes else remotes[0]
     at = shlex.quote(str(folder))
     return f"Bring it with `git {f'--git-dir={at} --work-tree={at}' if own else f'-C {at}'} fetch {remote} {oid}`."
-
-
-def _is_current(folder: Path) -> bool:
-    return "GIT_DIR" in os.environ and folder.resolve() == Path.cwd()
 
 
 def neutral_folder() -> Path:
@@ -295,6 +291,23 @@ def listed_folder(folder: Path) -> str:
     if os.pathsep in text or text.startswith(('"', "#")):
         return os.fsdecode(quote(os.fsencode(text)))
     return text
+
+
+IMPORTING = ("-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--force", "--date-format=raw")
+
+
+def imported_commit(mark: int, date: bytes, message: str, changes: Iterable[bytes]) -> bytes:
+    """A commit by us for git's `IMPORTING`, which answers with its id.
+
+    Args:
+        mark: Its number among the commits of one import, from 1.
+        date: Seconds since the epoch and time zone.
+        message: The message.
+        changes: What git is told of parents and files.
+    """
+    data = message.encode()
+    head = b"commit refs/heads/import-%d\nmark :%d\ncommitter Tandem <tandem@localhost> %s" % (mark, mark, date)
+    return b"\n".join([head, b"data %d\n%s" % (len(data), data), *changes, b"get-mark :%d\n" % mark])
 
 
 _HEADER = struct.Struct(">4sLL")

@@ -144,7 +144,8 @@ def ssh_command(key: Path, known_hosts: Path) -> str:
         "IdentitiesOnly=yes",
         "IdentityAgent=none",
         "StrictHostKeyChecking=accept-new",
-        f"UserKnownHostsFile={_quoted(known_hosts)}",
+        # Without quotes ssh takes blanks for the next value.
+        f'UserKnownHostsFile="{known_hosts}"',
         f"ConnectTimeout={_CONNECT_SECONDS}",
         f"ServerAliveInterval={_CONNECT_SECONDS}",
         "ForwardAgent=no",
@@ -152,11 +153,6 @@ def ssh_command(key: Path, known_hosts: Path) -> str:
     )
     words = ["ssh", "-F", os.devnull, "-i", str(key), *(word for one in options for word in ("-o", one))]
     return shlex.join(words)
-
-
-def _quoted(path: Path) -> str:
-    """A path as a value of ssh's, which takes blanks for the next value."""
-    return f'"{path}"'
 
 
 class _Limits(Limits):

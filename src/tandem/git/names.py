@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-_ESCAPES = {
-    ord("a"): 7,
-    ord("b"): 8,
-    ord("t"): 9,
-    ord("n"): 10,
-    ord("v"): 11,
-    ord("f"): 12,
-    ord("r"): 13,
-    ord('"'): ord('"'),
-    ord("\\"): ord("\\"),
-}
+_ESCAPES = dict(zip(b'abtnvfr"\\', b'\a\b\t\n\v\f\r"\\', strict=True))
 _QUOTED = {value: b"\\" + bytes([letter]) for letter, value in _ESCAPES.items()}
 _OCTAL = frozenset(b"01234567")
 _OCTAL_LENGTH, _LARGEST_OCTAL = 3, 0o377

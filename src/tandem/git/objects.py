@@ -5,23 +5,20 @@ They come from a `git cat-file --batch-command` that stays: one question costs a
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import re
 import stat
 import threading
-import time
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
+from tandem.core.recent import Recent
 from tandem.errors import TimedOut, Unavailable
 from tandem.git.changes import Entry
 from tandem.git.layout import Layout, Scratch, fetching, neutral_folder
 from tandem.git.raw import EXECUTABLE, REGULAR
-from tandem.git.runner import OUTPUT_LIMIT_BYTES, Git, close, end, too_much_output
+from tandem.git.runner import OUTPUT_LIMIT_BYTES, Git, close, end, open_pipe, too_much_output
 
 if TYPE_CHECKING:
     from tandem.git.runner import Process
@@ -55,8 +52,7 @@ class ObjectReader:
         self._places = threading.BoundedSemaphore(_PROCESSES)
         self._lock = threading.Lock()
         self._closed = False
-        self._trees: OrderedDict[str, dict[bytes, Entry]] = OrderedDict()
-        self._cached = 0
+        self._trees = Recent[str, dict[bytes, Entry]](_CACHED_ENTRIES, len)
 
     def close(self) -> None:
         """Ends the processes; a later question starts a new one."""
@@ -140,16 +136,10 @@ class ObjectReader:
         return self._read_trees({oid})[oid]
 
     def _read_trees(self, oids: set[str]) -> dict[str, dict[bytes, Entry]]:
-        found: dict[str, dict[bytes, Entry]] = {}
-        with self._lock:
-            for oid in oids:
-                if oid in self._trees:
-                    self._trees.move_to_end(oid)
-                    found[oid] = self._trees[oid]
+        known = {oid: self._trees.get(oid) for oid in oids}
+        found = {oid: entries for oid, entries in known.items() if entries is not None}
         wanted = [oid for oid in oids if oid not in found]
-        if not wanted:
-            return found
-        for oid, answer in zip(wanted, self.find([oid.encode() for oid in wanted]), strict=True):
+        for oid, answer in zip(wanted, self.find([oid.encode() for oid in wanted]) if wanted else (), strict=True):
             if answer is None or answer.kind != "tree":
                 raise Unavailable(
                     f"The repository at {self._layout.root} lacks the tree {oid}."
@@ -157,18 +147,8 @@ class ObjectReader:
                     actual=oid,
                 )
             found[oid] = _parse_tree(answer.content, self._layout.objects.size_bytes)
-            self._remember(oid, found[oid])
+            self._trees.put(oid, found[oid])
         return found
-
-    def _remember(self, oid: str, entries: dict[bytes, Entry]) -> None:
-        with self._lock:
-            if oid in self._trees:
-                return
-            self._trees[oid] = entries
-            self._cached += len(entries)
-            while self._cached > _CACHED_ENTRIES and len(self._trees) > 1:
-                _, dropped = self._trees.popitem(last=False)
-                self._cached -= len(dropped)
 
     def entries(self, tree: str, paths: Iterable[bytes]) -> Lookup:
         """What `tree` holds at these paths; each folder on the way is read once.
@@ -294,14 +274,14 @@ class Batch:
         return answers
 
     def _send(self, lines: Sequence[bytes]) -> None:
-        stdin = _pipe(self._process.stdin)
+        stdin = open_pipe(self._process.stdin)
         # All answers at once: each would wake us up by itself.
         stdin.write(b"".join(line + b"\n" for line in [*lines, b"flush"]))
         stdin.flush()
 
     def _header(self) -> list[bytes] | None:
         """Id, kind and size of an object; None if there is none."""
-        stdout = _pipe(self._process.stdout)
+        stdout = open_pipe(self._process.stdout)
         line = stdout.readline()
         if not line.endswith(b"\n"):
             raise BatchEnded
@@ -315,7 +295,7 @@ class Batch:
         size = int(header[2])
         if size > OUTPUT_LIMIT_BYTES:
             raise too_much_output()
-        content = _pipe(self._process.stdout).read(size + 1)
+        content = open_pipe(self._process.stdout).read(size + 1)
         if len(content) != size + 1:
             raise BatchEnded
         return GitObject(header[0].decode(), header[1].decode(), content[:-1])
@@ -325,13 +305,6 @@ class Batch:
         end(self._process)
         self._process.wait()
         close(self._process)
-
-
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-    """A pipe that was asked for when the process was started."""
-    if pipe is None:
-        raise BatchEnded
-    return pipe
 
 
 def _in_parts(lines: Sequence[bytes]) -> Iterator[list[bytes]]:
@@ -357,66 +330,23 @@ class TimeLimit:
 
     def __init__(self, process: Process, seconds: float) -> None:
         self.passed = False
-        self.due = time.monotonic() + seconds
         self._process: Process | None = process
         self._lock = threading.Lock()
+        self._timer = threading.Timer(seconds, self._enforce)
+        self._timer.daemon = True
 
     def __enter__(self) -> Self:
-        _watchdog.watch(self)
+        self._timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
         # Once the lock is had, the process is not ended any more, even if another one gets its number.
         with self._lock:
             self._process = None
 
-    @property
-    def over(self) -> bool:
-        """Whether the block has ended."""
-        return self._process is None
-
-    def enforce(self) -> None:
-        """Ends the process if it is still needed."""
+    def _enforce(self) -> None:
         with self._lock:
             if self._process is not None:
                 self.passed = True
                 end(self._process)
-
-
-class _Watchdog:
-    """One thread for all time limits: a thread each would cost more than some git commands take."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._limits: list[tuple[float, int, TimeLimit]] = []
-        self._order = itertools.count()
-        self._thread: threading.Thread | None = None
-
-    def watch(self, limit: TimeLimit) -> None:
-        with self._changed:
-            heapq.heappush(self._limits, (limit.due, next(self._order), limit))
-            # A fork leaves the thread behind.
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._run, name="git-time-limits", daemon=True)
-                self._thread.start()
-            elif self._limits[0][2] is limit:
-                self._changed.notify()
-
-    def _run(self) -> None:
-        while True:
-            for limit in self._next_due():
-                limit.enforce()
-
-    def _next_due(self) -> list[TimeLimit]:
-        """Waits until some limit may have passed."""
-        with self._changed:
-            while self._limits and self._limits[0][2].over:
-                heapq.heappop(self._limits)
-            self._changed.wait(self._limits[0][0] - time.monotonic() if self._limits else None)
-            due: list[TimeLimit] = []
-            while self._limits and self._limits[0][0] <= time.monotonic():
-                due.append(heapq.heappop(self._limits)[2])
-            return due
-
-
-_watchdog = _Watchdog()

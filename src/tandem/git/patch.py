@@ -88,8 +88,6 @@ class FilePatch:
         mode_after: The mode that its headers give the result, where they do.
         comes: Whether a header says that the file is new.
         goes: Whether a header says that the file is deleted.
-        added: Lines added.
-        removed: Lines removed.
         hunks: How many hunks it has.
         binary: Whether its content is not lines.
         cut: Whether it only says that binary files differ.
@@ -111,8 +109,6 @@ class FilePatch:
     mode_after: bytes | None = None
     comes: bool = False
     goes: bool = False
-    added: int = 0
-    removed: int = 0
     hunks: int = 0
     binary: bool = False
     cut: bool = False

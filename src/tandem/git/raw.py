@@ -1,7 +1,7 @@
-"""Git's raw differences: what a digest is taken over and what a gate compares.
+"""Git's raw differences: what a digest is taken over and what a gate compares. And the signatures of commits.
 
 An entry is what it says of one path: path, mode and blob before, mode and blob after. Quick to import, as each commit
-waits for it; `entries.Change` is an entry with names.
+waits for it; `changes.Change` is an entry with names.
 """
 
 from __future__ import annotations
@@ -85,3 +85,25 @@ def parse_raw(data: bytes) -> Iterator[RawEntry]:
         if status.startswith("U"):
             raise InvalidInput(f"{path} has unresolved conflicts; resolve them first.", field="changes")
         yield path, before, old, after, new
+
+
+_MOST_SIGNATURES = 10
+_SIGNATURE_LETTERS = 99
+
+
+def signatures(stated: Iterable[str]) -> tuple[str, ...]:
+    """Those of a message's values that look like signatures, as many as the broker is asked about."""
+    found = (one for one in dict.fromkeys(stated) if len(one) == _SIGNATURE_LETTERS and one.isascii())
+    return tuple(found)[:_MOST_SIGNATURES]
+
+
+def by_commit(data: bytes) -> list[bytes]:
+    """The output of `git diff-tree --stdin --always -z`, as the raw difference of each commit."""
+    found: list[list[bytes]] = []
+    fields: Iterator[bytes] = iter(data.split(b"\0")[:-1])
+    for field in fields:
+        if field.startswith(b":"):
+            found[-1] += (field, next(fields))
+        else:
+            found.append([])
+    return [b"".join(field + b"\0" for field in entries) for entries in found]

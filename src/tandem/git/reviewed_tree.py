@@ -23,7 +23,7 @@ from tandem.errors import InvalidDiff, Unavailable
 from tandem.git.changes import Change, Entry, changes_between
 from tandem.git.ground import merged, relation
 from tandem.git.handle import Base, Handle
-from tandem.git.layout import Scratch
+from tandem.git.layout import IMPORTING, Scratch, imported_commit
 from tandem.git.names import encode_path, quote
 from tandem.git.raw import ABSENT_MODE, REGULAR, digest_of
 from tandem.git.runner import BoundGit, GitFailed, make_git_folder
@@ -33,7 +33,6 @@ _GIT = ".git"
 _EXACT = b"* -text !eol -ident -filter !working-tree-encoding"
 """Files hold what git stored, to the byte, in spite of the project's own attributes."""
 
-_COMMITTER = b"Tandem <tandem@localhost>"
 _DATE = re.compile(rb"^committer .* (\d+ [+-]\d{4})$", re.MULTILINE)
 _FIRST_DATE = b"0 +0000"
 _SHOWN = 20
@@ -176,7 +175,7 @@ class _Standing:
         if changes:
             self._ensure_bound(base, side)
         if tip is None or ground == base:
-            return side, parent, self._tree_of(side)
+            return side, parent, self._scratch.run(["rev-parse", f"{side}^{{tree}}"]).text
         tree = self._merged(tip, side)
         return self._commit(tree, (ground.oid,)), parent, tree
 
@@ -195,7 +194,9 @@ class _Standing:
             raise DoesNotMerge(())
         common = base.oid if base.oid == tip.oid else relation(self._scratch, base.oid, tip.oid)
         found = tip if common == base.oid else base if common == tip.oid else None
-        self._date = max(map(self._date_of, (tip, base) if found is None else (found,)), key=_seconds)
+        self._date = max(
+            map(self._date_of, (tip, base) if found is None else (found,)), key=lambda date: int(date.split()[0])
+        )
         if found is not None:
             return found
         tree = self._merged(tip.oid, base.oid)
@@ -212,9 +213,6 @@ class _Standing:
         if tree is None or paths:
             raise DoesNotMerge(paths)
         return tree
-
-    def _tree_of(self, commit: str) -> str:
-        return self._scratch.run(["rev-parse", f"{commit}^{{tree}}"]).text
 
     def _changes(self, base: Base) -> tuple[Change, ...]:
         """What the round changes; its new files are kept in the scratch folder."""
@@ -241,29 +239,14 @@ class _Standing:
 
     def _commit(self, tree: str, parents: Sequence[str], changes: Sequence[Change] = ()) -> str:
         """Id of a commit of a tree with changes. Of the tree git reads only the folders that have changed files."""
-        message = self._title.encode()
-        gone = [change for change in changes if change.mode_after == ABSENT_MODE]
-        lines = [
-            b"commit refs/heads/round\nmark :1\ncommitter %s %s\ndata %d\n%s"
-            % (_COMMITTER, self._date, len(message), message),
-            *(b"%s %s" % (b"merge" if at else b"from", oid.encode()) for at, oid in enumerate(parents)),
-            b'M 040000 %s ""' % tree.encode(),
-            # A file may become a folder: first goes what goes.
-            *(b"D " + quote(encode_path(change.path)) for change in gone),
-            *(
-                b"M %s %s %s"
-                % (change.mode_after.encode(), change.blob_after.encode(), quote(encode_path(change.path)))
-                for change in changes
-                if change.mode_after != ABSENT_MODE
-            ),
-            b"get-mark :1\n",
-        ]
-        importing = ["-c", "fastimport.unpackLimit=0", "fast-import", "--quiet", "--force", "--date-format=raw"]
-        return self._scratch.run(importing, stdin=b"\n".join(lines)).text
-
-
-def _seconds(date: bytes) -> int:
-    return int(date.split()[0])
+        lines = [f"{'merge' if at else 'from'} {oid}".encode() for at, oid in enumerate(parents)]
+        lines.append(b'M 040000 %s ""' % tree.encode())
+        # A file may become a folder: first goes what goes.
+        for change in sorted(changes, key=lambda change: change.mode_after != ABSENT_MODE):
+            kept = f"M {change.mode_after} {change.blob_after} ".encode()
+            name = quote(encode_path(change.path))
+            lines.append((b"D " if change.mode_after == ABSENT_MODE else kept) + name)
+        return self._scratch.run(IMPORTING, stdin=imported_commit(1, self._date, self._title, lines)).text
 
 
 class _Making:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tandem.errors import InvalidDiff, InvalidInput, NotFound, TooLarge
 from tandem.git.changes import Change, Entry
-from tandem.git.drawing import render
+from tandem.git.drawing import render, text_of
 from tandem.git.handle import Base, Handle
 from tandem.git.hunks import only_files
 from tandem.git.layout import Scratch, fetching
@@ -54,9 +54,9 @@ def read_file(handle: Handle, patch: RoundPatch, path: str, *, after: bool) -> b
     if change is None:
         entry = _at_base(handle, patch, path, name)
     elif after:
-        entry = Entry(change.mode_after, change.blob_after)
+        entry = change.after
     else:
-        entry = Entry(change.mode_before, change.blob_before)
+        entry = change.before
     if entry.mode == ABSENT_MODE:
         return None
     ensure_file(path, entry)
@@ -223,15 +223,6 @@ def _ensure_editable(scratch: Scratch, after: Mapping[bytes, Entry], edits: Edit
             )
 
 
-def text_of(content: bytes) -> str | None:
-    """The content as text; None if it is none."""
-    try:
-        text = content.decode("utf-8")
-    except UnicodeDecodeError:
-        return None
-    return None if "\0" in text else text
-
-
 def _written(scratch: Scratch, edits: Edits) -> dict[str, str]:
     """Keep the new contents in the scratch folder, byte for byte; their ids by path."""
     kept = {path: content for path, content in edits.items() if content is not None}
@@ -296,5 +287,5 @@ def _after(before: Mapping[bytes, Entry], changes: Iterable[Change]) -> dict[byt
         if change.mode_after == ABSENT_MODE:
             after.pop(encode_path(change.path), None)
         else:
-            after[encode_path(change.path)] = Entry(change.mode_after, change.blob_after)
+            after[encode_path(change.path)] = change.after
     return after

@@ -366,7 +366,7 @@ def _exchange(process: Process, stdin: bytes, deadline: float) -> tuple[bytes, b
     """
     if not isinstance(process, Spawned) and os.name == "nt":
         return _communicate(process, stdin, deadline - time.monotonic())
-    into, *outputs = (_open(pipe).fileno() for pipe in (process.stdin, process.stdout, process.stderr))
+    into, *outputs = (open_pipe(pipe).fileno() for pipe in (process.stdin, process.stdout, process.stderr))
     read: dict[int, list[bytes]] = {end: [] for end in outputs}
     watched = select.poll()
     for end in outputs:
@@ -384,7 +384,7 @@ def _exchange(process: Process, stdin: bytes, deadline: float) -> tuple[bytes, b
                 left = _unsent(into, left)
                 if not left:
                     watched.unregister(into)
-                    _open(process.stdin).close()
+                    open_pipe(process.stdin).close()
                 continue
             piece = os.read(end, _CHUNK_BYTES)
             read[end].append(piece)
@@ -442,7 +442,7 @@ def close(process: Process) -> None:
             continue
 
 
-def _open(pipe: IO[bytes] | None) -> IO[bytes]:
+def open_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     """A pipe that was asked for when the process was started."""
     if pipe is None:
         raise BrokenPipeError

@@ -15,10 +15,10 @@ from pathlib import PurePosixPath
 from tandem.errors import InvalidInput, Unavailable
 from tandem.git.changes import Change, Entry, ValidatedContent, parse_raw
 from tandem.git.drawing import draw, render
+from tandem.git.ground import NOTHING_THERE, has, parents_of, relation
 from tandem.git.handle import Base, Handle
-from tandem.git.history import NOTHING_THERE, has, parents_of
 from tandem.git.layout import Scratch
-from tandem.git.names import encode_path, quote
+from tandem.git.names import decode_path, encode_path
 from tandem.git.place import is_git_folder
 from tandem.git.raw import EXECUTABLE, RAW_OPTIONS, REGULAR, digest_of
 from tandem.git.runner import BoundGit, GitFailed
@@ -108,7 +108,7 @@ def _lacking(handle: Handle, failure: GitFailed, trees: tuple[str, str]) -> Unav
 def file_diff(handle: Handle, found: ValidatedContent, text: str) -> ValidatedContent:
     """The whole content of one file, as validated, as a change like any other; see `Repository.file_change`."""
     (change,) = found.changes
-    if change[1:3] == change[3:]:
+    if change.before == change.after:
         raise InvalidInput(f"{change.path} has exactly this content already.", field="description", path=change.path)
     with handle.scratch() as scratch:
         scratch.write_blob(text.encode())
@@ -142,10 +142,10 @@ def _first_parent(handle: Handle, target: Base) -> Base:
 
 def _merge_base(handle: Handle, one: Base, other: Base) -> Base:
     with handle.scratch() as scratch:
-        output = scratch.run(["merge-base", one.oid, other.oid], accept=(0, 1))
-    if output.status_code:
+        found = relation(scratch, one.oid, other.oid)
+    if found is None:
         raise InvalidInput("The two commits have no ancestor in common; name one to compare with.", field="revision")
-    return handle.base(output.stdout.decode("ascii").split()[0])
+    return handle.base(found)
 
 
 class _Staging:
@@ -182,8 +182,8 @@ class _Staging:
         if files:
             self._run(["update-index", "--add", "-z", "--stdin"], stdin=b"".join(path + b"\0" for path in files))
         inside = sorted({folder for folder in folders.values() if folder is not None})
-        nested = [f"{_shown(path)} is a git repository of its own" for path in others if path.endswith(b"/")]
-        return (*nested, *(f"{_shown(folder)} is a git folder" for folder in inside))
+        nested = [f"{decode_path(path)} is a git repository of its own" for path in others if path.endswith(b"/")]
+        return (*nested, *(f"{decode_path(folder)} is a git folder" for folder in inside))
 
     def _hides_new_files(self) -> bool:
         asked = ["config", "--get", "status.showUntrackedFiles"]
@@ -200,14 +200,6 @@ class _Staging:
             if known[parent]:
                 return parent + b"/"
         return None
-
-
-def _shown(path: bytes) -> str:
-    """A path for a message."""
-    try:
-        return path.decode("utf-8")
-    except UnicodeDecodeError:
-        return quote(path).decode("ascii")
 
 
 def raw_changes(handle: Handle, base: str | None = None, target: str | None = None) -> tuple[Change, ...]:
@@ -234,16 +226,21 @@ def raw_changes(handle: Handle, base: str | None = None, target: str | None = No
 def has_landed(handle: Handle, wanted: Mapping[bytes, Entry], base: str, branch: str) -> bool:
     """Whether a branch has entries that the commit where it and `base` part has not; see `Repository.landed_on`."""
     tip = handle.resolve(f"refs/heads/{branch}")[0]
-    if tip is None or not _has_entries(handle, wanted, tip):
+    if tip is None or not has_entries(handle, wanted, tip):
         return False
     with handle.scratch() as scratch:
         fork = scratch.run(["merge-base", base, tip], accept=(0, 1, NOTHING_THERE)).stdout.decode("ascii").split()
     # A branch that never had a file has not landed its deletion.
-    return not fork or not _has_entries(handle, wanted, fork[0])
+    return not fork or not has_entries(handle, wanted, fork[0])
 
 
-def _has_entries(handle: Handle, wanted: Mapping[bytes, Entry], commit: str) -> bool:
-    found = handle.objects.entries(handle.base(commit).tree, wanted).entries
+def has_entries(handle: Handle, wanted: Mapping[bytes, Entry], commit: str) -> bool:
+    """Whether a commit has exactly these entries at their paths.
+
+    Raises:
+        InvalidInput: There is no such commit (`details.field` is `revision`).
+    """
+    found = handle.objects.entries(handle.base(commit, field="revision").tree, wanted).entries
     return all(found.get(path, handle.layout.objects.absent) == entry for path, entry in wanted.items())
 
 
@@ -396,7 +393,7 @@ def _state(handle: Handle, scratch: Scratch, changes: Sequence[Change], commit: 
 
 
 def _in_file(handle: Handle, scratch: Scratch, change: Change, now: Entry) -> bool | None:
-    before, after = Entry(change.mode_before, change.blob_before), Entry(change.mode_after, change.blob_after)
+    before, after = change.before, change.after
     if now in {before, after}:
         return now == after
     if not {before.mode, after.mode, now.mode} <= _FILES:

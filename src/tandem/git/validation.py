@@ -14,7 +14,7 @@ from tandem.errors import InvalidDiff, InvalidInput, Unavailable
 from tandem.git.changes import AffectedFile, Change, Entry, FileOperation, ValidatedContent, changes_between, parse_raw
 from tandem.git.drawing import draw, moved_from
 from tandem.git.handle import Base, Handle
-from tandem.git.hunks import parse, read_patches
+from tandem.git.hunks import parse, read_files, read_patches
 from tandem.git.layout import Scratch, fetching, listed_folder
 from tandem.git.names import decode_path, encode_path, link_reason, unsafe_reason
 from tandem.git.patch import SHOWN_CHARACTERS, FilePatch, ensure_meant, header_name, inflated_bytes, misplaced, refusal
@@ -28,7 +28,7 @@ _MOVED = re.compile(
 )
 _MOST_NOTES = 20
 _REPLACED = "\ufffd".encode()
-# What git says when not the diff but the machine is to blame. Where it names a file of the diff's, the
+# Git's words for faults of the machine, not of the diff. Where it names a file of the diff's, the
 # line ends otherwise.
 _MACHINE_FAULT = re.compile(
     rb"^(?:fatal|error): (?!.*(?:in index|not apply|:\d+)$)(?:Out of memory|.*\bunable to (?:write|create) .*|.*: "
@@ -78,7 +78,7 @@ def apply_diff(handle: Handle, scratch: Scratch, diff: bytes, base: Base) -> App
         output = _apply(scratch, base, patches)
         if _is_certain(output, candidates):
             _ensure_taken(handle, scratch, output, base, patches)
-            changes = _differences(before.entries, scratch.read_index(), handle)
+            changes = changes_between(before.entries, scratch.read_index(), handle.layout.objects.absent)
             return Applied(changes, patches, _notes(output, patches))
     return _apply_to_whole_tree(handle, scratch, base, patches)
 
@@ -145,22 +145,12 @@ def _notes(output: Output, patches: Sequence[FilePatch]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _differences(before: dict[bytes, Entry], after: dict[bytes, Entry], handle: Handle) -> tuple[Change, ...]:
-    try:
-        return changes_between(before, after, handle.layout.objects.absent)
-    except InvalidInput as exc:
-        raise InvalidDiff(exc.message, **exc.details) from exc
-
-
 def _apply_to_whole_tree(handle: Handle, scratch: Scratch, base: Base, patches: list[FilePatch]) -> Applied:
-    try:
-        scratch.run(["read-tree", base.tree])
-        output = _apply(scratch, base, patches)
-        _ensure_taken(handle, scratch, output, base, patches)
-        raw = scratch.run(["diff-index", "--cached", *RAW_OPTIONS, base.tree])
-        return Applied(parse_raw(raw.stdout), patches, _notes(output, patches))
-    except InvalidInput as exc:
-        raise InvalidDiff(exc.message, **exc.details) from exc
+    scratch.run(["read-tree", base.tree])
+    output = _apply(scratch, base, patches)
+    _ensure_taken(handle, scratch, output, base, patches)
+    raw = scratch.run(["diff-index", "--cached", *RAW_OPTIONS, base.tree])
+    return Applied(parse_raw(raw.stdout), patches, _notes(output, patches))
 
 
 _BINARY_PATCH = "\nGIT binary patch\n"
@@ -238,7 +228,6 @@ def apply_reviewable(handle: Handle, scratch: Scratch, diff: bytes, base: Base) 
     """
     applied = apply_diff(handle, scratch, diff, base)
     _ensure_one_patch_a_file(applied.patches)
-    _ensure_no_folder(applied.patches)
     if not applied.changes:
         raise InvalidDiff("The diff changes nothing.", base=base.name)
     for change in applied.changes:
@@ -254,30 +243,27 @@ def parse_only(diff: str) -> ValidatedContent:
     """
     content = repaired(diff)
     data = encoded(content)
-    patches = read_patches(data)
-    ensure_meant(data, patches)
-    named = [patch for patch in patches if patch.path]
-    if not named or not any(map(_says_something, named)):
+    read = read_files(data)
+    ensure_meant(data, [patch for patch, _ in read])
+    found = [(patch, file) for patch, file in read if patch.path]
+    named = [patch for patch, _ in found]
+    if not any(one.hunks or one.binary or one.modes or one.renamed or one.copied for one in named):
         raise InvalidDiff("The text is not a diff; send the output of `git diff`.")
     _ensure_one_patch_a_file(named)
-    _ensure_no_folder(named)
     files: list[AffectedFile] = []
-    for patch in named:
+    for patch, file in found:
         if patch.new is not None:
             _ensure_named(patch.new)
         for path in {patch.old, patch.new} - {None}:
             _ensure_safe(decode_path(path or b""))
         if patch.new is not None and patch.mode_after is not None and patch.mode_after not in _FILE_MODES:
             raise _unwelcome(decode_path(patch.path), patch.mode_after.decode("ascii", "replace"))
-        files.append(_as_described(patch))
+        operation = "added" if file.kind == "copied" else file.kind
+        added, removed = (None, None) if file.binary else (file.added, file.deleted)
+        files.append(AffectedFile(file.path, operation, added, removed, file.old_path if patch.renamed else None))
     return ValidatedContent(
         content=content, affected_files=tuple(sorted(files, key=lambda file: encode_path(file.path)))
     )
-
-
-def _says_something(patch: FilePatch) -> bool:
-    """Whether a file's part of a diff describes any change."""
-    return bool(patch.hunks or patch.binary or patch.modes or patch.renamed or patch.copied)
 
 
 def _ensure_named(path: bytes) -> None:
@@ -293,12 +279,11 @@ def _ensure_named(path: bytes) -> None:
         ) from exc
 
 
-def _ensure_one_patch_a_file(patches: Iterable[FilePatch]) -> None:
-    """Each file is taken up once and brought forth once, so that what is read is what results.
+def _ensure_one_patch_a_file(patches: Sequence[FilePatch]) -> None:
+    """Each file is read once and made once, and none is a folder, so that what is read is what results.
 
-    A file whose type changes is the one that comes twice: as deleted and as new.
+    Only a file whose type changes comes twice: as deleted and as new.
     """
-    patches = list(patches)
     taken = Counter(patch.old for patch in patches if patch.old and not patch.copied)
     made = Counter(patch.new for patch in patches if patch.new)
     for path, count in [*taken.items(), *made.items()]:
@@ -307,9 +292,6 @@ def _ensure_one_patch_a_file(patches: Iterable[FilePatch]) -> None:
             raise InvalidDiff(
                 f"The diff changes {name} more than once; send one combined diff (`git diff BASE`).", path=name
             )
-
-
-def _ensure_no_folder(patches: Iterable[FilePatch]) -> None:
     for patch in patches:
         if patch.modes & _FOLDER_MODES:
             raise _unwelcome(decode_path(patch.path), "040000")
@@ -406,26 +388,6 @@ def _operation(change: Change) -> FileOperation:
     if change.mode_after == ABSENT_MODE:
         return "deleted"
     return "mode" if change.blob_before == change.blob_after else "modified"
-
-
-def _as_described(patch: FilePatch) -> AffectedFile:
-    """A file as an unvalidated diff describes it."""
-    operation: FileOperation = "modified"
-    if patch.renamed:
-        operation = "renamed"
-    elif patch.old is None or patch.copied:
-        operation = "added"
-    elif patch.new is None:
-        operation = "deleted"
-    elif not patch.hunks and not patch.binary and patch.modes:
-        operation = "mode"
-    return AffectedFile(
-        path=decode_path(patch.path),
-        operation=operation,
-        added=None if patch.binary else patch.added,
-        removed=None if patch.binary else patch.removed,
-        old_path=decode_path(patch.old) if patch.renamed and patch.old else None,
-    )
 
 
 # As git: only a line feed ends a line.

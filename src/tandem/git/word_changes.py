@@ -153,7 +153,7 @@ Pair = tuple[int | None, int | None]
 
 
 def changed_words(before: str, after: str) -> tuple[Marks, Marks]:
-    """What is no longer in a line and what is new in it; nothing at all for lines that have little in common."""
+    """The words that a line lost and gained; nothing at all for lines that have little in common."""
     if before == after:
         return (), ()
     if max(len(before), len(after)) > _LONGEST_LINE:
@@ -172,7 +172,7 @@ def changed_words(before: str, after: str) -> tuple[Marks, Marks]:
 
 
 def _changed_middle(before: str, after: str) -> tuple[Marks, Marks]:
-    """What is left of two long lines without what both begin and end with."""
+    """The middles of two long lines, between their common beginning and end."""
     start = common_start(before, after)
     shorter = min(len(before), len(after)) - start
     end = common_start(before[len(before) - shorter :][::-1], after[len(after) - shorter :][::-1])

@@ -169,11 +169,8 @@ class _Update:
 
     def _entries(self, *, after: bool) -> dict[bytes, Entry]:
         """The approved entries, or those before."""
-        pairs = (
-            (c.path, Entry(c.mode_after, c.blob_after) if after else Entry(c.mode_before, c.blob_before))
-            for c in self._changes
-        )
-        return {encode_path(path): entry for path, entry in pairs if entry.mode != ABSENT_MODE}
+        entries = {encode_path(c.path): c.after if after else c.before for c in self._changes}
+        return {path: entry for path, entry in entries.items() if entry.mode != ABSENT_MODE}
 
     def _paths_at(self, *, after: bool) -> set[str]:
         """The touched paths whose file is, by git's own judgement, as approved (or as before)."""

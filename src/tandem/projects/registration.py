@@ -141,7 +141,7 @@ def _home(services: ProjectContext, root: Path) -> tuple[str, str]:
         return str(Repository.discover(root, git.executable, git.timeout_seconds).root), root.name
     with Repository(Path(place.home), git.executable, git.timeout_seconds) as repository:
         # Git itself has to agree that it can be used.
-        _ = repository.common_dir
+        _ = repository.layout
     return place.home, place.name
 
 

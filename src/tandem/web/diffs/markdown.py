@@ -28,7 +28,7 @@ from markupsafe import Markup
 
 from tandem.core.texts import is_too_much_markdown, loses_cells
 from tandem.web.diffs.code import code, escape, spelled
-from tandem.web.diffs.syntax import CLASSES, Budget, Words, highlighted, language_named
+from tandem.web.diffs.syntax import CLASSES, Budget, highlighted, language_named
 from tandem.web.links import may_be_link
 
 _PARSE_SECONDS = 0.4
@@ -186,7 +186,8 @@ class _Renderer(RendererHTML):
         above = f"<p>{_aside(info)}</p>\n" if info and language_named(info) is None else ""
         if words is None:
             return f"{above}<pre><code>{escape(token.content)}</code></pre>\n"
-        return f"{above}<pre><code>{_code_lines(lines, words)}\n</code></pre>\n"
+        shown = "\n".join(code(line, read, (), "ins") for line, read in zip(lines, words, strict=True))
+        return f"{above}<pre><code>{shown}\n</code></pre>\n"
 
     def aside(self, tokens: Sequence[Token], idx: int, options: OptionsDict, env: EnvType) -> str:
         """What HTML would not show: a title, or the address of a link without a text."""
@@ -225,10 +226,6 @@ def _aside(text: str) -> str:
     return f'<span class="aside">{escape(text)}</span>'
 
 
-def _code_lines(lines: list[str], words: list[Words]) -> str:
-    return "\n".join(code(line, read, (), "ins") for line, read in zip(lines, words, strict=True))
-
-
 def _level(token: Token, env: EnvType) -> int:
     return min(int(token.tag[1:]) + env.get("heading", 3) - 1, _LOWEST_HEADING)
 
@@ -254,10 +251,6 @@ def _address(url: str) -> _Address:
 def _is_kept(url: str) -> bool:
     """Whether an address may be a link, and the sanitiser takes it for one."""
     return may_be_link(url) and "href" in clean(f'<a href="{escape(url)}">a</a>')
-
-
-def _same(link: str) -> str:
-    return link
 
 
 def _nothing_hidden(state: StateCore) -> None:
@@ -353,7 +346,7 @@ def _made() -> MarkdownIt:
     # The character that an entity stands for may be one that cannot be seen.
     made.disable(["reference", "entity"])
     made.normalizeLink = _address
-    made.normalizeLinkText = _same
+    made.normalizeLinkText = lambda link: link
     made.validateLink = _is_kept
     made.core.ruler.push("nothing hidden", _nothing_hidden)
     made.core.ruler.push("numbers", _numbers)

@@ -7,11 +7,9 @@ length of line, by time, and by what was read before, which is kept.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from threading import Lock
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name  # pyright: ignore[reportUnknownVariableType] - its options are untyped
@@ -29,6 +27,7 @@ from pygments.token import (
     Generic as Other,
 )
 
+from tandem.core.recent import Recent
 from tandem.core.wanted import check
 
 # Besides the lexer's own name; whole names of files begin with a slash.
@@ -155,35 +154,6 @@ class TokenKind(NamedTuple):
 
 
 Words = tuple[TokenKind, ...]
-Key = TypeVar("Key", bound=Hashable)
-Made = TypeVar("Made")
-
-
-class Recent(Generic[Key, Made]):
-    """What was made and asked for lately, as much as there is room for; for any thread."""
-
-    def __init__(self, room: int, size: Callable[[Made], int]) -> None:
-        self._left = room
-        self._size = size
-        self._made: OrderedDict[Key, Made] = OrderedDict()
-        self._lock = Lock()
-
-    def get(self, key: Key) -> Made | None:
-        """What was made from this, if it is still there."""
-        with self._lock:
-            made = self._made.get(key)
-            if made is not None:
-                self._made.move_to_end(key)
-            return made
-
-    def put(self, key: Key, made: Made) -> None:
-        """Keep it, and let go of what was not asked for the longest."""
-        with self._lock:
-            before = self._made.pop(key, None)
-            self._left += (0 if before is None else self._size(before)) - self._size(made)
-            self._made[key] = made
-            while self._left < 0:
-                self._left += self._size(self._made.popitem(last=False)[1])
 
 
 class Budget:
@@ -288,8 +258,4 @@ def _class_of(token: _TokenType) -> str:
     return next((name for kind, name in _CLASS_OF if token in kind), "")
 
 
-def _size(lines: list[Words]) -> int:
-    return len(lines) + sum(map(len, lines))
-
-
-_kept = Recent[tuple[str, str], list[Words]](_KEPT_WORDS, _size)
+_kept = Recent[tuple[str, str], list[Words]](_KEPT_WORDS, lambda lines: len(lines) + sum(map(len, lines)))

@@ -187,8 +187,7 @@ def context_rows(
 ) -> tuple[Row, ...]:
     """Rows for unchanged lines that take the place of a gap, or of its beginning: `texts` begin where it begins."""
     painter = _Painter(f"f{index}", language_of(path), drops_returns=True, budget=Budget(0.5))
-    body = tuple(f" {text}" for text in texts)
-    hunk = Hunk(gap.old_first, len(body), gap.new_first, len(body), "", body, 0, 0)
+    hunk = Hunk.unchanged(gap.old_first, gap.new_first, texts)
     return tuple(_hunk_rows(list(hunk.walk()), painter, layout))
 
 

@@ -14,11 +14,12 @@ from typing import Any, Literal, NamedTuple
 from markupsafe import Markup
 from starlette.responses import Response
 
+from tandem.core.recent import Recent
 from tandem.errors import InvalidInput, NotFound, TandemError, TooLarge
 from tandem.git.hunks import FileDiff, Gap, widened
 from tandem.reviews.page_contract import RoundFile
 from tandem.web.diffs.code import shown
-from tandem.web.diffs.syntax import Budget, Recent
+from tandem.web.diffs.syntax import Budget
 from tandem.web.diffs.views import FileView, Outline, Row, ShownFile, context_rows, fitting, tree
 from tandem.web.diffs.views import view as painted_view
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
