@@ -29,7 +29,7 @@ from tandem.server.asgi.exchange import (
 from tandem.server.asgi.watching import run_watched
 from tandem.server.authorisation import Authenticator
 from tandem.server.dispatch import Dispatcher
-from tandem.web import activity, cycles, exports, inbox, login, projects, queue, reviewers, statistics, webhooks
+from tandem.web import activity, exports, login, overviews, queue, reviewers, statistics
 from tandem.web.page import (
     HEADERS,
     INBOX_ROWS,
@@ -49,10 +49,9 @@ _URL_ENCODED, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-
 _EXCHANGE = "tandem.exchange"
 
 ROUTES: tuple[PageRoute, ...] = (
-    *inbox.ROUTES,
     *queue.ROUTES,
     *reviewers.ROUTES,
-    *cycles.ROUTES,
+    *overviews.ROUTES,
     *page.ROUTES,
     *files.ROUTES,
     *line_comment.ROUTES,
@@ -62,8 +61,6 @@ ROUTES: tuple[PageRoute, ...] = (
     *actions.ROUTES,
     *activity.ROUTES,
     *statistics.ROUTES,
-    *projects.ROUTES,
-    *webhooks.ROUTES,
     *login.ROUTES,
 )
 
@@ -136,7 +133,7 @@ class PagesApp:
                 self._backend.check_ready()
                 asked = await asked.admitted()
             answer = self._answer(route, asked)
-            # What nobody waits for is not made; a form is done all the same.
+            # What no one waits for is not made; a form is done all the same.
             response = await (answer if http.method == "POST" else run_watched(answer, asked.exchange.receive))
         except ClientGone:
             raise
@@ -202,7 +199,7 @@ class PagesApp:
         if found is None and not answer.is_part:  # after a form
             found = await _inbox(asked, INBOX_ROWS)
         values = self._values(asked) | dict(answer.values)
-        values |= {"may": asked.may, "cursor": asked.cursor, "waiting": inbox.waiting(found)}
+        values |= {"may": asked.may, "cursor": asked.cursor, "waiting": queue.waiting(found)}
         template = self._templates.get_template(answer.template)
         body = await in_worker(template.render, values) if answer.heavy else template.render(values)
         response = _html(body, answer.status, asked)
@@ -215,10 +212,10 @@ class PagesApp:
             "form_token": self._backend.cookie.form_token(asked.person),
             "token_field": TOKEN_FIELD,
             "path": asked.http.url.path,
-            "waiting": inbox.waiting(None),
+            "waiting": queue.waiting(None),
             "cursor": "",
             "is_shut": asked.is_shut,
-            # Where a page goes when its login is over; null where there are no logins.
+            # Where a page goes when its login is over; None where there are no logins.
             "login": login.address(login.where(asked.http)) if asked.authenticator.required else None,
             "is_answer": asked.http.method == "POST",
         }
@@ -272,7 +269,7 @@ def _brings_cookies(request: Request) -> bool:
 
 
 def _url_decoded(body: bytes) -> list[tuple[str, object]]:
-    """The fields of a form; `urllib` takes seconds for megabytes, in which nobody else would be answered.
+    """The fields of a form; `urllib` takes seconds for megabytes, in which no one else would be answered.
 
     Raises:
         ValueError: There are too many.

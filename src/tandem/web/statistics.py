@@ -25,7 +25,7 @@ _LINE = Markup('<polyline class="{}" points="{}"/>')
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One row of values, a value or null for each day.
+    """One row of values, a value or None for each day.
 
     Attributes:
         name: As the legend says it.

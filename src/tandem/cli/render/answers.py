@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tandem.cli.render import checks, parts
 from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, state
+from tandem.present.facts import WHY
 from tandem.present.facts import facts as shown_facts
 from tandem.present.text import Framed, Group, Rule, Text
-from tandem.present.words import WHY
 from tandem.rulings import next_steps
 
 if TYPE_CHECKING:
@@ -223,11 +223,6 @@ def _(answer: check_contract.CheckList) -> Drawable:
 @renders
 def _(answer: check_contract.CheckLog) -> Drawable:
     return checks.log(answer)
-
-
-@renders
-def _(answer: check_contract.CheckReported) -> Drawable:
-    return checks.table([answer.check], with_review=True)
 
 
 @renders

@@ -36,7 +36,7 @@ Cell = str | Text | None
 
 
 def plain(value: object, style: str = "") -> Text:
-    """A value by others as one line, harmless; nothing for null."""
+    """A value by others as one line, harmless; nothing for None."""
     return Text("" if value is None else visible_line(str(value)), style=style)
 
 
@@ -124,7 +124,7 @@ def _table(fact: Fact) -> Drawable:
     columns, rows = fact_table(fact.field.inner, fact.value)
     table = Table((Column(one.label, is_whole=one.kind in NEVER_BROKEN) for one in columns), has_head=True)
     for row in rows:
-        table.add(*(_cell(one.kind, value) for one, value in zip(columns, row, strict=True)))
+        table.add(*(_cell(fact.kind, fact.value) for fact in row))
     return table
 
 
@@ -147,7 +147,7 @@ _BELOW: dict[str, Callable[[Fact], Drawable]] = {
 def _empty_lists(kind: str, answer: Any) -> Iterator[str]:
     """What is said of the lists in which nothing is."""
     for field in shape(kind, [answer]):
-        if field.empty and not getattr(answer, field.name, None):
+        if field.kind == "table" and field.empty and not getattr(answer, field.name, None):
             yield field.empty
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tandem.cli.render import parts
 from tandem.cli.render.answers import renders
 from tandem.cli.render.parts import Cell, ago, block, duration, facts, listing, plain, state
+from tandem.present.facts import worded
 from tandem.present.text import Column, Group, Table, Text, Whole
 
 if TYPE_CHECKING:
@@ -69,9 +70,8 @@ def _(answer: answers.Statistics) -> Drawable:
 
 
 def _tally_cells(name: str, tally: answers.Tally) -> tuple[Cell, ...]:
-    rate = "–" if tally.approval_rate is None else f"{tally.approval_rate * _PERCENT:.0f} %"
     means = duration(tally.mean_seconds_to_claim), duration(tally.mean_seconds_to_verdict)
-    return name, *(str(getattr(tally, count)) for count in _COUNTS), rate, *means
+    return name, *(str(getattr(tally, count)) for count in _COUNTS), _rate(tally), *means
 
 
 @renders
@@ -152,7 +152,6 @@ _NO_FAULTS = frozenset({"verdict", "cancelled"})
 _THOUSAND = 1000
 _MILLION = 1_000_000
 _REASONS_SHOWN = 3
-_SHORT_SECONDS = 10
 
 HOW_TO_BEGIN = (
     "No reviewer pool. Enable it in your configuration ([reviewer_pool] enabled = true) and restart the broker,"
@@ -247,12 +246,12 @@ def _program(of: contract.ReviewerView | contract.PoolView) -> Text:
     return plain(", ".join(part for part in (of.provider, of.model, of.mode) if part))
 
 
-def _rate(reviewer: contract.ReviewerView) -> str:
-    return "–" if reviewer.approval_rate is None else f"{reviewer.approval_rate * _PERCENT:.0f} %"
+def _rate(counted: answers.Tally | contract.ReviewerView) -> str:
+    return "–" if counted.approval_rate is None else f"{counted.approval_rate * _PERCENT:.0f} %"
 
 
 def _mean(seconds: float | None) -> str:
-    return f"{seconds:.1f} s" if seconds is not None and seconds < _SHORT_SECONDS else duration(seconds)
+    return "–" if seconds is None else worded("duration", seconds)
 
 
 def _failed(reviewer: contract.ReviewerView) -> str:
