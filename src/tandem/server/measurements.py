@@ -14,7 +14,7 @@ from tandem.core.clock import MICROSECONDS
 from tandem.errors import Forbidden, TandemError
 from tandem.pool import queries as pool_queries
 from tandem.pool.rules import LIVE_SECONDS
-from tandem.reviews import check_queries, report_queries
+from tandem.reviews import queries, report_queries
 from tandem.reviews.context import Services
 from tandem.reviews.rules import State
 from tandem.server.asgi.exchange import Exchange, send_bytes
@@ -65,7 +65,7 @@ def _read(unit: Unit, now_us: int) -> _Stored:
         reviewers=Counter(reviewer.state for reviewer in pool_queries.list_live(unit)),
         pools=Counter(pool.state for pool in pools),
         open_circuits=sum(pool.circuit_until is not None and pool.circuit_until > now_us for pool in pools),
-        checks=Counter(check.status for check in check_queries.list_unfinished(unit, None, _MOST_CHECKS)),
+        checks=Counter(check.status for check in queries.list_unfinished_checks(unit, None, _MOST_CHECKS)),
     )
 
 

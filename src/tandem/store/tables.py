@@ -8,7 +8,10 @@ Column order is the field order of the domain record that a table holds.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, MetaData, Table, Text, text
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, MetaData, Table, Text, text
 
 metadata = MetaData(
     naming_convention={
@@ -23,6 +26,42 @@ metadata = MetaData(
 def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
     """An index of those rows only that meet a condition."""
     return Index(name, *columns, unique=unique, postgresql_where=text(where), sqlite_where=text(where))
+
+
+_WIDE = ("_at", "_us", "_before", "seq")
+"""How the names of whole numbers end that need 64 bits: times, and numbers of events."""
+_NOTHING: Mapping[str, str] = {}
+
+
+def columns(
+    record: type[Any],
+    *key: str,
+    refers: Mapping[str, str] = _NOTHING,
+    notes: Mapping[str, str] = _NOTHING,
+    defaults: Mapping[str, str] = _NOTHING,
+) -> Iterator[Column[Any]]:
+    """A column for each field of a domain record, in their order.
+
+    Args:
+        record: Its fields are texts and whole numbers; those that may be None may be NULL.
+        key: The fields that are the primary key.
+        refers: The columns that fields refer to, by field.
+        notes: Comments, for people who look at the database.
+        defaults: What the database puts where a writer names no value.
+    """
+    for name, kind in record.__annotations__.items():
+        base, _, none = getattr(kind, "__forward_arg__", kind).partition(" | ")
+        number = BigInteger if name.endswith(_WIDE) else Integer
+        yield Column(
+            name,
+            {"str": Text, "int": number}[base],
+            *([ForeignKey(refers[name])] if name in refers else []),
+            primary_key=name in key,
+            autoincrement=False,
+            nullable=bool(none),
+            comment=notes.get(name),
+            server_default=text(defaults[name]) if name in defaults else None,
+        )
 
 
 log_head = Table(
