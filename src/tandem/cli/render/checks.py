@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tandem.cli.render.parts import block, listing, plain
+from tandem.cli.render.parts import block, listing, plain, renders
 from tandem.present.facts import worded
 from tandem.present.text import Group, Text
 from tandem.rulings.trust import CHECKS_FILE
@@ -90,8 +90,8 @@ def table(checks: Iterable[CheckView], *, with_review: bool = False) -> Drawable
     return listing(f"review!, round!, {columns}" if with_review else columns, rows)
 
 
-def listed(answer: CheckList) -> Drawable:
-    """A list of checks, and what they come to."""
+@renders
+def _(answer: CheckList) -> Drawable:
     if not answer.checks:
         return Text("No checks.", style="dim")
     if answer.outcome is None:
@@ -103,8 +103,8 @@ def listed(answer: CheckList) -> Drawable:
     return Group(*shown)
 
 
-def log(answer: CheckLog) -> Drawable:
-    """The end of what a check wrote, below how it ended."""
+@renders
+def _(answer: CheckLog) -> Drawable:
     check = answer.check
     head = Text.assemble(plain(check.name, "bold"), "  ", status(check))
     for fact in (took(check), why(check)):

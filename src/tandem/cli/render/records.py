@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tandem.cli.render import parts
-from tandem.cli.render.answers import renders
-from tandem.cli.render.parts import Cell, ago, block, duration, facts, listing, plain, state
+from tandem.cli.render.parts import Cell, ago, block, duration, facts, listing, plain, renders, state
 from tandem.present.facts import worded
 from tandem.present.text import Column, Group, Table, Text, Whole
 
@@ -21,13 +20,7 @@ if TYPE_CHECKING:
     from tandem.reviews import page_contract as file_answers
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
-_ELSEWHERE = "on other machines"
 _PERCENT = 100
-_PROBLEM = 60
-"""Letters of a receiver's answer in a list."""
-_SHORT = 12
-"""Letters of a commit's id in a list."""
-_STATE_STYLES = {"valid": "green", "expired": "dim", "revoked": "dim"}
 
 
 @renders
