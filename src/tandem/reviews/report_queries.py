@@ -145,7 +145,6 @@ def list_latest(unit: Unit, *, limit: int, before: int | None, project: str | No
     return [Review(*row) for row in unit.all(statement, limit=limit, **params)]
 
 
-_e = log_tables.events.c
 _ACTIVITY_FILTERS = ("state", "category")
 
 

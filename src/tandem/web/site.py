@@ -14,8 +14,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, Router
 
-from tandem.contract.access import Access
-from tandem.core.clock import Clock
 from tandem.errors import InvalidInput, NotFound, RateLimited, TandemError, TooLarge, Unauthenticated
 from tandem.inbox.contract import Inbox
 from tandem.server.asgi.exchange import (
@@ -27,8 +25,6 @@ from tandem.server.asgi.exchange import (
     unexpected,
 )
 from tandem.server.asgi.watching import run_watched
-from tandem.server.authorisation import Authenticator
-from tandem.server.dispatch import Dispatcher
 from tandem.web import activity, exports, login, overviews, queue, reviewers, statistics
 from tandem.web.page import (
     HEADERS,
@@ -68,36 +64,21 @@ ROUTES: tuple[PageRoute, ...] = (
 class PagesApp:
     """Answers every request for a page."""
 
-    def __init__(
-        self,
-        *,
-        dispatcher: Dispatcher,
-        clock: Clock,
-        seal: Seal,
-        authenticator: Authenticator,
-        check_ready: Callable[[], None],
-        body_limit_bytes: int,
-        charge: Callable[[Exchange, Access | None], None],
-    ) -> None:
+    def __init__(self, *, seal: Seal, **backend: Any) -> None:
         """Read the templates and static files.
 
         Args:
-            dispatcher: Runs the operations.
-            clock: Tells how long ago something was, and gives reference ids for unknown faults.
             seal: A text's keyed hash, by the broker's secret.
-            authenticator: Tells who calls.
-            check_ready: Raises Unavailable unless the broker takes new work.
-            body_limit_bytes: The largest form.
-            charge: Charges a request to who sends it; raises RateLimited.
+            backend: The rest of `Backend`.
         """
-        cookie = PersonCookie(seal, clock, with_logins=authenticator.required)
-        self._backend = Backend(dispatcher, clock, authenticator, cookie, check_ready, body_limit_bytes, charge)
+        cookie = PersonCookie(seal, backend["clock"], with_logins=backend["authenticator"].required)
+        self._backend = Backend(cookie=cookie, **backend)
         files = StaticFiles()
         self._templates = environment()
         names: dict[str, Any] = self._templates.globals
         names["static"] = files.address
         filters: dict[str, Callable[..., Any]] = self._templates.filters
-        filters["when"] = partial(when, clock)
+        filters["when"] = partial(when, self._backend.clock)
         static = PageRoute("/static/{stamp}/{name:path}", files.serve, needs_broker=False, is_open=True, inbox_rows=0)
         self._router = Router([self._route(one) for one in (*ROUTES, static)], redirect_slashes=False)
 
