@@ -8,25 +8,13 @@ from tandem.contract.work import WORK
 from tandem.reviews.check_rules import CheckRun
 from tandem.reviews.rounds import CounterPatch, Message, Verdict
 from tandem.reviews.rules import Review, Rollback
-from tandem.store.tables import columns, metadata, partial_index
+from tandem.store.tables import metadata, partial_index, record_table
 
 CLOSED_WITH_CONTENTS = "state = 'closed' AND removed_at IS NULL"
 
-reviews = Table(
+reviews = record_table(
     "reviews",
-    metadata,
-    *columns(
-        Review,
-        "id",
-        refers={"parent_id": "reviews.id"},
-        notes={
-            "attempts": "runs in a row without a verdict",
-            "checks": "what the required checks of the round come to; null without any",
-            "removed_at": "when its contents were removed; null while they are there",
-            "removed_seq": "the newest event whose contents were removed",
-        },
-        defaults={"attempts": "0"},
-    ),
+    Review,
     # Lists are read in queue order by keyset. Every index costs each write, so there are just these:
     # what names no state is read state by state and merged, and what is open is few enough to look through.
     Index("ix_reviews_state", "state", "priority", "created_at", "id"),
@@ -42,7 +30,15 @@ reviews = Table(
     partial_index("ix_reviews_attention", "priority", "created_at", "id", where="attention IS NOT NULL"),
     partial_index("ix_reviews_closed", "event_seq", where=CLOSED_WITH_CONTENTS),
     partial_index("ix_reviews_removed", "removed_seq", where="removed_seq IS NOT NULL"),
-    sqlite_with_rowid=False,
+    small=("priority", "round", "validated", "claim_generation", "claim_round", "approved_round", "attempts"),
+    foreign={"parent_id": "reviews.id"},
+    comments={
+        "attempts": "runs in a row without a verdict",
+        "checks": "what the required checks of the round come to; null without any",
+        "removed_at": "when its contents were removed; null while they are there",
+        "removed_seq": "the newest event whose contents were removed",
+    },
+    defaults={"attempts": "0"},
 )
 
 rounds = Table(
@@ -78,42 +74,40 @@ rounds = Table(
     sqlite_with_rowid=False,
 )
 
-verdicts = Table(
+verdicts = record_table(
     "verdicts",
-    metadata,
-    *columns(Verdict, "id", refers={"review_id": "reviews.id"}),
+    Verdict,
     Index("ix_verdicts_review", "review_id", "seq"),
+    small=("round", "claim_generation"),
+    foreign={"review_id": "reviews.id"},
+    sqlite_with_rowid=True,
 )
 
-counter_patches = Table(
+counter_patches = record_table(
     "counter_patches",
-    metadata,
-    *columns(
-        CounterPatch,
-        "id",
-        refers={"review_id": "reviews.id", "content_id": "contents.id"},
-        notes={
-            "status": "pending, accepted, rejected or superseded",
-            "sent_by": "what the author's client calls itself",
-        },
-    ),
+    CounterPatch,
     Index("ix_counter_patches_review", "review_id", "seq"),
     Index("ix_counter_patches_content", "content_id"),
+    small=("round", "is_text"),
+    foreign={"review_id": "reviews.id", "content_id": "contents.id"},
+    comments={
+        "status": "pending, accepted, rejected or superseded",
+        "sent_by": "what the author's client calls itself",
+    },
+    sqlite_with_rowid=True,
 )
 
-messages = Table(
+messages = record_table(
     "messages",
-    metadata,
-    *columns(
-        Message,
-        "id",
-        refers={"review_id": "reviews.id", "verdict_id": "verdicts.id"},
-        notes={
-            "position": "order among the comments of one verdict",
-            "kind": "message or comment (on a line, with a verdict)",
-        },
-    ),
+    Message,
     Index("ix_messages_review", "review_id", "seq", "position"),
+    small=("position", "round", "line"),
+    foreign={"review_id": "reviews.id", "verdict_id": "verdicts.id"},
+    comments={
+        "position": "order among the comments of one verdict",
+        "kind": "message or comment (on a line, with a verdict)",
+    },
+    sqlite_with_rowid=True,
 )
 
 approved_paths = Table(
@@ -144,12 +138,12 @@ approvals = Table(
     sqlite_with_rowid=False,
 )
 
-rollbacks = Table(
+rollbacks = record_table(
     "rollbacks",
-    metadata,
-    *columns(Rollback, "review_id", "head_after", refers={"review_id": "reviews.id"}),
+    Rollback,
     Index("ix_rollbacks_plan", "project", "plan", "rolled_back_at"),
-    sqlite_with_rowid=False,
+    key=("review_id", "head_after"),
+    foreign={"review_id": "reviews.id"},
 )
 
 taken_back = Table(
@@ -168,26 +162,21 @@ taken_back = Table(
 
 UNFINISHED_CHECKS = "status IN ('queued', 'running')"
 
-checks = Table(
+checks = record_table(
     "checks",
-    metadata,
-    *columns(
-        CheckRun,
-        "review_id",
-        "round",
-        "name",
-        refers={"review_id": "reviews.id", "log_id": "contents.id"},
-        notes={
-            "position": "order in their file",
-            "source": "SHA-256 of the file that names it",
-            "tree": "id of the git tree that it ran on",
-            "ground": "JSON: what it ran on, or is going to; null for runs of earlier versions",
-        },
-    ),
+    CheckRun,
     Index("ix_checks_tree", "project", "tree", "name"),
     partial_index("ix_checks_log", "log_id", where="log_id IS NOT NULL"),
     partial_index("ix_checks_unfinished", "requested_at", "review_id", where=UNFINISHED_CHECKS),
-    sqlite_with_rowid=False,
+    key=("review_id", "round", "name"),
+    small=("round", "position", "timeout_seconds", "required", "exit_status"),
+    foreign={"review_id": "reviews.id", "log_id": "contents.id"},
+    comments={
+        "position": "order in their file",
+        "source": "SHA-256 of the file that names it",
+        "tree": "id of the git tree that it ran on",
+        "ground": "JSON: what it ran on, or is going to; null for runs of earlier versions",
+    },
     comment="What is run on a round, and its latest run.",
 )
 

@@ -8,8 +8,9 @@ Column order is the field order of the domain record that a table holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from types import NoneType
+from typing import Any, get_args, get_type_hints
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, MetaData, Table, Text, text
 
@@ -28,40 +29,49 @@ def partial_index(name: str, *columns: str, where: str, unique: bool = False) ->
     return Index(name, *columns, unique=unique, postgresql_where=text(where), sqlite_where=text(where))
 
 
-_WIDE = ("_at", "_us", "_before", "seq")
-"""How the names of whole numbers end that need 64 bits: times, and numbers of events."""
-_NOTHING: Mapping[str, str] = {}
-
-
-def columns(
-    record: type[Any],
-    *key: str,
-    refers: Mapping[str, str] = _NOTHING,
-    notes: Mapping[str, str] = _NOTHING,
-    defaults: Mapping[str, str] = _NOTHING,
-) -> Iterator[Column[Any]]:
-    """A column for each field of a domain record, in their order.
+def record_table(
+    name: str,
+    record: type,
+    *indexes: Index,
+    key: Collection[str] = ("id",),
+    small: Collection[str] = (),
+    foreign: Mapping[str, str] = {},
+    comments: Mapping[str, str] = {},
+    defaults: Mapping[str, str] = {},
+    **options: Any,
+) -> Table:
+    """The table of a record: a column for each field, which may be NULL where the field may be None.
 
     Args:
-        record: Its fields are texts and whole numbers; those that may be None may be NULL.
-        key: The fields that are the primary key.
-        refers: The columns that fields refer to, by field.
-        notes: Comments, for people who look at the database.
+        name: The table's name.
+        record: A named tuple or dataclass, of whole numbers and texts.
+        indexes: Its indexes.
+        key: The fields of the primary key.
+        small: Numbers that need no more than 31 bits.
+        foreign: The column that a field refers to, as `table.column`.
+        comments: What a column holds, where its field does not say so.
         defaults: What the database puts where a writer names no value.
+        options: Of the table, such as its comment.
     """
-    for name, kind in record.__annotations__.items():
-        base, _, none = getattr(kind, "__forward_arg__", kind).partition(" | ")
-        number = BigInteger if name.endswith(_WIDE) else Integer
-        yield Column(
-            name,
-            {"str": Text, "int": number}[base],
-            *([ForeignKey(refers[name])] if name in refers else []),
-            primary_key=name in key,
-            autoincrement=False,
-            nullable=bool(none),
-            comment=notes.get(name),
-            server_default=text(defaults[name]) if name in defaults else None,
+    columns: list[Column[Any]] = []
+    for field, kind in get_type_hints(record).items():
+        kinds = get_args(kind) or (kind,)
+        stored = Text if str in kinds else Integer if field in small else BigInteger
+        refers = [ForeignKey(foreign[field])] if field in foreign else []
+        columns.append(
+            Column(
+                field,
+                stored,
+                *refers,
+                primary_key=field in key,
+                nullable=NoneType in kinds,
+                autoincrement=False,
+                comment=comments.get(field),
+                server_default=text(defaults[field]) if field in defaults else None,
+            )
         )
+    options.setdefault("sqlite_with_rowid", False)
+    return Table(name, metadata, *columns, *indexes, **options)
 
 
 log_head = Table(
