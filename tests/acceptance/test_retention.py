@@ -102,7 +102,7 @@ def test_p8_an_archived_cycle_loses_its_payloads_and_the_log_verifies(
         assert crew.do("get_cycle")["cycle"]["cycle_id"] == newer
         assert TEXT in (folder / "handoffs" / "001-codex.json").read_text("utf-8")
         page = httpx.get(f"{broker.url}/cycles/{crew.project}/{older}", verify=NO_TLS)
-        assert "payloads removed</span> <time" in page.text
+        assert '<span class="hint">removed</span> <time' in page.text
         assert "removed" in Inside(broker.url, broker.folder).run("cycle", "show", older).stdout
         desk.refused("CURSOR_EXPIRED", "get_audit_log", cursor=early)
     broker.stop()

@@ -21,7 +21,6 @@ from tandem.contract.fields import (
     UpdatedAt,
     VerdictName,
 )
-from tandem.present.shape import Shown
 from tandem.reviews.answers import NO_REVIEWER, NoReviewer
 
 CycleId = Annotated[str, Field(description="The cycle.")]
@@ -237,9 +236,7 @@ class CycleRow:
     completed_at: Annotated[str | None, Field(description="When it was completed.")]
     archived_at: Annotated[str | None, Field(description="When it was archived; null while it is under way.")]
     removed_at: Annotated[
-        str | None,
-        Field(description="When its payloads were removed (setting `retention_days`); else null."),
-        Shown(label="payloads removed"),
+        str | None, Field(description="When its payloads were removed (setting `retention_days`); else null.")
     ]
 
 

@@ -166,24 +166,3 @@ _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     "words": lambda texts: ", ".join(map(str, texts)),
     "counts": lambda numbers: ", ".join(f"{number} {name}" for name, number in numbers.items() if number),
 }
-
-WHY: Final = {
-    "review": "nobody has taken it",
-    "verdict": "your verdict is asked for",
-    "answer": "a question to you",
-    "decide": "a counter-patch to decide on",
-    "revise": "changes are asked of you",
-    "apply": "approved: apply and close it",
-    "queued": "queued for the pool",
-    "reviewing": "being reviewed",
-    "proposer": "back with its proposer",
-    "attention": "needs a person",
-    "escalate": "three rounds without agreement",
-    "revert": "rejected after it was committed",
-    "stuck": "nothing has happened for long",
-    "paused": "the pool is paused",
-    "rate_limited": "the pool's provider takes no more requests",
-    "circuit_open": "too many reviewers ended at once",
-    "lost": "the pool's supervisor was not heard of",
-}
-"""What the codes of an inbox's `why` mean."""

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from tandem.errors import InvalidInput, TandemError
 from tandem.inbox.contract import Inbox
-from tandem.present.facts import WHY
+from tandem.present.words import WHY
 from tandem.projects.contract import ProjectList
 from tandem.reviews.answers import Statistics
 from tandem.reviews.page_contract import SearchPage

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tandem.cli.render import checks, parts
 from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, renders, state
-from tandem.present.facts import WHY
 from tandem.present.facts import facts as shown_facts
 from tandem.present.text import Framed, Group, Rule, Text
+from tandem.present.words import WHY
 from tandem.rulings import next_steps
 
 if TYPE_CHECKING:

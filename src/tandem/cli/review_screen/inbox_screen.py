@@ -18,7 +18,7 @@ from tandem.cli.review_screen.live_screen import LiveScreen
 from tandem.cli.review_screen.review import ReviewScreen
 from tandem.core.visible import visible, visible_line
 from tandem.inbox.contract import Inbox, InboxItem
-from tandem.present.facts import WHY
+from tandem.present.words import WHY
 
 _LIMIT = 100
 _NOTHING = "Nothing is open. New reviews appear here by themselves."
