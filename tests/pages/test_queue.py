@@ -1,4 +1,4 @@
-"""The inbox, which notifies of what is new, and the queue: found by words and paths; many can be closed at once."""
+"""The inbox, which notifies of new items, and the queue: found by words and paths; many can be closed at once."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def record_table(
     defaults: Mapping[str, str] = {},
     **options: Any,
 ) -> Table:
-    """The table of a record: a column for each field, which may be NULL where the field may be None.
+    """The table of a record: a column for each field, nullable where the field may be None.
 
     Args:
         name: The table's name.
@@ -49,8 +49,8 @@ def record_table(
         key: The fields of the primary key.
         small: Numbers that need no more than 31 bits.
         foreign: The column that a field refers to, as `table.column`.
-        comments: What a column holds, where its field does not say so.
-        defaults: What the database puts where a writer names no value.
+        comments: The contents of columns whose fields do not say so.
+        defaults: The database's values where a writer names none.
         options: Of the table, such as its comment.
     """
     columns: list[Column[Any]] = []
