@@ -41,7 +41,7 @@ from tandem.projects.mirrors import FOLDER as MIRRORS
 from tandem.projects.mirrors import MirrorSettings
 from tandem.projects.registry import GitSettings, Projects
 from tandem.retention.queries import newest_removed
-from tandem.reviews import check_queries
+from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services
 from tandem.rulings import proof
 from tandem.schema import TANDEM, UNCHANGED
@@ -273,7 +273,7 @@ class Broker:
             stack.push_async_callback(self._services.projects.close)
             self._services.waits.follow(self._services.projects.notice)
             self._services.waits.follow(self._notice_wanted)
-            if await self._store.read(lambda unit: check_queries.list_unfinished(unit, None, 1)):
+            if await self._store.read(lambda unit: reviews.list_unfinished_checks(unit, None, 1)):
                 self._services.checks_wanted.set()
             self._services.waits.expire(await self._store.read(newest_removed))
             await self._services.waits.start()

@@ -121,6 +121,8 @@ def test_a_token_lets_its_holder_do_what_it_is_for(owner: Inside, elsewhere: Env
 def test_the_folder_does_not_decide_what_a_token_is_for(owner: Inside) -> None:
     data = owner.run("token", "create", "everywhere", "--role", "proposer", "--json").data
     assert (data["project"], data["expires_at"]) == (None, None)
+    [listed] = [line for line in owner.run("token", "list").stdout.splitlines() if data["token_id"] in line]
+    assert ("all projects" in listed, "never" in listed) == (True, True)
 
 
 def test_a_token_that_is_taken_back_counts_no_more(

@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from playwright.sync_api import Locator, Page, expect
+
+from tests.acceptance.reviewing import Desk, edited
 from tests.git.sandbox import Sandbox
 
 LONG = 120
 """Lines of `long.py`, long enough that a diff leaves most of it out."""
+
+
+def shown(page: Page, shop: Desk, **proposal: Any) -> str:
+    """A review on the page, of a small change unless something else is proposed."""
+    review = shop.put_up(**(proposal or {"diff": edited()}))
+    page.goto(f"/reviews/{review}")
+    return review
+
+
+def held(page: Page, shop: Desk, **proposal: Any) -> str:
+    """The same, which Ada holds."""
+    review = shop.put_up(**(proposal or {"diff": edited()}))
+    shop.claim(review, "ada")
+    page.goto(f"/reviews/{review}")
+    expect(page.get_by_text("You hold it.")).to_be_visible()
+    return review
+
+
+def line(page: Page, number: int, *, side: str = "after") -> Locator:
+    """The link in a line's number."""
+    return page.locator(f'table.diff a[data-side="{side}"][data-line="{number}"]')
 
 
 def code(lines: int = LONG) -> list[str]:

@@ -136,6 +136,13 @@ def windows(kept_windows: OpenWindows, broker: BrokerProcess) -> Iterator[Window
 
 
 @pytest.fixture
+def doors(kept_windows: OpenWindows, guarded: Guarded) -> Iterator[Windows]:
+    """The same on the broker that requires tokens."""
+    with kept_windows(guarded.url) as opened:
+        yield opened
+
+
+@pytest.fixture
 def page(windows: Windows) -> Page:
     """A window of Ada's."""
     return windows.open()

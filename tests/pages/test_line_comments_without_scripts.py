@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.git.sandbox import Sandbox
-from tests.pages.changes import many_files
+from tests.pages.changes import line, many_files
 from tests.pages.conftest import Check, Shot
 from tests.pages.windows import Windows
 
@@ -23,11 +23,6 @@ def plain(windows: Windows, shop: Desk, review: str, person: str | None = "ada",
     return page
 
 
-def number(page: Page, line: int, *, side: str = "after") -> Locator:
-    """The link in a line's number."""
-    return page.locator(f'table.diff a[data-side="{side}"][data-line="{line}"]')
-
-
 def comments(shop: Desk, review: str) -> list[tuple[str, int, str]]:
     """What was said about lines."""
     found = [entry for entry in shop.discussion(review) if entry["kind"] == "comment"]
@@ -38,7 +33,7 @@ def test_comments_on_several_lines_and_a_verdict(windows: Windows, shop: Desk, a
     review = shop.put_up(diff=edited())
     shop.claim(review, "ada")
     page = plain(windows, shop, review)
-    number(page, 2).click()
+    line(page, 2).click()
     expect(page.get_by_role("heading", name="Comment on a.txt:2")).to_be_visible()
     expect(page.locator("pre").get_by_text("better", exact=True)).to_be_visible()
     shot(page, "review-comment-without-scripts")
@@ -51,7 +46,7 @@ def test_comments_on_several_lines_and_a_verdict(windows: Windows, shop: Desk, a
     # Back at the line, with what was said below it.
     expect(page).to_have_url(re.compile(r"/reviews/[^/]+#thread-"))
     expect(page.locator("table.diff .thread").get_by_text("Why better?")).to_be_visible()
-    number(page, 2, side="before").click()
+    line(page, 2, side="before").click()
     expect(page.get_by_role("heading", name="Comment on a.txt:2 (a removed line)")).to_be_visible()
     expect(page.locator(".comment").get_by_text("Why better?")).to_be_visible()
     page.get_by_label("Comment").fill("It was good.")
@@ -71,7 +66,7 @@ def test_the_claim_comes_first_and_what_was_written_stays(windows: Windows, shop
     windows.allow("status of 409")
     review = shop.put_up(diff=edited())
     page = plain(windows, shop, review, view="split")
-    number(page, 3).click()
+    line(page, 3).click()
     page.get_by_label("Comment").fill(TYPED)
     page.get_by_role("button", name="Claim the review, and keep what you wrote").click()
     expect(page.get_by_label("Comment")).to_have_value(TYPED)
@@ -92,7 +87,7 @@ def test_the_claim_comes_first_and_what_was_written_stays(windows: Windows, shop
 def test_the_proposer_sends_a_message_about_the_line(windows: Windows, shop: Desk) -> None:
     review = shop.put_up(diff=edited())
     page = plain(windows, shop, review, PROPOSER)
-    number(page, 2).click()
+    line(page, 2).click()
     page.get_by_label("Comment").fill("Look here first.")
     page.get_by_role("button", name="Send as a message").click()
     expect(page.locator("#stream").get_by_text("Look here first.")).to_be_visible()
@@ -100,7 +95,7 @@ def test_the_proposer_sends_a_message_about_the_line(windows: Windows, shop: Des
     [message] = shop.discussion(review)
     assert (message["kind"], message["metadata"]) == ("message", {"file": "a.txt", "line": 2})
     # The sides take turns; a claim is not theirs to make.
-    number(page, 3).click()
+    line(page, 3).click()
     expect(page.get_by_role("button", name="Send")).to_have_count(0)
     expect(page.locator(".why-not")).to_contain_text("It is your own")
 
@@ -109,7 +104,7 @@ def test_who_cannot_comment_is_told_why(windows: Windows, shop: Desk) -> None:
     windows.allow("status of 400|status of 404")
     review = shop.put_up(diff=edited())
     nobody = plain(windows, shop, review, None)
-    number(nobody, 2).click()
+    line(nobody, 2).click()
     expect(nobody.get_by_role("link", name="Say your name to take part")).to_be_visible()
     nobody.goto(f"/reviews/{review}/files/0/comment?after=0")
     expect(nobody.get_by_text("Name a line: after=NUMBER")).to_be_visible()
@@ -129,7 +124,7 @@ def test_a_line_of_a_file_that_is_not_on_the_page(windows: Windows, shop: Desk, 
     expect(page.locator("table.diff-split")).to_be_visible()
     page.get_by_role("link", name="Unified").click()
     expect(page.locator("table.diff-unified")).to_be_visible()
-    number(page, 1).click()
+    line(page, 1).click()
     page.get_by_label("Comment").fill("The last file.")
     page.get_by_role("button", name="Send the comment").click()
     expect(page.locator("table.diff .thread").get_by_text("The last file.")).to_be_visible()
@@ -140,7 +135,7 @@ def test_a_line_of_a_plan(windows: Windows, desk: Desk) -> None:
     review = desk.put_up(description="# Plan\n\nFirst this.\nThen that.\n", category="plan_review")
     desk.claim(review, "ada")
     page = plain(windows, desk, review, show="source")
-    number(page, 3).click()
+    line(page, 3).click()
     expect(page.locator("pre").get_by_text("First this.")).to_be_visible()
     page.get_by_label("Comment").fill("Why first?")
     page.get_by_role("button", name="Send the comment").click()

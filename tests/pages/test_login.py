@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 
 from tandem.core.secret_key import Tokens, load_or_make
 from tests.broker import BrokerProcess, StartBroker
-from tests.pages.conftest import Check, OpenWindows, Shot
+from tests.pages.conftest import Check, Shot
 from tests.pages.elsewhere import serving_elsewhere
 from tests.pages.guarded import Guarded, Issued, entered, form_token, post
 from tests.pages.test_every_page import assert_fits
@@ -29,13 +29,6 @@ SEE_OTHER, UNAUTHENTICATED, FORBIDDEN = httpx.codes.SEE_OTHER, httpx.codes.UNAUT
 @pytest.fixture(scope="module")
 def ada(guarded: Guarded) -> Issued:
     return guarded.issue("ada")
-
-
-@pytest.fixture
-def doors(kept_windows: OpenWindows, guarded: Guarded) -> Iterator[Windows]:
-    """Windows on the broker that requires tokens."""
-    with kept_windows(guarded.url) as opened:
-        yield opened
 
 
 @pytest.fixture

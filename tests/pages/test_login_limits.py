@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,20 +12,13 @@ from playwright.sync_api import expect
 
 from tests.acceptance.reviewing import edited
 from tests.git.sandbox import Sandbox
-from tests.pages.conftest import Check, OpenWindows, Shot
+from tests.pages.conftest import Check, Shot
 from tests.pages.guarded import Guarded, Issued, entered, form_token, post
 from tests.pages.test_every_page import TABS
 from tests.pages.windows import Windows
 
 SECRET = "Zanzibar"
 """In every text of the other project, and nowhere else."""
-
-
-@pytest.fixture
-def doors(kept_windows: OpenWindows, guarded: Guarded) -> Iterator[Windows]:
-    """Windows on the broker that requires tokens."""
-    with kept_windows(guarded.url) as opened:
-        yield opened
 
 
 def registered(guarded: Guarded, folder: Path, name: str) -> str:

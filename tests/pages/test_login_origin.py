@@ -10,7 +10,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.broker import BrokerProcess
-from tests.pages.conftest import OpenWindows
 from tests.pages.elsewhere import Elsewhere, serving_elsewhere
 from tests.pages.guarded import Guarded
 from tests.pages.windows import Windows
@@ -19,10 +18,10 @@ HERE = ("127.0.0.1", "localhost")
 
 
 @pytest.fixture
-def doors(kept_windows: OpenWindows, guarded: Guarded) -> Iterator[Windows]:
-    with kept_windows(guarded.url) as opened:
-        opened.allow(r"^request to another host: GET http://[a-z0-9.]+:\d+/", "status of 403")
-        yield opened
+def doors(doors: Windows) -> Windows:
+    """Windows in which pages of other sites are shown, too."""
+    doors.allow(r"^request to another host: GET http://[a-z0-9.]+:\d+/", "status of 403")
+    return doors
 
 
 @pytest.fixture

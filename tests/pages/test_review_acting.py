@@ -6,32 +6,18 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.broker import BrokerProcess
+from tests.pages.changes import held, line, shown
 from tests.pages.conftest import Check, OpenWindows, Shot
 from tests.pages.windows import Windows
 
 
-def line(page: Page, number: int, *, side: str = "after") -> Locator:
-    """The link in a line's number."""
-    return page.locator(f'table.diff a[data-side="{side}"][data-line="{number}"]')
-
-
-def claimed(page: Page, shop: Desk) -> str:
-    """A review that Ada holds, on the page."""
-    review = shop.put_up(diff=edited())
-    shop.claim(review, "ada")
-    page.goto(f"/reviews/{review}")
-    expect(page.get_by_text("You hold it.")).to_be_visible()
-    return review
-
-
 def test_claim_comment_approve_by_keyboard(page: Page, shop: Desk, axe: Check, shot: Shot) -> None:
-    review = shop.put_up(diff=edited())
-    page.goto(f"/reviews/{review}")
+    review = shown(page, shop)
     page.keyboard.press("c")
     expect(page.get_by_text("You hold it.")).to_be_visible()
     expect(page.locator("#lease")).to_have_text(re.compile(r"Lease \d+:\d\d"))
@@ -65,7 +51,7 @@ def test_claim_comment_approve_by_keyboard(page: Page, shop: Desk, axe: Check, s
 
 
 def test_one_chord_approves(page: Page, shop: Desk) -> None:
-    review = claimed(page, shop)
+    review = held(page, shop)
     page.keyboard.press("Shift+A")
     expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
     assert shop.status(review)["status"] == "approved"
@@ -76,7 +62,7 @@ def test_one_chord_approves(page: Page, shop: Desk) -> None:
     [("r", "Request changes", "changes_requested"), ("x", "Reject", "rejected")],
 )
 def test_a_verdict_that_needs_a_reason_asks_for_it(page: Page, shop: Desk, key: str, button: str, status: str) -> None:
-    review = claimed(page, shop)
+    review = held(page, shop)
     page.get_by_role("button", name=button, exact=False).first.click()
     expect(page.get_by_text(f"“{button}” needs a reason")).to_be_visible()
     expect(page.get_by_label("Your verdict on round 1")).to_be_focused()
@@ -91,7 +77,7 @@ def test_a_verdict_that_needs_a_reason_asks_for_it(page: Page, shop: Desk, key: 
 
 
 def test_comments_stay_over_a_reload_and_can_be_changed_and_sent_alone(page: Page, shop: Desk) -> None:
-    review = claimed(page, shop)
+    review = held(page, shop)
     line(page, 2, side="before").click()
     page.get_by_label("Comment on a.txt:2 (a removed line)").fill("Keep it")
     page.reload()
@@ -108,8 +94,7 @@ def test_comments_stay_over_a_reload_and_can_be_changed_and_sent_alone(page: Pag
 
 
 def test_comments_may_be_collected_before_the_claim(page: Page, shop: Desk) -> None:
-    review = shop.put_up(diff=edited())
-    page.goto(f"/reviews/{review}")
+    review = shown(page, shop)
     line(page, 2).click()
     page.get_by_label("Comment on a.txt:2").fill("First thoughts")
     page.get_by_role("button", name="Add to the verdict").click()
@@ -163,7 +148,7 @@ def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, wi
 
 
 def test_two_windows_talk(page: Page, shop: Desk, windows: Windows, axe: Check) -> None:
-    review = claimed(page, shop)
+    review = held(page, shop)
     own = windows.open(PROPOSER, width=360, height=740, scheme="dark")
     own.goto(f"/reviews/{review}")
     page.keyboard.press("m")
@@ -187,7 +172,7 @@ def test_two_windows_talk(page: Page, shop: Desk, windows: Windows, axe: Check) 
 
 
 def test_comments_are_answered_and_resolved_in_their_places(page: Page, shop: Desk, windows: Windows) -> None:
-    review = claimed(page, shop)
+    review = held(page, shop)
     shop.verdict(review, "comment", comments=[{"file": "a.txt", "line": 2, "body": "Why?"}])
     expect(page.locator("table.diff .thread").get_by_text("Why?")).to_be_visible()
     expect(page.locator("table.diff .thread").get_by_text("You spoke last.")).to_be_visible()
@@ -206,7 +191,7 @@ def test_comments_are_answered_and_resolved_in_their_places(page: Page, shop: De
 
 
 def test_release_and_close(page: Page, shop: Desk) -> None:
-    review = claimed(page, shop)
+    review = held(page, shop)
     page.get_by_role("button", name="Release").click()
     expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
     assert shop.status(review)["status"] == "pending"
@@ -256,7 +241,7 @@ def test_the_lease_is_renewed_while_somebody_works_and_runs_out_when_nobody_does
 
 
 def test_a_double_click_sends_once(page: Page, shop: Desk) -> None:
-    review = claimed(page, shop)
+    review = held(page, shop)
     page.get_by_label("Your verdict on round 1").fill("Once.")
     page.get_by_role("button", name="Comment", exact=True).dblclick()
     expect(page.locator("#stream").get_by_text("Once.")).to_be_visible()
@@ -267,7 +252,7 @@ def test_a_double_click_sends_once(page: Page, shop: Desk) -> None:
 
 
 def test_every_key_is_listed(page: Page, shop: Desk) -> None:
-    claimed(page, shop)
+    held(page, shop)
     page.keyboard.press("?")
     keys = page.get_by_role("dialog", name="Keys")
     for told in (
@@ -324,7 +309,6 @@ def test_an_approval_is_withdrawn_with_a_reason(page: Page, shop: Desk, axe: Che
     shop.do("close_review", review_id=review)
     page.goto(f"/reviews/{review}")
     expect(page.locator("#withdraw-details")).to_have_count(1)
-    other = shop.put_up(diff=edited())
-    page.goto(f"/reviews/{other}")
+    shown(page, shop)
     expect(page.locator("#acts")).to_have_count(1)
     expect(page.locator("#withdraw-details")).to_have_count(0)

@@ -6,6 +6,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.git.sandbox import Sandbox
+from tests.pages.changes import held
 from tests.pages.conftest import Check, Shot
 from tests.pages.windows import Windows
 
@@ -25,9 +26,7 @@ def lines(*changed: tuple[int, str]) -> str:
 
 def opened(page: Page, shop: Desk, **proposal: object) -> str:
     """A review that Ada holds, with the editor of a counter-patch open."""
-    review = shop.put_up(**(proposal or {"diff": edited()}))
-    shop.claim(review, "ada")
-    page.goto(f"/reviews/{review}")
+    review = held(page, shop, **proposal)
     page.keyboard.press("e")
     expect(page.get_by_role("heading", name="Counter-patch to", exact=False)).to_be_visible()
     return review

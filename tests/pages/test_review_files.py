@@ -1,21 +1,21 @@
-"""The files of a change: viewed or not, loaded when they are wanted, and there at once."""
+"""The files of a change: viewed or not, loaded when they are wanted, however many there are, and there at once."""
 
 from __future__ import annotations
 
 import httpx
 from playwright.sync_api import Page, expect
 
+from tandem.web.review.offers import MOST_FILES
 from tests.acceptance.reviewing import Desk, drawn, edited
 from tests.broker import BrokerProcess
-from tests.git.sandbox import Sandbox
-from tests.pages.changes import every_kind, staged
+from tests.git.sandbox import Sandbox, new_file
+from tests.pages.changes import every_kind, held, many_files, shown, staged
 from tests.pages.conftest import Check
 from tests.pages.windows import Windows
 
 
 def test_viewed_files_are_folded_in_every_window(page: Page, shop: Desk, repo: Sandbox, axe: Check) -> None:
-    review = shop.put_up(diff=every_kind(repo))
-    page.goto(f"/reviews/{review}")
+    review = shown(page, shop, diff=every_kind(repo))
     other = page.context.new_page()
     other.goto(f"/reviews/{review}")
     for window in (page, other):
@@ -64,7 +64,7 @@ def test_viewed_by_keyboard_and_in_another_browser(windows: Windows, shop: Desk,
 
 def test_viewed_without_scripts(windows: Windows, shop: Desk) -> None:
     page = windows.open(javascript=False)
-    page.goto(f"/reviews/{shop.put_up(diff=edited())}")
+    shown(page, shop)
     page.get_by_role("checkbox", name="a.txt").click()
     expect(page.get_by_role("checkbox", name="a.txt")).to_be_checked()
     expect(page.locator("table.diff")).to_have_count(0)
@@ -74,7 +74,7 @@ def test_viewed_without_scripts(windows: Windows, shop: Desk) -> None:
 
 def test_a_long_file_goes_on_where_it_was_cut(page: Page, shop: Desk, repo: Sandbox) -> None:
     repo.write("long.txt", "".join(f"number {line}\n" for line in range(1, 2501)))
-    page.goto(f"/reviews/{shop.put_up(diff=staged(repo))}")
+    shown(page, shop, diff=staged(repo))
     lines = page.locator("tr.line")
     expect(lines).to_have_count(1000)
     page.get_by_role("link", name="Show more: 1500 of 2500 lines are left").click()
@@ -86,8 +86,7 @@ def test_a_long_file_goes_on_where_it_was_cut(page: Page, shop: Desk, repo: Sand
 
 
 def test_exports_are_downloads(page: Page, broker: BrokerProcess, shop: Desk) -> None:
-    review = shop.put_up(diff=edited(), intent="Take it away")
-    page.goto(f"/reviews/{review}")
+    review = shown(page, shop, diff=edited(), intent="Take it away")
     for name, ending in (("Markdown", ".md"), ("Patch", ".patch"), ("HTML", ".html")):
         with page.expect_download() as download:
             page.get_by_role("link", name=name, exact=True).click()
@@ -97,3 +96,59 @@ def test_exports_are_downloads(page: Page, broker: BrokerProcess, shop: Desk) ->
         else:
             assert "Take it away" in download.value.path().read_text("utf-8")
     assert httpx.get(f"{broker.url}/reviews/{review}/export.exe").status_code == httpx.codes.NOT_FOUND
+
+
+FILES = 50
+CHANGED = 20
+"""Lines that are replaced in each."""
+LOADED_SECONDS = 60
+
+# One step a frame, each shorter than what is loaded ahead, so that every file is near the window once.
+_SCROLL = """
+() => new Promise((done) => {
+  const step = () => {
+    const before = window.scrollY;
+    window.scrollBy(0, 3 * window.innerHeight);
+    if (window.scrollY === before) done();
+    else requestAnimationFrame(step);
+  };
+  step();
+})
+"""
+
+
+def test_files_that_are_scrolled_past_fast_get_their_lines(page: Page, shop: Desk, repo: Sandbox) -> None:
+    shown(page, shop, diff=many_files(repo, FILES, CHANGED))
+    files = page.locator(".file")
+    expect(files).to_have_count(FILES)
+    expect(files.first.locator("table")).to_be_visible()
+    expect(files.last.locator("table")).to_have_count(0)
+    # In the order of the tree, which leads to each of them.
+    expect(files.last).to_have_attribute("data-path", "src/part_4/module_49.py")
+    page.locator("#file-tree").get_by_role("link", name="module_25.py").click()
+    expect(page.locator('.file[data-path$="module_25.py"] table')).to_be_visible()
+    expect(files.last.locator("table")).to_have_count(0)
+    page.evaluate("scrollTo({top: 0, behavior: 'instant'})")
+    page.evaluate(_SCROLL)
+    expect(page.locator(".file a[data-load]")).to_have_count(0, timeout=LOADED_SECONDS * 1000)
+    expect(page.locator(".file.loading")).to_have_count(0)
+    expect(page.locator(".file > .file-body table.diff")).to_have_count(FILES)
+    # Each its own lines, and whole.
+    expect(page.locator(".file tr.added")).to_have_count(FILES * CHANGED)
+    wrong = "els => els.filter((el) => el.querySelector('table').dataset.path !== el.dataset.path).length"
+    assert files.evaluate_all(wrong) == 0
+
+
+def test_p12_a_page_lists_some_of_very_many_files_and_leads_to_the_others(page: Page, shop: Desk) -> None:
+    """Nobody approves what was never listed for them: beside Approve it says how many files there are, and where."""
+    rest = 5
+    diff = "".join(new_file(f"src/{number:05}.py", f"value = {number}") for number in range(MOST_FILES + rest))
+    held(page, shop, diff=diff)
+    files = page.locator(".file")
+    expect(files).to_have_count(MOST_FILES)
+    expect(page.locator("#change-title")).to_contain_text(f"{MOST_FILES + rest} files")
+    expect(page.locator(".remarks")).to_contain_text(f"{MOST_FILES + rest:,} files, of which a page lists")
+    page.get_by_role("navigation", name="Pages of files").get_by_role("link").last.click()
+    expect(files).to_have_count(rest)
+    expect(files.first).to_have_attribute("data-path", f"src/{MOST_FILES:05}.py")
+    expect(files.first.locator("table.diff")).to_contain_text(f"value = {MOST_FILES}")

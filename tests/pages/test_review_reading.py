@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
-from tests.pages.changes import every_kind, long_edited, staged, with_long_file
+from tests.pages.changes import every_kind, long_edited, shown, staged, with_long_file
 from tests.pages.conftest import Check, Shot
 from tests.pages.windows import Windows
 
@@ -45,7 +45,7 @@ def test_what_a_review_says_of_itself(page: Page, shop: Desk, repo: Sandbox, axe
 
 
 def test_every_kind_of_file_is_told_for_what_it_is(page: Page, shop: Desk, repo: Sandbox) -> None:
-    page.goto(f"/reviews/{shop.put_up(diff=every_kind(repo))}")
+    shown(page, shop, diff=every_kind(repo))
 
     def file(name: str) -> str:
         return page.locator(f'.file[data-path="{name}"]').inner_text()
@@ -69,8 +69,7 @@ def test_every_kind_of_file_is_told_for_what_it_is(page: Page, shop: Desk, repo:
 
 
 def test_side_by_side_is_remembered(page: Page, shop: Desk, repo: Sandbox, shot: Shot) -> None:
-    review = shop.put_up(diff=every_kind(repo))
-    page.goto(f"/reviews/{review}")
+    review = shown(page, shop, diff=every_kind(repo))
     expect(page.locator("table.diff-unified").first).to_be_visible()
     page.keyboard.press("s")
     expect(page.locator('.file[data-path="a.txt"] table.diff-split')).to_be_visible()
@@ -83,7 +82,7 @@ def test_side_by_side_is_remembered(page: Page, shop: Desk, repo: Sandbox, shot:
 
 def test_lines_around_a_change_open_in_place(page: Page, shop: Desk, repo: Sandbox) -> None:
     with_long_file(repo)
-    page.goto(f"/reviews/{shop.put_up(diff=long_edited(repo))}")
+    shown(page, shop, diff=long_edited(repo))
     diff = page.locator('.file[data-path="long.py"] table')
     expect(diff).not_to_contain_text("value_50 = 50")
     # A long gap can be opened from either of its ends.
@@ -105,7 +104,7 @@ def test_lines_around_a_change_open_in_place(page: Page, shop: Desk, repo: Sandb
 def test_lines_around_a_change_without_scripts(windows: Windows, shop: Desk, repo: Sandbox) -> None:
     with_long_file(repo)
     page = windows.open(javascript=False)
-    page.goto(f"/reviews/{shop.put_up(diff=long_edited(repo))}")
+    shown(page, shop, diff=long_edited(repo))
     page.get_by_role("link", name="Show 73 unchanged lines").click()
     expect(page.locator("table.diff")).to_contain_text("value_50 = 50")
     expect(page.locator("table.diff tr.added")).to_have_count(2)
@@ -133,7 +132,7 @@ def test_comments_stand_below_their_lines(page: Page, shop: Desk, repo: Sandbox)
 
 def test_a_project_without_a_repository(page: Page, desk: Desk, repo: Sandbox) -> None:
     with_long_file(repo)
-    page.goto(f"/reviews/{desk.put_up(diff=long_edited(repo))}")
+    shown(page, desk, diff=long_edited(repo))
     expect(page.get_by_text("not validated")).to_be_visible()
     # There is nowhere to read the lines between from, so they are counted only.
     expect(page.get_by_text("73 unchanged lines")).to_be_visible()
@@ -142,15 +141,14 @@ def test_a_project_without_a_repository(page: Page, desk: Desk, repo: Sandbox) -
 
 def test_what_stands_outside_of_a_diff_is_not_hidden(page: Page, shop: Desk) -> None:
     odd = "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n-- \nwhat <b>is</b> this\n"
-    review = shop.put_up(diff=odd, skip_diff_validation=True)
-    page.goto(f"/reviews/{review}")
+    shown(page, shop, diff=odd, skip_diff_validation=True)
     expect(page.locator("tr.stray").last).to_contain_text("what <b>is</b> this")
     expect(page.get_by_text("not validated")).to_be_visible()
 
 
 def test_a_hand_off_is_shown_field_by_field(page: Page, desk: Desk) -> None:
     payload = '{"todos": ["Say how far an upload <is>."], "shapes": [{"sent": "bytes"}]}'
-    page.goto(f"/reviews/{desk.put_up(category='handoff', description=payload)}")
+    shown(page, desk, category="handoff", description=payload)
     expect(page.get_by_role("definition").filter(has_text="Say how far an upload <is>.")).to_be_visible()
     expect(page.get_by_role("definition").filter(has_text='"sent": "bytes"')).to_be_visible()
     page.get_by_role("link", name="Source").click()
@@ -162,7 +160,7 @@ def test_the_keyboard_goes_through_a_change(page: Page, shop: Desk, repo: Sandbo
     repo.write("a.txt", "line 1\nline two\n")
     lines = repo.read("long.py").decode().replace("value_20 = 20", "value_20 = 21").replace("value_100 = 100", "gone")
     repo.write("long.py", lines)
-    page.goto(f"/reviews/{shop.put_up(diff=staged(repo))}")
+    shown(page, shop, diff=staged(repo))
     heads = page.locator(".file-head")
     page.keyboard.press("n")
     expect(heads.nth(0)).to_be_focused()

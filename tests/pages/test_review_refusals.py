@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.acceptance.reviewing import Desk, edited
 from tests.broker import BrokerProcess
+from tests.pages.changes import held
 from tests.pages.conftest import Check, OpenWindows
 from tests.pages.windows import Windows
 
@@ -24,15 +25,6 @@ BODY_LIMIT_BYTES = 400_000
 def refusal(page: Page, code: str) -> Locator:
     """What stands beside the form that was refused."""
     return page.locator(".acts-refusal").filter(has_text=code)
-
-
-def held(page: Page, shop: Desk, person: str = "ada") -> str:
-    """A review that somebody holds, on the page."""
-    review = shop.put_up(diff=edited())
-    shop.claim(review, person)
-    page.goto(f"/reviews/{review}")
-    expect(page.get_by_text("You hold it.")).to_be_visible()
-    return review
 
 
 def send_knowingly(page: Page) -> None:

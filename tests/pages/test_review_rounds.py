@@ -8,7 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import Desk
 from tests.git.sandbox import Sandbox
-from tests.pages.changes import long_edited, staged, with_long_file
+from tests.pages.changes import long_edited, shown, staged, with_long_file
 from tests.pages.conftest import Check, Shot
 from tests.pages.windows import Windows
 
@@ -40,8 +40,7 @@ def test_what_is_new_since_an_earlier_round(page: Page, shop: Desk, repo: Sandbo
 
 def test_a_new_round_is_told_and_takes_nothing_away(page: Page, shop: Desk, repo: Sandbox) -> None:
     with_long_file(repo)
-    review = shop.put_up(diff=long_edited(repo, "first"))
-    page.goto(f"/reviews/{review}")
+    review = shown(page, shop, diff=long_edited(repo, "first"))
     field = page.locator("#talk textarea").first
     field.fill("What I was about to say")
     shop.revise(review, diff=long_edited(repo, "second"))

@@ -9,6 +9,7 @@ from playwright.sync_api import Page, expect
 
 from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.broker import BrokerProcess
+from tests.pages.changes import held, line
 from tests.pages.conftest import OpenWindows
 from tests.pages.windows import Windows
 
@@ -16,12 +17,10 @@ REFUSED = "status of 409"
 TYPED = "It took long to write this."
 
 
-def held(page: Page, shop: Desk) -> str:
+def outdated(page: Page, shop: Desk) -> str:
     """A review that Ada holds, on a page where she has typed something; what comes by itself is held back."""
-    review = shop.put_up(diff=edited())
-    shop.claim(review, "ada")
     page.route("**/events*", lambda route: route.abort())
-    page.goto(f"/reviews/{review}")
+    review = held(page, shop)
     page.get_by_label("Your verdict on round 1").fill(TYPED)
     return review
 
@@ -49,7 +48,7 @@ def test_a_verdict_on_an_older_page_is_not_sent(
     page: Page, shop: Desk, windows: Windows, elsewhere: Callable[[Desk, str], None], told: str
 ) -> None:
     windows.allow(REFUSED, "ERR_FAILED")
-    review = held(page, shop)
+    review = outdated(page, shop)
     elsewhere(shop, review)
     before = shop.status(review)
     page.get_by_role("button", name="Approve").click()
@@ -60,9 +59,7 @@ def test_a_verdict_on_an_older_page_is_not_sent(
 
 
 def test_nobody_decides_on_a_round_that_they_do_not_see(page: Page, shop: Desk) -> None:
-    review = shop.put_up(diff=edited())
-    shop.claim(review, "ada")
-    page.goto(f"/reviews/{review}")
+    review = held(page, shop)
     page.get_by_label("Your verdict on round 1").fill(TYPED)
     shop.revise(review, diff=edited(text="best"))
     expect(page.locator("#acts").get_by_text("Claim it where the current one is shown, round 2.")).to_be_visible()
@@ -76,7 +73,7 @@ def test_nobody_decides_on_a_round_that_they_do_not_see(page: Page, shop: Desk) 
 
 def test_it_can_be_sent_again_on_purpose(page: Page, shop: Desk, windows: Windows) -> None:
     windows.allow(REFUSED, "ERR_FAILED")
-    review = held(page, shop)
+    review = outdated(page, shop)
     shop.say(review, "proposer", "Wait.")
     page.get_by_role("button", name="Approve").click()
     expect(page.locator(".acts-refusal")).to_be_visible()
@@ -87,7 +84,7 @@ def test_it_can_be_sent_again_on_purpose(page: Page, shop: Desk, windows: Window
 
 def test_a_lost_claim_keeps_the_text_and_is_claimed_again(page: Page, shop: Desk, windows: Windows) -> None:
     windows.allow(REFUSED, "ERR_FAILED")
-    review = held(page, shop)
+    review = outdated(page, shop)
     generation = shop.status(review)["claim_generation"]
     shop.do("release_claim", review_id=review, claim_generation=generation)
     page.get_by_role("button", name="Request changes").click()
@@ -111,9 +108,7 @@ def test_the_same_without_a_script(shop: Desk, windows: Windows) -> None:
     expect(page.locator(".acts-refusal").get_by_text("rita claimed it")).to_be_visible()
     expect(page.get_by_text("rita reviews it.")).to_be_visible()
 
-    mine = shop.put_up(diff=edited())
-    shop.claim(mine, "ada")
-    page.goto(f"/reviews/{mine}")
+    mine = held(page, shop)
     page.get_by_label("Your verdict on round 1").fill(TYPED)
     shop.revise(mine, diff=edited(text="best"))
     page.get_by_role("button", name="Approve").click()
@@ -139,9 +134,7 @@ def test_a_message_out_of_turn_stays_in_its_field(page: Page, shop: Desk, window
 
 
 def test_what_is_typed_is_left_alone_by_what_comes_in(page: Page, shop: Desk, windows: Windows) -> None:
-    review = shop.put_up(diff=edited())
-    shop.claim(review, "ada")
-    page.goto(f"/reviews/{review}")
+    review = held(page, shop)
     page.get_by_label("Your verdict on round 1").fill(TYPED)
     shop.say(review, "proposer", "Wait.")
     expect(page.locator("#stream").get_by_text("Wait.")).to_be_visible()
@@ -165,7 +158,7 @@ def test_a_killed_and_restarted_broker_loses_nothing(
         shop.claim(review, "ada")
         page.goto(f"/reviews/{review}")
         page.get_by_label("Your verdict on round 1").fill(TYPED)
-        page.locator('table.diff a[data-side="after"][data-line="2"]').click()
+        line(page, 2).click()
         page.get_by_label("Comment on a.txt:2").fill("On this line")
         own.kill()
         expect(page.get_by_text("offline")).to_be_visible()

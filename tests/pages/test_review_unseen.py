@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess
 from tests.git.sandbox import Sandbox
-from tests.pages.changes import staged
+from tests.pages.changes import held, staged
 from tests.pages.conftest import Check, Shot
 from tests.pages.test_every_page import assert_fits
 
@@ -52,9 +52,7 @@ def hiding(repo: Sandbox) -> str:
 def test_what_cannot_be_seen_is_named_beside_approve_and_opens(
     page: Page, shop: Desk, repo: Sandbox, axe: Check, shot: Shot
 ) -> None:
-    review = shop.put_up(diff=hiding(repo))
-    shop.claim(review, "ada")
-    page.goto(f"/reviews/{review}")
+    held(page, shop, diff=hiding(repo))
 
     named = page.locator("#verdict-form .remarks")
     for words in (

@@ -79,9 +79,13 @@ class CreateLogin(Request):
 
 TokenId = Annotated[str, Field(description="The token's id, which is not secret.")]
 
-OneProject = Annotated[str, Field(description="The one project that it is for; null for all.")]
+OneProject = Annotated[
+    str, Field(description="The one project that it is for; null for all."), Shown(empty="all projects")
+]
 
-ExpiresAt = Annotated[str, Field(description="Until when it is good; null for until it is revoked.")]
+ExpiresAt = Annotated[
+    str, Field(description="Until when it is good; null for until it is revoked."), Shown(empty="never")
+]
 
 RevokedAt = Annotated[str, Field(description="Since when it is void.")]
 

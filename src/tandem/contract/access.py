@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Self
 
 OWNER: Final = "owner"
-"""The id and name of whoever runs the broker; no token can have it."""
+"""The id and name of the person who runs the broker; no token can have it."""
 
 REVIEWER_PREFIX: Final = "reviewer:"
 """Begins the id of the access that a pool's reviewer has; its reviewer's id follows."""
@@ -31,7 +31,7 @@ class Access:
         id: `tok_…`; `owner`; or `reviewer:` and a reviewer's id.
         name: Whose it is.
         roles: What it is for.
-        project: The one project that it is for; null: all of them.
+        project: The one project that it is for; None: all of them.
     """
 
     id: str
@@ -41,7 +41,7 @@ class Access:
 
     @property
     def is_owner(self) -> bool:
-        """Whether it is that of whoever runs the broker, who may go by any name."""
+        """Whether it is that of the person who runs the broker, who may go by any name."""
         return self.id == OWNER
 
     def calls_itself(self, stated: str | None) -> str | None:
@@ -79,7 +79,7 @@ class Names:
         """The names of a caller.
 
         Args:
-            stated: Every name that it goes by; null where it states none.
+            stated: Every name that it goes by; None where it states none.
             by_token: Whether the broker needs access tokens.
         """
         end = "/" if by_token else "\n"

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def time_or_none(instant_us: int | None) -> str | None:
-    """ISO time, or null."""
+    """ISO time, or None."""
     return None if instant_us is None else isoformat(instant_us)
 
 

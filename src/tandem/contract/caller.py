@@ -19,7 +19,7 @@ class Key:
 
     @property
     def name(self) -> str:
-        """What calls have in common that are to be the same one."""
+        """The same for calls that repeat each other."""
         return f"key {self.principal} {self.project} {self.operation} {self.key}"
 
 
@@ -28,12 +28,12 @@ class Caller:
     """The circumstances of a call that are not in its body.
 
     Attributes:
-        role: The role endpoint it came by; null where the interface has no role.
+        role: The role endpoint it came by; None where the interface has no role.
         project: The endpoint's `?project=`, or what the bridge or command line found.
-        agent: The identity that the client states in `Tandem-Agent`; null if it states none.
+        agent: The identity that the client states in `Tandem-Agent`; None if it states none.
         principal: Whose idempotency keys these are; `local` on a trusted local broker.
         key: The call's idempotency key in its scope; the dispatcher fills it in.
-        access: What the caller was let in with; null on a trusted broker.
+        access: What the caller was let in with; None on a trusted broker.
     """
 
     role: str | None = None

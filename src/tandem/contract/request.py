@@ -99,7 +99,7 @@ class Request(BaseModel):
     """The field with the caller's own name, which then is the token's, or begins with it and a slash."""
 
     side_field: ClassVar[str | None] = None
-    """The field with the side that the caller speaks for, which is to be one of the token's roles."""
+    """The field with the side that the caller speaks for, which must be one of the token's roles."""
 
     subject_fields: ClassVar[Mapping[str, Subject]] = {"review_id": "review", "parent_id": "review"}
     """Fields with ids: what they name has to be in the token's project, or is unknown to the caller."""

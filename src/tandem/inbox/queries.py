@@ -101,7 +101,7 @@ def list_special(
         name: Which.
         person: Whose inbox it is.
         names: The names that they go by.
-        project: Only of this project; null for all.
+        project: Only of this project; None for all.
         limit: How many at most.
         before_us: The time before which a lease that ran out is overdue.
     """
@@ -117,5 +117,5 @@ def list_special(
 
 
 def is_standing(unit: Unit, review_id: str) -> bool:
-    """Whether a commit that names a review stands: not taken back, not made anew, the review not rolled back."""
+    """Whether a commit that names a review stands: not reverted, not replaced, the review not rolled back."""
     return bool(unit.all(_standing, review_id=review_id))

@@ -1,12 +1,11 @@
-"""The inbox: what waits for a person, what for others, and what is wrong.
+"""The inbox: the reviews that wait for a person or for others, and problems.
 
-It is read anew on every event by every page that is open, so it looks at what is open and at nothing else.
+Every open page reads it again on every event, so it looks at open reviews and at nothing else.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Final
 
 from tandem.contract.access import Names
@@ -34,27 +33,8 @@ _SPECIAL: Final[tuple[Special, ...]] = ("own", "offered", "held", "attention", "
 _SIDES: Final = ("reviewer", "proposer")
 
 
-@dataclass(frozen=True, slots=True)
-class _Lists:
-    """The three lists, each with at most one more than is shown: only what is shown is made into items."""
-
-    limit: int
-    held: dict[ListName, list[tuple[Placement, Review | Pool]]] = field(
-        default_factory=lambda: {"your_turn": [], "waiting": [], "problems": []}
-    )
-
-    def put(self, place: Placement, what: Review | Pool) -> None:
-        """Add something, unless its list is full."""
-        tray = self.held[place.tray]
-        if len(tray) <= self.limit:
-            tray.append((place, what))
-
-    def shown(self, tray: ListName, unit: Unit, now_us: int) -> tuple[InboxItem, ...]:
-        """What is shown of a list."""
-        return tuple(
-            _review_item(unit, what, place) if isinstance(what, Review) else _pool_item(unit, what, place, now_us)
-            for place, what in self.held[tray][: self.limit]
-        )
+Trays = dict[ListName, list[tuple[Placement, Review | Pool]]]
+"""The three lists, each with at most one more than is shown: only the shown ones are made into items."""
 
 
 async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> Inbox:
@@ -70,26 +50,28 @@ async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> In
     def work(unit: Unit) -> Inbox:
         newest = services.waits.newest(unit)
         now = services.clock.now_us()
-        trays = _fill(unit, services, person, project, _Lists(limit), now)
-        count = {tray: len(held) for tray, held in trays.held.items()}
-        return Inbox(
-            person=person,
-            your_turn=trays.shown("your_turn", unit, now),
-            waiting=trays.shown("waiting", unit, now),
-            problems=trays.shown("problems", unit, now),
-            counts=InboxCounts(count["your_turn"], count["waiting"], count["problems"]),
-            cursor=services.waits.cursor(newest),
-        )
+        trays = _filled(unit, services, person, project, limit, now)
+        shown = {
+            tray: tuple(_item(unit, what, place, now) for place, what in held[:limit]) for tray, held in trays.items()
+        }
+        counts = InboxCounts(**{tray: len(held) for tray, held in trays.items()})
+        return Inbox(person=person, **shown, counts=counts, cursor=services.waits.cursor(newest))
 
     return await services.store.read(work)
 
 
-def _fill(unit: Unit, services: Services, person: str, project: str | None, trays: _Lists, now_us: int) -> _Lists:
+def _filled(unit: Unit, services: Services, person: str, project: str | None, limit: int, now_us: int) -> Trays:
+    trays: Trays = {"your_turn": [], "waiting": [], "problems": []}
+
+    def put(place: Placement, what: Review | Pool) -> None:
+        if len(trays[place.tray]) <= limit:
+            trays[place.tray].append((place, what))
+
     pools = [pool for pool in reviewers.list_pools(unit) if project is None or pool.serves(project)]
     for pool in pools:
         found = rules.pool_place(pool, now_us)
         if found is not None:
-            trays.put(found, pool)
+            put(found, pool)
 
     @cache
     def taken_by(name: str) -> str | None:
@@ -97,10 +79,10 @@ def _fill(unit: Unit, services: Services, person: str, project: str | None, tray
             return None
         return next((pool.id for pool in pools if rules.takes(pool, name, now_us)), None)
 
-    for review, authored in _open(unit, person, project, trays.limit, now_us, by_token=services.authenticator.required):
+    for review, authored in _open(unit, person, project, limit, now_us, by_token=services.authenticator.required):
         standing = review.state == State.REJECTED and inbox.is_standing(unit, review.id)
         around = InboxContext(person, now_us, authored=authored, pool=taken_by(review.project), standing=standing)
-        trays.put(rules.place(review, around), review)
+        put(rules.place(review, around), review)
     return trays
 
 
@@ -121,32 +103,12 @@ def _open(
     return sorted(found.values(), key=lambda one: rules.rank(one[0], person))
 
 
-def _review_item(unit: Unit, review: Review, place: Placement) -> InboxItem:
-    kind, detail = "review", place.detail
-    if review.category == "handoff":
-        handoff = cycles.find_by_review(unit, review.id)
-        if handoff is not None:
-            kind = "cycle"
-            detail = detail or f"{handoff.producer} hands {handoff.phase} over to {handoff.target}"
-    return InboxItem(
-        kind=kind,
-        why=place.why,
-        since=isoformat(place.since_us),
-        review=views.row(review),
-        pool=None,
-        who=place.who,
-        detail=detail,
-    )
-
-
-def _pool_item(unit: Unit, pool: Pool, place: Placement, now_us: int) -> InboxItem:
-    shown = pool_admin.pool_view(unit, pool, reviewers.list_live(unit, pool.id), now_us)
-    return InboxItem(
-        kind="pool",
-        why=place.why,
-        since=isoformat(place.since_us),
-        review=None,
-        pool=shown,
-        who=place.who,
-        detail=shown.why,
-    )
+def _item(unit: Unit, what: Review | Pool, place: Placement, now_us: int) -> InboxItem:
+    item = partial(InboxItem, why=place.why, since=isoformat(place.since_us), who=place.who)
+    if isinstance(what, Pool):
+        pool = pool_admin.pool_view(unit, what, reviewers.list_live(unit, what.id), now_us)
+        return item(kind="pool", review=None, pool=pool, detail=pool.why)
+    handoff = cycles.find_by_review(unit, what.id) if what.category == "handoff" else None
+    handed = handoff and f"{handoff.producer} hands {handoff.phase} over to {handoff.target}"
+    kind = "review" if handoff is None else "cycle"
+    return item(kind=kind, review=views.row(what), pool=None, detail=place.detail or handed)

@@ -17,10 +17,10 @@ Why = Literal[
 ]  # fmt: skip
 
 STUCK_SECONDS: Final = 1800
-"""A review that nobody has taken for so long although a pool runs is stuck."""
+"""A review that waits so long although a pool runs is stuck."""
 
 OVERDUE_SECONDS: Final = 60
-"""A lease that ran out so long ago should have been taken back long since."""
+"""A lease that ran out so long ago should have been released by now."""
 
 LOST_SECONDS: Final = 86_400
 """After this long without a heartbeat a supervisor is no longer listed."""
@@ -42,7 +42,7 @@ class InboxContext:
         person: Whose inbox it is.
         now_us: The time.
         authored: Whether the current content is the person's own, so that somebody else gives the verdict.
-        pool: The supervisor of a running pool that takes the review's project; null if none does.
+        pool: The supervisor of a running pool that takes the review's project; None if none does.
         standing: Whether commits of the review stand that nobody took back, as far as hooks told.
     """
 
@@ -62,7 +62,7 @@ class Placement:
         why: Why.
         since_us: Since when; microseconds since the epoch, UTC.
         who: Whom it waits for, where that is known.
-        detail: What there is to say beyond that.
+        detail: Further facts.
     """
 
     tray: ListName
@@ -130,7 +130,7 @@ def _reviewer(review: Review) -> str | None:
 
 
 def waits_since(review: Review) -> int:
-    """Since when a review has waited for whoever's turn it is."""
+    """Since when a review has waited for the side whose turn it is."""
     if review.state == State.PENDING and review.round == 1 and review.claim_generation == 0:
         # Messages and counter-patches change nothing about how long it has been in the queue.
         return review.created_at
@@ -140,7 +140,7 @@ def waits_since(review: Review) -> int:
 
 
 def pool_place(pool: Pool, now_us: int) -> Placement | None:
-    """Where a pool stands; null for one that runs, or has ended."""
+    """Where a pool stands; None for one that runs, or has ended."""
     if pool.ended_at is not None:
         return None
     if not pool.is_live(now_us):

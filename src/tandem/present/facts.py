@@ -28,7 +28,7 @@ class Fact:
 
     Attributes:
         field: What declares it.
-        value: What it is; never empty.
+        value: Its value; empty only in a table's cell.
     """
 
     __slots__ = ("field", "value")
@@ -53,20 +53,27 @@ class Fact:
 
 
 def facts(kind: str, answer: Any, *, but: Sequence[str] = ()) -> list[Fact]:
-    """What an answer says, in the order of its fields; what is hidden, and what says nothing, is left out.
+    """What an answer says, in the order of its fields, without hidden ones, and without empty ones that have no words.
 
     The facts of a record within it have that record's label before theirs. `but` names fields that are not wanted.
     """
-    found = ((field, _at(answer, way)) for field, way in _flat(kind, [answer]) if way[0] not in but)
-    return [Fact(field, value) for field, value in found if not _is_empty(value)]
+    found = (_fact(field, _at(answer, way)) for field, way in _flat(kind, [answer]) if way[0] not in but)
+    return [fact for fact in found if not _is_empty(fact.value)]
 
 
-def table(kind: str, records: Sequence[Any]) -> tuple[list[ShownField], list[list[Any]]]:
-    """The columns of a table that have room in one and say something in at least one row, and the rows' values."""
+def table(kind: str, records: Sequence[Any]) -> tuple[list[ShownField], list[list[Fact]]]:
+    """The columns of a table that have room in one and say something in at least one row, and the rows' cells."""
     columns = [(field, way) for field, way in _flat(kind, records) if field.kind in IN_TABLES]
-    told = [(field, [_at(record, way) for record in records]) for field, way in columns]
-    told = [(field, values) for field, values in told if not all(map(_is_empty, values))]
-    return [field for field, _ in told], [list(row) for row in zip(*(values for _, values in told), strict=True)]
+    told = [(field, [_fact(field, _at(record, way)) for record in records]) for field, way in columns]
+    told = [(field, cells) for field, cells in told if not all(_is_empty(cell.value) for cell in cells)]
+    return [field for field, _ in told], [list(row) for row in zip(*(cells for _, cells in told), strict=True)]
+
+
+def _fact(field: ShownField, value: Any) -> Fact:
+    """A field with its value, or with the words for an empty one; those of a list stand where its rows would."""
+    if field.empty and field.kind != "table" and _is_empty(value):
+        return Fact(ShownField(field.name, field.label, "text"), field.empty)
+    return Fact(field, value)
 
 
 def _flat(

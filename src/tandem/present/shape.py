@@ -94,7 +94,7 @@ class Shown:
     Attributes:
         kind: One of `KINDS`; empty for that of its name and type.
         label: What it is called; empty for its name with blanks.
-        empty: What is said of an answer whose list this is, when nothing is in it.
+        empty: The words for an empty value: in its place, or in place of a list's rows.
     """
 
     __slots__ = ("empty", "kind", "label")
@@ -111,7 +111,7 @@ class ShownField:
         label: What it is called.
         kind: One of `KINDS`.
         inner: The type of a record, or of a table's rows; else empty.
-        empty: What is said of an empty list; may be empty.
+        empty: The words for an empty value; may be empty.
     """
 
     __slots__ = ("empty", "inner", "kind", "label", "name")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         """Something that can be drawn."""
 
         def lines(self, width: int | None) -> list[Text]:
-            """The lines, none wider than that many columns; null for any width."""
+            """The lines, none wider than that many columns; None for any width."""
             ...
 
 
@@ -209,7 +209,7 @@ class Framed:
             left: Blanks before each line.
             before: Empty lines above.
             after: Empty lines below.
-            title: In the upper edge of a box around it; null for none.
+            title: In the upper edge of a box around it; None for none.
         """
         self.inner, self.left, self.before, self.after, self.title = inner, left, before, after, title
 
@@ -328,7 +328,7 @@ def drawn(shown: Drawable, width: int | None, *, coloured: bool) -> str:
 
     Args:
         shown: What it is.
-        width: Columns of the terminal; null for lines of any length.
+        width: Columns of the terminal; None for lines of any length.
         coloured: Whether styles become colours.
     """
     lines = shown.lines(width)

@@ -238,7 +238,7 @@ class Proposal(Work, ReviewHead):
         Field(
             description=(
                 "Whether Tandem drew the diff. If not, it is shown as it was sent, and need not be what an approval "
-                "binds to: its files were never known here, or are gone."
+                "binds to: its files were never known here, or an earlier version kept it."
             )
         ),
     ] = True

@@ -13,8 +13,8 @@ from tandem.reviews import queries as reviews
 from tandem.reviews import views, writing
 from tandem.reviews.answers import ReviewStatus
 from tandem.reviews.context import Services
-from tandem.reviews.discussion_rules import with_turn
 from tandem.reviews.requests import RetryReview
+from tandem.reviews.rounds import with_turn
 from tandem.reviews.rules import Action, Review, State, step
 from tandem.store.base import Unit
 from tandem.store.context import transact
@@ -29,7 +29,7 @@ class Failure:
         kind: The event that says so.
         actor: Who takes it back.
         reason: In words, for the log.
-        retry_delay_seconds: Base of the back-off in seconds; null if this attempt is not counted.
+        retry_delay_seconds: Base of the back-off in seconds; None if this attempt is not counted.
     """
 
     kind: EventKind
@@ -70,7 +70,7 @@ def raise_attention(unit: Unit, before: Review, why: str, actor: str, now_us: in
 
 
 def clear_attention(unit: Unit, before: Review, actor: str, now_us: int) -> Review:
-    """Let a review be as if nobody had failed at it; one that is not waiting for a person stays as it is."""
+    """Let a review be as if no one had failed at it; one that is not waiting for a person stays as it is."""
     if before.attention is None:
         return before
     after = with_turn(before._replace(attention=None, not_before=None, attempts=0, updated_at=now_us))

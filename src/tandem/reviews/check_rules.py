@@ -12,7 +12,7 @@ from tandem.settings.checks import FILE, CheckDefinition, Standing
 
 _MICROSECONDS = 1_000_000
 _LATE_US = 120 * _MICROSECONDS
-"""How much longer than it may take a check counts as running, although nobody has reported its end."""
+"""How much longer than it may take a check counts as running, although no one has reported its end."""
 
 
 class CheckStatus(StrEnum):
@@ -49,7 +49,7 @@ class CheckRun(NamedTuple):
     """A check of a round, and its latest run. Field order is the column order of its table.
 
     `command` and `setup` are JSON, `source` the hash of the file that names it, `tree` the id of the git tree that it
-    ran on, `ground` what that was made of (as `grounds` writes it; None for runs of earlier versions), `runner` who ran
+    ran on, `ground` what that was made of (as `grounds` writes it), `runner` who ran
     it; times are microseconds since the epoch, UTC.
     """
 
@@ -107,7 +107,7 @@ class PlannedCheck(NamedTuple):
     """What is to be run on a change, before it is known as which round.
 
     Attributes:
-        definition: The check; null for what stands for a file that cannot be used.
+        definition: The check; None for what stands for a file that cannot be used.
         status: `queued`, or how it is left.
         reason: Why it is not run.
         required: Whether it keeps the gate closed.
@@ -173,7 +173,7 @@ def runs_of(
 
 
 def outcome(runs: Sequence[CheckRun]) -> str | None:
-    """What a round's checks come to; null if it has none."""
+    """What a round's checks come to; None if it has none."""
     if not runs:
         return None
     held = [one for one in runs if one.holds]

@@ -14,7 +14,6 @@ from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, StaleClaim
 from tandem.git.ground import Ground
-from tandem.reviews import check_queries as rows
 from tandem.reviews import contents, grounds, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.check_contract import (
@@ -65,7 +64,7 @@ async def list_checks(services: Services, caller: Caller, request: ListChecks) -
         review = reviews.get(unit, review_id, request.project)
         number = request.round or review.round
         reviews.get_round(unit, review.id, number)
-        found = rows.list_of_round(unit, review.id, number)
+        found = reviews.list_checks(unit, review.id, number)
         after = services.waits.place_among(unit, given, review.id)
         is_news = after is None or review.event_seq > after
         place = services.waits.cursor(review.event_seq, unit)
@@ -88,7 +87,7 @@ async def _list_unfinished(services: Services, caller: Caller, request: ListChec
 
     def work(unit: Unit) -> tuple[CheckList, bool]:
         now, newest = services.clock.now_us(), services.waits.newest(unit)
-        found = rows.list_unfinished(unit, project, _MOST_UNFINISHED)
+        found = reviews.list_unfinished_checks(unit, project, _MOST_UNFINISHED)
         is_news = any(one.status == CheckStatus.QUEUED or one.is_lost(now) for one in found)
         place = services.waits.cursor(newest)
         return CheckList(views(unit, services, found), None, place, changed=is_news), is_news
@@ -121,7 +120,7 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
                 status=before.state,
                 round=before.round,
             )
-        now, stored = services.clock.now_us(), rows.list_of_round(unit, before.id, before.round)
+        now, stored = services.clock.now_us(), reviews.list_checks(unit, before.id, before.round)
         running = {one.name for one in stored if one.status == CheckStatus.RUNNING and not one.is_lost(now)}
         # Not where the file stands for its checks: what it named before is still to pass.
         gone = [one for one in stored if known and one.name not in known and one.name not in running]
@@ -134,7 +133,7 @@ async def run_checks(services: Services, caller: Caller, request: RunChecks) -> 
             if one.name not in running and (named is None or one.name in named)
         )
         after = _requested(unit, before, again, caller.agent or before.proposer_id, now) if again else before
-        found = rows.list_of_round(unit, after.id, after.round)
+        found = reviews.list_checks(unit, after.id, after.round)
         place = services.waits.cursor(after.event_seq, unit)
         return _listed(unit, services, found, place, changed=bool(again))
 
@@ -268,7 +267,7 @@ _WAYS = {CheckStatus.QUEUED: "has not begun", CheckStatus.RUNNING: "still runs",
 def held(unit: Unit, doubts: grounds.Doubts, review_id: str, number: int) -> tuple[Hold, ...]:
     """The required checks of a round that keep the gate closed."""
     found: list[Hold] = []
-    runs = rows.list_of_round(unit, review_id, number)
+    runs = reviews.list_checks(unit, review_id, number)
     for one in runs:
         name = f"its required check '{one.name}'"
         if one.holds:
@@ -284,7 +283,7 @@ def held(unit: Unit, doubts: grounds.Doubts, review_id: str, number: int) -> tup
 
 def conflict(unit: Unit, review: Review) -> str | None:
     """The base branch that the current round does not merge with, as a required check found; None without one."""
-    held = (one for one in rows.list_of_round(unit, review.id, review.round) if one.holds)
+    held = (one for one in reviews.list_checks(unit, review.id, review.round) if one.holds)
     return next((one.branch for run in held if (one := grounds.parsed(run.ground)) and one.conflict), None)
 
 
@@ -332,7 +331,7 @@ def _is_over(review: Review) -> bool:
 
 
 def _find(unit: Unit, review: Review, number: int, name: str) -> CheckRun:
-    found = rows.list_of_round(unit, review.id, number)
+    found = reviews.list_checks(unit, review.id, number)
     run = next((one for one in found if one.name == name), None)
     if run is None:
         names = [one.name for one in found]
@@ -364,11 +363,11 @@ def _begun(
         stands = replace(stands, commit=request.commit)
     alike = [
         one
-        for one in (rows.list_alike(unit, before, request.tree) if request.tree else ())
+        for one in (reviews.list_alike_checks(unit, before, request.tree) if request.tree else ())
         if (other := grounds.parsed(one.ground)) is not None and other.commit == request.commit
     ]
     known = next((one for one in alike if one.tells_of(before)), None)
-    # Asked for once more, for a reason, it is to run: whoever asks does not believe what is known.
+    # Asked for once more, for a reason, it is to run: the caller does not believe the known result.
     if known is not None and before.reason is None:
         same = f"{known.review_id}, round {known.round}"
         copied = ("status", "tree", "exit_status", "duration_us", "log_id", "runner")
@@ -442,7 +441,7 @@ def _write(
     data: dict[str, Any],
     now: int,
 ) -> Review:
-    of_round = {one.name: one for one in rows.list_of_round(unit, review.id, runs[0].round)}
+    of_round = {one.name: one for one in reviews.list_checks(unit, review.id, runs[0].round)}
     of_round |= {one.name: one for one in runs}
     is_current = runs[0].round == review.round
     came_to = outcome(list(of_round.values())) if is_current else review.checks

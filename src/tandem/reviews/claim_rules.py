@@ -7,8 +7,7 @@ from tandem.contract.caller import Caller
 from tandem.contract.operation import Role
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import AlreadyClaimed, Forbidden, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound
-from tandem.reviews.discussion_rules import reset_turn
-from tandem.reviews.rounds import CounterPatch, Round
+from tandem.reviews.rounds import CounterPatch, Round, reset_turn
 from tandem.reviews.rules import Action, Guard, Review, State, Step, step
 from tandem.settings.policy import Policy
 
@@ -105,7 +104,7 @@ def check_not_own(review: Review, names: Names, *, submitter: str, current: Roun
         current: The current round.
 
     Raises:
-        SelfApproval: They proposed the review or made the round, or it is their counter-patch and nobody else is
+        SelfApproval: They proposed the review or made the round, or it is their counter-patch and no one else is
             known to have accepted it.
     """
     if is_own(
@@ -126,7 +125,7 @@ def check_not_own(review: Review, names: Names, *, submitter: str, current: Roun
 
 
 def acceptor(review: Review, patch: CounterPatch, names: Names, stated: str | None) -> str | None:
-    """Who accepts a counter-patch, for the record; null if that may be its author.
+    """Who accepts a counter-patch, for the record; None if that may be its author.
 
     Who states no name is taken for the proposer, unless the author stated none either.
 

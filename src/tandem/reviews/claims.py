@@ -16,9 +16,8 @@ from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Claim, ClaimReleased, ClaimRenewed
 from tandem.reviews.check_contract import GroundView
 from tandem.reviews.context import Services
-from tandem.reviews.discussion_rules import with_turn
 from tandem.reviews.requests import ClaimReview, ReleaseClaim, RenewClaim
-from tandem.reviews.rounds import Round
+from tandem.reviews.rounds import Round, with_turn
 from tandem.reviews.rules import Action, Review
 from tandem.store.base import Unit
 from tandem.store.context import transact
@@ -74,8 +73,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
 
     for _ in range(_HEAD_LOOKS):
         try:
-            claim = await transact(services, caller, work, works_on=(request.review_id or _QUEUE,))
-            return replace(claim, review=claim.review and await contents.redrawn(services, claim.review))
+            return await transact(services, caller, work, works_on=(request.review_id or _QUEUE,))
         except _HeadUnknown as unknown:
             # Git does not run inside a transaction: this one is given up, and begun again with the answer.
             current = unknown.current
@@ -140,7 +138,7 @@ def _claim(services: Services, unit: Unit, review: Review, now: _Now) -> Claim:
 
 
 async def _applies_to_head(services: Services, project: str, current: Round) -> bool | None:
-    """Whether the round still fits what the project has now; null where nobody can tell."""
+    """Whether the round still fits what the project has now; None where no one can tell."""
     repository, mirror = await services.projects.repository(project, contents.HEAD), services.projects.mirror(project)
     if repository is None or (mirror is not None and mirror.problem is not None):
         return None

@@ -23,7 +23,6 @@ from tandem.git.rounds import RoundPatch
 from tandem.git.validation import parse_only
 from tandem.projects.registry import ProjectMoved
 from tandem.reviews import grounds, queries
-from tandem.reviews.answers import Proposal
 from tandem.reviews.check_rules import CheckStatus, PlannedCheck, unusable
 from tandem.reviews.context import Services
 from tandem.reviews.requests import CreateReview
@@ -55,9 +54,9 @@ class Content(ValidatedContent):
     """What was proposed, as it is written.
 
     Attributes:
-        registration: Which registration of the project's folder it was validated in; null if in none.
+        registration: Which registration of the project's folder it was validated in; None if in none.
         checks: What is to be run on it.
-        base_files: The touched files at the base, as JSON, where it was applied to those; else null.
+        base_files: The touched files at the base, as JSON, where it was applied to those; else None.
         ground: What it stands on; None where there is no repository.
     """
 
@@ -148,7 +147,7 @@ async def _validated(services: Services, project: str, request: CreateReview) ->
 
 
 def _sent(request: CreateReview) -> SentBase | None:
-    """The base's files that came along; null if none did.
+    """The base's files that came along; None if none did.
 
     Raises:
         InvalidInput: They are no files of a base, or others than the change touches.
@@ -266,7 +265,7 @@ async def _looked_at(
 
 
 async def _repository(services: Services, project: str, base: str | None, sent: SentBase | None) -> Repository | None:
-    """The project's repository, as far as it is here; null where a change is looked at without.
+    """The project's repository, as far as it is here; None where a change is looked at without.
 
     Raises:
         InvalidInput: It is nowhere here, and nothing came along.
@@ -321,22 +320,6 @@ async def repository_of(services: Services, project: str, *rounds: Round) -> Asy
         yield await asyncio.to_thread(stack.enter_context, opened)
 
 
-async def redrawn(services: Services, shown: Proposal) -> Proposal:
-    """A round from before diffs were drawn, with the diff drawn now; as it was sent where its files are gone."""
-    diff, base = shown.diff, shown.base_commit
-    if shown.drawn or not shown.validated or diff is None or base is None:
-        return shown
-    current = await services.store.read(lambda unit: queries.get_round(unit, shown.review_id, shown.round))
-    try:
-        async with repository_of(services, shown.project, current) as repository, services.validations:
-            found = repository and await asyncio.to_thread(repository.validate_diff, diff, base)
-    except TandemError:
-        found = None
-    if found is None or found.digest != shown.digest:
-        return shown
-    return replace(shown, diff=found.content, affected_files=found.affected_files, drawn=True, notes=found.notes or ())
-
-
 def _has_all(repository: Repository, names: Iterable[str | None]) -> bool:
     return all(repository.has_base(name) for name in names)
 
@@ -376,7 +359,7 @@ def planned(repository: Repository, ground: Ground, branches: Sequence[str], pat
         paths: The files that it touches.
     """
     if branches and ground.tip is None:
-        # Which checks there are cannot be told, and it is not for whoever removed the branch to have none.
+        # The checks are unknown. Removing the branch must not mean that there are none.
         known = checks.has_trusted(user_file().parent, str(repository.root))
         return (PlannedCheck(None, CheckStatus.ERROR, ground.problem, required=True, source=""),) if known else ()
     commit = ground.tip or (ground.base if repository.has_base(ground.base) else repository.resolve_base(None))
@@ -451,7 +434,7 @@ async def replacement_facts(
 
 
 async def _kept(services: Services, current: Round) -> SentBase | None:
-    """The base's files that a round was applied to; null if those of a repository."""
+    """The base's files that a round was applied to; None if those of a repository."""
     if current.base_files_id is None:
         return None
     kept = await services.store.read(lambda unit: queries.find_content(unit, current.base_files_id))

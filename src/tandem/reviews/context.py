@@ -56,7 +56,7 @@ class Decision:
 
 
 def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | None:
-    """Why a review that waits for a reviewer gets none now; null if one may come any moment, or somebody has it."""
+    """Why a review that waits for a reviewer gets none now; None if one may come any moment, or somebody has it."""
     found = (one.why_none(unit, services, review) for one in services.participants)
     return next((why for why in found if why is not None), None)
 
@@ -98,7 +98,7 @@ class Participant:
         return ()
 
     def why_none(self, unit: Unit, services: Services, review: Review) -> NoReviewer | None:  # noqa: ARG002 - as above
-        """Why a review that waits for a reviewer gets none now; null if one may come any moment."""
+        """Why a review that waits for a reviewer gets none now; None if one may come any moment."""
         return None
 
     def check_withdrawal(self, unit: Unit, review: Review) -> None:
@@ -125,7 +125,7 @@ class PoolReviewers(Protocol):
         ...
 
     def expire(self, unit: Unit, review_id: str, now_us: int) -> None:
-        """Take a review back whose lease has run out, whoever holds it; a reviewer of a pool is ended."""
+        """Take a review back whose lease has run out, with any holder; a reviewer of a pool is ended."""
         ...
 
 

@@ -1,20 +1,24 @@
-"""Counter-patches: offered with a verdict, decided by the proposer, overtaken by events."""
+"""Counter-patches: drafted from edits, offered with a verdict, decided by the proposer, overtaken by events."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
+from tandem.contract import answer
 from tandem.contract.caller import Caller
-from tandem.errors import NoCounterPatch, NotFound
+from tandem.errors import InvalidDiff, InvalidInput, NoCounterPatch, NotFound, SchemaInvalid
 from tandem.reviews import attention, checks, contents, grounds, views, writing
-from tandem.reviews import discussion_queries as discussion
+from tandem.reviews import files as round_files
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
-from tandem.reviews.claim_rules import COUNTER_PATCH, acceptor, check_concerned, end_claim
+from tandem.reviews.claim_rules import COUNTER_PATCH, acceptor, check_concerned, check_round, end_claim
 from tandem.reviews.context import Services
-from tandem.reviews.discussion_rules import next_round, record_speaker, with_turn
+from tandem.reviews.page_contract import CheckCounterPatch, CounterPatchCheck, CounterPatchDraft, DraftCounterPatch
+from tandem.reviews.queries import RoundContent
 from tandem.reviews.requests import AcceptCounterPatch, RejectCounterPatch
-from tandem.reviews.rounds import CounterPatch, Round
+from tandem.reviews.rounds import CounterPatch, Round, Verdict, next_round, record_speaker, with_turn
 from tandem.reviews.rules import Action, Review, step
 from tandem.reviews.writing import CounterPatchEnd, Rows
 from tandem.store import ledger
@@ -113,6 +117,74 @@ def _decided(unit: Unit, services: Services, review: Review, patch: CounterPatch
     return views.answer(CounterPatchDecided, services.waits, unit, review, counter_patch_id=patch.id, **onward)
 
 
+async def facts_of(
+    services: Services, review_id: str, project: str | None, body: str, admit: Callable[[Unit, Review], None]
+) -> contents.Content:
+    """What a counter-patch would be as the current round's content; git runs before any transaction.
+
+    Args:
+        services: The services.
+        review_id: The review.
+        project: The project that it must be of; None for any.
+        body: The whole new diff, or text.
+        admit: Raises if this is no time for it.
+
+    Raises:
+        InvalidDiff: It does not apply.
+        InvalidInput: It is no content for the file that the round names.
+        SchemaInvalid: It is no payload for the hand-off that the review is about.
+        TooLarge: It is over the limit.
+    """
+
+    def look(unit: Unit) -> tuple[Review, Round]:
+        review = reviews.get(unit, review_id, project)
+        admit(unit, review)
+        for participant in services.participants:
+            participant.check_counter_patch(unit, review, body)
+        return review, reviews.get_round(unit, review.id, review.round)
+
+    review, replaced = await services.store.read(look)
+    return await contents.replacement_facts(services, review.project, replaced, body, base=replaced.base_commit)
+
+
+def offer(
+    unit: Unit,
+    review: Review,
+    given: Verdict,
+    replaced: Round,
+    facts: contents.Content,
+    patch_id: str,
+    agent: str | None,
+) -> Review:
+    """Put the counter-patch beside the verdict, pending until the proposer decides."""
+    patch = CounterPatch(
+        id=patch_id,
+        review_id=review.id,
+        seq=0,
+        round=given.round,
+        author=given.reviewer_id,
+        content_id=ledger.keep_content(unit, facts.content) or "",
+        is_text=int(replaced.diff_id is None),
+        digest=facts.digest,
+        affected_files=contents.files_json(facts),
+        status=PENDING,
+        reason=None,
+        created_at=given.created_at,
+        decided_at=None,
+        sent_by=agent,
+    )
+    offered = review._replace(counter_patch_id=patch_id, counter_patch_status=PENDING)
+    return writing.change_review(
+        unit,
+        review,
+        record_speaker(offered, "reviewer", "verdict"),
+        actor=given.reviewer_id,
+        kind=EventKind.COUNTER_PATCH_PROPOSED,
+        data={"counter_patch_id": patch_id, "round": given.round, "digest": facts.digest},
+        rows=Rows(counter_patch=patch),
+    )
+
+
 def supersede(unit: Unit, review: Review, *, actor: str, now_us: int, reason: str) -> Review:
     """Let the pending counter-patch, if there is one, be overtaken, and say so in the log."""
     if review.counter_patch_status != PENDING or review.counter_patch_id is None:
@@ -132,7 +204,7 @@ def supersede(unit: Unit, review: Review, *, actor: str, now_us: int, reason: st
 def _pending(unit: Unit, caller: Caller, review: Review, counter_patch_id: str, action: Action) -> CounterPatch:
     check_concerned(review, caller)
     step(action, review)
-    patch = discussion.find_counter_patch(unit, review.id, counter_patch_id)
+    patch = reviews.find_counter_patch(unit, review.id, counter_patch_id)
     if patch is None:
         raise NotFound(
             f"The review '{review.id}' has no counter-patch '{counter_patch_id}'; get_proposal shows the pending one.",
@@ -168,4 +240,84 @@ def _accepted_round(unit: Unit, replaced: Round, patch: CounterPatch, facts: con
         notes=contents.notes_json(facts),
         created_at=now,
         ground=grounds.as_json(facts.ground),
+    )
+
+
+async def draft_counter_patch(services: Services, _caller: Caller, request: DraftCounterPatch) -> CounterPatchDraft:
+    """The counter-patch that comes of edits to what a round leaves, and whether a verdict could carry it.
+
+    Raises:
+        NotFound: There is no such review, or nowhere to read its files from.
+        StaleRound: The round is no longer the current one.
+        InvalidInput: The edits do not go with the round, or touch what is no text.
+        TooLarge: Something is over a limit.
+    """
+    found = await _found(services, request)
+    if found.diff is None:
+        body = _text(services, request)
+    else:
+        body = await _diff(services, found, request)
+    if not body:
+        problem = "With these edits nothing is left of the change; to say so, request changes or reject it."
+        judged = CounterPatchCheck(request.review_id, found.round.round, (), None, applies=False, problem=problem)
+    else:
+        judged = await _judged(services, found, request.project, body)
+    return answer.shown(CounterPatchDraft, judged, counter_patch=body)
+
+
+async def check_counter_patch(services: Services, _caller: Caller, request: CheckCounterPatch) -> CounterPatchCheck:
+    """Whether a verdict could carry a counter-patch.
+
+    Raises:
+        NotFound: There is no such review.
+        StaleRound: The round is no longer the current one.
+        TooLarge: It is over the limit.
+    """
+    return await _judged(services, await _found(services, request), request.project, request.counter_patch)
+
+
+async def _found(services: Services, request: DraftCounterPatch | CheckCounterPatch) -> RoundContent:
+    def look(unit: Unit) -> RoundContent:
+        found = reviews.get_content(unit, request.review_id, request.project)
+        check_round(found.review, request.round or found.review.round)
+        return found
+
+    return await services.store.read(look)
+
+
+def _text(services: Services, request: DraftCounterPatch) -> str:
+    if request.text is None or request.edits is not None:
+        raise InvalidInput("The round is a text: send all of it as text, and no edits.", field="text")
+    contents.check_text(services, "text", request.text)
+    return request.text
+
+
+async def _diff(services: Services, found: RoundContent, request: DraftCounterPatch) -> str:
+    if request.edits is None or request.text is not None:
+        raise InvalidInput("The round is a diff: send edits to its files, and no text.", field="edits")
+    edits = {edit.path: edit.content for edit in request.edits}
+    if len(edits) != len(request.edits):
+        raise InvalidInput("A path is edited twice; send each file once, as it is to be.", field="edits")
+    async with round_files.readable(services, found) as (repository, patch), services.validations:
+        return await asyncio.to_thread(repository.diff_with_edits, patch, edits)
+
+
+async def _judged(services: Services, found: RoundContent, project: str | None, body: str) -> CounterPatchCheck:
+    """What a verdict says of it: the same code, without a verdict."""
+
+    def still(_unit: Unit, review: Review) -> None:
+        check_round(review, found.round.round)
+
+    facts, problem = contents.Content(""), None
+    try:
+        facts = await facts_of(services, found.review.id, project, body, still)
+    except (InvalidDiff, InvalidInput, SchemaInvalid) as error:
+        problem = error.message
+    return CounterPatchCheck(
+        review_id=found.review.id,
+        round=found.round.round,
+        affected_files=facts.affected_files,
+        digest=facts.digest,
+        applies=problem is None,
+        problem=problem,
     )

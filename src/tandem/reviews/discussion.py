@@ -10,13 +10,11 @@ from tandem.core.clock import isoformat
 from tandem.errors import NotFound
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, views, writing
-from tandem.reviews import discussion_queries as rows
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Discussion, DiscussionEntry, MessageSent
 from tandem.reviews.context import Services
-from tandem.reviews.discussion_rules import Message, Verdict, check_turn, record_speaker
 from tandem.reviews.requests import AddMessage, GetDiscussion
-from tandem.reviews.rounds import CounterPatch
+from tandem.reviews.rounds import CounterPatch, Message, Verdict, check_turn, record_speaker
 from tandem.reviews.rules import Action, Review, step
 from tandem.reviews.writing import Rows
 from tandem.store import pages
@@ -108,7 +106,7 @@ def _enter(services: Services, before: Review, caller: Caller, request: AddMessa
 
 
 def _check_resolvable(unit: Unit, review_id: str, message_id: str) -> None:
-    if rows.find_message(unit, review_id, message_id) is None:
+    if reviews.find_message(unit, review_id, message_id) is None:
         raise NotFound(
             f"The review '{review_id}' has no message or comment '{message_id}'; get_discussion lists them.",
             review_id=review_id,
@@ -143,8 +141,8 @@ def read_page(
     after: tuple[int, int] = _BEFORE_ALL,
 ) -> Discussion:
     """A page of what was said about a review, read in the unit; from the beginning unless it goes on after a place."""
-    found = rows.list_entries(unit, review.id, round_number=round_number, after=after, limit=limit + 1)
-    read = (_entry(unit, rows.get_entry(unit, review.id, kind, entry_id)) for kind, entry_id, _, _ in found[:limit])
+    found = reviews.list_entries(unit, review.id, round_number=round_number, after=after, limit=limit + 1)
+    read = (_entry(unit, reviews.get_entry(unit, review.id, kind, entry_id)) for kind, entry_id, _, _ in found[:limit])
     entries = views.fitting(read, lambda one: sum(len(text or "") for text in (one.body, one.description, one.diff)))
     *_, seq, position = found[len(entries) - 1] if entries else ("", "", 0, 0)
     return shown(

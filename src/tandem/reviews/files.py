@@ -1,4 +1,4 @@
-"""Files as a round's change found them or leaves them, from the project's repository."""
+"""Files as a round's change found them or leaves them; and which of them people have viewed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from tandem.errors import InvalidInput, NotFound
 from tandem.git.drawing import text_of
 from tandem.git.ground import Ground
 from tandem.git.repository import Repository
-from tandem.git.rounds import RoundPatch
-from tandem.reviews import contents, grounds
+from tandem.git.rounds import RoundPatch, text_of
+from tandem.reviews import contents, grounds, views
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import BaseFiles, BaseFileView
 from tandem.reviews.context import Services
-from tandem.reviews.page_contract import GetRoundFile, RoundFile
+from tandem.reviews.page_contract import GetRoundFile, ListViewed, MarkViewed, RoundFile, ViewedFiles
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.requests import GetBaseFiles
+from tandem.reviews.rounds import Round
+from tandem.store.base import Unit
+from tandem.store.context import transact
 
 MOST_LINES = 2_000
 """Of one answer."""
@@ -87,7 +90,7 @@ async def get_base_files(services: Services, _caller: Caller, request: GetBaseFi
     """What a round's base has at the paths that it touches.
 
     Raises:
-        NotFound: There is no such review or round, or nobody knows its base.
+        NotFound: There is no such review or round, or no one knows its base.
         TooLarge: They are too many, or too large.
     """
     found = await _content(services, request)
@@ -116,7 +119,7 @@ async def readable(services: Services, found: RoundContent) -> AsyncGenerator[tu
     """For a block, the repository that a round's files are read from, and its change.
 
     Raises:
-        NotFound: There is none, or nobody knows what the round was made against.
+        NotFound: There is none, or no one knows what the round was made against.
     """
     current, project = found.round, found.review.project
     facts = {"review_id": found.review.id, "round": current.round}
@@ -150,3 +153,64 @@ def _split(text: str) -> list[str]:
     if not lines[-1]:
         lines.pop()
     return lines
+
+
+_SHOWN_PATHS = 100
+
+
+async def mark_viewed(services: Services, caller: Caller, request: MarkViewed) -> ViewedFiles:
+    """Mark a file of a round as viewed, or take the mark away.
+
+    Raises:
+        NotFound: There is no such review (in that project), round, or file in it.
+    """
+
+    def work(unit: Unit) -> ViewedFiles:
+        paths = _paths(_round(unit, request))
+        if request.path not in paths:
+            raise NotFound(
+                f"Round {request.round} of '{request.review_id}' touches no such file; get_proposal lists those it"
+                " does.",
+                review_id=request.review_id,
+                round=request.round,
+                path=request.path,
+                allowed=paths[:_SHOWN_PATHS],
+            )
+        if request.viewed:
+            reviews.mark_viewed(
+                unit, request.review_id, request.round, request.person, request.path, services.clock.now_us()
+            )
+        else:
+            reviews.unmark_viewed(unit, request.review_id, request.round, request.person, request.path)
+        return _marks(unit, request)
+
+    return await transact(services, caller, work)
+
+
+async def list_viewed(services: Services, _caller: Caller, request: ListViewed) -> ViewedFiles:
+    """The files of a round that are marked.
+
+    Raises:
+        NotFound: There is no such review (in that project), or round.
+    """
+
+    def work(unit: Unit) -> ViewedFiles:
+        _round(unit, request)
+        return _marks(unit, request)
+
+    return await services.store.read(work)
+
+
+def _round(unit: Unit, request: MarkViewed | ListViewed) -> Round:
+    review = reviews.get(unit, request.review_id, request.project)
+    return reviews.get_round(unit, review.id, request.round)
+
+
+def _paths(found: Round) -> list[str]:
+    paths = [file.path for file in views.files_from(found.affected_files)]
+    return paths if found.path is None else list(dict.fromkeys((*paths, found.path)))
+
+
+def _marks(unit: Unit, request: MarkViewed | ListViewed) -> ViewedFiles:
+    paths = tuple(reviews.list_viewed(unit, request.review_id, request.round, request.person))
+    return ViewedFiles(request.review_id, request.round, request.person, paths)

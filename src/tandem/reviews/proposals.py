@@ -10,14 +10,13 @@ from tandem.contract.caller import Caller
 from tandem.contract.work import WORK
 from tandem.errors import InvalidInput
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import attention, checks, contents, counter_patches, grounds, landing, views, writing
+from tandem.reviews import attention, checks, contents, counter_patches, grounds, views, withdrawal, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import check_concerned, end_claim
 from tandem.reviews.context import Difference, Services
-from tandem.reviews.discussion_rules import next_round, reset_turn
 from tandem.reviews.requests import CreateReview
-from tandem.reviews.rounds import Round
+from tandem.reviews.rounds import Round, next_round, reset_turn
 from tandem.reviews.rules import PRIORITIES, Action, Review, State, infer_priority, step
 from tandem.store import ledger
 from tandem.store.base import Unit
@@ -92,7 +91,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
         raise InvalidInput(f"A review keeps its category: {known.category}.", field="category", expected=known.category)
     step(Action.REVISE, known)
     _require_content(known.category, request)
-    await landing.refuse_if_landed(services, known)
+    await withdrawal.refuse_if_landed(services, known)
     content = await contents.validate(services, known.project, request)
     request = contents.as_change(request, content)
 
@@ -163,7 +162,7 @@ def revise_in(
 
 
 def _check_registration(unit: Unit, services: Services, project: str, content: contents.Content) -> None:
-    """Last, as by then nobody else can register anything before this is committed."""
+    """Last, as by then no one else can register anything before this is committed."""
     if content.registration is not None:
         services.projects.check(unit, project, content.registration)
 

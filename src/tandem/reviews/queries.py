@@ -1,23 +1,39 @@
-"""Reading reviews, their rounds and texts; writing goes through the ledger."""
+"""Reading reviews: rounds, texts, discussions and checks, which `writing` writes; and the marks of viewed files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Integer, Text, bindparam, exists, func, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Integer,
+    Text,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal,
+    or_,
+    select,
+    text,
+    tuple_,
+    union_all,
+    update,
+)
 
 from tandem.contract.access import Names
 from tandem.contract.work import WORK
 from tandem.errors import NotFound
 from tandem.reviews import tables
+from tandem.reviews.check_rules import SAYS_SOMETHING, UNFINISHED, CheckRun
 from tandem.reviews.claim_rules import COUNTER_PATCH
-from tandem.reviews.rounds import Round
+from tandem.reviews.rounds import CounterPatch, Message, Round, Verdict
 from tandem.reviews.rules import Review, State
 from tandem.store import tables as log_tables
 from tandem.store.base import Unit
-from tandem.store.statement import Statement
+from tandem.store.statement import Statement, insert_if_new
 
 _r = tables.reviews.c
 _held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
@@ -189,7 +205,7 @@ class RoundContent:
 
 
 def find(unit: Unit, review_id: str, *, lock: bool = False) -> Review | None:
-    """A review, if there is one; with `lock`, nobody else changes it before this transaction ends."""
+    """A review, if there is one; with `lock`, no one else changes it before this transaction ends."""
     row = unit.one_or_none(_get_locked if lock else _get_plain, review_id=review_id)
     return Review(*row) if row else None
 
@@ -302,7 +318,7 @@ def submitter(unit: Unit, current: Round) -> str:
 
 
 def find_content(unit: Unit, content_id: str | None) -> str | None:
-    """A text from the content store; null for no name."""
+    """A text from the content store; None for no name."""
     if content_id is None:
         return None
     row = unit.one_or_none(_get_content, id=content_id)
@@ -313,3 +329,176 @@ def _kept(content_id: str | None, body: str | None) -> str | None:
     if content_id is not None and body is None:
         raise LookupError(f"the content {content_id} is missing from the store")
     return body
+
+
+_m = tables.messages.c
+_verdicts = tables.verdicts.c
+_p = tables.counter_patches.c
+
+_find_message = Statement(
+    select(tables.messages).where(_m.id == bindparam("id"), _m.review_id == bindparam("review_id"))
+)
+_find_counter_patch = Statement(
+    select(tables.counter_patches).where(_p.id == bindparam("id"), _p.review_id == bindparam("review_id"))
+)
+
+# Within one event the verdict comes first, then its comments in their order, then its counter-patch.
+_VERDICT_POSITION = -1
+_COUNTER_PATCH_POSITION = 1_000_000
+
+
+def _entries(*, by_round: bool) -> Statement:
+    """Kind, id and place of what was said, in order, from one place on."""
+
+    def part(kind: ColumnElement[Any], identity: Any, columns: Any, position: Any) -> Any:
+        statement = select(
+            kind.label("kind"), identity.label("id"), columns.seq.label("seq"), position.label("position")
+        ).where(columns.review_id == bindparam("review_id"))
+        # Each part is cut before the union, so that a page costs a page, however long the discussion.
+        place = tuple_(columns.seq, position)
+        statement = statement.where(place > tuple_(bindparam("after_seq"), bindparam("after_position")))
+        if by_round:
+            statement = statement.where(columns.round == bindparam("round"))
+        return select(statement.order_by(columns.seq, position).limit(bindparam("limit")).subquery())
+
+    union = union_all(
+        part(literal("message"), _m.id, _m, _m.position),
+        part(literal("verdict"), _verdicts.id, _verdicts, literal(_VERDICT_POSITION)),
+        part(literal("counter_patch"), _p.id, _p, literal(_COUNTER_PATCH_POSITION)),
+    ).subquery()
+    return Statement(select(union).order_by(union.c.seq, union.c.position).limit(bindparam("limit")))
+
+
+_entries_of = {flag: _entries(by_round=flag) for flag in (False, True)}
+_list_verdicts = Statement(
+    select(_verdicts.round, _verdicts.verdict)
+    .where(_verdicts.review_id == bindparam("review_id"))
+    .order_by(_verdicts.seq)
+)
+_get_verdict = Statement(select(tables.verdicts).where(_verdicts.id == bindparam("id")))
+
+
+def list_entries(
+    unit: Unit, review_id: str, *, round_number: int | None, after: tuple[int, int], limit: int
+) -> list[tuple[str, str, int, int]]:
+    """Kind, id, event number and position of what was said after a place, oldest first."""
+    params: dict[str, Any] = {
+        "review_id": review_id,
+        "after_seq": after[0],
+        "after_position": after[1],
+        "limit": limit,
+    }
+    if round_number is not None:
+        params["round"] = round_number
+    return [(row[0], row[1], row[2], row[3]) for row in unit.all(_entries_of[round_number is not None], **params)]
+
+
+def find_message(unit: Unit, review_id: str, message_id: str) -> Message | None:
+    """A message or line comment of a review, if there is one of that id."""
+    row = unit.one_or_none(_find_message, id=message_id, review_id=review_id)
+    return Message(*row) if row else None
+
+
+def find_counter_patch(unit: Unit, review_id: str, counter_patch_id: str) -> CounterPatch | None:
+    """A counter-patch of a review, if there is one of that id."""
+    row = unit.one_or_none(_find_counter_patch, id=counter_patch_id, review_id=review_id)
+    return CounterPatch(*row) if row else None
+
+
+def list_verdicts(unit: Unit, review_id: str) -> list[tuple[int, str]]:
+    """Each verdict on a review with its round, oldest first."""
+    return [(row[0], row[1]) for row in unit.all(_list_verdicts, review_id=review_id)]
+
+
+def get_entry(unit: Unit, review_id: str, kind: str, entry_id: str) -> Message | Verdict | CounterPatch:
+    """What `list_entries` names by its kind and id."""
+    match kind:
+        case "verdict":
+            row = unit.one_or_none(_get_verdict, id=entry_id)
+            found = Verdict(*row) if row else None
+        case "counter_patch":
+            found = find_counter_patch(unit, review_id, entry_id)
+        case _:
+            found = find_message(unit, review_id, entry_id)
+    if found is None:
+        raise LookupError(f"the {kind} {entry_id} is missing")
+    return found
+
+
+_checks = tables.checks.c
+_checks_of_round = Statement(
+    select(tables.checks)
+    .where(_checks.review_id == bindparam("review_id"), _checks.round == bindparam("round"))
+    .order_by(_checks.position, _checks.name)
+)
+# As the index has it, to the letter.
+_unfinished = (
+    select(tables.checks).where(text(tables.UNFINISHED_CHECKS)).order_by(_checks.requested_at, _checks.review_id)
+)
+_all_unfinished = Statement(_unfinished.limit(bindparam("limit")))
+_unfinished_of_project = Statement(_unfinished.where(_checks.project == bindparam("project")).limit(bindparam("limit")))
+_alike_checks = Statement(
+    select(tables.checks)
+    .where(
+        _checks.project == bindparam("project"),
+        _checks.tree == bindparam("tree"),
+        _checks.name == bindparam("name"),
+        _checks.command_hash == bindparam("command_hash"),
+        _checks.status.in_(sorted(SAYS_SOMETHING | UNFINISHED)),
+    )
+    .order_by(_checks.started_at.desc())
+    .limit(20)
+)
+
+
+def list_checks(unit: Unit, review_id: str, number: int) -> tuple[CheckRun, ...]:
+    """The checks of a round, in the order of their file."""
+    return tuple(CheckRun(*row) for row in unit.all(_checks_of_round, review_id=review_id, round=number))
+
+
+def list_unfinished_checks(unit: Unit, project: str | None, limit: int) -> list[CheckRun]:
+    """What is still to be run, or runs, longest waiting first."""
+    if project is None:
+        return [CheckRun(*row) for row in unit.all(_all_unfinished, limit=limit)]
+    return [CheckRun(*row) for row in unit.all(_unfinished_of_project, project=project, limit=limit)]
+
+
+def list_alike_checks(unit: Unit, run: CheckRun, tree: str) -> Iterable[CheckRun]:
+    """The same check of the same tree, in any round, newest first: those that run or say something."""
+    rows = unit.all(_alike_checks, project=run.project, tree=tree, name=run.name, command_hash=run.command_hash)
+    return [one for one in (CheckRun(*row) for row in rows) if one[:3] != run[:3]]
+
+
+_viewed = tables.viewed_files.c
+_insert_viewed = insert_if_new(tables.viewed_files)
+_delete_viewed = Statement(
+    delete(tables.viewed_files).where(
+        _viewed.review_id == bindparam("key_review"),
+        _viewed.round == bindparam("key_round"),
+        _viewed.person == bindparam("key_person"),
+        _viewed.path == bindparam("key_path"),
+    )
+)
+_list_viewed = Statement(
+    select(_viewed.path).where(
+        _viewed.review_id == bindparam("review_id"),
+        _viewed.round == bindparam("round"),
+        _viewed.person == bindparam("person"),
+    )
+)
+
+
+def mark_viewed(unit: Unit, review_id: str, number: int, person: str, path: str, now_us: int) -> None:
+    """Mark a file; one that is marked keeps its mark."""
+    unit.execute(_insert_viewed, review_id=review_id, round=number, person=person, path=path, viewed_at=now_us)
+
+
+def unmark_viewed(unit: Unit, review_id: str, number: int, person: str, path: str) -> None:
+    """Take a file's mark away, if it has one."""
+    unit.execute(_delete_viewed, key_review=review_id, key_round=number, key_person=person, key_path=path)
+
+
+def list_viewed(unit: Unit, review_id: str, number: int, person: str) -> list[str]:
+    """The files that are marked, in the order of their letters' numbers, which is the same on every database."""
+    rows = unit.all(_list_viewed, review_id=review_id, round=number, person=person)
+    return sorted(str(row[0]) for row in rows)

@@ -14,7 +14,6 @@ from tandem.git.hunks import only_files
 from tandem.git.word_changes import text_diff
 from tandem.reviews import (
     attention,
-    check_queries,
     checks,
     contents,
     counter_patches,
@@ -23,16 +22,13 @@ from tandem.reviews import (
     views,
     writing,
 )
-from tandem.reviews import discussion_queries as rows
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
-from tandem.reviews import viewed_queries as viewed
 from tandem.reviews.answers import FullReview, Proposal, ReviewClosed, ReviewPage, ReviewStatus, RoundRow
 from tandem.reviews.claim_rules import check_concerned, end_claim
 from tandem.reviews.context import Services
-from tandem.reviews.discussion_rules import with_turn
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
-from tandem.reviews.rounds import Round
+from tandem.reviews.rounds import Round, with_turn
 from tandem.reviews.rules import INIT, PRIORITIES, Action, Review, Side, State, allowed_actions, step
 from tandem.rulings import next_steps
 from tandem.store import events, pages
@@ -42,7 +38,7 @@ from tandem.store.event import EventKind
 from tandem.store.waits import topic
 
 Since = tuple[Round, Round] | None
-"""The rounds whose results are to be compared, the earlier one first; null for none."""
+"""The rounds whose results are to be compared, the earlier one first; None for none."""
 
 
 async def get_review_status(services: Services, caller: Caller, request: GetReviewStatus) -> ReviewStatus:
@@ -149,7 +145,7 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
     def work(unit: Unit) -> tuple[FullReview, Since, str | None]:
         newest = services.waits.newest(unit)
         review, shown, since, ground = _content(unit, services, request)
-        listed = rows.list_verdicts(unit, review.id)
+        listed = reviews.list_verdicts(unit, review.id)
         verdicts, decisions = dict(listed), dict(one for one in listed if one[1] != "comment")
         full = FullReview(
             status=views.status(unit, services, review, services.waits.cursor(review.event_seq, unit), changed=True),
@@ -161,8 +157,8 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
             discussion=discussion.read_page(unit, services, review, limit=services.policy.page_limit),
             actions=tuple(allowed_actions(State(review.state))),
             speaker=review.speaker,
-            viewed=tuple(viewed.list_paths(unit, review.id, shown.round, request.person)) if request.person else (),
-            checks=checks.views(unit, services, check_queries.list_of_round(unit, review.id, shown.round)),
+            viewed=tuple(reviews.list_viewed(unit, review.id, shown.round, request.person)) if request.person else (),
+            checks=checks.views(unit, services, reviews.list_checks(unit, review.id, shown.round)),
             cursor=services.waits.cursor(newest),
         )
         return full, since, ground
@@ -193,7 +189,6 @@ def _content(unit: Unit, services: Services, request: GetProposal) -> tuple[Revi
 
 async def _completed(services: Services, shown: Proposal, since: Since, files: list[str] | None) -> Proposal:
     """The content with its interdiff, and of its diff only some files where they are named."""
-    shown = await contents.redrawn(services, shown)
     if since is not None:
         shown = replace(shown, interdiff=await _interdiff(services, *since, shown))
     if files is not None and shown.diff is not None:

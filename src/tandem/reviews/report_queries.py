@@ -13,6 +13,7 @@ from sqlalchemy import Integer, Text, and_, bindparam, column, func, or_, select
 from tandem.reviews import tables
 from tandem.reviews.queries import REVIEW_COLUMNS
 from tandem.reviews.rules import Review, State
+from tandem.reviews.search_queries import WITH_NEWEST_EVENT, aside, find_log_end, newest_events
 from tandem.reviews.statistics import OPEN_PREFIX
 from tandem.store import events
 from tandem.store import tables as log_tables
@@ -30,14 +31,9 @@ OPEN: Final = "open"
 """As a state: all of them but closed."""
 
 
-def _aside(column: Any) -> Any:
-    """The column as a condition only: the planner is to find the rows by another one, which fewer have."""
-    return column + 0 if column.name == "priority" else column + ""
-
-
 def _condition(name: str, weak: frozenset[str]) -> Any:
     column = _r[name]
-    return (_aside(column) if name in weak else column) == bindparam(name)
+    return (aside(column) if name in weak else column) == bindparam(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,33 +145,16 @@ def list_latest(unit: Unit, *, limit: int, before: int | None, project: str | No
     return [Review(*row) for row in unit.all(statement, limit=limit, **params)]
 
 
-_e = log_tables.events.c
 _ACTIVITY_FILTERS = ("state", "category")
-SCAN_LIMIT = 5_000
-"""Events that one page of activity looks through at most; beyond it the next page goes on."""
 
 
 @cache
 def _activity_page(filters: tuple[str, ...], *, project: bool) -> Statement:
     """Reviews by their newest event, found by going back in the log: no index has to be kept up for that."""
-    statement = (
-        select(tables.reviews, log_tables.events)
-        .join_from(log_tables.events, tables.reviews, (_r.id == _e.subject) & (_r.event_seq == _e.seq))
-        .where(_e.seq < bindparam("before"), _e.seq >= bindparam("floor"))
-        .order_by(_e.seq.desc())
-        .limit(bindparam("limit"))
-    )
-    if project:
-        statement = statement.where(_e.project == bindparam("project"))
+    statement = newest_events(select(tables.reviews, log_tables.events).select_from(WITH_NEWEST_EVENT), project=project)
     for name in filters:
-        statement = statement.where(_aside(_r[name]) == bindparam(name))
+        statement = statement.where(aside(_r[name]) == bindparam(name))
     return Statement(statement)
-
-
-@cache
-def _scan_end(*, project: bool) -> Statement:
-    statement = select(_e.seq).where(_e.seq < bindparam("before")).order_by(_e.seq.desc()).offset(SCAN_LIMIT).limit(1)
-    return Statement(statement.where(_e.project == bindparam("project")) if project else statement)
 
 
 def list_activity(
@@ -183,8 +162,8 @@ def list_activity(
 ) -> tuple[list[tuple[Review, Event]], int]:
     """Reviews with their newest event, latest first, and the event number down to which was looked (0: all)."""
     within = {} if project is None else {"project": project}
-    end = unit.one_or_none(_scan_end(project=project is not None), before=before, **within)
-    floor = int(end[0]) if end else 0
+    end = find_log_end(unit, project=project, before=before)
+    floor = end[0] if end else 0
     params = within | {name: filters[name] for name in _ACTIVITY_FILTERS if filters.get(name) is not None}
     statement = _activity_page(tuple(name for name in params if name != "project"), project=project is not None)
     rows = unit.all(statement, limit=limit, before=before, floor=floor, **params)
@@ -216,23 +195,14 @@ def _open(*, project: bool) -> Statement:
     return Statement(statement)
 
 
-def list_tallies(unit: Unit, *, project: str | None, since_day: str | None) -> list[tuple[str, str, str, int, int]]:
-    """Category, reviewer, metric, count and total microseconds, over all time or since a day."""
-    return [
-        (*row[:3], int(row[3]), int(row[4])) for row in _counted(unit, ("category", "reviewer_id"), project, since_day)
-    ]
-
-
-def list_slices(
-    unit: Unit, name: Literal["day", "project"], *, project: str | None, since_day: str | None
-) -> list[tuple[str, str, int, int]]:
-    """Day or project, metric, count and total microseconds, over all time or since a day."""
-    return [(*row[:2], int(row[2]), int(row[3])) for row in _counted(unit, (name,), project, since_day)]
-
-
-def _counted(unit: Unit, names: tuple[str, ...], project: str | None, since_day: str | None) -> list[Row]:
+def list_counts(
+    unit: Unit, *names: Literal["category", "reviewer_id", "day", "project"], project: str | None, since_day: str | None
+) -> list[Row]:
+    """The named columns, metric, count and total microseconds, over all time or since a day."""
     params = {name: value for name, value in (("project", project), ("since", since_day)) if value is not None}
-    return unit.all(_tallies(*names, project=project is not None, since=since_day is not None), **params)
+    rows = unit.all(_tallies(*names, project=project is not None, since=since_day is not None), **params)
+    # PostgreSQL's sums are decimals.
+    return [(*row[:-2], int(row[-2]), int(row[-1])) for row in rows]
 
 
 def list_open(unit: Unit, *, project: str | None) -> dict[str, int]:

@@ -19,7 +19,7 @@ from tandem.reviews.requests import GetActivityFeed, GetAuditLog, GetReviewStats
 from tandem.reviews.rules import State
 from tandem.reviews.statistics import OPEN_PREFIX
 from tandem.store import events, pages
-from tandem.store.base import Unit
+from tandem.store.base import Row, Unit
 from tandem.store.context import look_or_wait
 from tandem.store.event import FOREVER
 from tandem.store.waits import topic
@@ -30,7 +30,6 @@ _SCANS = 20
 """How often one look of a call with a cursor goes on where a scan of the log has stopped."""
 _MOST_DAYS = 400
 _ONE_DAY_US = 86_400 * MICROSECONDS
-_Slice = tuple[str, str, int, int]
 
 
 async def get_review_timeline(services: Services, _caller: Caller, request: GetReviewTimeline) -> Timeline:
@@ -156,41 +155,34 @@ async def get_review_stats(services: Services, caller: Caller, request: GetRevie
     day = _day(request.since)
     first = max(day, utc_day(services.clock.now_us() - (_MOST_DAYS - 1) * _ONE_DAY_US)) if day else None
 
-    def work(unit: Unit) -> tuple[list[tuple[str, str, str, int, int]], list[_Slice], list[_Slice], dict[str, int]]:
+    def work(unit: Unit) -> tuple[list[Row], list[Row], list[Row], dict[str, int]]:
         return (
-            reports.list_tallies(unit, project=project, since_day=day),
-            reports.list_slices(unit, "day", project=project, since_day=first) if first else [],
-            reports.list_slices(unit, "project", project=project, since_day=day),
+            reports.list_counts(unit, "category", "reviewer_id", project=project, since_day=day),
+            reports.list_counts(unit, "day", project=project, since_day=first) if first else [],
+            reports.list_counts(unit, "project", project=project, since_day=day),
             reports.list_open(unit, project=project),
         )
 
     counted, by_day, by_project, now = await services.store.read(work)
-    by_category: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
-    by_reviewer: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
-    for category, reviewer, metric, count, total in counted:
-        if category:
-            # What reviewers use up belongs to no category.
-            by_category[category].append((metric, count, total))
-        if reviewer:
-            by_reviewer[reviewer].append((metric, count, total))
     return Statistics(
         project=project,
         since=day,
         open={state.value: now.get(state.value, 0) for state in State},
-        total=_tally(item for items in by_category.values() for item in items),
-        by_category={name: _tally(items) for name, items in sorted(by_category.items())},
-        by_reviewer={name: _tally(items) for name, items in sorted(by_reviewer.items())},
+        # What reviewers use up belongs to no category.
+        total=_tally(row[2:] for row in counted if row[0]),
+        by_category=_sliced((row[0], *row[2:]) for row in counted),
+        by_reviewer=_sliced(row[1:] for row in counted),
         by_day=_sliced(by_day),
         by_project=_sliced(by_project),
     )
 
 
-def _sliced(rows: list[_Slice]) -> dict[str, Tally]:
-    """A tally for each name of the rows' first column, by name."""
-    found: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
-    for name, metric, count, total in rows:
-        if not metric.startswith(OPEN_PREFIX):
-            found[name].append((metric, count, total))
+def _sliced(rows: Iterable[Row]) -> dict[str, Tally]:
+    """A tally for each name of the rows' first column, by name; what has none is not counted."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    for name, metric, *counted in rows:
+        if name and not metric.startswith(OPEN_PREFIX):
+            found[name].append((metric, *counted))
     return {name: _tally(items) for name, items in sorted(found.items())}
 
 
@@ -207,7 +199,7 @@ def _day(since: str | None) -> str | None:
         raise InvalidInput("since must be an ISO date or time, such as 2026-11-21.", field="since") from error
 
 
-def _tally(rows: Iterable[tuple[str, int, int]]) -> Tally:
+def _tally(rows: Iterable[Row]) -> Tally:
     counts: dict[str, int] = defaultdict(int)
     totals: dict[str, int] = defaultdict(int)
     for metric, count, total in rows:

@@ -37,13 +37,13 @@ class State(StrEnum):
     """Where a review is in its life."""
 
     PENDING = "pending"
-    """In the queue: nobody holds a claim on it."""
+    """In the queue: no one holds a claim on it."""
     CLAIMED = "claimed"
     """A reviewer holds the claim; nothing has been said yet."""
     IN_REVIEW = "in_review"
     """A reviewer holds the claim and the discussion has begun."""
     CHANGES_REQUESTED = "changes_requested"
-    """The proposer is asked to revise; nobody holds a claim."""
+    """The proposer is asked to revise; no one holds a claim."""
     APPROVED = "approved"
     """The current round's content may pass the gate."""
     REJECTED = "rejected"
@@ -104,7 +104,7 @@ class Step:
     """One cell of the table: where an action leads from a state.
 
     Attributes:
-        to: The next state; null when it stays.
+        to: The next state; None when it stays.
         new_generation: Whether the claim generation rises.
         new_round: Whether a new round begins.
         guard: Who may take the step.
@@ -249,7 +249,7 @@ class Review(NamedTuple):
     turn: str | None = None
     """The `Side` that has something to do; None when the review is over."""
     attention: str | None = None
-    """Why a person has to look; None if nobody has to."""
+    """Why a person has to look; None if no one has to."""
     not_before: int | None = None
     """No reviewer is given it before this time."""
     verdict: str | None = None
@@ -360,7 +360,7 @@ def infer_priority(*, agent_type: str, agent_role: str, category: str, phase: st
 
 
 def whose_turn(review: Review) -> Side | None:
-    """The side that has something to do now; null when the review is over."""
+    """The side that has something to do now; None when the review is over."""
     answer_due = review.speaker == "proposer" and review.speaker_kind == "message"
     match review.state:
         case State.CLOSED:
@@ -408,7 +408,7 @@ VOLATILE = frozenset({"lease_expires_at"})
 
 
 def taken_back_by(rollback: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The rows that follow from a rollback: one for each commit that it reverted or made anew."""
+    """The rows that follow from a rollback: one for each commit that it reverted or made again."""
     found: dict[str, dict[str, Any]] = {}
     for column, part in (("reverted_by", "reverted"), ("becomes", "carried")):
         for commit, other in orjson.loads(rollback[part]):

@@ -1,4 +1,4 @@
-"""Search: reviews by what they say and touch, a bounded piece of the history at a time."""
+"""Search: reviews by their texts and files, a bounded piece of the history at a time."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _has_words(words: tuple[str, ...], candidate: SearchHit) -> bool:
 
 
 def _words(wanted: SearchReviews) -> tuple[str, ...]:
-    """The words to look for, whatever their case."""
+    """The words to look for, in any case."""
     return tuple(dict.fromkeys((wanted.text or "").casefold().split()))
 
 

@@ -14,7 +14,7 @@ def moves(before: Review | None, after: Review, kind: str) -> list[CounterMove]:
     """What an event of `kind` counts, in lock order.
 
     Args:
-        before: The review before the event; null when it was created by it.
+        before: The review before the event; None when it was created by it.
         after: The review after the event; its `updated_at` is the event's time.
         kind: The event's kind.
     """

@@ -2,59 +2,19 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Text
 
 from tandem.contract.work import WORK
-from tandem.store.tables import metadata, partial_index
+from tandem.reviews.check_rules import CheckRun
+from tandem.reviews.rounds import CounterPatch, Message, Verdict
+from tandem.reviews.rules import Review, Rollback
+from tandem.store.tables import metadata, partial_index, record_table
 
 CLOSED_WITH_CONTENTS = "state = 'closed' AND removed_at IS NULL"
 
-reviews = Table(
+reviews = record_table(
     "reviews",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("project", Text, nullable=False),
-    Column("category", Text, nullable=False),
-    Column("priority", Integer, nullable=False),
-    Column("proposer_id", Text, nullable=False),
-    Column("parent_id", Text, ForeignKey("reviews.id")),
-    Column("created_at", BigInteger, nullable=False),
-    Column("intent", Text, nullable=False),
-    Column("agent_type", Text, nullable=False),
-    Column("agent_role", Text, nullable=False),
-    *(Column(name, Text) for name in WORK),
-    Column("state", Text, nullable=False),
-    Column("outcome", Text),
-    Column("round", Integer, nullable=False),
-    Column("digest", Text),
-    Column("validated", Integer, nullable=False),
-    Column("claim_generation", Integer, nullable=False),
-    Column("reviewer_id", Text),
-    Column("claim_round", Integer),
-    Column("claimed_at", BigInteger),
-    Column("lease_expires_at", BigInteger),
-    Column("speaker", Text),
-    Column("speaker_kind", Text),
-    Column("turn", Text),
-    Column("attention", Text),
-    Column("not_before", BigInteger),
-    Column("verdict", Text),
-    Column("verdict_reason", Text),
-    Column("verdict_id", Text),
-    Column("verdict_by", Text),
-    Column("approved_round", Integer),
-    Column("counter_patch_id", Text),
-    Column("counter_patch_status", Text),
-    Column("updated_at", BigInteger, nullable=False),
-    Column("first_claimed_at", BigInteger),
-    Column("decided_at", BigInteger),
-    Column("closed_at", BigInteger),
-    Column("event_seq", BigInteger, nullable=False),
-    Column("event_hash", Text, nullable=False),
-    Column("attempts", Integer, nullable=False, server_default=text("0"), comment="runs in a row without a verdict"),
-    Column("checks", Text, comment="what the required checks of the round come to; null without any"),
-    Column("removed_at", BigInteger, comment="when its contents were removed; null while they are there"),
-    Column("removed_seq", BigInteger, comment="the newest event whose contents were removed"),
+    Review,
     # Lists are read in queue order by keyset. Every index costs each write, so there are just these:
     # what names no state is read state by state and merged, and what is open is few enough to look through.
     Index("ix_reviews_state", "state", "priority", "created_at", "id"),
@@ -70,7 +30,15 @@ reviews = Table(
     partial_index("ix_reviews_attention", "priority", "created_at", "id", where="attention IS NOT NULL"),
     partial_index("ix_reviews_closed", "event_seq", where=CLOSED_WITH_CONTENTS),
     partial_index("ix_reviews_removed", "removed_seq", where="removed_seq IS NOT NULL"),
-    sqlite_with_rowid=False,
+    small=("priority", "round", "validated", "claim_generation", "claim_round", "approved_round", "attempts"),
+    foreign={"parent_id": "reviews.id"},
+    comments={
+        "attempts": "runs in a row without a verdict",
+        "checks": "what the required checks of the round come to; null without any",
+        "removed_at": "when its contents were removed; null while they are there",
+        "removed_seq": "the newest event whose contents were removed",
+    },
+    defaults={"attempts": "0"},
 )
 
 rounds = Table(
@@ -106,62 +74,40 @@ rounds = Table(
     sqlite_with_rowid=False,
 )
 
-verdicts = Table(
+verdicts = record_table(
     "verdicts",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("review_id", Text, ForeignKey("reviews.id"), nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("round", Integer, nullable=False),
-    Column("claim_generation", Integer, nullable=False),
-    Column("verdict", Text, nullable=False),
-    Column("reason", Text),
-    Column("reviewer_id", Text, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
+    Verdict,
     Index("ix_verdicts_review", "review_id", "seq"),
+    small=("round", "claim_generation"),
+    foreign={"review_id": "reviews.id"},
+    sqlite_with_rowid=True,
 )
 
-counter_patches = Table(
+counter_patches = record_table(
     "counter_patches",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("review_id", Text, ForeignKey("reviews.id"), nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("round", Integer, nullable=False),
-    Column("author", Text, nullable=False),
-    Column("content_id", Text, ForeignKey("contents.id"), nullable=False),
-    Column("is_text", Integer, nullable=False),
-    Column("digest", Text),
-    Column("affected_files", Text, nullable=False),
-    Column("status", Text, nullable=False, comment="pending, accepted, rejected or superseded"),
-    Column("reason", Text),
-    Column("created_at", BigInteger, nullable=False),
-    Column("decided_at", BigInteger),
-    Column("sent_by", Text, comment="what the author's client calls itself"),
+    CounterPatch,
     Index("ix_counter_patches_review", "review_id", "seq"),
     Index("ix_counter_patches_content", "content_id"),
+    small=("round", "is_text"),
+    foreign={"review_id": "reviews.id", "content_id": "contents.id"},
+    comments={
+        "status": "pending, accepted, rejected or superseded",
+        "sent_by": "what the author's client calls itself",
+    },
+    sqlite_with_rowid=True,
 )
 
-messages = Table(
+messages = record_table(
     "messages",
-    metadata,
-    Column("id", Text, primary_key=True),
-    Column("review_id", Text, ForeignKey("reviews.id"), nullable=False),
-    Column("seq", BigInteger, nullable=False),
-    Column("position", Integer, nullable=False, comment="order among the comments of one verdict"),
-    Column("round", Integer, nullable=False),
-    Column("kind", Text, nullable=False, comment="message or comment (on a line, with a verdict)"),
-    Column("sender_role", Text, nullable=False),
-    Column("sender_id", Text, nullable=False),
-    Column("body", Text, nullable=False),
-    Column("metadata", Text, nullable=False),
-    Column("verdict_id", Text, ForeignKey("verdicts.id")),
-    Column("file", Text),
-    Column("line", Integer),
-    Column("resolves", Text),
-    Column("resolved_by", Text),
-    Column("created_at", BigInteger, nullable=False),
+    Message,
     Index("ix_messages_review", "review_id", "seq", "position"),
+    small=("position", "round", "line"),
+    foreign={"review_id": "reviews.id", "verdict_id": "verdicts.id"},
+    comments={
+        "position": "order among the comments of one verdict",
+        "kind": "message or comment (on a line, with a verdict)",
+    },
+    sqlite_with_rowid=True,
 )
 
 approved_paths = Table(
@@ -192,22 +138,12 @@ approvals = Table(
     sqlite_with_rowid=False,
 )
 
-rollbacks = Table(
+rollbacks = record_table(
     "rollbacks",
-    metadata,
-    Column("review_id", Text, ForeignKey("reviews.id"), primary_key=True),
-    Column("head_after", Text, primary_key=True),
-    Column("project", Text, nullable=False),
-    Column("plan", Text, nullable=False),
-    Column("branch", Text, nullable=False),
-    Column("head_before", Text, nullable=False),
-    Column("reverted", Text, nullable=False),
-    Column("carried", Text, nullable=False),
-    Column("rework", Text, nullable=False),
-    Column("rolled_back_at", BigInteger, nullable=False),
-    Column("rolled_back_by", Text, nullable=False),
+    Rollback,
     Index("ix_rollbacks_plan", "project", "plan", "rolled_back_at"),
-    sqlite_with_rowid=False,
+    key=("review_id", "head_after"),
+    foreign={"review_id": "reviews.id"},
 )
 
 taken_back = Table(
@@ -226,35 +162,21 @@ taken_back = Table(
 
 UNFINISHED_CHECKS = "status IN ('queued', 'running')"
 
-checks = Table(
+checks = record_table(
     "checks",
-    metadata,
-    Column("review_id", Text, ForeignKey("reviews.id"), primary_key=True),
-    Column("round", Integer, primary_key=True, autoincrement=False),
-    Column("name", Text, primary_key=True),
-    Column("project", Text, nullable=False),
-    Column("position", Integer, nullable=False, comment="order in their file"),
-    Column("source", Text, nullable=False, comment="SHA-256 of the file that names it"),
-    Column("command", Text, nullable=False),
-    Column("command_hash", Text, nullable=False),
-    Column("setup", Text),
-    Column("timeout_seconds", Integer, nullable=False),
-    Column("required", Integer, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("requested_at", BigInteger, nullable=False),
-    Column("reason", Text),
-    Column("runner", Text),
-    Column("tree", Text, comment="id of the git tree that it ran on"),
-    Column("exit_status", Integer),
-    Column("duration_us", BigInteger),
-    Column("log_id", Text, ForeignKey("contents.id")),
-    Column("started_at", BigInteger),
-    Column("finished_at", BigInteger),
-    Column("ground", Text, comment="JSON: what it ran on, or is going to; null for runs of earlier versions"),
+    CheckRun,
     Index("ix_checks_tree", "project", "tree", "name"),
     partial_index("ix_checks_log", "log_id", where="log_id IS NOT NULL"),
     partial_index("ix_checks_unfinished", "requested_at", "review_id", where=UNFINISHED_CHECKS),
-    sqlite_with_rowid=False,
+    key=("review_id", "round", "name"),
+    small=("round", "position", "timeout_seconds", "required", "exit_status"),
+    foreign={"review_id": "reviews.id", "log_id": "contents.id"},
+    comments={
+        "position": "order in their file",
+        "source": "SHA-256 of the file that names it",
+        "tree": "id of the git tree that it ran on",
+        "ground": "JSON: what it ran on, or is going to; null for runs of earlier versions",
+    },
     comment="What is run on a round, and its latest run.",
 )
 

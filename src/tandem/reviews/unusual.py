@@ -34,7 +34,7 @@ class Location(NamedTuple):
         file: The file's place in the diff, from 0.
         path: The file.
         before: Whether the line's number is the one before the change.
-        line: The line; null for the file as a whole.
+        line: The line; None for the file as a whole.
         at: How many lines of the file's diff stand before it.
     """
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidInput, ReasonRequired
 from tandem.reviews import claim_rules as claims
@@ -11,12 +9,10 @@ from tandem.reviews import contents, counter_patches, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import VerdictGiven
 from tandem.reviews.context import Decision, Services
-from tandem.reviews.discussion_rules import Message, Verdict, record_speaker
 from tandem.reviews.requests import LineComment, SubmitVerdict
-from tandem.reviews.rounds import CounterPatch, Round
+from tandem.reviews.rounds import Message, Round, Verdict, record_speaker
 from tandem.reviews.rules import Action, Review, Step
 from tandem.reviews.writing import Rows
-from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.context import transact
 from tandem.store.event import EventKind
@@ -87,7 +83,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
             for participant in services.participants:
                 participant.decided(unit, services, Decision(before, current, verdict, reviewer, given.created_at))
         if facts is not None and patch_id is not None:
-            written = _offer(unit, written, given, current, facts, patch_id, caller.agent)
+            written = counter_patches.offer(unit, written, given, current, facts, patch_id, caller.agent)
         ids = {"verdict_id": verdict_id, "counter_patch_id": patch_id}
         notes = (facts and facts.notes) or ()
         return views.answer(VerdictGiven, services.waits, unit, written, verdict=verdict, notes=notes, **ids)
@@ -120,37 +116,7 @@ async def _offered(services: Services, caller: Caller, request: SubmitVerdict, v
     def admit(unit: Unit, review: Review) -> None:
         _admit(unit, review, verdict, request, caller)
 
-    return await counter_patch_facts(services, request.review_id, request.project, request.counter_patch, admit)
-
-
-async def counter_patch_facts(
-    services: Services, review_id: str, project: str | None, body: str, admit: Callable[[Unit, Review], None]
-) -> contents.Content:
-    """What a counter-patch would be as the current round's content; git runs before any transaction.
-
-    Args:
-        services: The services.
-        review_id: The review.
-        project: The project that it must be of; null for any.
-        body: The whole new diff, or text.
-        admit: Raises if this is no time for it.
-
-    Raises:
-        InvalidDiff: It does not apply.
-        InvalidInput: It is no content for the file that the round names.
-        SchemaInvalid: It is no payload for the hand-off that the review is about.
-        TooLarge: It is over the limit.
-    """
-
-    def look(unit: Unit) -> tuple[Review, Round]:
-        review = reviews.get(unit, review_id, project)
-        admit(unit, review)
-        for participant in services.participants:
-            participant.check_counter_patch(unit, review, body)
-        return review, reviews.get_round(unit, review.id, review.round)
-
-    review, replaced = await services.store.read(look)
-    return await contents.replacement_facts(services, review.project, replaced, body, base=replaced.base_commit)
+    return await counter_patches.facts_of(services, request.review_id, request.project, request.counter_patch, admit)
 
 
 def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, caller: Caller) -> tuple[Step, str, Round]:
@@ -214,42 +180,4 @@ def _comment(given: Verdict, position: int, message_id: str, remark: LineComment
         file=remark.file,
         line=remark.line,
         created_at=given.created_at,
-    )
-
-
-def _offer(
-    unit: Unit,
-    review: Review,
-    given: Verdict,
-    replaced: Round,
-    facts: contents.Content,
-    patch_id: str,
-    agent: str | None,
-) -> Review:
-    """Put the counter-patch beside the verdict, pending until the proposer decides."""
-    patch = CounterPatch(
-        id=patch_id,
-        review_id=review.id,
-        seq=0,
-        round=given.round,
-        author=given.reviewer_id,
-        content_id=ledger.keep_content(unit, facts.content) or "",
-        is_text=int(replaced.diff_id is None),
-        digest=facts.digest,
-        affected_files=contents.files_json(facts),
-        status=counter_patches.PENDING,
-        reason=None,
-        created_at=given.created_at,
-        decided_at=None,
-        sent_by=agent,
-    )
-    offered = review._replace(counter_patch_id=patch_id, counter_patch_status=counter_patches.PENDING)
-    return writing.change_review(
-        unit,
-        review,
-        record_speaker(offered, "reviewer", "verdict"),
-        actor=given.reviewer_id,
-        kind=EventKind.COUNTER_PATCH_PROPOSED,
-        data={"counter_patch_id": patch_id, "round": given.round, "digest": facts.digest},
-        rows=Rows(counter_patch=patch),
     )

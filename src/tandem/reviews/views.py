@@ -12,8 +12,7 @@ import orjson
 from tandem.contract.answer import shown
 from tandem.core.clock import isoformat
 from tandem.git.changes import AffectedFile
-from tandem.reviews import check_queries, checks, grounds
-from tandem.reviews import discussion_queries as discussion
+from tandem.reviews import checks, grounds
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
@@ -104,14 +103,14 @@ def _with_facts(unit: Unit, services: Services, review: Review) -> tuple[Review,
 
 
 def _stuck(unit: Unit, services: Services, review: Review) -> str | None:
-    """Why an approved review waits for a person: only a person can have one of its checks pass, or run; else null."""
+    """Why an approved review waits for a person: only a person can have one of its checks pass, or run; else None."""
     # With access tokens others may run them, on PostgreSQL another broker.
     is_alone = unit.dialect == "sqlite" and not services.authenticator.required
     if review.checks == PENDING and is_alone and not services.policy.checks_at_once:
         return "Nothing runs its checks: the broker's setting checks_at_once is 0."
     if review.checks != FAILED:
         return None
-    runs = check_queries.list_of_round(unit, review.id, review.round)
+    runs = reviews.list_checks(unit, review.id, review.round)
     why = next((f"'{one.name}' keeps the gate closed. {one.reason}" for one in runs if one.needs_person), None)
     return why and f"{why} Then: 'tandem checks run {review.id}'."
 
@@ -128,7 +127,7 @@ def replacement(unit: Unit, record: CounterPatch) -> dict[str, str | None]:
 
 
 def status(unit: Unit, services: Services, review: Review, cursor: str, *, changed: bool) -> ReviewStatus:
-    """Where a review stands, and why nobody takes it."""
+    """Where a review stands, and why no one takes it."""
     review, about = _with_facts(unit, services, review)
     return shown(
         ReviewStatus,
@@ -178,7 +177,7 @@ def proposal(unit: Unit, services: Services, content: RoundContent) -> Proposal:
     review, found = content.review, content.round
     pending = None
     if review.counter_patch_status == "pending" and review.counter_patch_id:
-        pending = discussion.find_counter_patch(unit, review.id, review.counter_patch_id)
+        pending = reviews.find_counter_patch(unit, review.id, review.counter_patch_id)
     return shown(
         Proposal,
         found,

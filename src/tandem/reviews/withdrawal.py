@@ -1,16 +1,19 @@
-"""Withdrawing an approval: the gate no longer opens for it; what was committed on its strength stays."""
+"""Withdrawing an approval: the gate no longer opens for it; commits made on its strength stay."""
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass
+
 from tandem.contract.caller import Caller
-from tandem.errors import InvalidTransition, NotClaimant, ReasonRequired, StaleRound
-from tandem.reviews import contents, landing, views, writing
+from tandem.errors import AlreadyLanded, InvalidTransition, NotClaimant, ReasonRequired, StaleRound, TandemError
+from tandem.reviews import contents, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ApprovalWithdrawn
 from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.context import Decision, Services
-from tandem.reviews.discussion_rules import Verdict, with_turn
 from tandem.reviews.requests import WithdrawApproval
+from tandem.reviews.rounds import Round, Verdict, with_turn
 from tandem.reviews.rules import Action, Review, State, allowed_actions, allowed_targets, step
 from tandem.reviews.writing import Rows
 from tandem.store.base import Unit
@@ -37,7 +40,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
     known = await services.store.read(lambda unit: reviews.get(unit, request.review_id, request.project))
     _admit(known, caller, request)
     # Git is asked before the transaction.
-    landed = await landing.find(services, known)
+    landed = await find_landing(services, known)
     verdict_id = services.clock.new_id("vd")
 
     def work(unit: Unit) -> ApprovalWithdrawn:
@@ -48,7 +51,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
             participant.check_withdrawal(unit, before)
         actor = _admit(before, caller, request)
         number = _same_round(before, known)
-        # The decision that stands from now on, for whoever reads the discussion.
+        # The decision that stands from now on, for readers of the discussion.
         given = Verdict(
             id=verdict_id,
             review_id=before.id,
@@ -129,4 +132,74 @@ def _withdrawn(before: Review, given: Verdict) -> Review:
             decided_at=given.created_at,
             updated_at=given.created_at,
         )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """Where a content is committed.
+
+    Attributes:
+        commits: The recorded commits that hold it and were not rolled back.
+        branches: The base branches that hold it and did not before.
+    """
+
+    commits: tuple[str, ...]
+    branches: tuple[str, ...]
+
+
+async def find_landing(services: Services, review: Review) -> Landing:
+    """Where the content that a review approves is committed; nowhere if it approves nothing.
+
+    Base branches are those of a project whose gate is on.
+    """
+    number = review.approved_round
+    if number is None:
+        return Landing((), ())
+
+    def look(unit: Unit) -> tuple[Round, tuple[str, ...], tuple[str, ...]]:
+        current = reviews.get_round(unit, review.id, number)
+        commits = (one for part in services.participants for one in part.commits_of(unit, services, review, current))
+        branches = (one for part in services.participants for one in part.protected_branches(unit, review.project))
+        return current, tuple(commits), tuple(branches)
+
+    current, commits, branches = await services.store.read(look)
+    return Landing(commits, await _branches(services, review.project, current, branches))
+
+
+async def _branches(services: Services, project: str, current: Round, branches: tuple[str, ...]) -> tuple[str, ...]:
+    repository = await services.projects.repository(project) if branches else None
+    base = current.base_commit
+    if repository is None or base is None:
+        return ()
+
+    def look() -> tuple[str, ...]:
+        changes = current.entries()
+        return repository.landed_on(changes, base, branches) if changes else ()
+
+    try:
+        async with services.validations:
+            return await asyncio.to_thread(look)
+    except TandemError:
+        # The repository cannot tell: recorded commits still count.
+        return ()
+
+
+async def refuse_if_landed(services: Services, review: Review) -> None:
+    """Refuse to revise what is approved and committed: the revision would leave the commits without an approval.
+
+    Raises:
+        AlreadyLanded: It is.
+    """
+    landing = await find_landing(services, review)
+    if not landing.commits and not landing.branches:
+        return
+    places = [f"on {branch}" for branch in landing.branches] or [f"as {landing.commits[0][:10]}"]
+    raise AlreadyLanded(
+        f"What {review.id} approves is committed already ({', '.join(places)}), and a revision would end its approval."
+        " Propose what comes next as a new review: tandem submit -m 'what it is for' (create_review without"
+        " review_id).",
+        review_id=review.id,
+        commits=list(landing.commits),
+        branches=list(landing.branches),
     )

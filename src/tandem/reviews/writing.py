@@ -7,7 +7,7 @@ that units on PostgreSQL cannot wait for each other in a circle.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import orjson
@@ -16,23 +16,16 @@ from sqlalchemy.dialects import postgresql
 
 from tandem.reviews import tables
 from tandem.reviews.check_rules import CheckRun
-from tandem.reviews.discussion_rules import Message, Verdict
-from tandem.reviews.rounds import CounterPatch, Round
+from tandem.reviews.rounds import CounterPatch, Message, Round, Verdict
 from tandem.reviews.rules import VOLATILE, Review, Rollback, taken_back_by
 from tandem.reviews.statistics import moves
 from tandem.store.base import Unit
 from tandem.store.ledger import changes, take_seq, write
 from tandem.store.statement import Statement, insert_if_new
 
-_insert_round = Statement(insert(tables.rounds))
-_insert_verdict = Statement(insert(tables.verdicts))
-_insert_message = Statement(insert(tables.messages))
-_insert_counter_patch = Statement(insert(tables.counter_patches))
-_insert_rollback = Statement(insert(tables.rollbacks))
-_insert_taken_back = Statement(insert(tables.taken_back))
 _decide_counter_patch = Statement(
     update(tables.counter_patches)
-    .where(tables.counter_patches.c.id == bindparam("key"))
+    .where(tables.counter_patches.c.id == bindparam("new_id"))
     .values(status=bindparam("new_status"), reason=bindparam("new_reason"), decided_at=bindparam("new_decided_at"))
 )
 _resolve_message = Statement(
@@ -46,12 +39,21 @@ _get_changes = Statement(
     )
 )
 _new_check = postgresql.insert(tables.checks)
-_put_check = Statement(
-    _new_check.on_conflict_do_update(
-        index_elements=[column.name for column in tables.checks.primary_key],
-        set_={column.name: _new_check.excluded[column.name] for column in tables.checks.c if not column.primary_key},
-    )
-)
+_INSERTS: Final = {
+    "round": Statement(insert(tables.rounds)),
+    "verdict": Statement(insert(tables.verdicts)),
+    "messages": Statement(insert(tables.messages)),
+    "counter_patch": Statement(insert(tables.counter_patches)),
+    "rollback": Statement(insert(tables.rollbacks)),
+    "checks": Statement(
+        _new_check.on_conflict_do_update(
+            index_elements=[column.name for column in tables.checks.primary_key],
+            set_={one.name: _new_check.excluded[one.name] for one in tables.checks.c if not one.primary_key},
+        )
+    ),
+}
+"""By the name in `Rows`, in the order in which they refer to each other."""
+_insert_taken_back = Statement(insert(tables.taken_back))
 _insert_approval = insert_if_new(tables.approvals)
 _insert_approved_path = Statement(insert(tables.approved_paths))
 _delete_approval = Statement(delete(tables.approvals).where(tables.approvals.c.review_id == bindparam("key")))
@@ -143,7 +145,8 @@ def _record(
 
 
 def _as_row(record: Any) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in record.__slots__}
+    is_tuple = hasattr(record, "_asdict")
+    return record._asdict() if is_tuple else {name: getattr(record, name) for name in record.__slots__}
 
 
 def _numbered(rows: Rows, seq: int) -> Rows:
@@ -161,57 +164,34 @@ def _numbered(rows: Rows, seq: int) -> Rows:
 def _delta(changed: dict[str, Any], rows: Rows) -> dict[str, Any]:
     """What a replay needs: the review's changed columns and the rows beside it."""
     delta: dict[str, Any] = {"review": changed}
-    if rows is NO_ROWS:
-        return delta
-    if rows.round:
-        delta["round"] = _as_row(rows.round)
-    if rows.verdict:
-        delta["verdict"] = _as_row(rows.verdict)
-    if rows.messages:
-        delta["messages"] = [_as_row(message) for message in rows.messages]
-    if rows.counter_patch:
-        delta["counter_patch"] = _as_row(rows.counter_patch)
-    if rows.decision:
-        delta["decision"] = _as_row(rows.decision)
-    if rows.resolved:
-        delta["resolved"] = list(rows.resolved)
-    if rows.rollback:
-        delta["rollback"] = rows.rollback._asdict()
-    if rows.checks:
-        delta["checks"] = [one._asdict() for one in rows.checks]
+    if rows is not NO_ROWS:
+        parts = ((one.name, getattr(rows, one.name)) for one in fields(rows))
+        delta |= {name: _as_json(part) for name, part in parts if part}
     return delta
+
+
+def _as_json(part: Any) -> Any:
+    if isinstance(part, str):
+        return part
+    # A record may be a tuple, too, of a type of its own.
+    return [_as_json(one) for one in _each(part)] if part.__class__ is tuple else _as_row(part)
+
+
+def _each(part: Any) -> tuple[Any, ...]:
+    return part if part.__class__ is tuple else (part,)
 
 
 def _write_rows(unit: Unit, rows: Rows) -> None:
     if rows is NO_ROWS:
         return
-    if rows.round:
-        unit.put(_insert_round, **_as_row(rows.round))
-    if rows.verdict:
-        unit.put(_insert_verdict, **_as_row(rows.verdict))
-    for message in rows.messages:
-        unit.put(_insert_message, **_as_row(message))
-    if rows.counter_patch:
-        unit.put(_insert_counter_patch, **_as_row(rows.counter_patch))
+    for name, statement in _INSERTS.items():
+        for record in filter(None, _each(getattr(rows, name))):
+            unit.put(statement, **_as_row(record))
     if rows.decision:
-        unit.put(
-            _decide_counter_patch,
-            key=rows.decision.id,
-            new_status=rows.decision.status,
-            new_reason=rows.decision.reason,
-            new_decided_at=rows.decision.decided_at,
-        )
+        unit.put(_decide_counter_patch, **{f"new_{name}": value for name, value in _as_row(rows.decision).items()})
     if rows.resolved:
         unit.put(_resolve_message, key=rows.resolved[0], new_resolved_by=rows.resolved[1])
-    if rows.rollback:
-        _write_rollback(unit, rows.rollback._asdict())
-    for check in rows.checks:
-        unit.put(_put_check, **check._asdict())
-
-
-def _write_rollback(unit: Unit, row: dict[str, Any]) -> None:
-    unit.put(_insert_rollback, **row)
-    for taken in taken_back_by(row):
+    for taken in taken_back_by(rows.rollback._asdict()) if rows.rollback else ():
         unit.put(_insert_taken_back, **taken)
 
 

@@ -25,12 +25,10 @@ from tandem.reviews import (
     claims,
     counter_patches,
     discussion,
-    drafts,
     proposals,
     reports,
     search,
     verdicts,
-    viewed,
     withdrawal,
 )
 from tandem.reviews import (
@@ -52,7 +50,6 @@ MODULES: Final = (
     cycle_history,
     cycles,
     discussion,
-    drafts,
     gate_switch,
     gates,
     handoffs,
@@ -69,7 +66,6 @@ MODULES: Final = (
     search,
     sessions,
     verdicts,
-    viewed,
     webhooks,
     withdrawal,
 )

@@ -13,7 +13,7 @@ from tandem.core.clock import MICROSECONDS
 from tandem.errors import Forbidden, TandemError
 from tandem.pool import queries as pool_queries
 from tandem.pool.rules import LIVE_SECONDS
-from tandem.reviews import check_queries, report_queries
+from tandem.reviews import queries, report_queries
 from tandem.reviews.context import Services
 from tandem.reviews.rules import State
 from tandem.server.asgi.exchange import Exchange, send_bytes
@@ -66,7 +66,7 @@ def _database(unit: Unit, now_us: int) -> list[Family]:
     age = 0.0 if oldest is None else max(0, now_us - oldest) / MICROSECONDS
     circuits = sum(pool.circuit_until is not None and pool.circuit_until > now_us for pool in pools)
     reviewers = Counter(reviewer.state for reviewer in pool_queries.list_live(unit))
-    checks = Counter(check.status for check in check_queries.list_unfinished(unit, None, _MOST_CHECKS))
+    checks = Counter(check.status for check in queries.list_unfinished_checks(unit, None, _MOST_CHECKS))
     open_words = f"Open reviews by state, at most {report_queries.MOST_COUNTED} each."
     attention = {(): report_queries.count_attention(unit)}
     pool_states = _labelled(Counter(pool.state for pool in pools))

@@ -37,17 +37,21 @@ def record_table(
     small: Collection[str] = (),
     foreign: Mapping[str, str] = {},
     comments: Mapping[str, str] = {},
+    defaults: Mapping[str, str] = {},
+    **options: Any,
 ) -> Table:
-    """The table of a named tuple: a column for each field, which may be empty where the field may be None.
+    """The table of a record: a column for each field, nullable where the field may be None.
 
     Args:
         name: The table's name.
-        record: The named tuple, of whole numbers and texts.
+        record: A named tuple or dataclass, of whole numbers and texts.
         indexes: Its indexes.
         key: The fields of the primary key.
         small: Numbers that need no more than 31 bits.
         foreign: The column that a field refers to, as `table.column`.
-        comments: The meaning of a column, where its field does not say so.
+        comments: The contents of columns whose fields do not say so.
+        defaults: The database's values where a writer names none.
+        options: Of the table, such as its comment.
     """
     columns: list[Column[Any]] = []
     for field, kind in get_type_hints(record).items():
@@ -63,9 +67,11 @@ def record_table(
                 nullable=NoneType in kinds,
                 autoincrement=False,
                 comment=comments.get(field),
+                server_default=text(defaults[field]) if field in defaults else None,
             )
         )
-    return Table(name, metadata, *columns, *indexes, sqlite_with_rowid=False)
+    options.setdefault("sqlite_with_rowid", False)
+    return Table(name, metadata, *columns, *indexes, **options)
 
 
 log_head = Table(

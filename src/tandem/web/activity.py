@@ -76,7 +76,7 @@ def _cut(text: str) -> str:
 
 
 _WAIT_SECONDS = 15
-"""After so long without news a comment is sent, so that nobody on the way takes the connection for dead."""
+"""After so long without news a comment is sent, so that no one on the way takes the connection for dead."""
 _EVENTS_AT_ONCE = 200
 _RETRY_MS = 1000
 _STREAMED = ("seq", "at", "project", "subject", "actor", "kind", "old", "new")

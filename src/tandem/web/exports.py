@@ -2,7 +2,7 @@
 
 In the Markdown, what agents and people wrote cannot break out of its place: prose stands in quotations, or in a fence
 when there is HTML in it; single lines are escaped. The page has its styles inside, and its own policy lets it ask
-nobody for anything.
+no one for anything.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def facts(proposal: Proposal) -> list[tuple[str, str]]:
     if proposal.diff and not proposal.validated:
         found.append(("Validated", "no: nobody has tried whether the diff applies"))
     elif not proposal.drawn:
-        found.append(("Diff", "as it was sent: the files that it was made from are gone"))
+        found.append(("Diff", "as it was sent: an earlier version of Tandem kept it"))
     return found
 
 

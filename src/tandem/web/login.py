@@ -31,7 +31,7 @@ _OF_THE_PAGE = frozenset(
     f"{TOKEN_FIELD} form_name seen idempotency_key on_round claim_generation held side next mode round index viewed "
     "quiet answers counter_patch_id review_id supervisor_id original ends exists do then".split()
 )
-"""Fields that say something of the page that a form was on; nobody has typed them."""
+"""Fields that say something of the page that a form was on; no one has typed them."""
 _REFUSED = {"revoked": "This access token was revoked.", "expired": "This access token has expired."}
 _ADVICE = "tandem token create NAME --role operator --role reviewer --role proposer"
 
@@ -120,7 +120,7 @@ async def _by_link(request: PageRequest, code: str, to: str) -> PageResponse | R
 
 
 def _is_from_login(request: Request) -> bool:
-    """Whether the login under another name of this machine sent the browser here: nobody else has our port there."""
+    """Whether the login under another name of this machine sent the browser here: no one else has our port there."""
     there, host = urlsplit(request.headers.get("referer", "")), request.headers.get("host", "")
     return there.scheme == "http" and all(map(is_local, (there.netloc, host))) and _port(there.netloc) == _port(host)
 

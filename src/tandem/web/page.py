@@ -121,7 +121,7 @@ class PageRequest:
         person: Who asks.
         backend: What answers are made with.
         lists: The fields of a POST with all their values; empty for a GET.
-        inbox: What the navigation shows; null for a part of a page, and for somebody whose name is not known.
+        inbox: What the navigation shows; None for a part of a page, and for somebody whose name is not known.
         cursor: The log's cursor before anything was read for the page, which has to hear of what comes after it.
     """
 
@@ -204,11 +204,11 @@ class PageRequest:
         return str(self.http.path_params[name])
 
     def query(self, name: str) -> str | None:
-        """A value of the query string; null if it is missing or empty."""
+        """A value of the query string; None if it is missing or empty."""
         return self.http.query_params.get(name) or None
 
     def number(self, name: str) -> int | None:
-        """A whole number of the query string or form; null if it is missing.
+        """A whole number of the query string or form; None if it is missing.
 
         Raises:
             InvalidInput: It is something else.
@@ -264,6 +264,6 @@ def _came_by_tls(request: Request) -> bool:
     """Whether a cookie is only ever to be sent back by TLS.
 
     A browser also says so with a form, where a proxy in front that is not trusted does the TLS; who makes it up harms
-    nobody but themselves, as their browser then keeps the cookie back.
+    no one but themselves, as their browser then keeps the cookie back.
     """
     return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")

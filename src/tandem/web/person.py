@@ -57,7 +57,7 @@ class Person:
         is_new: Whether the request came without a cookie of ours.
         access_id: What the browser was logged in with, whether or not that still counts; empty if it never was.
         since: When it was logged in, in seconds since the epoch; 0 for now.
-        access: What the person may do; null on a trusted broker, and for somebody who is not logged in.
+        access: What the person may do; None on a trusted broker, and for somebody who is not logged in.
     """
 
     name: str
@@ -129,12 +129,12 @@ class PersonCookie:
         response.set_cookie(COOKIE, value, max_age=age, httponly=True, samesite="lax", secure=secure, path="/")
 
     def login_of(self, person: Person) -> str | None:
-        """The id of what a browser is logged in with; null if it is not, or has been for too long."""
+        """The id of what a browser is logged in with; None if it is not, or has been for too long."""
         is_over = person.since + LOGIN_SECONDS <= self._now()
         return None if is_over else person.access_id or None
 
     def home(self, request: Request, access: Access) -> str | None:
-        """The origin under which somebody has to be logged in; null if they are there.
+        """The origin under which somebody has to be logged in; None if they are there.
 
         A broker that is reached by another name than this machine's own has no names to give.
         """
@@ -188,7 +188,7 @@ class PersonCookie:
 
 
 def fresh(name: str = "", *, access_id: str = "") -> Person:
-    """A browser that nobody has seen before; also one that was just logged in, whatever it had until then."""
+    """A browser that no one has seen before; also one that was just logged in, whatever it had until then."""
     return Person(name, secrets.token_urlsafe(_SESSION_BYTES), is_new=not access_id, access_id=access_id)
 
 

@@ -1,14 +1,21 @@
-"""`/queue`: all reviews, filtered, sorted and searched; several can be closed at once, never approved."""
+"""`/`: what waits for the person, and for others. `/queue`: all reviews, searched; several can be closed at once."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from starlette.responses import Response
+
 from tandem.errors import InvalidInput, TandemError
+from tandem.inbox.contract import Inbox
+from tandem.present.words import WHY
 from tandem.projects.contract import ProjectList
 from tandem.reviews.answers import Statistics
 from tandem.reviews.page_contract import SearchPage
-from tandem.web.page import PageRequest, PageResponse, PageRoute, address
+from tandem.web import login
+from tandem.web.page import PageRequest, PageResponse, PageRoute, address, see
 
-PATH = "/queue"
+_QUEUE = "/queue"
 _ROWS = 50
 _MOST_CLOSED = 200
 _ALL = "all"
@@ -71,14 +78,14 @@ async def show(
         "reviews": found.reviews,
         "searched_back_to": found.searched_back_to,
         "state": state,
-        "tabs": [(name, address(PATH, status=name, **filters), counts.open.get(name)) for name in names],
+        "tabs": [(name, address(_QUEUE, status=name, **filters), counts.open.get(name)) for name in names],
         "filters": filters,
         "texts": _TEXTS,
         "choices": _CHOICES,
         "sorts": _SORTS,
         "projects": [one.project for one in projects.projects],
-        "next_address": address(PATH, status=state, **filters, page=found.next_page) if found.next_page else None,
-        "here": address(PATH, status=state, **filters, page=request.query("page")),
+        "next_address": address(_QUEUE, status=state, **filters, page=found.next_page) if found.next_page else None,
+        "here": address(_QUEUE, status=state, **filters, page=request.query("page")),
         "is_filtered": any(filters.values()),
         "problem": problem,
         "closed": closed or [],
@@ -89,4 +96,39 @@ async def show(
     return PageResponse("queue.html", values, status=failed.status if failed else 200)
 
 
-ROUTES = (PageRoute(PATH, show, close),)
+_INBOX_ROWS = 100
+_SECTIONS = (
+    ("your_turn", "Your turn", "Nothing waits for you."),
+    ("problems", "Problems", "Nothing is stuck."),
+    ("waiting", "Waiting on others", "Nobody else is at work."),
+)
+
+
+async def show_inbox(request: PageRequest) -> PageResponse | Response:
+    """The inbox; first the name is asked, because what waits depends on for whom."""
+    found, project = request.inbox, request.query("project")
+    if found is None:
+        return see(login.YOU)
+    if project:  # the navigation counts all projects
+        found = await request.call("get_inbox", person=request.person.name, project=project, limit=_INBOX_ROWS)
+    return PageResponse("inbox.html", {"found": found, "sections": _SECTIONS, "limit": _INBOX_ROWS, "why": WHY})
+
+
+def waiting(found: Inbox | None) -> dict[str, Any]:
+    """What the navigation says of an inbox; of none, nothing."""
+    if found is None:
+        return {"your_turn": 0, "problems": 0, "reviews": {}}
+    theirs = (one.review for one in (*found.your_turn, *found.problems) if one.review)
+    return {
+        "your_turn": found.counts.your_turn,
+        "problems": found.counts.problems,
+        # What a notification names, so that only what is new is told.
+        "reviews": {review.review_id: review.intent for review in theirs},
+    }
+
+
+ROUTES = (
+    PageRoute("/", show_inbox, inbox_rows=_INBOX_ROWS),
+    PageRoute("/inbox", show_inbox, inbox_rows=_INBOX_ROWS),
+    PageRoute(_QUEUE, show, close),
+)

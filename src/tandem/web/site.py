@@ -14,8 +14,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route, Router
 
-from tandem.contract.access import Access
-from tandem.core.clock import Clock
 from tandem.errors import InvalidInput, NotFound, RateLimited, TandemError, TooLarge, Unauthenticated
 from tandem.inbox.contract import Inbox
 from tandem.server.asgi.exchange import (
@@ -26,9 +24,16 @@ from tandem.server.asgi.exchange import (
     replaying,
 )
 from tandem.server.asgi.watching import run_watched
-from tandem.server.authorisation import Authenticator
-from tandem.server.dispatch import Dispatcher, unexpected
-from tandem.web import activity, cycles, exports, inbox, login, projects, queue, reviewers, statistics, webhooks
+from tandem.server.dispatch import unexpected
+from tandem.web import (
+    activity,
+    exports,
+    login,
+    overviews,
+    queue,
+    reviewers,
+    statistics,
+)
 from tandem.web.page import (
     HEADERS,
     INBOX_ROWS,
@@ -48,10 +53,9 @@ _URL_ENCODED, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-
 _EXCHANGE = "tandem.exchange"
 
 ROUTES: tuple[PageRoute, ...] = (
-    *inbox.ROUTES,
     *queue.ROUTES,
     *reviewers.ROUTES,
-    *cycles.ROUTES,
+    *overviews.ROUTES,
     *page.ROUTES,
     *files.ROUTES,
     *line_comment.ROUTES,
@@ -61,8 +65,6 @@ ROUTES: tuple[PageRoute, ...] = (
     *actions.ROUTES,
     *activity.ROUTES,
     *statistics.ROUTES,
-    *projects.ROUTES,
-    *webhooks.ROUTES,
     *login.ROUTES,
 )
 
@@ -70,36 +72,21 @@ ROUTES: tuple[PageRoute, ...] = (
 class PagesApp:
     """Answers every request for a page."""
 
-    def __init__(
-        self,
-        *,
-        dispatcher: Dispatcher,
-        clock: Clock,
-        seal: Seal,
-        authenticator: Authenticator,
-        check_ready: Callable[[], None],
-        body_limit_bytes: int,
-        charge: Callable[[Exchange, Access | None], None],
-    ) -> None:
+    def __init__(self, *, seal: Seal, **backend: Any) -> None:
         """Read the templates and static files.
 
         Args:
-            dispatcher: Runs the operations.
-            clock: Tells how long ago something was, and gives reference ids for unknown faults.
             seal: A text's keyed hash, by the broker's secret.
-            authenticator: Tells who calls.
-            check_ready: Raises Unavailable unless the broker takes new work.
-            body_limit_bytes: The largest form.
-            charge: Charges a request to who sends it; raises RateLimited.
+            backend: The rest of `Backend`.
         """
-        cookie = PersonCookie(seal, clock, with_logins=authenticator.required)
-        self._backend = Backend(dispatcher, clock, authenticator, cookie, check_ready, body_limit_bytes, charge)
+        cookie = PersonCookie(seal, backend["clock"], with_logins=backend["authenticator"].required)
+        self._backend = Backend(cookie=cookie, **backend)
         files = StaticFiles()
         self._templates = environment()
         names: dict[str, Any] = self._templates.globals
         names["static"] = files.address
         filters: dict[str, Callable[..., Any]] = self._templates.filters
-        filters["when"] = partial(when, clock)
+        filters["when"] = partial(when, self._backend.clock)
         static = PageRoute("/static/{stamp}/{name:path}", files.serve, needs_broker=False, is_open=True, inbox_rows=0)
         self._router = Router([self._route(one) for one in (*ROUTES, static)], redirect_slashes=False)
 
@@ -135,7 +122,7 @@ class PagesApp:
                 self._backend.check_ready()
                 asked = await asked.admitted()
             answer = self._answer(route, asked)
-            # What nobody waits for is not made; a form is done all the same.
+            # What no one waits for is not made; a form is done all the same.
             response = await (answer if http.method == "POST" else run_watched(answer, asked.exchange.receive))
         except ClientGone:
             raise
@@ -201,7 +188,7 @@ class PagesApp:
         if found is None and not answer.is_part:  # after a form
             found = await _inbox(asked, INBOX_ROWS)
         values = self._values(asked) | dict(answer.values)
-        values |= {"may": asked.may, "cursor": asked.cursor, "waiting": inbox.waiting(found)}
+        values |= {"may": asked.may, "cursor": asked.cursor, "waiting": queue.waiting(found)}
         template = self._templates.get_template(answer.template)
         body = await in_worker(template.render, values) if answer.heavy else template.render(values)
         response = _html(body, answer.status, asked)
@@ -214,10 +201,10 @@ class PagesApp:
             "form_token": self._backend.cookie.form_token(asked.person),
             "token_field": TOKEN_FIELD,
             "path": asked.http.url.path,
-            "waiting": inbox.waiting(None),
+            "waiting": queue.waiting(None),
             "cursor": "",
             "is_shut": asked.is_shut,
-            # Where a page goes when its login is over; null where there are no logins.
+            # Where a page goes when its login is over; None where there are no logins.
             "login": login.address(login.where(asked.http)) if asked.authenticator.required else None,
             "is_answer": asked.http.method == "POST",
         }
@@ -271,7 +258,7 @@ def _brings_cookies(request: Request) -> bool:
 
 
 def _url_decoded(body: bytes) -> list[tuple[str, object]]:
-    """The fields of a form; `urllib` takes seconds for megabytes, in which nobody else would be answered.
+    """The fields of a form; `urllib` takes seconds for megabytes, in which no one else would be answered.
 
     Raises:
         ValueError: There are too many.

@@ -25,7 +25,7 @@ _LINE = Markup('<polyline class="{}" points="{}"/>')
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One row of values, a value or null for each day.
+    """One row of values, a value or None for each day.
 
     Attributes:
         name: As the legend says it.
@@ -187,44 +187,48 @@ def _days(first: date, last: date) -> list[str]:
     return [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
 
 
+_CHARTS = (
+    (
+        "Throughput",
+        "",
+        ("Put up", "first", "submitted"),
+        ("Revised", "second", "revised"),
+        ("Decided", "third", "approved", "changes_requested", "rejected"),
+    ),
+    (
+        "Verdicts",
+        "",
+        ("Approved", "good", "approved"),
+        ("Changes requested", "warn", "changes_requested"),
+        ("Rejected", "bad", "rejected"),
+    ),
+    (
+        "Mean time",
+        "s",
+        ("To claim", "first", "mean_seconds_to_claim"),
+        ("To verdict", "third", "mean_seconds_to_verdict"),
+    ),
+    ("Approval rate", "%", ("Approved", "good", "approval_rate")),
+)
+"""Title, unit, and for each series its name, its colour and the metrics that it adds up; see `Chart`."""
+
+
 def _charts(by_day: list[tuple[str, Tally | None]]) -> list[Chart]:
     days = [day for day, _ in by_day]
-
-    def counts(title: str, *series: tuple[str, str, tuple[str, ...]]) -> Chart:
-        return bars(title, days, [Series(name, kind, _sums(by_day, metrics)) for name, kind, metrics in series])
-
-    def means(title: str, unit: str, *series: tuple[str, str, str]) -> Chart:
-        return lines(title, unit, days, [Series(name, kind, _means(by_day, metric)) for name, kind, metric in series])
-
-    return [
-        counts(
-            "Throughput",
-            ("Put up", "first", ("submitted",)),
-            ("Revised", "second", ("revised",)),
-            ("Decided", "third", ("approved", "changes_requested", "rejected")),
-        ),
-        counts(
-            "Verdicts",
-            ("Approved", "good", ("approved",)),
-            ("Changes requested", "warn", ("changes_requested",)),
-            ("Rejected", "bad", ("rejected",)),
-        ),
-        means(
-            "Mean time",
-            "s",
-            ("To claim", "first", "mean_seconds_to_claim"),
-            ("To verdict", "third", "mean_seconds_to_verdict"),
-        ),
-        means("Approval rate", "%", ("Approved", "good", "approval_rate")),
-    ]
+    charts: list[Chart] = []
+    for title, unit, *series in _CHARTS:
+        found = [
+            Series(name, kind, tuple(_value(tally, metrics, unit) for _, tally in by_day))
+            for name, kind, *metrics in series
+        ]
+        charts.append(lines(title, unit, days, found) if unit else bars(title, days, found))
+    return charts
 
 
-def _sums(by_day: list[tuple[str, Tally | None]], metrics: tuple[str, ...]) -> tuple[float, ...]:
-    return tuple(float(sum(getattr(tally, one) for one in metrics)) if tally else 0.0 for _, tally in by_day)
-
-
-def _means(by_day: list[tuple[str, Tally | None]], metric: str) -> tuple[float | None, ...]:
-    return tuple(getattr(tally, metric) if tally else None for _, tally in by_day)
+def _value(tally: Tally | None, metrics: Sequence[str], unit: str) -> float | None:
+    """A count, or a mean, of which a day may have none."""
+    values = [] if tally is None else [getattr(tally, one) for one in metrics]
+    return (values or [None])[0] if unit else float(sum(values))
 
 
 ROUTES = (PageRoute(PATH, show),)

@@ -90,8 +90,12 @@ class TestWebhook(WriteRequest):
 
 
 Where = Annotated[str, Field(description="Where it posts to, without the path, which may hold a secret.")]
-Kinds = Annotated[tuple[str, ...], Field(description="How the kinds of its events begin; empty for all.")]
-OneProject = Annotated[str, Field(description="The project whose events it gets; null for all.")]
+Kinds = Annotated[
+    tuple[str, ...], Field(description="How the kinds of its events begin; empty for all."), Shown(empty="all")
+]
+OneProject = Annotated[
+    str, Field(description="The project whose events it gets; null for all."), Shown(empty="all projects")
+]
 Status = Annotated[int, Field(description="The HTTP status of the latest answer; null without one.")]
 Answer = Annotated[str, Field(description="The beginning of the latest answer, or why there is none.")]
 

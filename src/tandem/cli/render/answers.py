@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tandem.cli.render import checks, parts
-from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, state
+from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, renders, state
 from tandem.present.facts import facts as shown_facts
 from tandem.present.text import Framed, Group, Rule, Text
 from tandem.present.words import WHY
@@ -15,20 +14,8 @@ from tandem.rulings import next_steps
 if TYPE_CHECKING:
     from tandem.inbox import contract as inbox_contract
     from tandem.present.text import Drawable
-    from tandem.reviews import answers, check_contract
+    from tandem.reviews import answers
     from tandem.reviews import page_contract as file_answers
-
-
-_RENDERINGS: dict[str, Callable[[Any], Drawable]] = {}
-
-F = TypeVar("F", bound="Callable[[Any], Drawable]")
-
-
-def renders(function: F) -> F:
-    """Have a function render the answers of the type that its parameter names; nothing of that type is imported."""
-    for kind in str(next(iter(function.__annotations__.values()))).split(" | "):
-        _RENDERINGS[kind.partition("[")[0].rpartition(".")[2]] = function
-    return function
 
 
 def render(kind: str, answer: Any) -> Drawable:
@@ -38,7 +25,7 @@ def render(kind: str, answer: Any) -> Drawable:
         kind: The name of its type.
         answer: Its data, as a record.
     """
-    own = _RENDERINGS.get(kind)
+    own = parts.RENDERINGS.get(kind)
     if own is not None:
         return own(answer)
     onward = [*_nobody(answer.no_reviewer), *_next(answer)] if answer.next_action is not None else []
@@ -213,21 +200,6 @@ def _entry(entry: answers.DiscussionEntry) -> Drawable:
 def _(answer: answers.FullReview) -> Drawable:
     found = [checks.table(answer.checks)] if answer.checks else []
     return Group(_status(answer.status), *found, _proposal(answer.proposal), _discussion(answer.discussion))
-
-
-@renders
-def _(answer: check_contract.CheckList) -> Drawable:
-    return checks.listed(answer)
-
-
-@renders
-def _(answer: check_contract.CheckLog) -> Drawable:
-    return checks.log(answer)
-
-
-@renders
-def _(answer: check_contract.CheckReported) -> Drawable:
-    return checks.table([answer.check], with_review=True)
 
 
 @renders

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tandem.cli.render.parts import block, duration, listing, plain
+from tandem.cli.render.parts import block, listing, plain, renders
+from tandem.present.facts import worded
 from tandem.present.text import Group, Text
 from tandem.rulings.trust import CHECKS_FILE
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 _STYLES = {"queued": "yellow", "running": "cyan", "passed": "green", "skipped": "dim"}
 _WORDS = {"queued": "waits", "running": "runs", "timeout": "timed out"}
-_SHORT_SECONDS = 10
 _SHORT_ID = 7
 _ENDED_BADLY = frozenset({"failed", "timeout", "error"})
 OUTCOME_STYLES = {"pending": "yellow", "doubtful": "yellow", "failed": "bold red", "passed": "green"}
@@ -51,9 +51,7 @@ def why(check: CheckView) -> str:
 
 def took(check: CheckView) -> str:
     """How long it ran; empty if it did not."""
-    if check.seconds is None:
-        return ""
-    return f"{check.seconds:.1f} s" if check.seconds < _SHORT_SECONDS else duration(check.seconds)
+    return "" if check.seconds is None else worded("duration", check.seconds)
 
 
 def ran_on(check: CheckView) -> str:
@@ -92,8 +90,8 @@ def table(checks: Iterable[CheckView], *, with_review: bool = False) -> Drawable
     return listing(f"review!, round!, {columns}" if with_review else columns, rows)
 
 
-def listed(answer: CheckList) -> Drawable:
-    """A list of checks, and what they come to."""
+@renders
+def _(answer: CheckList) -> Drawable:
     if not answer.checks:
         return Text("No checks.", style="dim")
     if answer.outcome is None:
@@ -105,8 +103,8 @@ def listed(answer: CheckList) -> Drawable:
     return Group(*shown)
 
 
-def log(answer: CheckLog) -> Drawable:
-    """The end of what a check wrote, below how it ended."""
+@renders
+def _(answer: CheckLog) -> Drawable:
     check = answer.check
     head = Text.assemble(plain(check.name, "bold"), "  ", status(check))
     for fact in (took(check), why(check)):

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.render import parts
-from tandem.cli.render.answers import renders
-from tandem.cli.render.parts import Cell, ago, block, copied, facts, listing, more_pages, plain, state
+from tandem.cli.render.parts import Cell, ago, block, copied, facts, listing, more_pages, plain, renders, state
 from tandem.present.text import Framed, Group, Text, Whole
 from tandem.settings.workflows import COMPLETE
 
@@ -56,20 +55,11 @@ def _(answer: answers.HandoffWritten) -> Drawable:
 
 
 @renders
-def _(answer: dict[str, Any]) -> Drawable:
-    return payload(answer)
-
-
-@renders
 def _(answer: answers.CycleCompleted) -> Drawable:
     return facts([("phase", Text(answer.phase, style="green")), ("next", f"{answer.active_role} archives it")])
 
 
 @renders
-def _(answer: answers.KeysMade) -> Drawable:
-    return keys(answer)
-
-
 def keys(answer: answers.KeysMade, given: Mapping[str, str] | None = None) -> Drawable:
     """Keys that were made; `given` says by role where those of one's own came from, which are not shown."""
     own = given or {}
@@ -166,10 +156,6 @@ def _cycle_cells(row: answers.CycleRow) -> tuple[Cell, ...]:
 
 
 @renders
-def _(answer: answers.CycleHistory) -> Drawable:
-    return history(answer)
-
-
 def history(answer: answers.CycleHistory, review: ReviewStatus | None = None) -> Drawable:
     """A whole cycle, without what was handed over.
 
@@ -251,6 +237,7 @@ def payloads(answer: answers.CycleHistory) -> Whole:
     return Whole(*lines)
 
 
+@renders
 def payload(content: dict[str, Any]) -> Whole:
     """What was handed over, as JSON that is harmless to a terminal and that other programs can read."""
     return Whole(_json(content))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tandem.core.visible import visible, visible_line
 from tandem.present.facts import Fact, duration, shape, worded
@@ -34,9 +34,21 @@ _DIGEST_LENGTH = 12
 _HASH = re.compile("[0-9a-f]{40,}")
 Cell = str | Text | None
 
+RENDERINGS: dict[str, Callable[..., Drawable]] = {}
+"""What renders the answers of a type, by the type's name."""
+
+F = TypeVar("F", bound="Callable[..., Drawable]")
+
+
+def renders(function: F) -> F:
+    """Have a function render the answers of the type that its first parameter names, which is not imported."""
+    for kind in str(next(iter(function.__annotations__.values()))).split(" | "):
+        RENDERINGS[kind.partition("[")[0].rpartition(".")[2]] = function
+    return function
+
 
 def plain(value: object, style: str = "") -> Text:
-    """A value by others as one line, harmless; nothing for null."""
+    """A value by others as one line, harmless; nothing for None."""
     return Text("" if value is None else visible_line(str(value)), style=style)
 
 
@@ -45,9 +57,9 @@ def cut(value: str) -> Text:
     return Text(visible_line(value), is_cut=True)
 
 
-def block(value: object, style: str = "") -> Text:
+def block(value: object) -> Text:
     """A text by others that may have several lines and tabs, harmless, for a place that is indented or framed."""
-    return Text("" if value is None else visible(str(value)), style=style)
+    return Text("" if value is None else visible(str(value)))
 
 
 def state(status: str, outcome: str | None = None) -> Text:
@@ -124,7 +136,7 @@ def _table(fact: Fact) -> Drawable:
     columns, rows = fact_table(fact.field.inner, fact.value)
     table = Table((Column(one.label, is_whole=one.kind in NEVER_BROKEN) for one in columns), has_head=True)
     for row in rows:
-        table.add(*(_cell(one.kind, value) for one, value in zip(columns, row, strict=True)))
+        table.add(*(_cell(fact.kind, fact.value) for fact in row))
     return table
 
 
@@ -147,7 +159,7 @@ _BELOW: dict[str, Callable[[Fact], Drawable]] = {
 def _empty_lists(kind: str, answer: Any) -> Iterator[str]:
     """What is said of the lists in which nothing is."""
     for field in shape(kind, [answer]):
-        if field.empty and not getattr(answer, field.name, None):
+        if field.kind == "table" and field.empty and not getattr(answer, field.name, None):
             yield field.empty
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tandem.cli.render import parts
-from tandem.cli.render.answers import renders
-from tandem.cli.render.parts import Cell, ago, block, duration, facts, listing, plain, state
+from tandem.cli.render.parts import Cell, ago, block, duration, facts, listing, plain, renders, state
+from tandem.present.facts import worded
 from tandem.present.text import Column, Group, Table, Text, Whole
 
 if TYPE_CHECKING:
@@ -20,13 +20,7 @@ if TYPE_CHECKING:
     from tandem.reviews import page_contract as file_answers
 
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
-_ELSEWHERE = "on other machines"
 _PERCENT = 100
-_PROBLEM = 60
-"""Letters of a receiver's answer in a list."""
-_SHORT = 12
-"""Letters of a commit's id in a list."""
-_STATE_STYLES = {"valid": "green", "expired": "dim", "revoked": "dim"}
 
 
 @renders
@@ -69,9 +63,8 @@ def _(answer: answers.Statistics) -> Drawable:
 
 
 def _tally_cells(name: str, tally: answers.Tally) -> tuple[Cell, ...]:
-    rate = "–" if tally.approval_rate is None else f"{tally.approval_rate * _PERCENT:.0f} %"
     means = duration(tally.mean_seconds_to_claim), duration(tally.mean_seconds_to_verdict)
-    return name, *(str(getattr(tally, count)) for count in _COUNTS), rate, *means
+    return name, *(str(getattr(tally, count)) for count in _COUNTS), _rate(tally), *means
 
 
 @renders
@@ -152,7 +145,6 @@ _NO_FAULTS = frozenset({"verdict", "cancelled"})
 _THOUSAND = 1000
 _MILLION = 1_000_000
 _REASONS_SHOWN = 3
-_SHORT_SECONDS = 10
 
 HOW_TO_BEGIN = (
     "No reviewer pool. Enable it in your configuration ([reviewer_pool] enabled = true) and restart the broker,"
@@ -247,12 +239,12 @@ def _program(of: contract.ReviewerView | contract.PoolView) -> Text:
     return plain(", ".join(part for part in (of.provider, of.model, of.mode) if part))
 
 
-def _rate(reviewer: contract.ReviewerView) -> str:
-    return "–" if reviewer.approval_rate is None else f"{reviewer.approval_rate * _PERCENT:.0f} %"
+def _rate(counted: answers.Tally | contract.ReviewerView) -> str:
+    return "–" if counted.approval_rate is None else f"{counted.approval_rate * _PERCENT:.0f} %"
 
 
 def _mean(seconds: float | None) -> str:
-    return f"{seconds:.1f} s" if seconds is not None and seconds < _SHORT_SECONDS else duration(seconds)
+    return "–" if seconds is None else worded("duration", seconds)
 
 
 def _failed(reviewer: contract.ReviewerView) -> str:

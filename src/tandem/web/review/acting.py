@@ -153,7 +153,7 @@ class FormResult:
     Attributes:
         form: The name of the form; empty if none was.
         typed: What stood in its fields.
-        error: The refusal; null if the page was only too old, or nothing was refused.
+        error: The refusal; None if the page was only too old, or nothing was refused.
         changes: What others did since the page was opened.
     """
 

@@ -8,10 +8,10 @@ from collections import Counter
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from tandem.present.facts import worded
 from tandem.reviews.check_contract import LOG_BYTES, CheckLog, CheckView
 from tandem.rulings.trust import CHECKS_FILE
 from tandem.web.page import PageRequest, PageResponse, PageRoute, address
-from tandem.web.rendering import duration
 from tandem.web.review.view import ReviewView
 
 _LOOKS = {
@@ -24,7 +24,6 @@ _LOOKS = {
     "skipped": ("–", "not run"),
 }
 """A mark for each status, and words."""
-_SHORT_SECONDS = 10
 _SHORT = 12
 _QUIET = frozenset({"passed", "skipped"})
 _UNFINISHED = frozenset({"queued", "running"})
@@ -36,7 +35,7 @@ class CheckRow:
 
     Attributes:
         check: The check.
-        log: The address of its log; null if it has none.
+        log: The address of its log; None if it has none.
         fold: What names the fold of that log; another one after another run.
     """
 
@@ -62,10 +61,7 @@ class CheckRow:
     @property
     def took(self) -> str:
         """How long it ran; empty if it did not."""
-        seconds = self.check.seconds
-        if seconds is None:
-            return ""
-        return f"{seconds:.1f} s" if seconds < _SHORT_SECONDS else duration(seconds)
+        return "" if self.check.seconds is None else worded("duration", self.check.seconds)
 
     @property
     def ended(self) -> str:

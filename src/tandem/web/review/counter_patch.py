@@ -194,7 +194,7 @@ def patch_views(diff: str, round_diff: str | None, name: str) -> list[FileView]:
 
     Args:
         diff: The counter-patch.
-        round_diff: The round's own change; null if it is not known: then all of the counter-patch is shown.
+        round_diff: The round's own change; None if it is not known: then all of the counter-patch is shown.
         name: What its anchors begin with: other diffs are on the page.
     """
     files = outline(diff).files if round_diff is None else between(round_diff, diff)

@@ -123,7 +123,7 @@ class Acts:
         return patch_remarks(patch.diff) if patch and patch.diff else []
 
     def unresolved(self) -> int:
-        """How many comments on lines nobody has settled."""
+        """How many comments on lines no one has settled."""
         return sum(1 for entry in self.view.discussion if entry.kind == "comment" and not entry.resolved_by)
 
 

@@ -168,7 +168,7 @@ class DraftResult:
     """What would become of the draft.
 
     Attributes:
-        applies: Whether a verdict could carry it; null if nothing was changed yet.
+        applies: Whether a verdict could carry it; None if nothing was changed yet.
         problem: Why not.
         files: What it changes of the round.
         document: The same for a text.

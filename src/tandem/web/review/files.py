@@ -57,7 +57,7 @@ class Version(NamedTuple):
     Attributes:
         side: `before` or `after`.
         file: Null where there is none.
-        address: Where its bytes are; null where there are none, or too many.
+        address: Where its bytes are; None where there are none, or too many.
         is_picture: Whether a browser can show them safely.
     """
 
@@ -305,7 +305,7 @@ async def _content(request: PageRequest, review: ReviewView, index: int, file: F
 
 
 async def _read(request: PageRequest, review: ReviewView, file: FileDiff, side: str) -> RoundFile | None:
-    """The file before or after the change; null where the change says that there is none."""
+    """The file before or after the change; None where the change says that there is none."""
     is_after = side == "after"
     path = file.new_path if is_after else file.old_path
     if path is None:
@@ -330,7 +330,7 @@ def _version(review: ReviewView, index: int, side: str, found: RoundFile | None)
 
 
 def _picture(content: bytes) -> str | None:
-    """The kind of an image, by its own first bytes; null for what a browser could take for anything else."""
+    """The kind of an image, by its own first bytes; None for what a browser could take for anything else."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "webp"
     return next((kind for start, kind in _PICTURES if content.startswith(start)), None)

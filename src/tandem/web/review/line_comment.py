@@ -1,4 +1,4 @@
-"""A comment on one line by a page of its own, for whoever has no script that writes it below the line."""
+"""A comment on one line by a page of its own, for browsers without the script that writes it below the line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Spot:
         side: Whose number it has.
         number: Its number there.
         line: The line that a comment on it is kept at; beside a removed one, a line of the file as it would be.
-        text: What it says; null for a line that the diff leaves out.
+        text: What it says; None for a line that the diff leaves out.
         is_removed: Whether the file goes on without it, so that a comment has to quote it.
     """
 

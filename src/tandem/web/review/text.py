@@ -93,7 +93,7 @@ def payload(text: str) -> Mapping[str, Any]:
 
 
 def _json(text: str) -> Any:
-    """What a text in JSON says; null if it is something else."""
+    """What a text in JSON says; None if it is something else."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -45,14 +45,14 @@ class ReviewView:
         discussion_cut: Whether there are more than are shown.
         timeline: All events of get_review_timeline, oldest first; none where the page does not tell of them.
         viewed: Paths of the shown round that the person has marked as viewed.
-        since: The earlier round that the shown one is compared with; null for the whole change.
+        since: The earlier round that the shown one is compared with; None for the whole change.
         mode: How diffs are laid out.
         shape: What the content is: a diff, a document (a text with a path, or a plan), or another text.
         commented: By path, the lines of the shown round that somebody commented on; None stands for the whole file.
         comments: How many comments there are on each path in the shown round.
         origins: Where renamed files of the shown change came from, by path.
         person: Who looks; empty if they have not said their name.
-        roles: What their token is for; null where none is needed, which is everything.
+        roles: What their token is for; None where none is needed, which is everything.
         more: What else the address says (`show` for documents, `view` for diffs), kept in links.
     """
 

@@ -1,0 +1,120 @@
+"""Pages to look at only: `/cycles`, hand-off cycles on their track; `/projects` with their settings; `/webhooks`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import groupby
+from typing import Any
+
+import orjson
+
+from tandem.cycles.answers import CycleHistory, CyclePage, HandoffView
+from tandem.gate.contract import ProjectSettings, SettingView
+from tandem.reviews.answers import AuditPage
+from tandem.web.page import PageRequest, PageResponse, PageRoute, address
+from tandem.webhooks.contract import WebhookList
+
+_CYCLES = "/cycles"
+_CYCLE_ROWS = 50
+_COMPLETE = "complete"
+_KNOWN = ("cycle_id", "feature", "producer", "consumer")
+"""Of a payload: what the page says already."""
+
+
+async def show_cycles(request: PageRequest) -> PageResponse:
+    """Cycles, newest first, each with its track."""
+    project, workflow = request.query("project"), request.query("workflow")
+    found: CyclePage = await request.call(
+        "list_cycles", project=project, workflow=workflow, limit=_CYCLE_ROWS, page=request.query("page")
+    )
+    definitions = {one.name: one.definition for one in found.workflows}
+    following = address(_CYCLES, project=project, workflow=workflow, page=found.next_page)
+    values = {
+        "cycles": [(one, track(definitions.get(one.workflow), one.phase)) for one in found.cycles],
+        "workflows": found.workflows,
+        "filters": {"project": project, "workflow": workflow},
+        "next_address": following if found.next_page else None,
+    }
+    return PageResponse("cycles.html", values)
+
+
+async def show_cycle(request: PageRequest) -> PageResponse:
+    """One cycle: its track, its hand-offs, and the log of it."""
+    found: CycleHistory = await request.call(
+        "get_cycle", project=request.path("project"), cycle_id=request.path("cycle_id")
+    )
+    log: AuditPage = await request.call("get_audit_log", review_id=f"cycle:{found.cycle.cycle_id}", limit=_CYCLE_ROWS)
+    values = {
+        "cycle": found.cycle,
+        "lock": found.lock,
+        "track": track(found.definition, found.cycle.phase, found.handoffs),
+        "handoffs": found.handoffs[::-1],
+        "known": _KNOWN,
+        "events": log.events[::-1],
+    }
+    return PageResponse("cycle.html", values)
+
+
+def track(
+    definition: Mapping[str, Any] | None, current: str, handoffs: Iterable[HandoffView] = ()
+) -> list[dict[str, Any]]:
+    """The phases in the order of the workflow, then its end; how often each was left, and where the cycle is."""
+    phases: Mapping[str, Any] = definition["phases"] if definition else {}
+    left = [one.phase for one in handoffs if one.advanced_at]
+    names = [*phases, *({current} - {*phases, _COMPLETE}), _COMPLETE]
+    return [
+        {
+            "name": name,
+            "role": phases[name]["role"] if name in phases else None,
+            "times": left.count(name),
+            "is_current": name == current,
+        }
+        for name in names
+    ]
+
+
+async def show_projects(request: PageRequest) -> PageResponse:
+    """All registered projects."""
+    return PageResponse("projects.html", {"projects": (await request.call("list_projects")).projects})
+
+
+async def show_settings(request: PageRequest) -> PageResponse:
+    """One project's settings, and its gate."""
+    found: ProjectSettings = await request.call("get_project_settings", project=request.path("project"))
+    groups = [(name, list(rows)) for name, rows in groupby(found.settings, key=_table)]
+    ignored = [one for one in found.settings if one.ignored]
+    return PageResponse("project.html", {"found": found, "groups": groups, "ignored": ignored, "shown": _shown})
+
+
+def _shown(value: Any) -> str:
+    """A value as people write it."""
+    if value in (None, "", [], {}):
+        return "–"
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _table(setting: SettingView) -> str:
+    """The table that a setting is in; empty for those that are in none."""
+    return setting.name.rpartition(".")[0]
+
+
+_DELIVERY_ROWS = 50
+
+
+async def show_webhooks(request: PageRequest) -> PageResponse:
+    """All webhooks, each with its deliveries."""
+    found: WebhookList = await request.call("list_webhooks")
+    deliveries = [
+        (await request.call("list_deliveries", webhook_id=one.webhook_id, limit=_DELIVERY_ROWS)).deliveries
+        for one in found.webhooks
+    ]
+    return PageResponse("webhooks.html", {"webhooks": list(zip(found.webhooks, deliveries, strict=True))})
+
+
+ROUTES = (
+    PageRoute(_CYCLES, show_cycles),
+    PageRoute(f"{_CYCLES}/{{project}}/{{cycle_id}}", show_cycle),
+    PageRoute("/projects", show_projects),
+    PageRoute("/projects/{project}", show_settings),
+    PageRoute("/webhooks", show_webhooks),
+)
