@@ -34,7 +34,10 @@ BrokerOption = Annotated[
         panel=COMMON_PANEL,
     ),
 ]
-ProjectOption = Annotated[str | None, Option("--project", metavar="NAME", help=PROJECT_HELP, panel=COMMON_PANEL)]
+ProjectOption = Annotated[
+    str | None,
+    Option("--project", metavar="NAME", help=PROJECT_HELP, completes="project", panel=COMMON_PANEL),
+]
 AgentOption = Annotated[
     str | None,
     Option(
@@ -82,7 +85,7 @@ class ConnectionOptions:
     Attributes:
         broker: The URL, if one was given.
         project: The project, if one was given.
-        agent: Who is calling; null if nobody said: then the agent that runs it, else the person of `tandem me`.
+        agent: Who is calling; None for the agent that runs it, else the person of `tandem me`.
         as_json: Whether the envelope is printed, as the broker answers it.
         new: Whether the project that was given may be a name that nobody has used so far.
         data_dir: The data folder of that broker, if it is not the user's own.
@@ -193,7 +196,7 @@ def ensure_ours(session: Session, options: ConnectionOptions, review_id: str, pr
 
 
 def one_of(by_place: Any, by_name: Any, option: str) -> Any:
-    """What was given by its place or by its option's name; null if neither was.
+    """What was given by its place or by its option's name; None if neither was.
 
     Raises:
         Misused: Both were, and they differ.

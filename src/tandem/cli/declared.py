@@ -39,16 +39,12 @@ class Argument:
         settings: Attributes of its `Parameter`.
     """
 
-    __slots__ = ("names", "settings")
-
     def __init__(self, *names: str, **settings: Any) -> None:
         self.names, self.settings = names, settings
 
 
 class Option(Argument):
     """Declares that a command's parameter is an option."""
-
-    __slots__ = ()
 
 
 def without(*names: str) -> Callable[[F], F]:
@@ -86,29 +82,6 @@ class Parameter:
         needed: Whether an operation's field has to be given, by its name or by its place.
         is_caller: Whether an operation's field is the name of who calls where it is not given.
     """
-
-    __slots__ = (
-        "choices",
-        "completes",
-        "default",
-        "form",
-        "group",
-        "help",
-        "hidden",
-        "is_caller",
-        "kind",
-        "many",
-        "metavar",
-        "min",
-        "name",
-        "names",
-        "needed",
-        "off",
-        "panel",
-        "required",
-        "shows_default",
-        "variable",
-    )
 
     def __init__(  # noqa: PLR0913 a fact each
         self,
@@ -157,8 +130,6 @@ class Command:
         hidden: Whether no help lists it.
         takes_the_rest: Whether all words from the first argument on are that argument's, options or not.
     """
-
-    __slots__ = ("about", "function", "groups", "hidden", "parameters", "takes_the_rest")
 
     def __init__(
         self,

@@ -50,13 +50,6 @@ _STYLES = {
     StepWord.WAITING: "bold yellow",
 }
 _TIMEOUT_SECONDS = 540.0
-_WORDS = """[bold]The first line is one word[/bold]
-
-  SOLO, APPROVED, GO, NOTHING: go on (0).  CHANGES: change it, run this again (10).  REJECTED: take it back (11).
-
-  WAITING: run this again (12).  ROLLBACK REVIEW: tandem rollback REVIEW first (10).
-
-  ESCALATE: stop, ask the person (14)."""
 
 
 @dataclass(frozen=True, slots=True)
