@@ -25,7 +25,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tandem.cli.review_screen.desk import LineRef
-from tandem.cli.review_screen.dialogs import TextDialog, host
+from tandem.cli.review_screen.screens import TextDialog, host
 from tandem.core.visible import visible, visible_line
 from tandem.git import hunks
 from tandem.git.hunks import FileDiff, Hunk, Line

@@ -19,9 +19,8 @@ from textual.widgets.option_list import Option
 
 from tandem.cli.review_screen import diff_view, texts
 from tandem.cli.review_screen.desk import LineRef, LoadedReview, ScreenClient, read
-from tandem.cli.review_screen.dialogs import Composer, Question, host
 from tandem.cli.review_screen.diff_view import DiffView, Row
-from tandem.cli.review_screen.live_screen import LiveScreen
+from tandem.cli.review_screen.screens import Composer, LiveScreen, Question, host
 from tandem.cli.review_screen.texts import DiscussionView, MarkdownView
 from tandem.core.texts import is_too_much_markdown
 from tandem.core.visible import visible
