@@ -22,7 +22,7 @@ class Misused(Exception):
     """A command was called wrongly.
 
     Attributes:
-        message: What is wrong.
+        message: The mistake.
         option: The option or argument that it is about.
     """
 
@@ -73,7 +73,7 @@ class Parameter:
         variable: The environment variable that it is read from where it is not given.
         group: The dataclass among the function's parameters of which this is a field.
         help: Its line in the help.
-        metavar: What stands for its value in the help.
+        metavar: The placeholder of its value in the help.
         panel: The heading in the help; the first one where there is none.
         hidden: Whether no help lists it.
         completes: What the shell offers for it, a name in `cli.completion`.
@@ -115,7 +115,7 @@ class Parameter:
 
     @property
     def option(self) -> str:
-        """The name that messages call it by; of an argument what stands for it in the help."""
+        """The name that messages call it by; of an argument its placeholder in the help."""
         return self.names[-1] if self.names else self.metavar or self.name.upper()
 
 

@@ -7,13 +7,12 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from tandem.cli import sources
-from tandem.cli.calls import present
+from tandem.cli.calls import Inputs, present
 from tandem.cli.connection_options import (
     ConnectionOptions,
     need_project,
 )
 from tandem.cli.declared import Misused, Option, without
-from tandem.cli.inputs import Inputs
 from tandem.cli.sources import Source
 from tandem.cli.terminal import Exit, progress
 from tandem.errors import TandemError

@@ -1,4 +1,4 @@
-"""The `tandem` command as Typer has it: help, completion and whatever was written in an unusual way, or wrongly."""
+"""The `tandem` command as Typer has it: help, completion, and command lines in an unusual form, or with mistakes."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tandem.bridge.operations import OPERATIONS
 from tandem.cli import identity, persons
-from tandem.cli.calls import WaitPolicy, call, given, present
+from tandem.cli.calls import Inputs, WaitPolicy, call, given, present
 from tandem.cli.connection_options import (
     BrokerOption,
     ConnectionOptions,
@@ -17,7 +17,6 @@ from tandem.cli.connection_options import (
     WaitOption,
 )
 from tandem.cli.declared import Argument, Misused, Option, without
-from tandem.cli.inputs import Inputs
 from tandem.cli.terminal import Exit, progress
 from tandem.core.platforms import how_to_add
 from tandem.errors import Forbidden, Unavailable

@@ -50,7 +50,7 @@ _SAID: dict[str, str] = {
     EventKind.CIRCUIT_OPENED: "starts nothing until {until}, too many failed at once: {reason}",
     EventKind.CIRCUIT_CLOSED: "starts reviewers again: {reason}",
 }
-"""What is said of an event, by its kind, with its facts put in."""
+"""The words for an event, by its kind, with its facts put in."""
 
 _OF_ALL = frozenset(
     {

@@ -13,14 +13,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tandem.bridge.session import has_changed, is_decided, is_proposers_turn, lacks_reviewer
 from tandem.cli import persons, sources
-from tandem.cli.calls import WaitPolicy, awaits_checks, given, goes_on, present, say_go_on, say_question, verdict_status
+from tandem.cli.calls import (
+    Inputs,
+    WaitPolicy,
+    awaits_checks,
+    given,
+    goes_on,
+    present,
+    say_go_on,
+    say_question,
+    verdict_status,
+)
 from tandem.cli.connection_options import (
     ConnectionOptions,
     TimeoutOption,
     need_project,
 )
 from tandem.cli.declared import Misused, Option
-from tandem.cli.inputs import Inputs
 from tandem.cli.render import checks
 from tandem.cli.sources import Source
 from tandem.cli.terminal import Exit, progress, say

@@ -30,7 +30,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"source": "tandem.cli.sources:Source", "work": "tandem.cli.submit:WorkOptions", "options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "apply": Command(
@@ -50,7 +50,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review list": Command(
         "tandem.cli.review:listed", "List open reviews, newest activity first. With a filter such as --status: in the order of the queue.",
@@ -70,7 +70,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "review screen": Command(
@@ -124,7 +124,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "review status": Command(
@@ -139,7 +139,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review proposal": Command(
         "get_proposal", "A round's whole content, and the pending counter-patch.",
@@ -152,7 +152,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review base-files": Command(
         "get_base_files", "What a round's base has at the paths that it touches: for reviewers who have not the repository.",
@@ -163,7 +163,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "review show": Command(
@@ -178,7 +178,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review claim": Command(
         "claim_review", "Claim a review, or the next in the queue; answers with the proposal, or review: null.",
@@ -191,7 +191,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review renew": Command(
         "renew_claim", "Extend your lease while you work.",
@@ -203,7 +203,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "review release": Command(
@@ -217,7 +217,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review verdict": Command(
         "submit_verdict", "Give your verdict on the claimed round; changes_requested and comment may carry a counter-patch.",
@@ -235,7 +235,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review message": Command(
         "add_message", "Add a message to the discussion; the two sides alternate.",
@@ -252,7 +252,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review discussion": Command(
         "get_discussion", "Messages, line comments, verdicts and counter-patches, oldest first.",
@@ -265,7 +265,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "review withdraw": Command(
@@ -279,7 +279,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review close": Command(
         "close_review", "End a review: approved, rejected, or withdrawn if it was undecided.",
@@ -291,7 +291,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review timeline": Command(
         "get_review_timeline", "Every event of one review, oldest first.",
@@ -301,7 +301,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review feed": Command(
         "get_activity_feed", "Reviews by latest activity with their last event; with wait, answers on the next one.",
@@ -316,7 +316,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review stats": Command(
         "get_review_stats", "Counts, approval rate and mean times, by category and reviewer.",
@@ -325,7 +325,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review retry": Command(
         "retry_review", "Put a review that waits for a person, or for a later try, back into the queue now.",
@@ -336,7 +336,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review file": Command(
         "get_round_file", "Lines of a file before or after a round's change, at most 2,000 per call. A file that the change leaves alone is that of what the round stands on.",
@@ -352,7 +352,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "review search": Command(
@@ -373,7 +373,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review mark": Command(
         "mark_viewed", "Mark a file of a round as viewed by a person, or as not viewed; not recorded in the log.",
@@ -388,7 +388,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "review viewed": Command(
@@ -401,7 +401,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "review checkout": Command(
@@ -426,7 +426,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review patch reject": Command(
         "reject_counter_patch", "Decline the pending counter-patch; the round's content stays.",
@@ -440,7 +440,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "review patch draft": Command(
         "draft_counter_patch", "Create a counter-patch from edits to a round's files, or from a text; nothing is submitted or stored.",
@@ -453,7 +453,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "review patch check": Command(
@@ -466,7 +466,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "checks list": Command(
@@ -481,7 +481,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "checks run": Command(
         "run_checks", "Run the checks of a review's current round again, all or some, as `checks.toml` of the base branch names them.",
@@ -494,7 +494,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "checks log": Command(
         "get_check_log", "The end of what a check of a round wrote when it last ran.",
@@ -507,7 +507,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "checks report": Command(
         "report_check", "Report that a check begins, on which tree, or how it ended. Whoever begins it first runs it.",
@@ -529,7 +529,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "open": Command(
@@ -551,7 +551,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"source": "tandem.cli.sources:Source", "options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "gate on": Command(
@@ -568,7 +568,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "gate off": Command(
@@ -616,7 +616,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"document": "tandem.cli.gate_steps:DocumentOptions", "asked": "tandem.cli.gate_steps:StepOptions", "options": "tandem.cli.connection_options:ConnectionOptions"},
         hidden=True,
     ),
@@ -632,7 +632,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"document": "tandem.cli.gate_steps:DocumentOptions", "asked": "tandem.cli.gate_steps:StepOptions", "options": "tandem.cli.connection_options:ConnectionOptions"},
         hidden=True,
     ),
@@ -650,7 +650,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"work": "tandem.cli.gate_steps:WorkOptions", "asked": "tandem.cli.gate_steps:StepOptions", "options": "tandem.cli.connection_options:ConnectionOptions"},
         hidden=True,
     ),
@@ -668,7 +668,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"work": "tandem.cli.gate_steps:WorkOptions", "asked": "tandem.cli.gate_steps:StepOptions", "options": "tandem.cli.connection_options:ConnectionOptions"},
         hidden=True,
     ),
@@ -685,7 +685,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"document": "tandem.cli.gate_steps:DocumentOptions", "asked": "tandem.cli.gate_steps:StepOptions", "options": "tandem.cli.connection_options:ConnectionOptions"},
         hidden=True,
     ),
@@ -705,7 +705,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "gate show": Command(
@@ -717,7 +717,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "gate record-override": Command(
@@ -733,7 +733,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "commit record": Command(
@@ -754,7 +754,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "commit list": Command(
@@ -769,7 +769,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "commit rolled-back": Command(
@@ -790,7 +790,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "rollback": Command(
@@ -818,7 +818,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "audit commits": Command(
         "tandem.cli.audit:commits", "Check every commit of a range: is its content approved, to the byte? Exit status 0 if all is, else 1.\n\nFinds what went round the hooks, and is for CI too. A commit passes by itself, or together with its neighbours\nwhere they were approved as one change. What a remote-tracking branch such as origin/main is, its remote is asked.",
@@ -828,7 +828,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "audit verify": Command(
@@ -851,7 +851,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "reviewers spawn": Command(
         "spawn_reviewer", "Start a reviewer for a project now, whatever the queue.",
@@ -860,7 +860,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "reviewers kill": Command(
         "tandem.cli.reviewers:kill", "End a reviewer of the pool: after its current review, or with force at once.",
@@ -872,7 +872,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "reviewers pause": Command(
@@ -884,7 +884,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "reviewers resume": Command(
         "resume_reviewers", "Resume the pool, whatever paused it; also closes the circuit breaker.",
@@ -894,7 +894,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "reviewers logs": Command(
         "tandem.cli.reviewers:show_logs", "Show what a reviewer on this machine wrote, and what its program did.",
@@ -913,7 +913,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "cycle example": Command(
@@ -930,7 +930,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "cycle start": Command(
@@ -943,7 +943,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "cycle status": Command(
         "cycle_status", "The state of the cycle; with wait and your role, returns when it is your turn.",
@@ -956,7 +956,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "cycle complete": Command(
         "cycle_complete", "Complete the cycle, from a phase that allows it.",
@@ -968,7 +968,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "cycle archive": Command(
         "cycle_archive", "Write a complete cycle to its archive; a new one can then begin.",
@@ -980,7 +980,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "cycle list": Command(
         "list_cycles", "Cycles, newest first, and the workflows that there are.",
@@ -991,7 +991,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "cycle show": Command(
         "tandem.cli.cycle:show_cycle", "Show a whole cycle: where it is, every hand-off, and the review that it waits for.",
@@ -1002,7 +1002,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "cycle export": Command(
@@ -1014,7 +1014,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "cycle rotate": Command(
@@ -1027,7 +1027,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "cycle revoke": Command(
@@ -1040,7 +1040,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "session open": Command(
         "tandem.cli.cycle:open_session", "Open a session as a role of a workflow; its token authenticates lock, hand-off, completion and archive.",
@@ -1054,7 +1054,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "session close": Command(
@@ -1065,7 +1065,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "lock acquire": Command(
         "lock_acquire", "Take the lock's current token when it is your role's turn.",
@@ -1076,7 +1076,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "handoff write": Command(
         "handoff_write", "Hand your work over to the next role; in approval mode it is reviewed first.",
@@ -1091,7 +1091,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "handoff read": Command(
         "handoff_read", "The latest hand-off to a role, or {}.",
@@ -1102,7 +1102,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "me": Command(
         "tandem.cli.identity:me", "Say once who you are: the name under which you propose, review and decide, in every command and project.\n\nFor one command, [bold]--agent NAME[/bold] comes first, then TANDEM_AGENT. An agent that runs a command is called\nby its own name, never by yours.",
@@ -1159,7 +1159,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "project list": Command(
@@ -1320,7 +1320,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "token login": Command(
         "create_login", "A link that logs a browser in to the pages as you; works once, within a minute.",
@@ -1334,7 +1334,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("name", required=True, help="Whose it is: they act under this name. Letters, digits and . _ -", metavar="NAME"),
         Parameter("role", "--role", many=True, required=True, help="What it is for: proposer, reviewer, operator, handoff, supervisor, admin or monitor. For several, several times.", metavar="ROLE"),
         Parameter("project", "--project", help="The one project that it is for; default: all.", metavar="NAME", completes="project"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         Parameter("days", "--days", kind="number", help="Days that it is valid; default: until revoked.", metavar="N"),
         Parameter("idempotency_key", "--idempotency-key", help="The same key with the same body has one effect and one answer, for a day.", metavar="TEXT", panel="Common options"),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", group="options", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
@@ -1366,14 +1366,14 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "webhook add": Command(
         "tandem.cli.webhook:add_webhook", "Add a webhook. Its signing secret is printed once, alone on standard output; what to do, on standard error.",
         Parameter("url", required=True, help="https, or http to this machine.", metavar="URL"),
         Parameter("events", "--events", many=True, help="Only kinds that begin so, e.g. review_. For several, repeat it.", metavar="KIND"),
         Parameter("project", "--project", help="Only events of this project.", metavar="NAME", completes="project"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         Parameter("body", "--format", default="json", help="json, or slack: a line of text.", metavar="FORMAT"),
         Parameter("allow_private", "--allow-private", kind="flag", default=False, help="Allow addresses of private networks, for http too."),
         Parameter("idempotency_key", "--idempotency-key", help="The same key with the same body has one effect and one answer, for a day.", metavar="TEXT", panel="Common options"),
@@ -1406,7 +1406,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "supervisor heartbeat": Command(
@@ -1443,7 +1443,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
-        Parameter("new", "--new", kind="flag", default=False, help="--project names a label that nobody has used so far.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
     "mcp": Command(

@@ -206,7 +206,7 @@ class InboxScreen(LiveScreen):
         self.refresh_soon()
 
     def action_reload(self) -> None:
-        """Ask the broker anew."""
+        """Ask the broker again."""
         self.refresh_soon()
 
 

@@ -97,7 +97,7 @@ class Drafts:
         return self._remarks.get((review_id, round_number), {})
 
     def remark(self, review_id: str, round_number: int, spot: LineRef, body: str) -> None:
-        """Keep a comment on a line; an empty one is taken back."""
+        """Keep a comment on a line; an empty one is removed."""
         kept = self._remarks.setdefault((review_id, round_number), {})
         if body.strip():
             kept[spot] = body

@@ -169,7 +169,7 @@ class ReviewScreen(LiveScreen):
             self.action_tab("texts")
 
     def show_again(self) -> None:
-        """Say anew where it stands."""
+        """Redraw the state."""
         if self.reading is not None:
             self.query_one("#headline", Static).update(texts.headline(self.reading))
             self.query_one("#facts", Static).update(texts.lines(self.reading, self.desk.person, self._since))
@@ -451,7 +451,7 @@ class ReviewScreen(LiveScreen):
             try:
                 await question.send(choice, text, key)
             except TandemError:
-                # What was refused is decided anew by what the review is now.
+                # After a refusal the review is read again.
                 self.refresh_soon()
                 raise
 

@@ -32,7 +32,7 @@ from tandem.errors import InvalidInput, TandemError
 
 _BREATH_SECONDS = 0.1
 _AGE_SECONDS = 30.0
-"""How often what is said in minutes is said anew."""
+"""How often ages in minutes are redrawn."""
 _REFUSAL_SECONDS = 12.0
 _HEARD = {"question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-"}
 
@@ -142,7 +142,7 @@ class Composer(ModalScreen[bool]):
         self.run_worker(self._send(self._choice, text), exit_on_error=False)
 
     async def _send(self, choice: str, text: str) -> None:
-        # The same again, when nobody knows whether it arrived: the broker then does it once.
+        # The same again, when it may have arrived: the broker then does it once.
         known = self._uncertain
         key = known[2] if known and known[:2] == (choice, text) else secrets.token_hex(16)
         try:
@@ -166,7 +166,7 @@ class Composer(ModalScreen[bool]):
 
 
 class NameDialog(ModalScreen[str | None]):
-    """Asks a person for their name; ends with it, or with null if they would rather leave."""
+    """Asks a person for their name; ends with it, or with None if they leave."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Leave", priority=True)]
 
@@ -280,10 +280,10 @@ class LiveScreen(Screen[None]):
         return not app.is_running or self not in app.screen_stack
 
     async def read_again(self) -> None:
-        """Ask the broker anew, and show it."""
+        """Ask the broker again, and show it."""
 
     def show_again(self) -> None:
-        """Show what is known anew."""
+        """Redraw the state that is known."""
 
     def is_about_this(self, subjects: frozenset[str]) -> bool:  # noqa: ARG002 - the list is about everything
         """Whether events on these concern what is shown."""
