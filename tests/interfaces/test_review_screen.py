@@ -166,15 +166,6 @@ async def test_what_somebody_else_holds_is_refused_in_words(at: Stage, review_id
     assert (await at.status(review_id)).reviewer_id == "bob"
 
 
-async def test_a_claim_is_given_back(at: Stage, review_id: str) -> None:
-    await at.press("c")
-    assert (await at.becomes(review_id, "claimed")).reviewer_id == PERSON
-    await at.shows("yours, claim ends")
-    await at.press("x")
-    await at.becomes(review_id, "pending")
-    await at.shows("nobody holds it")
-
-
 async def test_messages_are_sent_answered_and_settled(at: Stage, review_id: str) -> None:
     await at.press("m")
     await at.shows(f"As its reviewer, {PERSON} (claims it first)", "Message (required)")
