@@ -22,7 +22,6 @@ from pydantic.fields import FieldInfo
 from rich.markup import escape
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
-from tandem.cli import inputs
 from tandem.cli.connection_options import COMMON_PANEL, PROJECT_HELP, ConnectionOptions, TimeoutOption, WaitOption
 from tandem.cli.declared import ARGUMENT_SUFFIX, Argument, Command, Option, Parameter
 from tandem.cli.tree import OPERATION, OPERATIONS, SUBGROUPS, TREE, Noun
@@ -71,6 +70,10 @@ from tandem.cli.declared import Command, Parameter
 
 COMMANDS: dict[str, Command] = {
 '''
+_NOTES = {
+    "text": "Text, @FILE or - for standard input; @@ for a leading @.",
+    "json": "JSON, @FILE or - for standard input.",
+}
 _TYPED_LENGTH = 4_000
 _WAIT_FIELDS = frozenset({"wait", "timeout_s"})
 _POSITIONAL = frozenset({"counter_patch_id", "name", "feature", "role", "target", "token_id", "webhook_id"})
@@ -227,7 +230,7 @@ class Field:
         if self.is_caller:
             said += " Default: who calls, see 'tandem me'."
         if self.form != "plain":
-            said = f"{said} {inputs.note(is_json=self.form == 'json')}".strip()
+            said = f"{said} {_NOTES[self.form]}".strip()
         return escape(said)
 
 

@@ -14,6 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 from tests.forked import start_tandem
 
 PATIENCE_SECONDS = 60.0
@@ -229,6 +231,10 @@ class Peer:
         """The next request, in the order in which they came."""
         return self.requests.get(timeout=PATIENCE_SECONDS)
 
+    def posts(self) -> int:
+        """How many calls have come that no test has looked at."""
+        return [one.method for one in self.requests.queue].count("POST")
+
     def stop(self) -> None:
         self._server.shutdown()
         self._server.server_close()
@@ -242,3 +248,19 @@ def peer(script: Script, port: int = 0) -> Generator[Peer]:
         yield running
     finally:
         running.stop()
+
+
+@contextmanager
+def losing(url: str, answers: int, operation: str = "") -> Generator[Peer]:
+    """A peer that passes calls on to a broker, and hangs up in place of its first answers to an operation."""
+    left = iter(range(answers))
+
+    def script(request: Request) -> Reply:
+        head = {name: value for name, value in request.headers.items() if name not in {"host", "content-length"}}
+        answer = httpx.request(request.method, f"{url}{request.path}", content=request.text, headers=head)
+        if f"/api/v1/{operation}" in request.path and next(left, None) is not None:
+            raise Hangup
+        return Reply(answer.content, answer.status_code)
+
+    with peer(script) as between:
+        yield between

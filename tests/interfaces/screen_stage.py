@@ -16,7 +16,7 @@ from textual.widgets import OptionList
 
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.review_screen.application import ReviewApp
-from tandem.cli.review_screen.desk import BrokerLink, ScreenClient
+from tandem.cli.review_screen.desk import ScreenClient
 from tandem.client import TandemClient
 from tandem.reviews.answers import ReviewStatus
 from tests.commandline import DIFF, repository
@@ -124,10 +124,10 @@ async def stage(
     root = repository(folder / folder.name)
     async with TandemClient(url, agent="robot") as other, TandemClient(url, agent="bob") as bob:
         await other.register_project(root=str(root))
-        line = BrokerLink(options or ConnectionOptions(url, None, person or None))
-        app = ReviewApp(ScreenClient(line, person, root.name, root.name))
+        desk = ScreenClient(options or ConnectionOptions(url, None, person or None), person, root.name)
+        app = ReviewApp(desk)
         try:
             async with app.run_test(size=size, notifications=True) as pilot:
                 yield Stage(other, bob, root.name, app, pilot)
         finally:
-            await line.close()
+            await desk.client.close()

@@ -132,18 +132,10 @@ def mcp_message(revision: str | None, method: str, params: dict[str, Any], reque
 
 
 async def call_tool(
-    served: Reached,
-    revision: str | None,
-    name: str,
-    arguments: dict[str, Any] | None = None,
-    *,
-    path: str = "/mcp",
-    request_id: Any = 1,
-    **headers: str,
+    served: Reached, revision: str | None, name: str, arguments: dict[str, Any] | None = None, **more: Any
 ) -> httpx.Response:
-    """Call a tool by hand-written HTTP."""
-    params = {"name": name, "arguments": {} if arguments is None else arguments}
-    return await ask(served, revision, "tools/call", params, path=path, request_id=request_id, **headers)
+    """Call a tool by hand-written HTTP; `more` is for `ask`."""
+    return await ask(served, revision, "tools/call", {"name": name, "arguments": arguments or {}}, **more)
 
 
 async def ask(

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ import pytest
 from tandem import examples
 from tests.broker import BrokerProcess
 from tests.commandline import Inside, owners_desk
+from tests.interfaces.test_cli_reviewers import supervisor
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="platform: reviewers run in WSL there")
 
@@ -95,23 +93,6 @@ def test_the_brokers_own_reviewers_are_let_in(
     assert with_tokens(staffed.data_dir, b"tdm_r_") == []
 
 
-@contextmanager
-def supervisor(
-    broker: BrokerProcess, data: Path, token: str, **settings: Any
-) -> Generator[tuple[subprocess.Popen[str], Callable[[], str]]]:
-    """One beside the broker, of a user who has none of its data; gives it, and what gives its next line."""
-    command = [sys.executable, "-m", "tandem", "reviewers", "--broker", broker.url, "--data-dir", str(data), "--json"]
-    own = {"TANDEM_DATA_DIR": str(data), "TANDEM_TOKEN": token, "TANDEM_REVIEWER_POOL": json.dumps(settings)}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **own}
-    ) as process:
-        assert process.stdout is not None
-        try:
-            yield process, process.stdout.readline
-        finally:
-            process.terminate()
-
-
 def test_an_agent_of_a_supervisor_elsewhere_is_let_in_with_a_pass(
     bare: BrokerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,8 +102,9 @@ def test_an_agent_of_a_supervisor_elsewhere_is_let_in_with_a_pass(
     notes.mkdir()
     watched.write_text(WATCHED, "utf-8")
     command = [sys.executable, str(watched), str(notes / "environment.json"), AGENT]
+    theirs = {"TANDEM_DATA_DIR": str(tmp_path / "theirs"), "TANDEM_TOKEN": token}
     settings = json.loads(pool(command, mode="agent"))
-    with supervisor(bare, tmp_path / "theirs", token, **settings) as (process, line):
+    with supervisor(tandem, tmp_path / "theirs", "--json", environment=theirs, **settings) as (process, line):
         assert json.loads(line())["data"]["mode"] == "agent"
         status, said = submitted(tandem)
         assert status == 0, said
@@ -131,10 +113,7 @@ def test_an_agent_of_a_supervisor_elsewhere_is_let_in_with_a_pass(
         environment = json.loads((notes / "environment.json").read_text("utf-8"))
         assert environment["TANDEM_TOKEN"].startswith("tdm_r_")
         assert token not in json.dumps(environment)
-        given: dict[str, Any] = {
-            "TANDEM_DATA_DIR": str(tmp_path / "theirs"),
-            "TANDEM_TOKEN": environment["TANDEM_TOKEN"],
-        }
+        given: dict[str, Any] = {**theirs, "TANDEM_TOKEN": environment["TANDEM_TOKEN"]}
         # Its project's reviews, and nothing else.
         assert tandem.run("review", "list", "--project", tandem.project, "--json", **given).status == 0
         for beyond in (("review", "list", "--project", "others"), ("token", "list"), ("reviewers", "list")):
@@ -148,7 +127,8 @@ def test_an_agent_of_a_supervisor_elsewhere_is_let_in_with_a_pass(
 
 
 def test_a_supervisor_without_a_token_is_told_what_to_do(bare: BrokerProcess, tmp_path: Path) -> None:
-    with supervisor(bare, tmp_path / "theirs", "", **json.loads(pool([sys.executable, SCRIPTED]))) as (process, line):
+    theirs = {"TANDEM_DATA_DIR": str(tmp_path / "theirs"), "TANDEM_TOKEN": ""}
+    with supervisor(Inside(bare.url, tmp_path), tmp_path / "theirs", "--json", environment=theirs) as (process, line):
         error = json.loads(line())["error"]
         assert (error["code"], "tandem token create" in error["message"]) == ("UNAUTHENTICATED", True)
         assert process.wait(60) == 1

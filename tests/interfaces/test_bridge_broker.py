@@ -6,6 +6,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -14,7 +15,7 @@ from tandem.bridge import forward
 from tandem.bridge.broker import BrokerLocator
 from tandem.bridge.forward import Forwarder, PendingRequest, Route
 from tandem.bridge.location import DEFAULT_URL, find_data_dir, published_url
-from tandem.bridge.messages import Message, parse
+from tandem.bridge.messages import parse
 from tandem.bridge.project import ProjectFinder
 from tandem.cli.main import app
 from tandem.client import TandemClient
@@ -40,9 +41,16 @@ def test_a_broken_configuration_is_left_to_the_broker_to_report(config_dir: Path
     assert find_data_dir() == platforms.data_dir()
 
 
-def request(number: int, method: str) -> Message:
+def answered(broker: BrokerLocator, folder: Path, method: str = "tools/call") -> dict[str, Any]:
+    """What the bridge answers a request."""
     params = {"name": "list_reviews", "arguments": dict[str, str]()}
-    return parse(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode())
+    message = parse(json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).encode())
+    written: list[bytes] = []
+    Forwarder(broker, Route(None, "p", ProjectFinder(str(folder)), None), written.append).answer(
+        PendingRequest(message)
+    )
+    [answer] = map(json.loads, written)
+    return answer
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"url": 1}', "{"])
@@ -119,12 +127,8 @@ def test_a_broker_that_never_comes_is_a_refusal_that_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, method: str
 ) -> None:
     monkeypatch.setattr(forward, "OUTAGE_SECONDS", 0.2)
-    written: list[bytes] = []
-    route = Route(None, "p", ProjectFinder(str(tmp_path)), None)
     # Nothing listens at the discard port, and a named broker is never started.
-    forwarder = Forwarder(BrokerLocator("http://127.0.0.1:9"), route, written.append)
-    forwarder.answer(PendingRequest(request(7, method)))
-    [answer] = map(json.loads, written)
+    answer = answered(BrokerLocator("http://127.0.0.1:9"), tmp_path, method)
     assert answer["id"] == 7
     if method == "tools/call":
         assert answer["result"]["isError"] is True
@@ -139,12 +143,8 @@ def test_a_broker_elsewhere_that_never_comes_is_not_to_be_started_here(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(forward, "OUTAGE_SECONDS", 0.2)
-    written: list[bytes] = []
-    forwarder = Forwarder(
-        BrokerLocator("http://255.255.255.255:9"), Route(None, "p", ProjectFinder(str(tmp_path)), None), written.append
-    )
-    forwarder.answer(PendingRequest(request(7, "tools/call")))
-    error = json.loads(written[-1])["result"]["structuredContent"]["error"]
+    answer = answered(BrokerLocator("http://255.255.255.255:9"), tmp_path)
+    error = answer["result"]["structuredContent"]["error"]
     assert "Check the address (it is from --broker)" in error["message"]
     assert "tandem up" not in error["message"]
 
@@ -155,17 +155,13 @@ def test_a_broker_that_cannot_start_says_why_to_the_client(monkeypatch: pytest.M
     monkeypatch.setenv("TANDEM_PORT", "0")
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "tandem.db").write_bytes(b"this is no database" * 100)
-    written: list[bytes] = []
-    route = Route(None, "p", ProjectFinder(str(tmp_path)), None)
     broker = BrokerLocator(None)
-    for number in range(2):
-        Forwarder(broker, route, written.append).answer(PendingRequest(request(number, "tools/call")))
-        if broker._starting is not None:
-            # The first call starts it, and the second one is told how that ended.
-            deadline = time.monotonic() + 60
-            while not broker._starting.has_ended():
-                assert time.monotonic() < deadline
-                time.sleep(0.02)
-    error = json.loads(written[-1])["result"]["structuredContent"]["error"]
+    # The first call starts it, and the second one is told how that ended.
+    answered(broker, tmp_path)
+    deadline = time.monotonic() + 60
+    while broker._starting is not None and not broker._starting.has_ended():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    error = answered(broker, tmp_path)["result"]["structuredContent"]["error"]
     assert error["code"] == "UNAVAILABLE"
     assert "tandem.db" in error["message"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
@@ -14,7 +13,6 @@ import anyio
 import pytest
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp_types import TextContent, TextResourceContents
 
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
 
@@ -154,51 +152,3 @@ async def test_a_whole_cycle_is_played_by_two_clients_that_never_see_a_key(
     kept = text_in(archive)
     for secret in (*keys.values(), *crew.sessions.values(), crew.cycle["lock_token"]):
         assert secret not in kept
-
-
-async def test_a_role_sees_its_own_tools(broker: WatchedBroker, mode: str, tmp_path: Path) -> None:
-    async with client_of(broker, "--role", "reviewer", mode=mode, folder=tmp_path) as client:
-        names = {tool.name for tool in (await client.list_tools()).tools}
-    assert "submit_verdict" in names
-    assert "create_review" not in names
-
-
-async def test_prompts_and_resources_pass_too(broker: WatchedBroker, mode: str, tmp_path: Path) -> None:
-    async with client_of(broker, "--project", "reading", mode=mode, folder=tmp_path) as client:
-        created = await call(client, "create_review", intent="be read", agent_type="author", description="text")
-        assert "review_next_change" in {prompt.name for prompt in (await client.list_prompts()).prompts}
-        prompt = await client.get_prompt("review_next_change", {"reviewer_id": "critic"})
-        assert any(isinstance(message.content, TextContent) for message in prompt.messages)
-        read = await client.read_resource(f"tandem://reviews/{created['review_id']}")
-    [content] = read.contents
-    assert isinstance(content, TextResourceContents)
-    assert "be read" in content.text
-
-
-async def test_a_refusal_is_a_failed_result_with_its_code(broker: WatchedBroker, mode: str, tmp_path: Path) -> None:
-    async with client_of(broker, mode=mode, folder=tmp_path) as client:
-        result = await client.call_tool("get_proposal", {"review_id": "rv_none"})
-    assert result.is_error
-    assert result.structured_content is not None
-    assert result.structured_content["error"]["code"] == "NOT_FOUND"
-
-
-def _repository_with_a_linked_worktree(folder: Path) -> tuple[Path, Path]:
-    main, linked = folder / "main", folder / "elsewhere" / "linked"
-    git = ["git", "-C", str(main)]
-    subprocess.run(["git", "init", "-q", str(main)], check=True)
-    (main / "src").mkdir()
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "begin"], check=True)
-    subprocess.run([*git, "worktree", "add", "-q", str(linked)], check=True)
-    return main, linked
-
-
-async def test_a_call_belongs_to_the_project_of_the_folder_or_of_its_main_worktree(
-    broker: WatchedBroker, mode: str, tmp_path: Path
-) -> None:
-    main, linked = _repository_with_a_linked_worktree(tmp_path)
-    broker.register(main, f"mine-{mode}")
-    for folder, expected in ((main / "src", f"mine-{mode}"), (linked, f"mine-{mode}")):
-        async with client_of(broker, mode=mode, folder=folder) as client:
-            created = await call(client, "create_review", intent="x", agent_type="author", description="text")
-        assert created["project"] == expected

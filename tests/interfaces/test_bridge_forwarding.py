@@ -39,14 +39,11 @@ def test_a_request_reaches_the_role_and_project_that_were_asked_for(tmp_path: Pa
     assert answer["result"]["params"] == {"cursor": "é\u2028"}
 
 
-def test_the_broker_may_be_named_by_the_environment(tmp_path: Path) -> None:
-    with peer(echo) as broker, bridge(folder=tmp_path, TANDEM_BROKER=broker.url + "/") as client:
-        assert client.call("tools/list")["result"]["path"] == "/mcp"
-
-
-def test_the_agent_is_stated_when_it_has_a_name(tmp_path: Path) -> None:
-    with peer(echo) as broker, bridge("--broker", broker.url, folder=tmp_path, TANDEM_AGENT="agent-7") as client:
-        client.call("tools/list")
+def test_the_environment_names_the_broker_and_the_agent(tmp_path: Path) -> None:
+    with peer(echo) as broker:
+        named = {"TANDEM_BROKER": broker.url + "/", "TANDEM_AGENT": "agent-7"}
+        with bridge(folder=tmp_path, **named) as client:
+            assert client.call("tools/list")["result"]["path"] == "/mcp"
         assert broker.next().headers["tandem-agent"] == "agent-7"
 
 
@@ -66,9 +63,11 @@ def test_a_session_based_client_states_the_negotiated_revision_from_then_on(tmp_
 
 
 def test_a_sessionless_client_states_revision_method_and_name_with_each_request(tmp_path: Path) -> None:
+    # A name outside ASCII is wrapped as the protocol has it.
     with peer(echo) as broker, bridge("--broker", broker.url, "--project", "p", folder=tmp_path) as client:
         for method, params, name in (
             ("tools/call", {"name": "get_proposal"}, "get_proposal"),
+            ("prompts/get", {"name": "überprüfen"}, "=?base64?w7xiZXJwcsO8ZmVu?="),
             ("prompts/get", {"name": "review_next_change"}, "review_next_change"),
             ("resources/read", {"uri": "tandem://reviews/rv_1"}, "tandem://reviews/rv_1"),
             ("tools/list", {}, None),
@@ -77,14 +76,6 @@ def test_a_sessionless_client_states_revision_method_and_name_with_each_request(
             client.call(method, modern(params))
             head = broker.next().headers
             assert (head["mcp-protocol-version"], head["mcp-method"], head.get("mcp-name")) == (MODERN, method, name)
-
-
-def test_a_name_outside_ascii_is_wrapped_as_the_protocol_has_it(tmp_path: Path) -> None:
-    with peer(echo) as broker, bridge("--broker", broker.url, "--project", "p", folder=tmp_path) as client:
-        client.call("prompts/get", modern({"name": "überprüfen"}))
-        assert broker.next().headers["mcp-name"] == "=?base64?w7xiZXJwcsO8ZmVu?="
-        client.call("prompts/get", modern({"name": "review_next_change"}))
-        assert broker.next().headers["mcp-name"] == "review_next_change"
 
 
 def test_progress_in_a_stream_arrives_before_the_answer_does(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -123,14 +122,6 @@ def test_a_wait_over_a_restart_ends_when_the_time_is_up_that_was_asked_for(
     assert time.monotonic() - begun >= 2
 
 
-def test_what_came_before_a_wait_answers_it_at_once(broker: WatchedBroker, client: BridgeProcess) -> None:
-    review_id = propose(client, {})
-    cursor = tool(client, {}, "get_review_status", review_id=review_id)["cursor"]
-    broker.ask("claim_review", review_id=review_id, reviewer_id="someone")
-    status = tool(client, {}, "get_review_status", review_id=review_id, wait=True, cursor=cursor, wake_on="any")
-    assert status["status"] == "claimed"
-
-
 def test_a_cancelled_wait_is_over_in_the_broker_too(broker: WatchedBroker, client: BridgeProcess) -> None:
     review_id = propose(client, {})
     waiting = begin(client, {}, "get_review_status", review_id=review_id, wait=True, timeout_s=45)
@@ -172,16 +163,6 @@ def test_the_broker_is_started_when_none_runs(home: dict[str, str], tmp_path: Pa
     with bridge("--project", "label", folder=tmp_path, **home) as client:
         assert len(tool(client, {}, "list_reviews")["reviews"]) == 1
     assert json.loads((tmp_path / "data" / "broker.json").read_text()) == first
-
-
-def test_two_bridges_at_once_start_one_broker(home: dict[str, str], tmp_path: Path) -> None:
-    with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(bridge("--project", "label", folder=tmp_path, **home)) for _ in range(3)]
-        for client in clients:
-            begin(client, {}, "create_review", intent="say hello", agent_type="test", description="hello")
-        reviews = {received(client)["review_id"] for client in clients}
-        assert {row["review_id"] for row in tool(clients[0], {}, "list_reviews")["reviews"]} == reviews
-        assert len(reviews) == 3
 
 
 CLIENT_THAT_ENDS_ITS_CHILDREN = """

@@ -14,12 +14,10 @@ import httpx
 import pytest
 
 from tandem.bridge.broker import BrokerLocator
-from tandem.bridge.forward import Forwarder, PendingRequest, Route
-from tandem.bridge.messages import parse
-from tandem.bridge.project import ProjectFinder
 from tests.broker import BrokerProcess
 from tests.commandline import Ended, repository
 from tests.forked import run_tandem
+from tests.interfaces.test_bridge_broker import answered
 from tests.stranger import listening
 
 KEY = "ab" * 32
@@ -138,16 +136,12 @@ def test_a_stranger_at_the_usual_port_does_not_keep_an_agent_from_its_own_broker
     for name, value in user.variables.items():
         monkeypatch.setenv(name, value)
     calls = owned.health()["calls"]
-    written: list[bytes] = []
-    call = {"name": "list_reviews", "arguments": dict[str, str]()}
-    message = parse(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode())
-    route = Route(None, "p", ProjectFinder(str(tmp_path)), None)
     locator = BrokerLocator(None, str(tmp_path))
     try:
-        Forwarder(locator, route, written.append).answer(PendingRequest(message))
+        answer = answered(locator, tmp_path)
     finally:
         user.run("down")
-    assert json.loads(written[-1])["result"]["structuredContent"]["ok"] is True
+    assert answer["result"]["structuredContent"]["ok"] is True
     assert locator.client is not None
     assert locator.client.target.url != owned.url
     locator.client.close()

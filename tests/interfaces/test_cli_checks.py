@@ -10,6 +10,7 @@ import pytest
 
 from tests.acceptance.checking import Checked, check, checked
 from tests.commandline import Inside, Shell, finish
+from tests.forked import Started
 
 PASSES = "print('all is well')"
 FAILS = "print(*range(40), sep='\\n'); print('3 is not \\x1b[31m4'); raise SystemExit(3)"
@@ -33,6 +34,13 @@ def until(path: Path) -> str:
     return f"import pathlib, time\nwhile not pathlib.Path({str(path)!r}).exists(): time.sleep(0.02)"
 
 
+def begun(project: Checked, *options: str) -> Started:
+    """A submitted change whose verdict is waited for."""
+    project.repo.write("a.txt", "better\n")
+    shell = Shell(project.broker.url, project.repo.root)
+    return shell.start("submit", "-m", "Better", "--wait", "--timeout", "60", *options)
+
+
 def waiting_review(project: Checked) -> str:
     """The review that was just submitted."""
     found = project.do("list_reviews", status="pending")
@@ -48,9 +56,7 @@ def test_a_wait_shows_the_checks_and_ends_with_what_failed(project: Checked) -> 
         check("style", "raise SystemExit(1)", required=False),
         unconfined=True,
     )
-    project.repo.write("a.txt", "better\n")
-    shell = Shell(project.broker.url, project.repo.root)
-    process = shell.start("submit", "-m", "Better", "--wait", "--timeout", "60")
+    process = begun(project)
     review = waiting_review(project)
     assert project.statuses(review) == {"unit tests": "failed", "lint": "passed", "style": "failed"}
     project.approve(review)
@@ -71,15 +77,14 @@ def test_a_wait_shows_the_checks_and_ends_with_what_failed(project: Checked) -> 
     assert re.search(r"^checks +failed *$", ended.stdout, re.MULTILINE), ended.stdout
 
 
-def test_an_approval_counts_once_the_required_checks_have_passed(project: Checked, tmp_path: Path) -> None:
+def test_an_approval_counts_once_the_required_checks_have_passed(
+    project: Checked, tandem: Inside, tmp_path: Path
+) -> None:
     go = tmp_path / "go"
     project.have(check("tests", until(go)), unconfined=True)
-    project.repo.write("a.txt", "better\n")
-    shell = Shell(project.broker.url, project.repo.root)
-    waiting = shell.start("submit", "-m", "Better", "--wait", "--timeout", "60", "--json")
+    waiting = begun(project, "--json")
     review = waiting_review(project)
     project.approve(review)
-    tandem = Inside(project.broker.url, project.repo.root)
     assert tandem.run("review", "status", review, "--wait", "--timeout", "0.2").status == 12
     pending = tandem.run("checks", "list", review, "--wait", "--timeout", "0.2")
     assert pending.status == 12
@@ -119,11 +124,9 @@ def test_checks_are_listed_read_and_run_again(project: Checked, tandem: Inside) 
     assert (unknown.status, "tests, docs" in unknown.stderr) == (1, True)
 
 
-def test_whoever_waits_hears_that_nobody_has_trusted_the_checks(project: Checked) -> None:
+def test_a_wait_says_that_the_checks_are_not_trusted(project: Checked) -> None:
     project.have(check("tests", PASSES), trusted=False)
-    project.repo.write("a.txt", "better\n")
-    shell = Shell(project.broker.url, project.repo.root)
-    process = shell.start("submit", "-m", "Better", "--wait", "--timeout", "60")
+    process = begun(project)
     project.approve(waiting_review(project))
     ended = finish(process)
     assert ended.status == 0
@@ -131,12 +134,10 @@ def test_whoever_waits_hears_that_nobody_has_trusted_the_checks(project: Checked
     assert "tandem trust" in ended.stderr
 
 
-def test_whoever_waits_hears_that_the_checks_are_not_those_that_were_trusted(project: Checked) -> None:
+def test_a_wait_says_that_the_checks_are_not_those_that_were_trusted(project: Checked) -> None:
     project.have(check("tests", PASSES), unconfined=True)
     project.have(check("tests", FAILS), trusted=False)
-    project.repo.write("a.txt", "better\n")
-    shell = Shell(project.broker.url, project.repo.root)
-    process = shell.start("submit", "-m", "Better", "--wait", "--timeout", "60")
+    process = begun(project)
     project.approve(waiting_review(project))
     ended = finish(process)
     assert ended.status == 14

@@ -1,19 +1,21 @@
-"""`tandem demo` plays a review and two hand-off cycles with everything real, and leaves nothing behind."""
+"""`tandem demo` plays reviews, hand-off cycles and a pool with all real but the model, and leaves nothing behind."""
 
 from __future__ import annotations
 
 import re
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.commandline import Ended, Shell
 
 PLAY_SECONDS = 200
 OF_THE_REVIEW = [
-    "puts up rv_",
+    "proposes rv_",
     "asks:",
     "wakes at once and answers",
     "requests changes",
@@ -46,10 +48,38 @@ OF_THE_GATED_CYCLE = [
     "it becomes the review rv_",
     "is refused: INVALID_PHASE",
     "requests changes",
-    "hands over anew: round 2",
+    "hands over again: round 2",
     "approves round 2",
     "reads exactly what was approved",
     "completes the cycle and archives it",
+]
+OF_THE_POOL = [
+    "No reviewer has run yet",
+    "$ tandem submit -m 'Read prices from the form' --wait",
+    "changes_requested",
+    "which the pool started by itself, requests changes:",
+    "prices.py:5: eval runs whatever text it is given",
+    "$ tandem submit --revise rv_",
+    "approved",
+    "allowed  everything is approved",
+    "makes 6 proposals at once",
+    "proves that there were never more than 2 reviewers at a time",
+    "starts nothing: the model is down",
+    "each finishes what it is at, and ends",
+    "while the pool is paused, nothing is started",
+    "$ tandem reviewers resume",
+    "3 reviewers gave no verdict; the last: crashed",
+    "tried again later",
+    "tried again later",
+    "raised to a person's attention",
+    "refused  1 of 1 paths",
+    "$ tandem reviewers list",
+    "1 crashed",
+    # What a reviewer approved of: how many reviews each of them gets, the machine decides.
+    " %",
+    "$ tandem down",
+    "has stopped",
+    "of 6 reviewers, their programs and the broker no process is left",
 ]
 OF_THE_END = ["intact", "All of it happened as it must"]
 SECRET = re.compile(rb"psk_[\w-]{20}|lock_[0-9a-f]{6}_[0-9a-f]{8}|sess_[0-9a-z]{18}_[0-9a-f]{6}_")
@@ -99,7 +129,7 @@ def test_the_cycles_alone_leave_no_key_and_no_token_on_the_disk(scratch: Path) -
     ended = play(scratch, "--only", "cycle", "--keep")
     assert ended.status == 0, ended.stdout + ended.stderr
     ensure_told(ended.stdout, [*OF_THE_CYCLE, *OF_THE_GATED_CYCLE, *OF_THE_END])
-    assert "puts up" not in ended.stdout
+    assert "proposes" not in ended.stdout
     [folder] = scratch.glob("tandem-demo-*")
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert len([path for path in files if path.name == "manifest.json"]) == 2
@@ -115,3 +145,28 @@ def test_a_step_that_fails_ends_the_demonstration_with_its_reason(scratch: Path)
     assert "git" in ended.stderr
     assert "All of it happened" not in ended.stdout
     assert list(scratch.glob("tandem-demo-*")) == []
+
+
+def processes_in(folder: Path) -> list[str]:
+    """Processes that were started below a folder, or with a file of it."""
+    found: list[str] = []
+    for process in psutil.process_iter(["cmdline", "cwd"]):
+        words = " ".join(process.info["cmdline"] or ())
+        if str(folder) in words or (process.info["cwd"] or "").startswith(str(folder / "tandem-demo")):
+            found.append(words)
+    return found
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: reviewers run in WSL there")
+@pytest.mark.timeout(240)
+def test_the_pool_is_played_to_its_end_and_leaves_nothing(scratch: Path) -> None:
+    ended = play(scratch, "--pool")
+    assert ended.status == 0, ended.stdout + ended.stderr
+    ensure_told(ended.stdout, [*OF_THE_POOL, *OF_THE_END])
+    assert list(scratch.glob("tandem-demo-*")) == []
+    assert processes_in(scratch) == []
+
+
+def test_a_pool_plays_alone(scratch: Path) -> None:
+    ended = Shell("http://127.0.0.1:9", scratch).run("demo", "--pool", "--only", "review")
+    assert (ended.status, "leave out --only" in ended.stderr) == (2, True)

@@ -2,27 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from pathlib import Path
-
-import pytest
-
-from tests.commandline import Inside, repository, running_broker
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
-        yield address
-
-
-@pytest.fixture
-def tandem(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
-    root = repository(tmp_path / tmp_path.name)
-    monkeypatch.chdir(root)
-    found = Inside(url, root)
-    assert found.run("project", "add").status == 0
-    return found
+from tests.commandline import Inside
 
 
 def test_an_inbox_says_what_waits_for_whom(tandem: Inside) -> None:

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.commandline import Inside, Shell, finish, repository, running_broker
+from tests.commandline import Inside, Shell, finish
 
 NO_DISPLAY: dict[str, Any] = {"BROWSER": "", "DISPLAY": "", "WAYLAND_DISPLAY": "", "SSH_CONNECTION": ""}
 OVER_SSH: dict[str, Any] = {**NO_DISPLAY, "SSH_CONNECTION": "192.0.2.7 51234 192.0.2.1 22"}
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="platform: a script is the browser")
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
-        yield address
-
-
-@pytest.fixture
-def tandem(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
-    root = repository(tmp_path / tmp_path.name)
-    monkeypatch.chdir(root)
-    found = Inside(url, root)
-    assert found.run("project", "add").status == 0
-    return found
 
 
 class Person:

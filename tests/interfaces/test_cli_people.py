@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.commandline import Ended, Inside, repository, running_broker
+from tests.commandline import Ended, Inside
 
 PERSON = "alice"
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with running_broker(tmp_path_factory.mktemp("broker") / "data") as url:
-        yield url
-
-
 @pytest.fixture
-def desk(broker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
+def desk(tandem: Inside, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
     """A registered project, with a person who has not said who they are."""
     monkeypatch.setenv("TANDEM_CONFIG_DIR", str(tmp_path / "config"))
-    root = repository(tmp_path / tmp_path.name)
-    monkeypatch.chdir(root)
-    found = Inside(broker, root)
-    assert found.run("project", "add").status == 0
-    return found
+    return tandem
 
 
 def said(ended: Ended, status: int) -> str:
@@ -87,19 +75,6 @@ def test_a_decision_about_an_older_round_is_refused_and_the_claim_given_back(des
     assert state(desk, review_id)["status"] == "pending"
 
 
-def test_a_counter_patch_is_taken_by_its_own_command(desk: Inside) -> None:
-    review_id = desk.created("--agent", "carol")
-    desk.run("review", "claim", review_id, "--reviewer-id", PERSON)
-    better = "diff --git a/a.txt b/a.txt\n--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+II\n"
-    patched = desk.run(
-        *("review", "verdict", review_id, "--verdict", "changes_requested", "--reviewer-id", PERSON),
-        *("--reason", "Roman", "--counter-patch", better, "--json"),
-    ).data
-    taken = desk.run("review", "patch", "accept", review_id, patched["counter_patch_id"], "--agent", "carol")
-    assert taken.status == 0
-    assert state(desk, review_id)["round"] == 2
-
-
 @pytest.mark.parametrize(
     ("asked", "shown"),
     [
@@ -121,11 +96,3 @@ def test_commands_for_programs_are_carried_out_and_not_listed(desk: Inside) -> N
     assert [name for name in ("│ mcp ", "│ supervisor ", "│ commit ") if name in desk.run("-h").stdout] == []
     assert [name for name in ("│ create ", "│ renew ", "│ file ") if name in desk.run("review", "-h").stdout] == []
     assert desk.created()
-
-
-def test_a_command_called_wrongly_answers_with_an_envelope_if_one_was_asked_for(desk: Inside) -> None:
-    ended = desk.run("review", "list", "--statsu", "open", "--json")
-    assert ended.status == 2
-    error = json.loads(ended.stdout)["error"]
-    assert error["code"] == "INVALID_INPUT"
-    assert "Did you mean '--status'" in error["message"]

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
@@ -63,26 +63,32 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def url(broker: WatchedBroker) -> str:
+    return broker.url
+
+
 @pytest.fixture
-def tandem(broker: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inside]:
+def tandem(tandem: Inside, broker: WatchedBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[Inside]:
     """The command line in a project of its own, and a pool without reviewers."""
-    found = shop(broker, tmp_path, monkeypatch)
     monkeypatch.setenv("TANDEM_DATA_DIR", str(broker.data_dir))
-    yield found
-    found.run("reviewers", "pause")
+    yield tandem
+    tandem.run("reviewers", "pause")
     # Those of other projects, too: they count against the pool's limit.
-    until("all reviewers have ended", lambda: not sum(pool["active"] for pool in broker_pools(found)))
+    until("all reviewers have ended", lambda: not sum(pool["active"] for pool in broker_pools(tandem)))
     # What is left in the queue would have a reviewer started for it during the next test.
-    for review in found.run("review", "list", "--status", "pending", "--json").data["reviews"]:
-        found.run("review", "close", review["review_id"])
-    assert found.run("reviewers", "resume").status == 0
+    for review in tandem.run("review", "list", "--status", "pending", "--json").data["reviews"]:
+        tandem.run("review", "close", review["review_id"])
+    assert tandem.run("reviewers", "resume").status == 0
 
 
-def shop(broker: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
+@pytest.fixture
+def alone(bare: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
+    """The command line in a project of its own at the broker without a pool."""
     root = repository(tmp_path / tmp_path.name)
     monkeypatch.chdir(root)
-    broker.register(root, root.name)
-    return Inside(broker.url, root)
+    bare.register(root, root.name)
+    return Inside(bare.url, root)
 
 
 def until(what: str, condition: Callable[[], object]) -> None:
@@ -238,14 +244,14 @@ def test_a_log_is_followed_as_it_is_written(tandem: Inside) -> None:
 
 @contextmanager
 def supervisor(
-    tandem: Inside, folder: Path, *options: str, **pool: Any
+    tandem: Inside, folder: Path, *options: str, environment: Mapping[str, str] = {}, **pool: Any
 ) -> Generator[tuple[subprocess.Popen[str], Callable[[], str]]]:
     """One that runs in the foreground; gives the process, and what gives its next line."""
     settings = {**POOL, "enabled": False, **pool}
     command = [sys.executable, "-m", "tandem", "reviewers", "--broker", tandem.url, "--data-dir", str(folder), *options]
-    environment = {**os.environ, "TANDEM_REVIEWER_POOL": json.dumps(settings)}
+    own = {**os.environ, **environment, "TANDEM_REVIEWER_POOL": json.dumps(settings)}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=own, start_new_session=True
     ) as process:
         assert process.stdout is not None
         try:
@@ -264,91 +270,83 @@ def told_until(mark: str, line: Callable[[], str]) -> list[str]:
     return found
 
 
-def test_without_a_pool_it_is_said_how_to_get_one(
-    bare: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tandem = shop(bare, tmp_path, monkeypatch)
+def test_without_a_pool_it_is_said_how_to_get_one(alone: Inside, bare: WatchedBroker) -> None:
     if not bare.ask("list_reviewers")["pools"]:
-        assert HOW_TO in tandem.run("reviewers", "list").stdout
+        assert HOW_TO in alone.run("reviewers", "list").stdout
     for command in ("spawn", "pause"):
-        refused = tandem.run("reviewers", command)
+        refused = alone.run("reviewers", command)
         assert (refused.status, "POOL_DISABLED" in refused.stderr) == (1, True)
 
 
 def test_a_supervisor_elsewhere_reviews_with_the_history_of_the_folder_that_it_is_given(
-    bare: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: Inside, tmp_path: Path
 ) -> None:
-    tandem = shop(bare, tmp_path, monkeypatch)
-    submitted(tandem, "Add three", "three")
-    review_id = newest(tandem)
+    submitted(alone, "Add three", "three")
+    review_id = newest(alone)
     # As on another machine: what was registered is not there, and its like is in another place.
-    copy = tandem.cwd.rename(tmp_path / "copy")
+    copy = alone.cwd.rename(tmp_path / "copy")
     note = tmp_path / "history"
     wrapped = tmp_path / "wrapped.py"
     wrapped.write_text(WRAPPED, "utf-8")
-    options = ("--project", tandem.project, "--workspace", str(copy), "--json")
+    options = ("--project", alone.project, "--workspace", str(copy), "--json")
     command = [sys.executable, str(wrapped), str(note), PROGRAM]
-    with supervisor(tandem, tmp_path / "data", *options, command=command) as (process, line):
+    with supervisor(alone, tmp_path / "data", *options, command=command) as (process, line):
         ready = json.loads(line())["data"]
-        assert (ready["projects"], ready["max_pool_size"]) == ([tandem.project], CAP)
-        assert tandem.run("review", "status", review_id, "--wait", "--timeout", "60").status == 0
+        assert (ready["projects"], ready["max_pool_size"]) == ([alone.project], CAP)
+        assert alone.run("review", "status", review_id, "--wait", "--timeout", "60").status == 0
         assert note.read_text("utf-8") == f"{copy / '.git' / 'objects'}\n"
         told = [json.loads(one) for one in told_until("reviewer_outcome", line)]
         kinds = [one["kind"] for one in told]
         assert kinds == ["reviewer_spawned", "review_claimed", "reviewer_outcome"]
         pid = next(one["data"]["pid"] for one in told if one["kind"] == "reviewer_spawned")
-        second = ("reviewers", "--broker", tandem.url, "--data-dir", str(tmp_path / "data"), "--json")
-        refused = Shell(tandem.url, tmp_path).run(*second)
+        second = ("reviewers", "--broker", alone.url, "--data-dir", str(tmp_path / "data"), "--json")
+        refused = Shell(alone.url, tmp_path).run(*second)
         assert (refused.status, refused.envelope["error"]["code"]) == (1, "UNAVAILABLE")
         process.terminate()
         told_until("reviewer_terminated", line)
         assert process.wait(PATIENCE_SECONDS) == 0
     assert not psutil.pid_exists(pid)
     assert list((tmp_path / "data" / "logs" / "reviewers").glob("custom-r1-*.log"))
-    assert tandem.run("reviewers", "list", "--json").data["pools"][-1]["state"] == "ended"
+    assert alone.run("reviewers", "list", "--json").data["pools"][-1]["state"] == "ended"
 
 
 def test_a_second_supervisor_on_a_folder_is_refused_and_one_on_its_copy_is_another(
-    bare: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    alone: Inside, tmp_path: Path
 ) -> None:
-    tandem = shop(bare, tmp_path, monkeypatch)
     folder, copied = tmp_path / "folder", tmp_path / "copied"
-    before = {pool["supervisor_id"] for pool in broker_pools(tandem)}
-    with supervisor(tandem, folder, "--project", tandem.cwd.name) as (first, line):
+    before = {pool["supervisor_id"] for pool in broker_pools(alone)}
+    with supervisor(alone, folder, "--project", alone.cwd.name) as (first, line):
         told_until("runs reviewers", line)
-        with supervisor(tandem, folder) as (refused, _):
+        with supervisor(alone, folder) as (refused, _):
             assert refused.wait(PATIENCE_SECONDS) != 0
             assert refused.stderr is not None
             assert "Another supervisor of reviewers runs on" in " ".join(refused.stderr.read().split())
         shutil.copytree(folder, copied)
-        with supervisor(tandem, copied, "--project", tandem.cwd.name) as (second, copied_line):
+        with supervisor(alone, copied, "--project", alone.cwd.name) as (second, copied_line):
             told_until("runs reviewers", copied_line)
-            pools = {pool["supervisor_id"] for pool in broker_pools(tandem)} - before
+            pools = {pool["supervisor_id"] for pool in broker_pools(alone)} - before
             assert len(pools) == 2
-            started = [tandem.run("reviewers", "spawn", "--json") for _ in range(2 * CAP)]
+            started = [alone.run("reviewers", "spawn", "--json") for _ in range(2 * CAP)]
             assert [one.status for one in started] == [0] * len(started)
-            assert pools <= {one["supervisor_id"] for one in running(tandem)}
+            assert pools <= {one["supervisor_id"] for one in running(alone)}
             for process in (first, second):
                 assert process.poll() is None
                 process.send_signal(signal.SIGTERM)
             assert [process.wait(PATIENCE_SECONDS) for process in (first, second)] == [0, 0]
 
 
-def test_a_second_signal_ends_the_reviewers_at_once(
-    bare: WatchedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tandem = shop(bare, tmp_path, monkeypatch)
-    with supervisor(tandem, tmp_path / "data", "--project", "nobodys", drain_seconds=600) as (process, line):
+def test_a_second_signal_ends_the_reviewers_at_once(alone: Inside, tmp_path: Path) -> None:
+    with supervisor(alone, tmp_path / "data", "--project", "nobodys", drain_seconds=600) as (process, line):
         told_until("has no project 'nobodys' yet", line)
         process.send_signal(signal.SIGINT)
         told_until("stopping", line)
         assert process.wait(PATIENCE_SECONDS) == 0
-    with supervisor(tandem, tmp_path / "data", drain_seconds=600, grace_seconds=600) as (process, line):
+    with supervisor(alone, tmp_path / "data", drain_seconds=600, grace_seconds=600) as (process, line):
         assert "all projects" in line()
-        submitted(tandem, "Have it HANG", "three")
-        review_id = newest(tandem)
+        submitted(alone, "Have it HANG", "three")
+        review_id = newest(alone)
         told_until(f"reviews {review_id}", line)
-        [reviewer] = running(tandem)
+        [reviewer] = running(alone)
         process.send_signal(signal.SIGINT)
         told_until("stopping", line)
         assert psutil.pid_exists(reviewer["pid"])
@@ -356,9 +354,9 @@ def test_a_second_signal_ends_the_reviewers_at_once(
         told_until("ended (0 reviews done)", line)
         assert process.wait(PATIENCE_SECONDS) == 0
     assert not psutil.pid_exists(reviewer["pid"])
-    assert [one for one in psutil.process_iter() if PROGRAM in words(one) and str(tandem.cwd) in folder_of(one)] == []
-    assert tandem.run("review", "status", review_id, "--json").data["status"] == "pending"
-    tandem.run("review", "close", review_id)
+    assert [one for one in psutil.process_iter() if PROGRAM in words(one) and str(alone.cwd) in folder_of(one)] == []
+    assert alone.run("review", "status", review_id, "--json").data["status"] == "pending"
+    alone.run("review", "close", review_id)
 
 
 def words(process: psutil.Process) -> str:

@@ -6,15 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from tandem.bridge.operations import OPERATIONS
-from tandem.cli import execution
+from tandem.cli import program
 from tandem.cli.table import COMMANDS
-from tests.commandline import NOBODY, Inside, repository, running_broker
+from tests.commandline import NOBODY, Inside
 
 SLOW = ("asyncio", "orjson", "pydantic", "rich", "typer")
 """Each takes longer to import than the interpreter to start."""
@@ -24,21 +23,6 @@ _WATCHED = (
     "sys.argv = ['tandem', *sys.argv[1:]];"
     "runpy.run_module('tandem', run_name='__main__')"
 )
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
-        yield address
-
-
-@pytest.fixture
-def tandem(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Inside:
-    root = repository(tmp_path / tmp_path.name)
-    monkeypatch.chdir(root)
-    found = Inside(url, root)
-    assert found.run("project", "add").status == 0
-    return found
 
 
 def slow_imports(*words: str, broker: str = NOBODY) -> list[str]:
@@ -86,13 +70,13 @@ def test_a_command_has_imported_nothing_slow_when_it_ends(tandem: Inside, words:
 
 def test_the_command_of_every_operation_is_read_and_carried_out_without_slow_imports() -> None:
     script = (
-        "import contextlib, io, json, sys; from tandem.cli import execution;\n"
+        "import contextlib, io, json, sys; from tandem.cli import program;\n"
         f"names = json.loads({json.dumps(json.dumps(commands()))})\n"
         "for name, words in names.items():\n"
-        "    command, values = execution.read(words)\n"
+        "    command, values = program.read(words)\n"
         "    assert command == name, (command, name)\n"
         "    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
-        "        execution.carry_out(command, values)\n"
+        "        program.carry_out(command, values)\n"
         f"    slow = [one for one in {SLOW} if one in sys.modules]\n"
         "    assert not slow, (name, slow)\n"
     )
@@ -131,7 +115,7 @@ def commands() -> dict[str, list[str]]:
     ],
 )
 def test_what_is_written_as_most_is_read_without_typer(words: str, given: dict[str, object]) -> None:
-    found = execution.read(words.split())
+    found = program.read(words.split())
     assert found is not None
     assert {name: found[1][name] for name in given} == given
 
@@ -158,15 +142,15 @@ def test_what_is_written_as_most_is_read_without_typer(words: str, given: dict[s
     ],
 )
 def test_what_is_unusual_or_wrong_is_left_to_typer(words: str) -> None:
-    assert execution.read(words.split()) is None
+    assert program.read(words.split()) is None
 
 
 def test_the_environment_says_what_no_option_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TANDEM_AGENT", "codex")
     monkeypatch.setenv("TANDEM_BROKER", "")
-    found = execution.read(["submit", "-m", "why"])
+    found = program.read(["submit", "-m", "why"])
     assert found is not None
     assert (found[1]["agent"], found[1]["agent_type"], found[1]["broker"]) == ("codex", "codex", None)
-    found = execution.read(["submit", "-m", "why", "--agent", "rita"])
+    found = program.read(["submit", "-m", "why", "--agent", "rita"])
     assert found is not None
     assert (found[1]["agent"], found[1]["agent_type"]) == ("rita", "codex")

@@ -2,68 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
-from collections.abc import Generator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from tandem.cli.render import parts
 from tandem.core.visible import visible
-from tests.commandline import Shell, repository, running_broker
-from tests.forked import start_tandem
+from tests.commandline import Shell
+from tests.repository.terminal import at_a_terminal
 
-_LOCAL_FLAGS = 3
-"""Where a terminal's attributes say whether it shows what is typed."""
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
 
-@pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Generator[Shell]:
-    folder = tmp_path_factory.mktemp("broker")
-    with running_broker(folder / "data") as url:
-        found = Shell(url, repository(folder / "shop"))
-        found.run("project", "add")
-        (found.cwd / "a.txt").write_bytes(b"one\n2\n")
-        yield found
-
-
-def at_a_terminal(shell: Shell, *arguments: str, typed: bytes = b"", **environment: str) -> tuple[int, str]:
-    """Run a command at a pseudo-terminal; its exit status and everything that was shown.
-
-    What is typed is typed once the command hides it: what came before that is thrown away.
-    """
-    import pty
-    import termios
-
-    ours, theirs = pty.openpty()
-    variables = {**os.environ, "TANDEM_BROKER": shell.url, "TERM": "xterm-256color", **environment}
-    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
-    # Without the terminal of whoever runs the tests, which a hidden prompt would ask for.
-    process = start_tandem(arguments, shell.cwd, variables, **streams, session="own")
-    os.close(theirs)
-    shown = b""
-    try:
-        while chunk := os.read(ours, 65_536):
-            shown += chunk
-            if typed and not termios.tcgetattr(ours)[_LOCAL_FLAGS] & termios.ECHO:
-                os.write(ours, typed)
-                typed = b""
-    except OSError:
-        pass  # So a pseudo-terminal says on Linux that its other end is closed.
-    finally:
-        os.close(ours)
-    return process.wait(60), shown.decode()
+def shown_at_a_terminal(shell: Shell, *arguments: str, **more: str) -> tuple[int, str]:
+    """Run a command at a pseudo-terminal with colours; its exit status and everything that was shown."""
+    told = {"TERM": "xterm-256color", "TANDEM_BROKER": shell.url, **more}
+    return at_a_terminal(arguments, shell.cwd, **told)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
 def test_diffs_are_coloured_at_a_terminal_only(shell: Shell) -> None:
     review_id = shell.run("submit", "-m", "m", "--json").data["review_id"]
-    status, shown = at_a_terminal(shell, "review", "proposal", review_id)
+    status, shown = shown_at_a_terminal(shell, "review", "proposal", review_id)
     assert status == 0
     assert "\x1b[32m+2" in shown
     assert "\x1b[31m-two" in shown
@@ -74,7 +36,7 @@ def test_diffs_are_coloured_at_a_terminal_only(shell: Shell) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
 def test_long_waits_show_that_they_are_alive_at_a_terminal_only(shell: Shell) -> None:
-    status, shown = at_a_terminal(shell, "submit", "-m", "m", "--wait", "--timeout", "2")
+    status, shown = shown_at_a_terminal(shell, "submit", "-m", "m", "--wait", "--timeout", "2")
     assert status == 12
     assert "waiting for the verdict" in shown
     assert "0:00:0" in shown
@@ -86,11 +48,11 @@ def test_long_waits_show_that_they_are_alive_at_a_terminal_only(shell: Shell) ->
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
 def test_a_key_is_asked_for_without_being_shown_and_its_token_is_not_broken(shell: Shell) -> None:
     place = ("--project", "prompting", "--new")
-    status, made = at_a_terminal(shell, "cycle", "init", *place, COLUMNS="30")
+    status, made = shown_at_a_terminal(shell, "cycle", "init", *place, COLUMNS="30")
     assert status == 0
     [gemini, _] = re.findall(r"psk_[\w-]{43}", made)
     options = ("session", "open", "gemini", *place)
-    status, opened = at_a_terminal(shell, *options, typed=gemini.encode() + b"\n", COLUMNS="30")
+    status, opened = shown_at_a_terminal(shell, *options, typed=f"{gemini}\n", after="Key of gemini: ", COLUMNS="30")
     assert (status, "Key of gemini: " in opened, gemini in opened) == (0, True, False)
     [token] = re.findall(r"sess_[0-9a-z_]{90,}", opened)
     assert shell.run("session", "close", "--session-token", token, *place).status == 0
@@ -121,14 +83,3 @@ def test_a_digest_is_shortened_but_a_texts_is_not() -> None:
 def test_control_and_direction_characters_are_spelled_out() -> None:
     assert visible("a\x1b[31m\u202eb\tc\r\n\x9b") == "a\\u001b[31m\\u202eb\tc\\r\n\\u009b"
     assert visible("größer – 変更") == "größer – 変更"
-
-
-def test_a_simple_command_imports_nothing_of_the_broker(tmp_path: Path) -> None:
-    """Start-up stays quick because of what is not imported."""
-    script = (
-        "import sys; import tandem.cli.main as main, tandem.cli.review, tandem.cli.submit;"
-        "print([name for name in ('sqlalchemy', 'starlette', 'uvicorn', 'mcp', 'tandem.store')"
-        " if name in sys.modules])"
-    )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert ended.stdout == "[]\n"

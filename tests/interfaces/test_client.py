@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import json
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import httpx
@@ -18,16 +17,10 @@ from tandem.bridge.operations import OPERATIONS
 from tandem.client import TandemClient, Unreachable
 from tandem.reviews.answers import Claim, Proposal, ReviewCreated
 from tandem.server.catalogue import REGISTRY
-from tests.commandline import Shell, repository, running_broker
-from tests.interfaces.bridging import bridge, modern
+from tests.commandline import Shell, repository
+from tests.interfaces.bridging import bridge, losing, modern
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
-        yield address
 
 
 @pytest.fixture
@@ -50,71 +43,14 @@ async def put_up(client: TandemClient) -> ReviewCreated:
     return await client.create_review(intent="an intent", agent_type="t", description="words")
 
 
-class Cutter:
-    """A TCP relay that cuts a connection after the broker has answered, before the answer arrives."""
-
-    def __init__(self, target_port: int) -> None:
-        self._target_port = target_port
-        self.cuts_left = 0
-        self.requests = 0
-        self._connections: set[asyncio.Task[None]] = set()
-
-    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections.add(asyncio.create_task(self._relay(reader, writer)))
-
-    async def end(self) -> None:
-        for connection in self._connections:
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-
-    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        upstream, downstream = await asyncio.open_connection("127.0.0.1", self._target_port)
-        forwarding = asyncio.create_task(self._forward(reader, downstream))
-        try:
-            while chunk := await upstream.read(65_536):
-                if self.cuts_left > 0:
-                    self.cuts_left -= 1
-                    break
-                writer.write(chunk)
-                await writer.drain()
-        finally:
-            forwarding.cancel()
-            writer.transport.abort()
-            downstream.close()
-            with contextlib.suppress(asyncio.CancelledError, ConnectionError):
-                await forwarding
-
-    async def _forward(self, reader: asyncio.StreamReader, downstream: asyncio.StreamWriter) -> None:
-        while chunk := await reader.read(65_536):
-            self.requests += chunk.startswith(b"POST ")
-            downstream.write(chunk)
-            await downstream.drain()
-
-
-@contextlib.asynccontextmanager
-async def cutting(url: str) -> AsyncGenerator[tuple[Cutter, str]]:
-    cutter = Cutter(int(url.rpartition(":")[2]))
-    server = await asyncio.start_server(cutter.accept, "127.0.0.1", 0)
-    try:
-        yield cutter, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    finally:
-        server.close()
-        await cutter.end()
-
-
 async def test_answers_are_the_contracts_types(client: TandemClient, rita: TandemClient) -> None:
     created = await put_up(client)
     assert isinstance(created, ReviewCreated)
-    assert created.project == client_project(created)
     claim = await rita.claim_review(reviewer_id="rita")
     assert isinstance(claim, Claim)
     assert isinstance(claim.review, Proposal)
     assert claim.review.proposer_id == "tester"
     assert isinstance(claim.review.affected_files, tuple)
-
-
-def client_project(created: ReviewCreated) -> str:
-    return created.project
 
 
 async def test_a_refusal_is_the_error_of_its_code_with_the_facts(client: TandemClient, url: str) -> None:
@@ -147,11 +83,11 @@ def test_every_error_of_ours_comes_back_as_itself() -> None:
 
 
 async def test_p4_a_write_whose_answer_was_lost_is_sent_again_with_one_effect(client: TandemClient, url: str) -> None:
-    async with cutting(url) as (cutter, relay), TandemClient(relay, agent="tester") as flaky:
-        cutter.cuts_left = 1
-        project = (await put_up(client)).project
-        created = await flaky.create_review(intent="only once", agent_type="t", project=project)
-        assert cutter.requests == 2
+    with losing(url, 1) as between:
+        async with TandemClient(between.url, agent="tester") as flaky:
+            project = (await put_up(client)).project
+            created = await flaky.create_review(intent="only once", agent_type="t", project=project)
+        assert between.posts() == 2
     rows = (await client.list_reviews(project=project)).reviews
     assert [row.review_id for row in rows if row.intent == "only once"] == [created.review_id]
 
@@ -180,19 +116,19 @@ async def test_p4_a_key_means_the_same_by_python_http_mcp_and_the_command_line(
 
 async def test_a_read_is_sent_again(client: TandemClient, url: str) -> None:
     created = await put_up(client)
-    async with cutting(url) as (cutter, relay), TandemClient(relay) as flaky:
-        cutter.cuts_left = 2
-        assert (await flaky.get_review_status(created.review_id)).status == "pending"
-        assert cutter.requests == 3
+    with losing(url, 2) as between:
+        async with TandemClient(between.url) as flaky:
+            assert (await flaky.get_review_status(created.review_id)).status == "pending"
+        assert between.posts() == 3
 
 
 async def test_a_write_that_is_not_repeatable_is_sent_once(client: TandemClient, url: str) -> None:
     created = await put_up(client)
-    async with cutting(url) as (cutter, relay), TandemClient(relay) as flaky:
-        cutter.cuts_left = 1
-        with pytest.raises(Unreachable):
-            await flaky.remove_project(name=created.project)
-        assert cutter.requests == 1
+    with losing(url, 1) as between:
+        async with TandemClient(between.url) as flaky:
+            with pytest.raises(Unreachable):
+                await flaky.remove_project(name=created.project)
+        assert between.posts() == 1
 
 
 async def test_nobody_there_says_how_to_start_the_broker() -> None:

@@ -94,19 +94,3 @@ async def test_a_review_is_a_resource_while_it_is_open(url: str):
         assert (await client.list_resources(cache_mode="bypass")).resources == []
         with pytest.raises(MCPError):
             await client.read_resource("tandem://reviews/rv_0000000000000000")
-
-
-async def test_the_same_key_has_one_effect_and_one_answer(url: str):
-    async with Client(f"{url}/proposer?project=shop") as client, asyncio.timeout(60):
-        asked = {"intent": "Once", "agent_type": "claude-code", "description": "text", "idempotency_key": "k-1"}
-        first = await _call(client, "create_review", **asked)
-        again = await _call(client, "create_review", **asked)
-        other = await _call(client, "create_review", **(asked | {"intent": "Twice"}))
-    assert first == again
-    assert other["error"]["code"] == "IDEMPOTENCY_CONFLICT"
-
-
-async def test_the_other_sides_tools_are_refused(url: str):
-    async with Client(f"{url}/reviewer?project=shop") as client, asyncio.timeout(60):
-        refused = await _call(client, "create_review", intent="x", agent_type="y")
-    assert refused["error"]["code"] == "FORBIDDEN"

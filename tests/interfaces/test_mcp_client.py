@@ -49,12 +49,6 @@ async def test_it_lists_and_calls(client: Client):
     assert orjson.loads(_text(result.content[0])) == result.structured_content
 
 
-async def test_a_refusal_reaches_the_model_not_the_protocol(client: Client):
-    result = await client.call_tool("refuse", {})
-    assert result.is_error is True
-    assert result.structured_content["error"]["code"] == "ALREADY_CLAIMED"
-
-
 async def test_prompts_begin_the_loop(client: Client):
     prompts = {prompt.name: prompt for prompt in (await client.list_prompts()).prompts}
     assert set(prompts) == {"review_next_change", "put_up_my_change"}

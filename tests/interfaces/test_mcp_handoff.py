@@ -19,12 +19,8 @@ from tests.interfaces.serving import (
     MODERN,
     Reached,
     answer_of,
-    ask,
     broker_serving,
     call_tool,
-    mcp_headers,
-    mcp_message,
-    post_alone,
 )
 from tests.relay import relay
 
@@ -145,32 +141,6 @@ async def test_a_cycle_is_played_from_its_first_session_to_its_archive(
     assert json.loads((archive / "state.json").read_text("utf-8"))["feature"] == "The login page"
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_the_official_client_plays_one_too(served: Reached, mode: Any, project: str):
-    keys = await _keys(served, project)
-    async with (
-        Client(f"{served.url}{ENDPOINT}?project={project}", mode=mode) as client,
-        asyncio.timeout(2 * LIMIT_SECONDS),
-    ):
-        assert [tool.name for tool in (await client.list_tools()).tools] == TOOLS
-
-        async def call(tool: str, **arguments: Any) -> dict[str, Any]:
-            result = await client.call_tool(tool, arguments)
-            assert result.is_error is not result.structured_content["ok"]
-            return result.structured_content
-
-        assert (await _play(call, keys, "Search"))[0] == PHASES
-
-
-@pytest.mark.parametrize("revision", ERAS)
-async def test_the_listing_has_eight_tools_and_is_short(served: Reached, revision: str):
-    answer = await ask(served, revision, "tools/list", path=ENDPOINT)
-    assert [tool["name"] for tool in answer_of(answer)["result"]["tools"]] == TOOLS
-    assert len(answer.content) < 12_000
-    everybodys = answer_of(await ask(served, revision, "tools/list"))["result"]["tools"]
-    assert not {tool["name"] for tool in everybodys} & set(TOOLS)
-
-
 @pytest.mark.parametrize("revision", ERAS)
 async def test_dotted_names_work_at_the_endpoint_of_all_roles_and_over_http(
     served: Reached, revision: str, project: str
@@ -189,49 +159,6 @@ async def test_dotted_names_work_at_the_endpoint_of_all_roles_and_over_http(
 async def test_a_reviews_role_is_told_where_hand_offs_are(served: Reached, revision: str, role: str):
     refused = await _by_hand(served, revision, f"/mcp/{role}")("lock.acquire", session_token="ss_1")
     assert (refused["error"]["code"], refused["error"]["details"]["allowed"]) == ("FORBIDDEN", ["handoff"])
-
-
-@pytest.mark.parametrize("revision", ERAS)
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [(ENDPOINT, "handoff_delete"), (ENDPOINT, "session_close"), (ENDPOINT, "cycle.init"), ("/mcp", "session.close")],
-)
-async def test_what_is_no_tool_of_hand_offs_is_an_invalid_tool(served: Reached, revision: str, path: str, name: str):
-    error = (await _by_hand(served, revision, path)(name))["error"]
-    assert (error["code"], error["details"]["tool"]) == ("INVALID_TOOL", name)
-    assert set(error["details"]["allowed"]) >= set(TOOLS)
-    assert (len(error["details"]["allowed"]) == len(TOOLS)) is (path == ENDPOINT)
-
-
-@pytest.mark.parametrize("revision", ERAS)
-async def test_a_role_that_waits_is_answered_when_the_other_hands_over(served: Reached, revision: str, project: str):
-    keys = await _keys(served, project)
-    call = _by_hand(served, revision, f"{ENDPOINT}?project={project}")
-    gemini = await _opened(call, "gemini", keys)
-    await _done(call, "cycle_start", feature="Search")
-    seen = await _done(call, "cycle_status", role="codex")
-    async with asyncio.timeout(LIMIT_SECONDS):
-        waiting = asyncio.create_task(_done(call, "cycle_status", role="codex", wait=True, cursor=seen["cursor"]))
-        await _until_waiting(served, 1)
-        await _handed(call, gemini, "gemini", "codex")
-        answer = await waiting
-    assert (answer["changed"], answer["phase"], answer["active_role"]) == (True, "backend", "codex")
-    assert answer["next_step"].startswith("codex works on backend")
-
-
-@pytest.mark.parametrize("revision", ERAS)
-async def test_a_vanished_roles_wait_is_cancelled(served: Reached, revision: str, project: str):
-    await _keys(served, project)
-    call = _by_hand(served, revision, f"{ENDPOINT}?project={project}")
-    await _done(call, "cycle_start", feature="Search")
-    arguments = {"role": "codex", "wait": True, "project": project}
-    body = orjson.dumps(mcp_message(revision, "tools/call", {"name": "cycle_status", "arguments": arguments}))
-    headers = mcp_headers(revision, "tools/call", "cycle_status")
-    async with asyncio.timeout(LIMIT_SECONDS):
-        writer = await post_alone(served, ENDPOINT, body, headers)
-        await _until_waiting(served, 1)
-        writer.transport.abort()
-        await _until_waiting(served, 0)
 
 
 async def test_a_cycle_is_a_resource_where_its_history_may_be_read(served: Reached, project: str):

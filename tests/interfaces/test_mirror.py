@@ -509,14 +509,3 @@ def test_a_reviewer_on_a_third_machine_reads_the_whole_tree(machine: Machine, ow
         "pixel.bin": [False, bytes(reversed(range(256))).decode("latin-1")],
         "untouched.txt": [False, "nobody's business\n"],
     }
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="platform: reviewers run in WSL there")
-def test_of_a_base_that_nobody_pushed_the_reviewer_reads_the_touched_files(
-    machine: Machine, owner: Bearer, tmp_path: Path
-) -> None:
-    git(machine.root, "commit", "--quiet", "--allow-empty", "--message", "not pushed")
-    edit(machine.root)
-    seen = reviewed(machine, owner, tmp_path / "third")
-    assert "It holds only the files that this round touches" in seen["prompt"]
-    assert "untouched.txt" not in seen["files"]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from tandem.cli.review_screen.review import ReviewScreen
 from tandem.client import TandemClient
-from tests.commandline import DIFF, running_broker
+from tests.commandline import DIFF
 from tests.interfaces.screen_stage import PERSON, Stage, stage
 
 pytestmark = pytest.mark.anyio
@@ -18,104 +17,83 @@ BETTER = DIFF.replace("+2", "+better")
 BEST = DIFF.replace("+2", "+best")
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
-        yield address
+async def test_what_waits_is_listed_in_the_brokers_order_and_new_things_come_by_themselves(at: Stage) -> None:
+    await at.shows("Nothing is open", f"0 for {PERSON}")
+    normal = await at.create("A normal change")
+    await at.shows("Your turn (1)", "A normal change", normal)
+    held = await at.create("A held change")
+    await at.bob.claim_review(reviewer_id="bob", review_id=held)
+    shown = await at.shows("Waiting on others (1)", "being reviewed", "bob")
+    assert shown.index("A normal change") < shown.index("Waiting on others") < shown.index("A held change")
 
 
-async def test_what_waits_is_listed_in_the_brokers_order_and_new_things_come_by_themselves(
-    url: str, tmp_path: Path
-) -> None:
-    async with stage(url, tmp_path) as at:
-        await at.shows("Nothing is open", f"0 for {PERSON}")
-        normal = await at.create("A normal change")
-        await at.shows("Your turn (1)", "A normal change", normal)
-        held = await at.create("A held change")
-        await at.bob.claim_review(reviewer_id="bob", review_id=held)
-        shown = await at.shows("Waiting on others (1)", "being reviewed", "bob")
-        assert shown.index("A normal change") < shown.index("Waiting on others") < shown.index("A held change")
+async def test_an_approval_from_the_list_is_the_persons(at: Stage, review_id: str) -> None:
+    shown = await at.shows("- two", "+ 2", "nobody holds it")
+    assert shown.index("- two") < shown.index("+ 2")
+    await at.press("a")
+    await at.shows("Your verdict on round 1", "sending claims it first", "Approve. Reason (optional)")
+    await at.press("ctrl+s")
+    found = await at.becomes(review_id, "approved")
+    assert (found.verdict, found.reviewer_id) == ("approved", PERSON)
+    await at.shows(f"{PERSON} approved.")
+    await at.press("escape")
+    await at.shows("Waiting on others (1)")
 
 
-async def test_an_approval_from_the_list_is_the_persons(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        await at.opened(review_id)
-        shown = await at.shows("- two", "+ 2", "nobody holds it")
-        assert shown.index("- two") < shown.index("+ 2")
-        await at.press("a")
-        await at.shows("Your verdict on round 1", "sending claims it first", "Approve. Reason (optional)")
-        await at.press("ctrl+s")
-        found = await at.becomes(review_id, "approved")
-        assert (found.verdict, found.reviewer_id) == ("approved", PERSON)
-        await at.shows(f"{PERSON} approved.")
-        await at.press("escape")
-        await at.shows("Waiting on others (1)")
+async def test_a_comment_on_the_line_under_the_cursor_goes_with_the_verdict(at: Stage, review_id: str) -> None:
+    await at.press("down", "down", "down", "down", "l")
+    await at.shows("Comment on a.txt, line 2")
+    await at.type("why 2?")
+    await at.press("ctrl+s")
+    await at.shows("not sent yet on line 2", "why 2?")
+    await at.press("e", "ctrl+s")
+    await at.shows("Request changes. Reason (required)", "needs one that the other side can act on")
+    assert (await at.status(review_id)).status == "pending"
+    await at.type("see there")
+    await at.press("ctrl+s")
+    await at.becomes(review_id, "changes_requested")
+    await at.shows(f"{PERSON} on line 2:", "why 2?")
+    said = (await at.other.get_discussion(review_id)).entries
+    assert [(entry.kind, entry.body, entry.file, entry.line) for entry in said] == [
+        ("verdict", "see there", None, None),
+        ("comment", "why 2?", "a.txt", 2),
+    ]
+    assert at.app.desk.drafts.unsent() == []
 
 
-async def test_a_comment_on_the_line_under_the_cursor_goes_with_the_verdict(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        await at.opened(review_id)
-        await at.press("down", "down", "down", "down", "l")
-        await at.shows("Comment on a.txt, line 2")
-        await at.type("why 2?")
-        await at.press("ctrl+s")
-        await at.shows("not sent yet on line 2", "why 2?")
-        await at.press("e", "ctrl+s")
-        await at.shows("Request changes. Reason (required)", "needs one that the other side can act on")
-        assert (await at.status(review_id)).status == "pending"
-        await at.type("see there")
-        await at.press("ctrl+s")
-        await at.becomes(review_id, "changes_requested")
-        await at.shows(f"{PERSON} on line 2:", "why 2?")
-        said = (await at.other.get_discussion(review_id)).entries
-        assert [(entry.kind, entry.body, entry.file, entry.line) for entry in said] == [
-            ("verdict", "see there", None, None),
-            ("comment", "why 2?", "a.txt", 2),
-        ]
-        assert at.app.desk.drafts.unsent() == []
+async def test_a_claim_that_has_ended_is_said_and_sending_again_claims_anew(at: Stage, review_id: str) -> None:
+    await at.press("c")
+    await at.shows("yours, claim ends")
+    await at.press("e", "tab")
+    await at.type("too short")
+    at.hears_nothing()
+    await at.other.release_claim(review_id, claim_generation=1)
+    await at.press("ctrl+s")
+    await at.shows("Your claim has ended", "What you typed is kept", "too short")
+    await at.press("ctrl+s")
+    found = await at.becomes(review_id, "changes_requested")
+    assert (found.verdict_reason, found.claim_generation) == ("too short", 3)
 
 
-async def test_a_claim_that_has_ended_is_said_and_sending_again_claims_anew(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        await at.opened(review_id)
-        await at.press("c")
-        await at.shows("yours, claim ends")
-        await at.press("e", "tab")
-        await at.type("too short")
-        at.hears_nothing()
-        await at.other.release_claim(review_id, claim_generation=1)
-        await at.press("ctrl+s")
-        await at.shows("Your claim has ended", "What you typed is kept", "too short")
-        await at.press("ctrl+s")
-        found = await at.becomes(review_id, "changes_requested")
-        assert (found.verdict_reason, found.claim_generation) == ("too short", 3)
-
-
-async def test_a_round_that_is_over_is_said_and_the_reason_goes_on_to_the_next(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        await at.opened(review_id)
-        await at.press("e", "tab")
-        await at.type("too short")
-        await at.create(review_id=review_id, diff=BETTER)
-        await at.shows("round 1 of 2")
-        await at.press("ctrl+s")
-        await at.shows("Round 2 is the current one", "What you typed is kept", "too short")
-        assert (await at.status(review_id)).status == "pending"
-        await at.press("escape")
-        await at.shows("] goes to round 2", "+ 2")
-        await at.press("e")
-        await at.shows("A verdict is for the current round")
-        await at.press("right_square_bracket")
-        await at.shows("round 2 of 2", "+ better")
-        await at.press("e")
-        await at.shows("Your verdict on round 2", "too short")
-        await at.press("ctrl+s")
-        found = await at.becomes(review_id, "changes_requested")
-        assert (found.verdict_reason, found.round) == ("too short", 2)
+async def test_a_round_that_is_over_is_said_and_the_reason_goes_on_to_the_next(at: Stage, review_id: str) -> None:
+    await at.press("e", "tab")
+    await at.type("too short")
+    await at.create(review_id=review_id, diff=BETTER)
+    await at.shows("round 1 of 2")
+    await at.press("ctrl+s")
+    await at.shows("Round 2 is the current one", "What you typed is kept", "too short")
+    assert (await at.status(review_id)).status == "pending"
+    await at.press("escape")
+    await at.shows("] goes to round 2", "+ 2")
+    await at.press("e")
+    await at.shows("A verdict is for the current round")
+    await at.press("right_square_bracket")
+    await at.shows("round 2 of 2", "+ better")
+    await at.press("e")
+    await at.shows("Your verdict on round 2", "too short")
+    await at.press("ctrl+s")
+    found = await at.becomes(review_id, "changes_requested")
+    assert (found.verdict_reason, found.round) == ("too short", 2)
 
 
 async def test_no_verdict_on_ones_own_work_is_offered(url: str, tmp_path: Path) -> None:
@@ -135,159 +113,131 @@ async def test_no_verdict_on_ones_own_work_is_offered(url: str, tmp_path: Path) 
         assert "As its reviewer" not in shown
 
 
-async def test_whose_counter_patch_the_proposer_accepted_decides_on_it(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        await at.opened(review_id)
-        async with TandemClient(url, agent=PERSON) as ann:
-            claim = await ann.claim_review(reviewer_id=PERSON, review_id=review_id)
-            given = await ann.submit_verdict(
-                review_id,
-                verdict="changes_requested",
-                reason="so",
-                counter_patch=BETTER,
-                claim_generation=claim.claim_generation or 0,
-            )
-        await at.other.accept_counter_patch(review_id, counter_patch_id=given.counter_patch_id or "")
-        await at.shows("round 1 of 2")
-        await at.press("right_square_bracket")
-        await at.shows("round 2 of 2", "+ better")
-        await at.press("a", "ctrl+s")
-        await at.becomes(review_id, "approved")
+async def test_whose_counter_patch_the_proposer_accepted_decides_on_it(at: Stage, review_id: str, url: str) -> None:
+    async with TandemClient(url, agent=PERSON) as ann:
+        claim = await ann.claim_review(reviewer_id=PERSON, review_id=review_id)
+        given = await ann.submit_verdict(
+            review_id,
+            verdict="changes_requested",
+            reason="so",
+            counter_patch=BETTER,
+            claim_generation=claim.claim_generation or 0,
+        )
+    await at.other.accept_counter_patch(review_id, counter_patch_id=given.counter_patch_id or "")
+    await at.shows("round 1 of 2")
+    await at.press("right_square_bracket")
+    await at.shows("round 2 of 2", "+ better")
+    await at.press("a", "ctrl+s")
+    await at.becomes(review_id, "approved")
 
 
-async def test_a_claim_on_what_became_ones_own_can_only_be_released(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        async with TandemClient(url) as nameless:
-            claim = await nameless.claim_review(reviewer_id=PERSON, review_id=review_id)
-            given = await nameless.submit_verdict(
-                review_id,
-                verdict="comment",
-                reason="so",
-                counter_patch=BETTER,
-                claim_generation=claim.claim_generation or 0,
-            )
-            # Nobody can tell whether it was its author who accepted it.
-            await nameless.accept_counter_patch(review_id, counter_patch_id=given.counter_patch_id or "")
-        await at.opened(review_id)
-        await at.shows("yours, claim ends", "It is your own")
-        await at.press("a")
-        await at.shows("x releases your claim")
-        await at.press("x")
-        await at.becomes(review_id, "pending")
+async def test_a_claim_on_what_became_ones_own_can_only_be_released(at: Stage, url: str) -> None:
+    review_id = await at.create()
+    async with TandemClient(url) as nameless:
+        claim = await nameless.claim_review(reviewer_id=PERSON, review_id=review_id)
+        given = await nameless.submit_verdict(
+            review_id,
+            verdict="comment",
+            reason="so",
+            counter_patch=BETTER,
+            claim_generation=claim.claim_generation or 0,
+        )
+        # Nobody can tell whether it was its author who accepted it.
+        await nameless.accept_counter_patch(review_id, counter_patch_id=given.counter_patch_id or "")
+    await at.opened(review_id)
+    await at.shows("yours, claim ends", "It is your own")
+    await at.press("a")
+    await at.shows("x releases your claim")
+    await at.press("x")
+    await at.becomes(review_id, "pending")
 
 
-async def test_what_somebody_else_holds_is_refused_in_words(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        await at.opened(review_id)
-        await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
-        await at.shows("with bob, claim ends")
-        await at.press("c")
-        await at.shows("bob holds this review")
-        await at.press("v")
-        await at.shows("Your verdict on round 1")
-        await at.press("ctrl+s")
-        await at.shows("It can be yours once they have released it")
-        await at.press("escape", "x")
-        await at.shows("There is no claim of yours to release: bob holds it")
-        assert (await at.status(review_id)).reviewer_id == "bob"
+async def test_what_somebody_else_holds_is_refused_in_words(at: Stage, review_id: str) -> None:
+    await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
+    await at.shows("with bob, claim ends")
+    await at.press("c")
+    await at.shows("bob holds this review")
+    await at.press("v")
+    await at.shows("Your verdict on round 1")
+    await at.press("ctrl+s")
+    await at.shows("It can be yours once they have released it")
+    await at.press("escape", "x")
+    await at.shows("There is no claim of yours to release: bob holds it")
+    assert (await at.status(review_id)).reviewer_id == "bob"
 
 
-async def test_a_claim_is_given_back(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        await at.opened(review_id)
-        await at.press("c")
-        assert (await at.becomes(review_id, "claimed")).reviewer_id == PERSON
-        await at.shows("yours, claim ends")
-        await at.press("x")
-        await at.becomes(review_id, "pending")
-        await at.shows("nobody holds it")
+async def test_messages_are_sent_answered_and_settled(at: Stage, review_id: str) -> None:
+    await at.press("m")
+    await at.shows(f"As its reviewer, {PERSON} (claims it first)", "Message (required)")
+    await at.press("tab")
+    await at.type("why now?")
+    await at.press("ctrl+s")
+    await at.becomes(review_id, "in_review")
+    await at.press("m", "tab")
+    await at.type("hello?")
+    await at.press("ctrl+s")
+    await at.shows("once the other side has answered")
+    await at.press("escape")
+    sent = await at.other.add_message(review_id, sender_role="proposer", body="It fails at night.")
+    await at.press("3")
+    await at.shows("why now?", "It fails at night.", "as proposer")
+    await at.press("j", "j", "s")
+    await at.shows("It settles: It fails at night.")
+    await at.press("tab")
+    await at.type("I see")
+    await at.press("ctrl+s")
+    await at.shows("I see", "settled")
+    said = {entry.id: entry for entry in (await at.other.get_discussion(review_id)).entries}
+    answer = next(entry for entry in said.values() if entry.body == "I see")
+    assert (answer.author, answer.resolves) == (PERSON, sent.message_id)
+    # What was refused is still there to be sent.
+    await at.press("m")
+    await at.shows("hello?")
 
 
-async def test_messages_are_sent_answered_and_settled(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        await at.opened(review_id)
-        await at.press("m")
-        await at.shows(f"As its reviewer, {PERSON} (claims it first)", "Message (required)")
-        await at.press("tab")
-        await at.type("why now?")
-        await at.press("ctrl+s")
-        await at.becomes(review_id, "in_review")
-        await at.press("m", "tab")
-        await at.type("hello?")
-        await at.press("ctrl+s")
-        await at.shows("once the other side has answered")
-        await at.press("escape")
-        sent = await at.other.add_message(review_id, sender_role="proposer", body="It fails at night.")
-        await at.press("3")
-        await at.shows("why now?", "It fails at night.", "as proposer")
-        await at.press("j", "j", "s")
-        await at.shows("It settles: It fails at night.")
-        await at.press("tab")
-        await at.type("I see")
-        await at.press("ctrl+s")
-        await at.shows("I see", "settled")
-        said = {entry.id: entry for entry in (await at.other.get_discussion(review_id)).entries}
-        answer = next(entry for entry in said.values() if entry.body == "I see")
-        assert (answer.author, answer.resolves) == (PERSON, sent.message_id)
-        # What was refused is still there to be sent.
-        await at.press("m")
-        await at.shows("hello?")
+async def test_rounds_and_what_changed_between_them(at: Stage, review_id: str) -> None:
+    await at.press("i")
+    await at.shows("This is the first round")
+    await at.create(review_id=review_id, diff=BETTER)
+    await at.shows("round 1 of 2")
+    await at.press("right_square_bracket")
+    await at.shows("round 2 of 2", "- two", "+ better")
+    await at.press("i")
+    shown = await at.shows("what changed since round 1", "- 2", "+ better")
+    assert "- two" not in shown
+    await at.press("i")
+    await at.shows("- two")
+    await at.press("left_square_bracket")
+    await at.shows("round 1 of 2", "+ 2")
+    await at.press("left_square_bracket")
+    await at.shows("There is no such round")
 
 
-async def test_rounds_and_what_changed_between_them(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        await at.opened(review_id)
-        await at.press("i")
-        await at.shows("This is the first round")
-        await at.create(review_id=review_id, diff=BETTER)
-        await at.shows("round 1 of 2")
-        await at.press("right_square_bracket")
-        await at.shows("round 2 of 2", "- two", "+ better")
-        await at.press("i")
-        shown = await at.shows("what changed since round 1", "- 2", "+ better")
-        assert "- two" not in shown
-        await at.press("i")
-        await at.shows("- two")
-        await at.press("left_square_bracket")
-        await at.shows("round 1 of 2", "+ 2")
-        await at.press("left_square_bracket")
-        await at.shows("There is no such round")
-
-
-async def test_a_counter_patch_is_declined_and_another_accepted(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        await at.opened(review_id)
-        await at.press("plus")
-        await at.shows("There is no counter-patch to decide")
-        await _offer(at, review_id, BETTER)
-        await at.shows("Counter-patch")
-        await at.press("4")
-        await at.shows("+ better")
-        await at.press("minus")
-        await at.shows("Decline the counter-patch of bob?")
-        await at.type("it is not")
-        await at.press("ctrl+s")
-        await at.until(lambda text: "Counter-patch" not in text, "without the counter-patch")
-        assert (await at.status(review_id)).counter_patch_status == "rejected"
-        await _offer(at, review_id, BEST)
-        await at.shows("Counter-patch")
-        await at.press("4")
-        await at.shows("+ best")
-        await at.press("plus")
-        await at.shows("Accept the counter-patch of bob?", "becomes the next round")
-        await at.press("ctrl+s")
-        await at.lacks("Accept the counter-patch")
-        await at.shows("round 1 of 2")
-        await at.press("right_square_bracket")
-        await at.shows("+ best")
-        assert (await at.other.get_proposal(review_id)).accepted_by == PERSON
+async def test_a_counter_patch_is_declined_and_another_accepted(at: Stage, review_id: str) -> None:
+    await at.press("plus")
+    await at.shows("There is no counter-patch to decide")
+    await _offer(at, review_id, BETTER)
+    await at.shows("Counter-patch")
+    await at.press("4")
+    await at.shows("+ better")
+    await at.press("minus")
+    await at.shows("Decline the counter-patch of bob?")
+    await at.type("it is not")
+    await at.press("ctrl+s")
+    await at.until(lambda text: "Counter-patch" not in text, "without the counter-patch")
+    assert (await at.status(review_id)).counter_patch_status == "rejected"
+    await _offer(at, review_id, BEST)
+    await at.shows("Counter-patch")
+    await at.press("4")
+    await at.shows("+ best")
+    await at.press("plus")
+    await at.shows("Accept the counter-patch of bob?", "becomes the next round")
+    await at.press("ctrl+s")
+    await at.lacks("Accept the counter-patch")
+    await at.shows("round 1 of 2")
+    await at.press("right_square_bracket")
+    await at.shows("+ best")
+    assert (await at.other.get_proposal(review_id)).accepted_by == PERSON
 
 
 async def _offer(at: Stage, review_id: str, diff: str) -> None:
@@ -297,17 +247,14 @@ async def _offer(at: Stage, review_id: str, diff: str) -> None:
     )
 
 
-async def test_closing_asks_first(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        await at.opened(review_id)
-        await at.press("C")
-        await at.shows("Close the review?", "it is withdrawn")
-        await at.press("escape")
-        assert (await at.status(review_id)).status == "pending"
-        await at.press("C")
-        await at.type("not needed")
-        await at.press("ctrl+s")
-        assert (await at.becomes(review_id, "closed")).outcome == "withdrawn"
-        await at.press("escape")
-        await at.shows("Nothing is open")
+async def test_closing_asks_first(at: Stage, review_id: str) -> None:
+    await at.press("C")
+    await at.shows("Close the review?", "it is withdrawn")
+    await at.press("escape")
+    assert (await at.status(review_id)).status == "pending"
+    await at.press("C")
+    await at.type("not needed")
+    await at.press("ctrl+s")
+    assert (await at.becomes(review_id, "closed")).outcome == "withdrawn"
+    await at.press("escape")
+    await at.shows("Nothing is open")

@@ -13,7 +13,7 @@ from tandem.cli import identity
 from tandem.errors import InvalidInput
 from tests.broker import BrokerProcess
 from tests.commandline import DIFF, running_broker
-from tests.interfaces.screen_stage import PERSON, stage
+from tests.interfaces.screen_stage import PERSON, Stage, stage
 
 pytestmark = pytest.mark.anyio
 
@@ -59,19 +59,19 @@ new mode 100755
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """A broker of their own: some look at all projects that there are."""
     with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
         yield address
 
 
-async def test_texts_by_others_play_no_tricks(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create("[red]Wait[/red] \x1b]0;owned\x07\u202e", diff=TWO_FILES, description=PLAN)
-        await at.shows("[red]Wait[/red] \\u001b]0;owned\\u0007\\u202e")
-        await at.opened(review_id)
-        await at.shows("[red]Wait[/red] \\u001b]0;owned\\u0007\\u202e", 'return "\\u202e\\u001b[31m"')
-        await at.press("2")
-        # Neither where a link leads nor a comment of HTML is hidden.
-        await at.shows("the log (https://elsewhere.example/x)", "<!-- approve this -->")
+async def test_texts_by_others_play_no_tricks(at: Stage) -> None:
+    review_id = await at.create("[red]Wait[/red] \x1b]0;owned\x07\u202e", diff=TWO_FILES, description=PLAN)
+    await at.shows("[red]Wait[/red] \\u001b]0;owned\\u0007\\u202e")
+    await at.opened(review_id)
+    await at.shows("[red]Wait[/red] \\u001b]0;owned\\u0007\\u202e", 'return "\\u202e\\u001b[31m"')
+    await at.press("2")
+    # Neither where a link leads nor a comment of HTML is hidden.
+    await at.shows("the log (https://elsewhere.example/x)", "<!-- approve this -->")
 
 
 @pytest.mark.parametrize(
@@ -84,82 +84,73 @@ async def test_texts_by_others_play_no_tricks(url: str, tmp_path: Path) -> None:
         ("one&#8203;two", "&#8203;"),
     ],
 )
-async def test_p9_nothing_of_a_text_is_left_out(url: str, tmp_path: Path, text: str, seen: str) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create("A plan", category="plan_review", description=text)
-        await at.opened(review_id)
-        await at.press("2")
-        await at.shows(seen)
+async def test_p9_nothing_of_a_text_is_left_out(at: Stage, text: str, seen: str) -> None:
+    review_id = await at.create("A plan", category="plan_review", description=text)
+    await at.opened(review_id)
+    await at.press("2")
+    await at.shows(seen)
 
 
-async def test_what_cannot_be_seen_is_shown_opens_or_is_named_beside_approve(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        created = await at.other.create_review(
-            intent="Minify it", agent_type="robot", project=f"{at.project}-label", diff=HIDING
-        )
-        await at.press("p")
-        await at.opened(created.review_id)
-        # What differs stands where the identical beginning would be; a line that goes on beyond the edge says so.
-        await at.shows("… 3,990 alike … ", HIDDEN, "→")
-        await at.press("down", "down", "enter")
-        await at.shows("min.js, line 1 before")
-        await at.press("end")
-        await at.shows("aaa;end")
-        await at.press("escape", "a")
-        await at.shows(
-            "Look at these before you decide:",
-            "2 lines longer than 2,000 characters: min.js:1 (before), min.js:1",
-            "1 invisible character: min.js:2",
-            "1 file becomes a program: tool.sh",
-        )
+async def test_what_cannot_be_seen_is_shown_opens_or_is_named_beside_approve(at: Stage) -> None:
+    created = await at.other.create_review(
+        intent="Minify it", agent_type="robot", project=f"{at.project}-label", diff=HIDING
+    )
+    await at.press("p")
+    await at.opened(created.review_id)
+    # What differs stands where the identical beginning would be; a line that goes on beyond the edge says so.
+    await at.shows("… 3,990 alike … ", HIDDEN, "→")
+    await at.press("down", "down", "enter")
+    await at.shows("min.js, line 1 before")
+    await at.press("end")
+    await at.shows("aaa;end")
+    await at.press("escape", "a")
+    await at.shows(
+        "Look at these before you decide:",
+        "2 lines longer than 2,000 characters: min.js:1 (before), min.js:1",
+        "1 invisible character: min.js:2",
+        "1 file becomes a program: tool.sh",
+    )
 
 
-async def test_a_change_is_shown_by_file(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create(diff=TWO_FILES)
-        await at.opened(review_id)
-        await at.shows("a.txt  +1 −1", "waits.py  added  +2 −0", "def wait():")
-        await at.press("f", "h", "down", "l")
-        await at.shows("Comment on waits.py, line 1")
-        await at.press("escape", "F", "F", "l")
-        await at.shows("Comment on a.txt", "It is on the file")
-        await at.press("escape")
-        await at.pilot.resize_terminal(60, 20)
-        await at.until(lambda text: text.count("a.txt") == 1, "without the list of files where there is no room")
+async def test_a_change_is_shown_by_file(at: Stage) -> None:
+    review_id = await at.create(diff=TWO_FILES)
+    await at.opened(review_id)
+    await at.shows("a.txt  +1 −1", "waits.py  added  +2 −0", "def wait():")
+    await at.press("f", "h", "down", "l")
+    await at.shows("Comment on waits.py, line 1")
+    await at.press("escape", "F", "F", "l")
+    await at.shows("Comment on a.txt", "It is on the file")
+    await at.press("escape")
+    await at.pilot.resize_terminal(60, 20)
+    await at.until(lambda text: text.count("a.txt") == 1, "without the list of files where there is no room")
 
 
-async def test_a_plan_is_shown_as_a_document_and_commented_by_line(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create("Plan of phase 3", path="PLAN.md", description=PLAN)
-        await at.opened(review_id)
-        shown = await at.shows("The plan", "1. Wait between attempts.")
-        assert "*between*" not in shown
-        await at.press("l")
-        await at.shows("go to one in the change first")
-        await at.press("1")
-        await at.shows("# The plan", "Wait *between* attempts.")
-        await at.press("down", "down", "down", "l")
-        await at.shows("Comment on PLAN.md, line 3")
-        await at.type("how long?")
-        await at.press("ctrl+s")
-        await at.shows("not sent yet on line 3")
-        await at.press("a", "ctrl+s")
-        await at.becomes(review_id, "approved")
-        said = (await at.other.get_discussion(review_id)).entries
-        assert [(one.file, one.line, one.body) for one in said if one.kind == "comment"] == [
-            ("PLAN.md", 3, "how long?")
-        ]
+async def test_a_plan_is_shown_as_a_document_and_commented_by_line(at: Stage) -> None:
+    review_id = await at.create("Plan of phase 3", path="PLAN.md", description=PLAN)
+    await at.opened(review_id)
+    shown = await at.shows("The plan", "1. Wait between attempts.")
+    assert "*between*" not in shown
+    await at.press("l")
+    await at.shows("go to one in the change first")
+    await at.press("1")
+    await at.shows("# The plan", "Wait *between* attempts.")
+    await at.press("down", "down", "down", "l")
+    await at.shows("Comment on PLAN.md, line 3")
+    await at.type("how long?")
+    await at.press("ctrl+s")
+    await at.shows("not sent yet on line 3")
+    await at.press("a", "ctrl+s")
+    await at.becomes(review_id, "approved")
+    said = (await at.other.get_discussion(review_id)).entries
+    assert [(one.file, one.line, one.body) for one in said if one.kind == "comment"] == [("PLAN.md", 3, "how long?")]
 
 
-async def test_what_others_do_is_shown_where_it_happens(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        await at.opened(review_id)
-        await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
-        await at.shows("with bob, claim ends")
-        comment = {"file": "a.txt", "line": 2, "body": "numbers?"}
-        await at.bob.submit_verdict(review_id, verdict="rejected", reason="no", reviewer_id="bob", comments=[comment])  # pyright: ignore[reportArgumentType] - as JSON
-        await at.shows("bob rejected.", "bob on line 2:", "numbers?")
+async def test_what_others_do_is_shown_where_it_happens(at: Stage, review_id: str) -> None:
+    await at.bob.claim_review(reviewer_id="bob", review_id=review_id)
+    await at.shows("with bob, claim ends")
+    comment = {"file": "a.txt", "line": 2, "body": "numbers?"}
+    await at.bob.submit_verdict(review_id, verdict="rejected", reason="no", reviewer_id="bob", comments=[comment])  # pyright: ignore[reportArgumentType] - as JSON
+    await at.shows("bob rejected.", "bob on line 2:", "numbers?")
 
 
 async def test_a_restart_of_the_broker_is_said_and_outlasted(tmp_path: Path) -> None:
@@ -217,20 +208,17 @@ def test_a_name_has_to_be_one_that_others_can_read(name: str) -> None:
         identity.checked(name)
 
 
-async def test_leaving_asks_when_something_is_not_sent(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        review_id = await at.create()
-        await at.opened(review_id)
-        await at.press("m", "tab")
-        await at.type("half a thou")
-        await at.press("escape", "escape", "q")
-        await at.shows("that is not sent. Leave it behind?")
-        await at.press("n")
-        await at.shows("Your turn (1)")
-        await at.press("ctrl+q")
-        await at.shows("that is not sent. Leave it behind?")
-        await at.press("y")
-        await at.until(lambda _: at.app._exit, "ended")
+async def test_leaving_asks_when_something_is_not_sent(at: Stage, review_id: str) -> None:
+    await at.press("m", "tab")
+    await at.type("half a thou")
+    await at.press("escape", "escape", "q")
+    await at.shows("that is not sent. Leave it behind?")
+    await at.press("n")
+    await at.shows("Your turn (1)")
+    await at.press("ctrl+q")
+    await at.shows("that is not sent. Leave it behind?")
+    await at.press("y")
+    await at.until(lambda _: at.app._exit, "ended")
 
 
 async def test_every_key_is_listed(url: str, tmp_path: Path) -> None:
@@ -243,13 +231,12 @@ async def test_every_key_is_listed(url: str, tmp_path: Path) -> None:
         await at.shows("This project, or all", "Quit")
 
 
-async def test_all_projects_or_only_this_one(url: str, tmp_path: Path) -> None:
-    async with stage(url, tmp_path) as at:
-        await at.create("Mine")
-        await at.other.create_review(intent="Elsewhere", agent_type="robot", project=f"{at.project}-label", diff=DIFF)
-        shown = await at.shows("Mine", at.project)
-        assert "Elsewhere" not in shown
-        await at.press("p")
-        await at.shows("Mine", "Elsewhere", "all projects")
-        await at.press("p")
-        await at.lacks("Elsewhere")
+async def test_all_projects_or_only_this_one(at: Stage) -> None:
+    await at.create("Mine")
+    await at.other.create_review(intent="Elsewhere", agent_type="robot", project=f"{at.project}-label", diff=DIFF)
+    shown = await at.shows("Mine", at.project)
+    assert "Elsewhere" not in shown
+    await at.press("p")
+    await at.shows("Mine", "Elsewhere", "all projects")
+    await at.press("p")
+    await at.lacks("Elsewhere")

@@ -17,7 +17,7 @@ import pytest
 from tandem.client import TandemClient
 from tests.architecture.pages import Page
 from tests.architecture.source import ROOT
-from tests.commandline import Shell, repository, running_broker
+from tests.commandline import Shell
 from tests.forked import Started, start_tandem
 from tests.sentences.forms import find_command
 from tests.sentences.named import named
@@ -27,16 +27,6 @@ _PATIENCE_SECONDS = 90.0
 _LOOK_SECONDS = 0.1
 _SEQUENCE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|[()][A-Z0-9]|[=>78])")
 TERMINALS = pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
-
-
-@pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Generator[Shell]:
-    folder = tmp_path_factory.mktemp("broker")
-    with running_broker(folder / "data") as url:
-        found = Shell(url, repository(folder / "shop"))
-        found.run("project", "add")
-        (found.cwd / "a.txt").write_bytes(b"one\n2\n")
-        yield found
 
 
 class Terminal:
@@ -159,10 +149,11 @@ def test_without_a_terminal_it_is_the_help(shell: Shell) -> None:
     assert (refused.status, "needs a terminal" in refused.stderr) == (1, True)
 
 
-def test_other_commands_start_without_the_screen(tmp_path: Path) -> None:
+def test_other_commands_start_without_the_screen_and_the_broker(tmp_path: Path) -> None:
+    slow = ("textual", "pygments", "tandem.cli.review_screen", "sqlalchemy", "starlette", "uvicorn", "mcp")
     script = (
-        "import sys; import tandem.cli.main as main; main.load('review');"
-        "print([name for name in ('textual', 'pygments', 'tandem.cli.review_screen') if name in sys.modules])"
+        "import sys; import tandem.cli.main as main, tandem.cli.submit; main.load('review');"
+        f"print([name for name in {slow} if name in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert ended.stdout == "[]\n"
@@ -178,8 +169,8 @@ def test_what_the_guide_tells_to_type_is_understood() -> None:
 
 
 def test_the_guide_names_every_key() -> None:
+    from tandem.cli.review_screen.application import InboxScreen
     from tandem.cli.review_screen.diff_view import DiffView
-    from tandem.cli.review_screen.inbox_screen import InboxScreen
     from tandem.cli.review_screen.review import ReviewScreen
 
     guide = Page(ROOT / "docs" / "guide" / "terminal.md").text

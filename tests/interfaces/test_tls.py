@@ -204,38 +204,18 @@ def _locked(folder: Path, _: Authority) -> None:
     (folder / "key.pem").write_bytes(text)
 
 
-def _no_certificate(folder: Path, _: Authority) -> None:
-    (folder / "cert.pem").unlink()
+SPOILED: list[tuple[Callable[[Path, Authority], object], str]] = [
+    (lambda folder, _: (folder / "cert.pem").unlink(), "There is no file"),
+    (lambda folder, _: (folder / "key.pem").unlink(), "There is no file"),
+    (lambda folder, _: (folder / "cert.pem").write_text("no"), "holds no certificate in PEM form"),
+    (lambda folder, _: (folder / "key.pem").write_text("no"), "holds no private key in PEM form"),
+    (lambda folder, _: (folder / "key.pem").chmod(0o644), "open to other users"),
+    (_mismatched, "is not that of the certificate"),
+    (_locked, "has a password"),
+]
 
 
-def _no_key(folder: Path, _: Authority) -> None:
-    (folder / "key.pem").unlink()
-
-
-def _not_pem(folder: Path, _: Authority) -> None:
-    (folder / "cert.pem").write_text("no")
-
-
-def _key_not_pem(folder: Path, _: Authority) -> None:
-    (folder / "key.pem").write_text("no")
-
-
-def _open_to_others(folder: Path, _: Authority) -> None:
-    (folder / "key.pem").chmod(0o644)
-
-
-@pytest.mark.parametrize(
-    ("spoil", "said"),
-    [
-        (_no_certificate, "There is no file"),
-        (_no_key, "There is no file"),
-        (_not_pem, "holds no certificate in PEM form"),
-        (_key_not_pem, "holds no private key in PEM form"),
-        (_open_to_others, "open to other users"),
-        (_mismatched, "is not that of the certificate"),
-        (_locked, "has a password"),
-    ],
-)
+@pytest.mark.parametrize(("spoil", "said"), SPOILED)
 def test_files_that_cannot_be_used_are_refused_at_the_start(
     tmp_path: Path, spoil: Callable[[Path, Authority], object], said: str
 ):

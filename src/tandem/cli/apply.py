@@ -65,7 +65,7 @@ def _ensure_approved(status: ReviewStatus) -> None:
 
 
 def _bring(proposal: Proposal, *, index: bool) -> tuple[WorktreeUpdate, tuple[str, ...]]:
-    """What was done, and what else is staged."""
+    """The update, and the other paths that are staged."""
     with sources.here() as repository:
         update = _brought(repository, proposal, index=index)
         touched = {*update.written, *update.deleted, *update.already}
@@ -90,7 +90,7 @@ def _brought(repository: Repository, proposal: Proposal, *, index: bool) -> Work
 
 
 def _explained(refusal: InvalidInput, review_id: str, earlier: list[Proposal], *, index: bool) -> InvalidInput:
-    """The refusal, with the commands that put away what is in the way, be it an earlier round or local work."""
+    """The refusal, with the commands that put an earlier round, or local work, out of the way."""
     paths: list[str] = refusal.details.get("paths", [])
     if not paths:
         return refusal

@@ -43,12 +43,12 @@ _TOO_MUCH = frozenset({"INVALID_INPUT", "TOO_LARGE"})
 
 @dataclass(frozen=True, slots=True)
 class AuditRequest:
-    """What is to be judged, and where.
+    """The commits to judge, and their repository.
 
     Attributes:
         place: The repository.
-        gate: Its switch; null if it never had one.
-        old: The commit that the range begins after; null if it has no beginning of its own.
+        gate: Its switch; None if it never had one.
+        old: The commit that the range begins after; None if it has no beginning of its own.
         new: The commit at its end.
         branch: The base branch that this is the end of; None if it is of none.
     """
@@ -98,7 +98,7 @@ def commits(
 
 
 def _replaced(asked: AuditRequest) -> list[str]:
-    """What git shows in place of what was judged, here and on the base branches, with what to do."""
+    """What git shows in place of the judged commits, here and on the base branches, each with its fix."""
     bases = [] if asked.gate is None else [*git.Bases(asked.gate, ()).tips.values()]
     return [f"{what} What to do: {fix}" for what, fix in git.replaced(asked.place, [asked.new, *bases]).items()]
 
@@ -141,7 +141,7 @@ def _base_branch(place: state.HookRepository, gate: GateFile | None, revision: s
         return None
     name = git.branch(place) if revision in ("", "HEAD") else revision
     with suppress(Unavailable):
-        # Of a remote that is not known the name is nobody's.
+        # A remote that is not known follows no branch.
         followed = remotes.followed(place, name) if name else None
         name = followed[1] if followed else name
     return base_branch(gate, name and name.removeprefix(HEADS))
@@ -155,7 +155,7 @@ def _resolved(place: state.HookRepository, revision: str, *, offline: bool) -> s
     if followed:
         found = git.resolve(place, _there(place, name, *followed) + back)
     else:
-        # Whoever could move the branch could also make a tag, or a file in git's folder, that git takes for it.
+        # An agent that can move the branch can also make a tag, or a file in git's folder, that git takes for it.
         found = git.resolve(place, HEADS + revision) or git.resolve(place, revision or "HEAD")
     if found is None:
         raise InvalidInput(
@@ -224,7 +224,7 @@ def _asking(session: Session, about: dict[str, Any]) -> Callable[[list[git.Chang
 def _judgement(
     asked: AuditRequest, accepted: Sequence[str], check: Callable[[list[git.Change], Sequence[str]], dict[str, Any]]
 ) -> tuple[Judgement, int]:
-    """What is known of the range, and how many of its commits are not judged."""
+    """The judgement of the range, and how many of its commits are not judged."""
     without = tuple(git.known_commits(asked.place, accepted))
     with RangeChecker(asked.place, check) as judge:
         judgement = judge.judge(asked.new, old=asked.old, without=without)

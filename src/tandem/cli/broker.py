@@ -62,12 +62,12 @@ DataDirOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """How a broker is to be started.
+    """How a broker starts.
 
     Attributes:
         settings: With what its options and those of the last run say.
         options: What of `OPTIONS` the next start takes over: what the command line and the environment state, or
-            stated in an earlier run, and that the broker asks for access tokens, whatever says so.
+            stated in an earlier run, and that the broker asks for access tokens, for any reason.
         given: What this command line states.
         any_port: Whether a free port is taken where that of the settings is taken.
     """
@@ -297,7 +297,7 @@ async def _run(start: _Start, instance: Instance, *, as_json: bool) -> None:
 
 
 async def _watch_folder(instance: Instance, stop: asyncio.Event) -> None:
-    """Stop the broker when its folder says so, or is gone: what it wrote from then on would be lost."""
+    """Stop the broker when its folder says so, or is gone: all later writes would be lost."""
     while not (platforms.STOPS_BY_FILE and instance.is_asked_to_stop()) and instance.has_folder():
         instance.keep_published()
         await asyncio.sleep(_FOLDER_SECONDS)
@@ -336,7 +336,7 @@ async def _start_in_background(start: _Start, *, as_json: bool) -> None:
 
 
 def stop_seconds(settings: Settings) -> float:
-    """How long an orderly stop may take: reviewers first finish what they are at, if they can in time."""
+    """How long an orderly stop may take: reviewers first finish their reviews, if they can in time."""
     pool = settings.reviewer_pool
     return STOP_SECONDS + (pool.drain_seconds + pool.grace_seconds + STOP_SECONDS if pool.enabled else 0)
 

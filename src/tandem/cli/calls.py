@@ -6,6 +6,7 @@ import json
 import shlex
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tandem.bridge.operations import OPERATIONS
@@ -13,7 +14,6 @@ from tandem.bridge.session import data_of, has_changed, is_proposers_turn, lacks
 from tandem.cli import identity, persons
 from tandem.cli.connection_options import ConnectionOptions, find_project, one_of
 from tandem.cli.declared import ARGUMENT_SUFFIX, Misused
-from tandem.cli.inputs import Inputs
 from tandem.cli.render import render
 from tandem.cli.terminal import Exit, progress, say, show, show_envelope
 from tandem.present.record import record
@@ -50,7 +50,7 @@ class WaitCondition:
     """One wait.
 
     Attributes:
-        ready: Whether what is so at its beginning ends it at once; asked only when it has no cursor.
+        ready: Whether the state at its beginning ends it at once; asked only when it has no cursor.
         done: Whether a later answer ends it.
         status: The exit status for its last answer.
     """
@@ -60,7 +60,7 @@ class WaitCondition:
     status: Callable[[dict[str, Any]], Exit]
 
     def has_ended(self, data: dict[str, Any]) -> bool:
-        """Whether an answer has what was waited for; else the time was up."""
+        """Whether an answer ends the wait; else the time was up."""
         return self.ready(data) or self.done(data)
 
 
@@ -166,6 +166,57 @@ def _has_reviews(data: dict[str, Any]) -> bool:
     return bool(data.get("reviews"))
 
 
+class Inputs:
+    """Reads the long values of one command; standard input can be given only once."""
+
+    def __init__(self) -> None:
+        self._stdin_taken_by: str | None = None
+
+    def text(self, option: str, value: str) -> str:
+        """The text that a value stands for, to the byte: no newline is lost or translated."""
+        if value == "-":
+            return self._decoded(option, self._standard_input(option), "standard input")
+        if value.startswith("@@"):
+            return value[1:]
+        if value.startswith("@"):
+            return self._decoded(option, _content(option, value[1:]), value[1:])
+        return value
+
+    def json(self, option: str, value: str) -> Any:
+        """The JSON value that a value stands for."""
+        text = self.text(option, value)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise Misused(f"This is not JSON: {error}.", option) from error
+
+    def _standard_input(self, option: str) -> bytes:
+        if self._stdin_taken_by is not None:
+            raise Misused(f"Standard input is already read by {self._stdin_taken_by}.", option)
+        self._stdin_taken_by = option
+        return sys.stdin.buffer.read()
+
+    @staticmethod
+    def _decoded(option: str, content: bytes, source: str) -> str:
+        try:
+            return content.decode()
+        except UnicodeDecodeError as error:
+            raise Misused(
+                f"{source} is not UTF-8 (byte {error.start}). A diff of such files has to be binary: "
+                "tandem submit makes one.",
+                option,
+            ) from error
+
+
+def _content(option: str, name: str) -> bytes:
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise Misused(
+            f"Cannot read {name}: {error.strerror}. Write @@ for a text that begins with @.", option
+        ) from error
+
+
 _KNOW_THEIR_PROJECT = frozenset({"review_id", "cycle_id", "session_token", "token_id", "webhook_id"})
 
 
@@ -175,7 +226,7 @@ class WaitPolicy:
 
     Attributes:
         wait: Whether it waits at all.
-        stated_s: Seconds, as they were asked for; null if none were.
+        stated_s: Seconds, as they were asked for; None if none were.
     """
 
     wait: bool = False
@@ -183,7 +234,7 @@ class WaitPolicy:
 
     @property
     def timeout_s(self) -> float | None:
-        """Seconds: those that were asked for, else what the agent's client allows; null for as long as it takes."""
+        """Seconds: those that were asked for, else as the agent's client allows; None for as long as it takes."""
         return wait_seconds() if self.stated_s is None else self.stated_s
 
 
@@ -230,7 +281,7 @@ def _caller(field: Parameter, arguments: dict[str, Any], options: ConnectionOpti
     """The name of who calls, for the field of the request that was left out.
 
     Raises:
-        InvalidInput: It is needed, and nobody said it.
+        InvalidInput: It is needed, and no option or setting has it.
     """
     if field.needed:
         return {field.name: identity.required_caller(options.agent)}
@@ -283,7 +334,7 @@ def call(
 
 
 def _show_besides(operation: Described, besides: bytes) -> None:
-    """Print the checks beside a status; beside checks what comes next, but for the command that was just run."""
+    """Print the checks beside a status; beside checks the next steps, but for the command that was just run."""
     if operation.name == "get_review_status":
         present(besides, "list_checks", as_json=False)
         return

@@ -34,7 +34,10 @@ BrokerOption = Annotated[
         panel=COMMON_PANEL,
     ),
 ]
-ProjectOption = Annotated[str | None, Option("--project", metavar="NAME", help=PROJECT_HELP, panel=COMMON_PANEL)]
+ProjectOption = Annotated[
+    str | None,
+    Option("--project", metavar="NAME", help=PROJECT_HELP, completes="project", panel=COMMON_PANEL),
+]
 AgentOption = Annotated[
     str | None,
     Option(
@@ -60,7 +63,7 @@ JsonOption = Annotated[
 ]
 NewOption = Annotated[
     bool,
-    Option("--new", help="--project names a label that nobody has used so far.", panel=COMMON_PANEL),
+    Option("--new", help="--project names a new label.", panel=COMMON_PANEL),
 ]
 
 WaitOption = Annotated[bool, Option("--wait", help="Wait until there is something new.")]
@@ -82,7 +85,7 @@ class ConnectionOptions:
     Attributes:
         broker: The URL, if one was given.
         project: The project, if one was given.
-        agent: Who is calling; null if nobody said: then the agent that runs it, else the person of `tandem me`.
+        agent: Who is calling; None for the agent that runs it, else the person of `tandem me`.
         as_json: Whether the envelope is printed, as the broker answers it.
         new: Whether the project that was given may be a name that nobody has used so far.
         data_dir: The data folder of that broker, if it is not the user's own.
@@ -136,7 +139,7 @@ def find_project(session: Session, options: ConnectionOptions) -> str | None:
     All working trees of a repository belong to one project.
 
     Raises:
-        InvalidInput: Nobody knows the project that was given: its name is misspelt, unless it is said to be new.
+        InvalidInput: The broker does not know the project that was given, and it is not said to be new.
     """
     if options.project is not None:
         if not options.new:
@@ -150,10 +153,10 @@ def find_project(session: Session, options: ConnectionOptions) -> str | None:
 
 
 def ensure_known(session: Session, project: str, *, may_be_new: bool = True) -> None:
-    """Refuse a project that nobody has registered or used; by default with the option that allows it.
+    """Refuse a project that was never registered or used; by default with the option that allows it.
 
     Raises:
-        InvalidInput: Nobody knows it.
+        InvalidInput: The broker does not know it.
     """
     registered = [one["project"] for one in session.data("list_projects", {})["projects"]]
     if project in registered:
@@ -163,7 +166,7 @@ def ensure_known(session: Session, project: str, *, may_be_new: bool = True) -> 
             if session.data(operation, {"project": project, "limit": 1})[found]:
                 return
     except Forbidden:
-        # A token for less: what it is for is the broker's to say.
+        # A token for less: the broker decides what its holder may do.
         return
     near = difflib.get_close_matches(project, registered, 1)
     said = f" Did you mean '{near[0]}'?" if near else f" Registered: {', '.join(registered) or 'none'}."
@@ -177,7 +180,7 @@ def ensure_known(session: Session, project: str, *, may_be_new: bool = True) -> 
 
 
 def ensure_ours(session: Session, options: ConnectionOptions, review_id: str, project: str) -> None:
-    """Refuse to change this repository for another project's review; one that nobody registered is anybody's.
+    """Refuse to change this repository for another project's review; one without a project is for any.
 
     Raises:
         InvalidInput: This repository belongs to another project.
@@ -193,7 +196,7 @@ def ensure_ours(session: Session, options: ConnectionOptions, review_id: str, pr
 
 
 def one_of(by_place: Any, by_name: Any, option: str) -> Any:
-    """What was given by its place or by its option's name; null if neither was.
+    """The value that was given by its place or by its option's name; None if neither was.
 
     Raises:
         Misused: Both were, and they differ.

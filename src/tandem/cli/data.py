@@ -240,7 +240,7 @@ async def verified(
         settings: The settings.
         is_copy: Whether it need not have what the broker wrote since.
         progress: Told how many looks were taken, and of how many.
-        seconds: How long it may take; null for as long as it takes.
+        seconds: How long it may take; None for as long as it takes.
 
     Raises:
         NotFound: There is no database.
@@ -273,7 +273,7 @@ _QUIET_SECONDS = 1.0
 def progress_bar() -> Generator[Callable[[str, int, int], None]]:
     """A bar on a terminal's standard error, for what takes over a second.
 
-    Yields what is told, from any thread, what is being done, how much of it is done, and how much there is.
+    Yields a function that takes, from any thread, the task's name, how much of it is done, and how much there is.
     """
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     bar = Progress(*columns, console=Console(stderr=True), transient=True)

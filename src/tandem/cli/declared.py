@@ -22,7 +22,7 @@ class Misused(Exception):
     """A command was called wrongly.
 
     Attributes:
-        message: What is wrong.
+        message: The mistake.
         option: The option or argument that it is about.
     """
 
@@ -39,16 +39,12 @@ class Argument:
         settings: Attributes of its `Parameter`.
     """
 
-    __slots__ = ("names", "settings")
-
     def __init__(self, *names: str, **settings: Any) -> None:
         self.names, self.settings = names, settings
 
 
 class Option(Argument):
     """Declares that a command's parameter is an option."""
-
-    __slots__ = ()
 
 
 def without(*names: str) -> Callable[[F], F]:
@@ -77,7 +73,7 @@ class Parameter:
         variable: The environment variable that it is read from where it is not given.
         group: The dataclass among the function's parameters of which this is a field.
         help: Its line in the help.
-        metavar: What stands for its value in the help.
+        metavar: The placeholder of its value in the help.
         panel: The heading in the help; the first one where there is none.
         hidden: Whether no help lists it.
         completes: What the shell offers for it, a name in `cli.completion`.
@@ -86,29 +82,6 @@ class Parameter:
         needed: Whether an operation's field has to be given, by its name or by its place.
         is_caller: Whether an operation's field is the name of who calls where it is not given.
     """
-
-    __slots__ = (
-        "choices",
-        "completes",
-        "default",
-        "form",
-        "group",
-        "help",
-        "hidden",
-        "is_caller",
-        "kind",
-        "many",
-        "metavar",
-        "min",
-        "name",
-        "names",
-        "needed",
-        "off",
-        "panel",
-        "required",
-        "shows_default",
-        "variable",
-    )
 
     def __init__(  # noqa: PLR0913 a fact each
         self,
@@ -142,7 +115,7 @@ class Parameter:
 
     @property
     def option(self) -> str:
-        """The name that messages call it by; of an argument what stands for it in the help."""
+        """The name that messages call it by; of an argument its placeholder in the help."""
         return self.names[-1] if self.names else self.metavar or self.name.upper()
 
 
@@ -157,8 +130,6 @@ class Command:
         hidden: Whether no help lists it.
         takes_the_rest: Whether all words from the first argument on are that argument's, options or not.
     """
-
-    __slots__ = ("about", "function", "groups", "hidden", "parameters", "takes_the_rest")
 
     def __init__(
         self,

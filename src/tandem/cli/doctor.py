@@ -1,4 +1,4 @@
-"""`tandem doctor`: what is wrong here, and how it is mended."""
+"""`tandem doctor`: the problems here, and their fixes."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _sentence(words: str) -> str:
 
 
 async def _mend(found: list[Finding]) -> list[str]:
-    """Mend each problem that can be; one repair for all that have the same fix."""
+    """Repair each problem that can be; one repair for all that have the same fix."""
     mended: dict[str, str] = {}
     for one in found:
         name = f"{one.check}: {one.fix}"

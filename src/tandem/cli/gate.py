@@ -7,13 +7,12 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from tandem.cli import sources
-from tandem.cli.calls import present
+from tandem.cli.calls import Inputs, present
 from tandem.cli.connection_options import (
     ConnectionOptions,
     need_project,
 )
 from tandem.cli.declared import Misused, Option, without
-from tandem.cli.inputs import Inputs
 from tandem.cli.sources import Source
 from tandem.cli.terminal import Exit, progress
 from tandem.errors import TandemError
@@ -34,12 +33,21 @@ def check(
     """Ask whether every change is approved, to the byte: by default what is staged. Exit status 0 if so, else 1."""
     if sum((digest is not None, changes is not None, not source.is_default)) > 1:
         raise Misused("Choose one of --staged, --commit, --range, --digest and --changes.")
-    asked: dict[str, Any] | None = None
-    if digest is not None:
-        asked = {"digest": digest}
-    elif changes is not None:
-        asked = {"changes": Inputs().json("--changes", changes)}
-    return _check(asked, source, options)
+    read = None if changes is None else Inputs().json("--changes", changes)
+    with options.session() as session, progress("checking"):
+        asked: dict[str, Any] = {"project": need_project(session, options)}
+        if digest is not None:
+            asked["digest"] = digest
+        elif changes is not None:
+            asked["changes"] = read
+        else:
+            branch = _base_branch()
+            asked |= {"changes": sources.changes(source), "branch": branch}
+        envelope = session.call("check_gate", asked)
+    status = present(envelope, "check_gate", as_json=options.as_json)
+    if status is Exit.DONE and not json.loads(envelope)["data"]["allowed"]:
+        return Exit.REFUSED
+    return status
 
 
 def _base_branch() -> str | None:
@@ -49,16 +57,3 @@ def _base_branch() -> str | None:
         gate = None if place is None else state.find(place)
         return None if place is None or gate is None or not gate.enabled else base_branch(gate, git.branch(place))
     return None
-
-
-def _check(asked: dict[str, Any] | None, source: Source, options: ConnectionOptions) -> Exit:
-    with options.session() as session, progress("checking"):
-        project = need_project(session, options)
-        if asked is None:
-            branch = _base_branch()
-            asked = {"changes": sources.changes(source), "branch": branch}
-        envelope = session.call("check_gate", {"project": project, **asked})
-    status = present(envelope, "check_gate", as_json=options.as_json)
-    if status is Exit.DONE and not json.loads(envelope)["data"]["allowed"]:
-        return Exit.REFUSED
-    return status

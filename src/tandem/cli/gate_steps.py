@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
+from tandem.cli.calls import Inputs
 from tandem.cli.connection_options import (
     ConnectionOptions,
     need_project,
 )
 from tandem.cli.declared import Argument, Misused, Option, without
-from tandem.cli.inputs import Inputs
 from tandem.cli.render.parts import block, plain
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.client import TandemClient
@@ -50,13 +50,6 @@ _STYLES = {
     StepWord.WAITING: "bold yellow",
 }
 _TIMEOUT_SECONDS = 540.0
-_WORDS = """[bold]The first line is one word[/bold]
-
-  SOLO, APPROVED, GO, NOTHING: go on (0).  CHANGES: change it, run this again (10).  REJECTED: take it back (11).
-
-  WAITING: run this again (12).  ROLLBACK REVIEW: tandem rollback REVIEW first (10).
-
-  ESCALATE: stop, ask the person (14)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +77,7 @@ class StepOptions:
 
 @dataclass(frozen=True, slots=True)
 class DocumentOptions:
-    """Which document is reviewed, and what it is to hold if that is not in it yet."""
+    """Which document is reviewed, and its new content if that is not in it yet."""
 
     file: Annotated[str | None, Argument(metavar="[FILE]", help="The document; default: the newest in .planning.")] = (
         None
@@ -242,13 +235,13 @@ def _review(
     options: ConnectionOptions,
 ) -> Exit:
     file, draft, words = _document(document.file, document.path, document.content)
-    # What was read from standard input cannot be read again.
+    # Standard input cannot be read again.
     commands = _commands(step, words, file if "-" in words else None, *([f"--{claim}"] if claim else []))
     return _step(StepRequest(step, *commands, file=file, draft=draft, claim=claim), asked, options)
 
 
 def _document(file: str | None, path: Path | None, content: str | None) -> tuple[Path | None, bytes | None, list[str]]:
-    """The document, what it is to hold if that is not in it yet, and the words that say so again."""
+    """The document, its new content if that is not in it yet, and the words that say so again."""
     if file == "-":
         if path is None:
             raise Misused("Say where it is to be written.", "--path")
@@ -274,7 +267,7 @@ def _draft(content: str) -> bytes:
 
 
 def _from_standard_input(option: str) -> bytes:
-    """What is to be reviewed, never nothing: a command that is run again finds its input read already."""
+    """The text to review, never empty: a command that is run again finds its input read already."""
     content = sys.stdin.buffer.read()
     if not content.strip():
         raise Misused("Standard input has nothing to review; give the text again.", option)
@@ -298,7 +291,7 @@ def _step(order: StepRequest, asked: StepOptions, options: ConnectionOptions) ->
     known = without_network(order, situation)
     if known is not None:
         return show_outcome(known, as_json=options.as_json)
-    # With the gate on, commits are judged by its broker, whatever the environment says; an option still counts.
+    # With the gate on, commits are judged by its broker, not by one that the environment names; an option still counts.
     is_of_environment = situation.gate is not None and options.broker == os.environ.get("TANDEM_BROKER")
     stated = None if is_of_environment else options.broker
     # By the name that it proposes under: else who accepts a counter-patch might be its author.

@@ -156,7 +156,7 @@ async def status(
 
 
 def _chosen(options: ConnectionOptions, gate: GateFile | None) -> BrokerLocation | None:
-    """The broker on the data folder that the person has by now, where no gate that is on names one; else null."""
+    """The broker on the data folder that the person has by now, where no gate that is on names one; else None."""
     is_own = options.broker is None and gate is not None and gate.enabled and gate.broker is None
     return locate(None, None, find_data_dir()) if is_own else None
 

@@ -171,7 +171,7 @@ def status(*, as_json: EnvelopeOption = False) -> None:
 
 
 def _offer_trust(standing: _GsdStatus) -> list[str]:
-    """Ask the person at the terminal to trust what loosens; what to say when nobody did."""
+    """Ask the person at the terminal to trust what loosens; the remarks if they do not."""
     project = trusting.Project.at(".", user_file().parent)
     loose = [project.candidate(source.file) for source in standing.says.sources if source.loosens]
     asked = [one for one in loose if one is not None and not one.is_trusted]

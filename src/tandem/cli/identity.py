@@ -39,11 +39,11 @@ def checked(name: str, option: str = "--as") -> str:
 
 
 def remembered() -> str | None:
-    """The name that was given once; null if there is none that can be read."""
+    """The name that was given once; None if there is none that can be read."""
     try:
         return checked(json.loads(_path().read_text("utf-8"))["name"])
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, InvalidInput):
-        # Whatever is wrong with it, asking again mends it.
+        # Asking again repairs it, for any reason.
         return None
 
 
@@ -76,7 +76,7 @@ class CallerName:
     """Who runs the commands here.
 
     Attributes:
-        name: The name that the broker is told; null if nobody said one.
+        name: The name that the broker is told; None if no one said it.
         source: Where it comes from, for people.
     """
 
@@ -101,7 +101,7 @@ def required_caller(stated: str | None) -> str:
     """Who calls, where a name is needed.
 
     Raises:
-        InvalidInput: Nobody said one.
+        InvalidInput: No option or setting has one.
     """
     name = caller(stated).name
     if name is None:

@@ -36,16 +36,16 @@ BrokerOption = Annotated[
 
 @dataclass
 class SetupReport:
-    """What is told at the end.
+    """The report at the end.
 
     Attributes:
         command: Which of the two.
-        plan: What was planned.
+        plan: The plan.
         dry_run: Whether it was left at that.
-        broker: The broker's URL; null if none was reached.
+        broker: The broker's URL; None if none was reached.
         started: Whether the broker was started for this.
-        project: The project's name; null if it has none yet.
-        done: What was done; null if nothing.
+        project: The project's name; None if it has none yet.
+        done: The changes; None if there were none.
     """
 
     command: Literal["init", "uninit"]
@@ -57,7 +57,7 @@ class SetupReport:
     done: Done | None = None
 
     def question(self) -> str:
-        """What is about to happen, for the person who is asked."""
+        """The changes that are planned, for the person who is asked."""
         files = [f"  {_kind(change):<7} {change.name}" for change in self.plan.changes]
         lines = [f"tandem {self.command} in {self.plan.root}", *files[:_MOST_FILES]]
         if len(files) > _MOST_FILES:
@@ -96,7 +96,7 @@ class SetupReport:
         return facts
 
     def remarks(self) -> list[str]:
-        """What was not as it should be."""
+        """Deviations from the plan."""
         remarks = [*self.plan.remarks, *(self.done.remarks if self.done else ())]
         if self.command == "uninit":
             others = self.plan.trees[0].manifest.owners() - {OWNER}
@@ -119,7 +119,7 @@ class SetupReport:
         return notes
 
     def next_command(self) -> str | None:
-        """The command that comes next; null where nothing was set up."""
+        """The command that comes next; None where nothing was set up."""
         done, plan = self.done, self.plan
         if self.command == "uninit" or done is None:
             return None
@@ -131,7 +131,7 @@ class SetupReport:
                 "" if Path.cwd().samefile(project.manifest.tree) else f"-C {shlex.quote(str(project.manifest.tree))} "
             )
             files = shlex.join(written)
-            # Whatever else is staged is not approved with it.
+            # Other staged files are not approved with it.
             return f"git {root}add --sparse -- {files} && git {root}commit -m 'Set up Tandem' -- {files}"
         if written:
             return f"git add --sparse -- {shlex.join(written)} && tandem submit --staged --wait -m 'Set up Tandem'"

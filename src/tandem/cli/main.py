@@ -1,4 +1,4 @@
-"""The `tandem` command as Typer has it: help, completion and whatever was written in an unusual way, or wrongly."""
+"""The `tandem` command as Typer has it: help, completion, and command lines in an unusual form, or with mistakes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from typer.main import get_group
 from tandem.bridge.operations import OPERATIONS
 from tandem.cli import completion, wording
 from tandem.cli.declared import Argument, Command, Misused, Parameter
-from tandem.cli.execution import carry_out
+from tandem.cli.program import carry_out
 from tandem.cli.review import is_at_terminal
 from tandem.cli.table import COMMANDS
 from tandem.cli.terminal import Exit, indented, show, show_envelope

@@ -70,9 +70,9 @@ def _path(review: str | None, project: str | None) -> str:
 
 
 def _onlookers() -> str | None:
-    """Why a browser must not be started with a login's address; null if it may.
+    """Why a browser must not be started with a login's address; None if it may.
 
-    It would stand among the browser's arguments, and whoever is quick could use it up.
+    It would stand among the browser's arguments, and another user could use it up first.
     """
     others = platforms.accounts()
     if sys.platform == "win32" or len(others) <= 1:
@@ -81,7 +81,7 @@ def _onlookers() -> str | None:
 
 
 def _obstacle(address: str) -> str | None:
-    """Why no browser that a person sees can be opened from here; null if one may."""
+    """Why no browser that a person sees can be opened from here; None if one may."""
     if os.environ.get("BROWSER") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"):
         return None
     if os.environ.get("SSH_CONNECTION"):

@@ -26,7 +26,7 @@ def refuse_agents(question: str) -> None:
     """Go on only if no agent runs the command.
 
     Args:
-        question: What is to be decided; begins the refusal.
+        question: The decision; begins the refusal.
 
     Raises:
         Forbidden: An agent runs it.
@@ -62,7 +62,7 @@ def need_decision(project: str, reasons: Sequence[str]) -> None:
 
     Args:
         project: Whose gate it is; they type its name.
-        reasons: What it would let through, a phrase each.
+        reasons: The content that it would let through, a phrase each.
 
     Raises:
         Forbidden: An agent runs the command, there is no terminal, or they typed something else.
@@ -144,7 +144,7 @@ def refuse_withdrawal(session: Session, request: dict[str, Any], name: str | Non
 
 
 def give_back(session: Session, envelope: bytes) -> None:
-    """After a claim of whatever came next: give it back if it is the agent's own.
+    """After a claim of the next review: release it if it is the agent's own.
 
     Raises:
         SelfApproval: It is, and was.

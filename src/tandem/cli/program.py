@@ -1,23 +1,30 @@
-"""The command line: a command is carried out without Typer where it is written as most are.
+"""The command line: which command it calls, with which values, and carrying it out.
 
-To import Typer, which explains mistakes, helps and completes, takes longer than most commands.
+`cli.table` says what each command takes. Typer (`cli.main`), which reads the same table, takes longer to import than
+most commands to answer: it is left what this parser does not know for certain, help, completion and every mistake.
 """
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
+from importlib import import_module
+from pathlib import Path
 
-from tandem.cli import execution
 from tandem.cli.declared import Misused
+from tandem.cli.table import COMMANDS
 from tandem.cli.terminal import show_refusal
-from tandem.errors import NotFound
+from tandem.errors import NotFound, TandemError
 from tandem.git.place import deleted_folder
 
 TYPE_CHECKING = False  # as in `declared`
 if TYPE_CHECKING:
     from types import ModuleType
+    from typing import Any
+
+    from tandem.cli.declared import Command, Parameter
 
 COMPLETION_VARIABLE = "_TANDEM_COMPLETE"
 """Set where the shell asks what to offer."""
@@ -33,12 +40,12 @@ def run(arguments: list[str]) -> None:
     as_json = "--json" in arguments
     if (deleted := deleted_folder()) is not None:
         sys.exit(show_refusal(NotFound(deleted[0].removeprefix("NOT_FOUND: ")), as_json=as_json))
-    found = None if COMPLETION_VARIABLE in os.environ else execution.read(arguments)
+    found = None if COMPLETION_VARIABLE in os.environ else read(arguments)
     if found is None:
         _typer().app(arguments, prog_name="tandem")
         return
     try:
-        sys.exit(execution.carry_out(*found))
+        sys.exit(carry_out(*found))
     except Misused as error:
         sys.exit(_typer().show_misuse(found[0], error, as_json=as_json))
     except KeyboardInterrupt:
@@ -53,3 +60,120 @@ def _typer() -> ModuleType:
     from tandem.cli import main  # takes longer to import than most commands
 
     return main
+
+
+def read(arguments: list[str]) -> tuple[str, dict[str, Any]] | None:
+    """The command that is called, and the values of its parameters; None where that needs another look."""
+    words = list(arguments)
+    if words[:1] == ["help"]:
+        return None
+    if words and "." in words[0]:
+        words[:1] = words[0].split(".", 1)
+    for length in (1, 2, 3):
+        name = " ".join(words[:length])
+        if name in COMMANDS:
+            values = _values(COMMANDS[name], words[length:])
+            return None if values is None else (name, values)
+    return None
+
+
+def _values(command: Command, words: list[str]) -> dict[str, Any] | None:
+    """The values of a command's parameters; None for what is unknown, missing or no value of its parameter."""
+    if command.takes_the_rest:
+        return None
+    options = {name: one for one in command.parameters for name in (*one.names, *one.off)}
+    places = [one for one in command.parameters if not one.names]
+    given: dict[str, list[str | bool]] = {}
+    left = iter(words)
+    for word in left:
+        if word == "-" or not word.startswith("-"):
+            if not places:
+                return None
+            one, value = places[0], word
+            places = places if one.many else places[1:]
+        else:
+            name, equals, stated = word.partition("=")
+            one = options.get(name)
+            if one is None or (equals and (one.kind == "flag" or not name.startswith("--"))):
+                return None
+            value = name in one.names if one.kind == "flag" else stated if equals else next(left, None)
+            if value is None:
+                return None
+        given.setdefault(one.name, []).append(value)
+    try:
+        return {one.name: _value(one, given.get(one.name)) for one in command.parameters}
+    except ValueError:
+        return None
+
+
+def _value(one: Parameter, given: list[Any] | None) -> Any:
+    """The value of a parameter.
+
+    Raises:
+        ValueError: It is missing, or what was given is no value of it.
+    """
+    if given is None and one.variable is not None and (stated := os.environ.get(one.variable)):
+        given = [stated]
+    if given is None:
+        if one.required:
+            raise ValueError(one.name)
+        return one.default if one.default is None else _typed(one, one.default)
+    values = [_typed(one, value) for value in given]
+    return values if one.many else values[-1]
+
+
+def _typed(one: Parameter, value: Any) -> Any:
+    if one.choices and value not in one.choices:
+        raise ValueError(value)
+    if one.kind == "path":
+        return Path(value)
+    if one.kind not in {"whole", "number"}:
+        return value
+    number = int(value) if one.kind == "whole" else float(value)
+    if one.min is not None and number < one.min:
+        raise ValueError(value)
+    return number
+
+
+def carry_out(words: str, values: dict[str, Any]) -> int:
+    """Carry out a command; a refusal by the broker, or by the command itself, is printed.
+
+    Args:
+        words: The command's words.
+        values: Those of its parameters, by their names.
+
+    Returns:
+        The exit status.
+
+    Raises:
+        Misused: The command was called wrongly.
+    """
+    command = COMMANDS[words]
+    try:
+        return _done(command, dict(values))
+    except TandemError as error:
+        return show_refusal(error, as_json=bool(values.get("as_json")), parameters=command.parameters)
+
+
+def _done(command: Command, values: dict[str, Any]) -> int:
+    if ":" not in command.function:
+        return _imported("tandem.cli.calls:operate")(command.function, command.parameters, values)
+    function = _imported(command.function)
+    for name, kind in command.groups.items():
+        fields = [one.name for one in command.parameters if one.group == name]
+        values[name] = _imported(kind)(**{field: values.pop(field) for field in fields})
+    if command.function != "tandem.cli.broker:up":
+        # See `__main__`. What is there now stays, and need not be looked through again.
+        gc.freeze()
+        gc.enable()
+    ended = function(**values)
+    if hasattr(ended, "send"):
+        import asyncio  # takes longer to import than most commands, which await nothing
+
+        ended = asyncio.run(ended)
+    return ended or 0
+
+
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

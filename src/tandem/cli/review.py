@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tandem.bridge.operations import OPERATIONS
 from tandem.cli import identity, persons
-from tandem.cli.calls import WaitPolicy, call, given, present
+from tandem.cli.calls import Inputs, WaitPolicy, call, given, present
 from tandem.cli.connection_options import (
-    COMMON_PANEL,
-    PROJECT_HELP,
     BrokerOption,
     ConnectionOptions,
-    NewOption,
     ProjectOption,
     TimeoutOption,
     WaitOption,
 )
 from tandem.cli.declared import Argument, Misused, Option, without
-from tandem.cli.inputs import Inputs
 from tandem.cli.terminal import Exit, progress
 from tandem.core.platforms import how_to_add
 from tandem.errors import Forbidden, Unavailable
@@ -31,7 +26,6 @@ if TYPE_CHECKING:
     from tandem.reviews.rules import Category, Priority, Side
 
 
-@without("project")
 def listed(  # noqa: PLR0913 an option each
     *,
     all_: Annotated[bool, Option("--all", help="Closed ones too.")] = False,
@@ -51,17 +45,6 @@ def listed(  # noqa: PLR0913 an option each
     cursor: Annotated[str | None, Option("--cursor", help="Wait for what comes after this place.")] = None,
     wait: WaitOption = False,
     timeout: TimeoutOption = None,
-    project: Annotated[
-        str | None,
-        Option(
-            "--project",
-            metavar="NAME",
-            help=PROJECT_HELP,
-            completes="project",
-            panel=COMMON_PANEL,
-        ),
-    ] = None,
-    new: NewOption = False,
     options: ConnectionOptions,
 ) -> Exit:
     """List open reviews, newest activity first. With a filter such as --status: in the order of the queue."""
@@ -70,9 +53,8 @@ def listed(  # noqa: PLR0913 an option each
     filters = given(category=category, priority=priority, turn=turn, attention=attention)
     order = "queue" if filters or status is not None else "activity"
     shown = status or ("closed" if closed else None if all_ else "open")
-    arguments = given(project=project, status=shown, order=order, limit=limit, page=page, cursor=cursor) | filters
-    place = replace(options, project=project, new=new)
-    return call(OPERATIONS["list_reviews"], arguments, place, WaitPolicy(wait, timeout))
+    arguments = given(status=shown, order=order, limit=limit, page=page, cursor=cursor) | filters
+    return call(OPERATIONS["list_reviews"], arguments, options, WaitPolicy(wait, timeout))
 
 
 async def screen(

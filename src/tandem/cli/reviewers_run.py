@@ -8,7 +8,6 @@ import time
 from collections import defaultdict
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,7 +50,7 @@ _SAID: dict[str, str] = {
     EventKind.CIRCUIT_OPENED: "starts nothing until {until}, too many failed at once: {reason}",
     EventKind.CIRCUIT_CLOSED: "starts reviewers again: {reason}",
 }
-"""What is said of an event, by its kind, with its facts put in."""
+"""The words for an event, by its kind, with its facts put in."""
 
 _OF_ALL = frozenset(
     {
@@ -77,7 +76,7 @@ _AGENT = "supervisor"
 
 
 class EventPrinter:
-    """Prints a line for whatever happens: for people, or as JSON."""
+    """Prints a line for each event: for people, or as JSON."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
@@ -175,7 +174,7 @@ class EventFollower:
 
 
 def _words(event: EventView) -> str | None:
-    """What to say of an event; null if it says nothing new to whoever watches."""
+    """What to say of an event; None if it is no news to people who watch."""
     if event.kind == EventKind.REVIEWER_OUTCOME:
         return _outcome(event.data)
     form = _SAID.get(event.kind)
@@ -196,7 +195,7 @@ class Remote:
     """A broker elsewhere, as a supervisor calls it; notes what it is told.
 
     Attributes:
-        registration: The first answer to `supervisor_register`; null before it.
+        registration: The first answer to `supervisor_register`; None before it.
     """
 
     def __init__(self, client: TandemClient) -> None:
@@ -213,40 +212,6 @@ class Remote:
         if operation == "supervisor_register":
             self.registration = self.registration or data
         return data
-
-
-@dataclass(frozen=True, slots=True)
-class SupervisorOptions:
-    """What a supervisor in the foreground is told.
-
-    Attributes:
-        broker: The broker's URL.
-        projects: Those that it serves; none for all.
-        pool: The pool's settings.
-        settings: All settings.
-    """
-
-    broker: str
-    projects: tuple[str, ...]
-    pool: PoolSettings
-    settings: Settings
-
-    @property
-    def log_file(self) -> Path:
-        """The supervisor's own log."""
-        return self.settings.log_file.with_name(_LOG_NAME)
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What whoever watches may want to know of it."""
-        return {
-            "broker": self.broker,
-            "projects": list(self.projects) or None,
-            "program": self.pool.provider,
-            "mode": self.pool.mode,
-            "max_pool_size": self.pool.max_pool_size,
-            "logs": str(self.settings.reviewer_logs),
-        }
 
 
 def supervise(
@@ -284,11 +249,11 @@ def supervise(
     if workspace is not None and len(project or ()) != 1:
         raise Misused("It is one project's folder: name that with --project.", "--workspace")
     settings = load_settings({"data_dir": data_dir}).settings
-    plan = SupervisorOptions(broker, tuple(project or ()), _enabled(settings.reviewer_pool, workspace), settings)
-    _begin_log(plan)
+    pool = _enabled(settings.reviewer_pool, workspace)
+    _begin_log(settings)
     try:
         with asyncio.Runner(loop_factory=platforms.new_event_loop) as runner:
-            runner.run(_run(plan, EventPrinter(as_json=as_json)))
+            runner.run(_run(broker, tuple(project or ()), pool, settings, EventPrinter(as_json=as_json)))
     finally:
         logs.end()
 
@@ -306,54 +271,71 @@ def _enabled(pool: PoolSettings, workspace: Path | None) -> PoolSettings:
     return pool_settings.load(stated)
 
 
-def _begin_log(plan: SupervisorOptions) -> None:
-    begin_log(plan.settings, plan.log_file)
+def _log_file(settings: Settings) -> Path:
+    """The supervisor's own log."""
+    return settings.log_file.with_name(_LOG_NAME)
+
+
+def _begin_log(settings: Settings) -> None:
+    begin_log(settings, _log_file(settings))
     root = logging.getLogger()
     for handler in list(root.handlers):
-        # Whoever watches is told what happens in lines of its own.
+        # People who watch are told what happens in lines of its own.
         if not isinstance(handler, logging.FileHandler):
             root.removeHandler(handler)
     root.addHandler(_Complaints(logging.WARNING))
 
 
 class _Complaints(logging.Handler):
-    """Shows warnings and errors to whoever watches."""
+    """Shows warnings and errors to people who watch."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print one."""
         say(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
-async def _run(plan: SupervisorOptions, printer: EventPrinter) -> None:
+async def _run(
+    url: str, projects: tuple[str, ...], pool: PoolSettings, settings: Settings, printer: EventPrinter
+) -> None:
     stop, at_once = asyncio.Event(), asyncio.Event()
 
     def asked() -> None:
         (at_once if stop.is_set() else stop).set()
 
     platforms.on_stop_signals(asyncio.get_running_loop(), asked)
-    async with TandemClient(plan.broker, agent=_AGENT) as client:
+    async with TandemClient(url, agent=_AGENT) as client:
         broker = Remote(client)
         supervisor = Supervisor(
             broker,
-            plan.pool,
+            pool,
             broker_url=client.url,
-            data_dir=plan.settings.data_dir,
-            log_dir=plan.settings.reviewer_logs,
-            projects=plan.projects or None,
+            data_dir=settings.data_dir,
+            log_dir=settings.reviewer_logs,
+            projects=projects or None,
         )
         await supervisor.start()
         registration = broker.registration or {}
-        printer.begin({"supervisor_id": registration.get("supervisor_id"), **plan.facts})
-        await _remark_unknown(plan.projects, client, printer)
+        printer.begin(
+            {
+                "supervisor_id": registration.get("supervisor_id"),
+                "broker": url,
+                "projects": list(projects) or None,
+                "program": pool.provider,
+                "mode": pool.mode,
+                "max_pool_size": pool.max_pool_size,
+                "logs": str(settings.reviewer_logs),
+            }
+        )
+        await _remark_unknown(projects, client, printer)
         follower = EventFollower(client, str(registration.get("supervisor_id")), registration.get("cursor"), printer)
         following = asyncio.create_task(follower.follow(), name="event-follower")
-        checking = asyncio.create_task(_check(broker, plan), name="checks")
+        checking = asyncio.create_task(_check(broker, projects, pool, settings), name="checks")
         try:
             # Another supervisor may take this one's place.
             await _first(stop.wait(), supervisor.wait_ended())
             if stop.is_set():
                 printer.remark(
-                    f"stopping: reviews under way may take {plan.pool.drain_seconds:g} s more; Ctrl-C again ends them"
+                    f"stopping: reviews under way may take {pool.drain_seconds:g} s more; Ctrl-C again ends them"
                 )
             await _stop(supervisor, at_once)
         finally:
@@ -364,21 +346,21 @@ async def _run(plan: SupervisorOptions, printer: EventPrinter) -> None:
     if not stop.is_set():
         raise InvalidSession(
             "Another supervisor has this one's place with the broker, or the broker does not take it back; its"
-            f" reviewers were ended. What happened is in {plan.log_file}."
+            f" reviewers were ended. What happened is in {_log_file(settings)}."
         )
 
 
-async def _check(broker: Remote, plan: SupervisorOptions) -> None:
+async def _check(broker: Remote, projects: tuple[str, ...], pool: PoolSettings, settings: Settings) -> None:
     """Run checks too, where the broker believes others than itself."""
-    if plan.settings.checks_at_once:
+    if settings.checks_at_once:
         with suppress(Forbidden):
-            workspace = None if plan.pool.workspace_path == pool_settings.AUTO else plan.pool.workspace_path
-            options = RunnerOptions.of(plan.settings, REMOTE_FOLDER, plan.projects or None, workspace)
+            workspace = None if pool.workspace_path == pool_settings.AUTO else pool.workspace_path
+            options = RunnerOptions.of(settings, REMOTE_FOLDER, projects or None, workspace)
             await CheckRunner(broker, options).run()
 
 
 async def _remark_unknown(projects: tuple[str, ...], client: TandemClient, printer: EventPrinter) -> None:
-    """A project that nobody registered has no proposals, however long one waits."""
+    """A project that is not registered has no proposals, however long one waits."""
     with suppress(TandemError):
         known = {one.project for one in (await client.list_projects()).projects}
         for name in projects:

@@ -1,4 +1,4 @@
-"""`tandem rollback`: takes back what was committed before its review and then decided against."""
+"""`tandem rollback`: reverts a commit that was made before its review and then decided against."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from tandem.bridge.project import top_level
 from tandem.bridge.target import is_local
 from tandem.cli.declared import Argument, Option
 from tandem.cli.persons import YesOption
+from tandem.cli.render.parts import listing
 from tandem.cli.terminal import EnvelopeOption, say, show, show_data
 from tandem.client import TandemClient
 from tandem.core.visible import visible, visible_line
@@ -235,18 +236,15 @@ def _revoke(project: Project, files: Sequence[Path], *, as_json: bool) -> None:
 def _show_list(project: Project, *, as_json: bool) -> None:
     entries = trust.listed(project.config_dir)
     states = [_state(one, project.config_dir) for one in entries]
+    pairs = list(zip(entries, states, strict=True))
     if as_json:
-        pairs = zip(entries, states, strict=True)
         show_data({"trusted": [{**one._asdict(), "state": state} for one, state in pairs]})
         return
     if not entries:
         say("Nothing is trusted: what stands in a repository may only tighten.")
         return
-    table = Table(map(Column, ("project", "file", "sha256", "since", "by", "now")), has_head=True)
-    for one, state in zip(entries, states, strict=True):
-        cells = (one.root, one.file, one.sha256[:16], one.at, one.by, state)
-        table.add(*(Text(visible_line(cell)) for cell in cells))
-    show(table)
+    rows = [(one.root, one.file, one.sha256[:16], one.at, one.by, state) for one, state in pairs]
+    show(listing("project, file, sha256, since, by, now", rows))
 
 
 def _state(one: Trusted, config_dir: Path) -> str:

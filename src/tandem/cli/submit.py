@@ -5,21 +5,31 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
-from dataclasses import dataclass, make_dataclass
+from dataclasses import make_dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tandem.bridge.session import has_changed, is_decided, is_proposers_turn, lacks_reviewer
 from tandem.cli import persons, sources
-from tandem.cli.calls import WaitPolicy, awaits_checks, given, goes_on, present, say_go_on, say_question, verdict_status
+from tandem.cli.calls import (
+    Inputs,
+    WaitPolicy,
+    awaits_checks,
+    given,
+    goes_on,
+    present,
+    say_go_on,
+    say_question,
+    verdict_status,
+)
 from tandem.cli.connection_options import (
     ConnectionOptions,
     TimeoutOption,
     need_project,
 )
 from tandem.cli.declared import Misused, Option
-from tandem.cli.inputs import Inputs
 from tandem.cli.render import checks
 from tandem.cli.sources import Source
 from tandem.cli.terminal import Exit, progress, say
@@ -32,6 +42,8 @@ from tandem.rulings.state import GateUnreadable
 from tandem.rulings.trust import CHECKS_FILE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tandem.bridge.session import Session
     from tandem.reviews.answers import Proposal
     from tandem.reviews.check_contract import CheckView
@@ -40,23 +52,6 @@ _LOG_LINES, _LOG_WIDTH = 15, 500
 """Of a failed check's log, what is shown at the end: lines, and the characters of each."""
 _MOST_LOGS = 3
 _SHORT = 12
-
-
-@dataclass(frozen=True, slots=True)
-class SubmitOptions:
-    """What the command was told to put up, and how.
-
-    Attributes:
-        source: Where the change comes from.
-        stated: Fields of `create_review` that were given.
-        revise: The review to make a new round of.
-        parent: The rejected review that this one follows.
-    """
-
-    source: Source
-    stated: dict[str, Any]
-    revise: str | None
-    parent: str | None
 
 
 if TYPE_CHECKING:
@@ -115,17 +110,17 @@ def submit(  # noqa: PLR0913 an option each
         raise Misused("A revision keeps its review; give one of them.", "--parent")
     details = Inputs().text("--description", description) if description is not None else None
     stated = given(intent=intent, description=details, category=category, agent_type=agent_type, **vars(work))
-    order = SubmitOptions(source, stated, revise, parent)
-    return _put_up(order, options, WaitPolicy(wait, timeout))
+    request = partial(_request, options=options, source=source, stated=stated, revise=revise, parent=parent)
+    return _submit(request, options, WaitPolicy(wait, timeout))
 
 
-def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: WaitPolicy) -> Exit:
+def _submit(request: Callable[[Session], dict[str, Any]], options: ConnectionOptions, patience: WaitPolicy) -> Exit:
     with options.session() as session:
-        with suppress(TandemError, GateUnreadable):  # whoever commits is told
+        with suppress(TandemError, GateUnreadable):  # the hook tells the person who commits
             if (problem := liveness.problem_at(str(Path.cwd()))) is not None:
                 say(problem)
         with progress("putting it up"):
-            envelope = session.call("create_review", _request(session, order, options))
+            envelope = session.call("create_review", request(session))
         data = json.loads(envelope)
         if not (patience.wait and data["ok"]):
             return present(envelope, "create_review", as_json=options.as_json)
@@ -143,17 +138,25 @@ def _put_up(order: SubmitOptions, options: ConnectionOptions, patience: WaitPoli
     return ended
 
 
-def _request(session: Session, order: SubmitOptions, options: ConnectionOptions) -> dict[str, Any]:
-    """The request, completed from the review that is revised or followed."""
-    known_id = order.revise or order.parent
+def _request(
+    session: Session,
+    *,
+    options: ConnectionOptions,
+    source: Source,
+    stated: dict[str, Any],
+    revise: str | None,
+    parent: str | None,
+) -> dict[str, Any]:
+    """The request, completed from the review that is revised or followed; `stated` are the fields that were given."""
+    known_id = revise or parent
     known = record(session.data("get_proposal", {"review_id": known_id})) if known_id else None
     project = known.project if known else need_project(session, options)
-    request = {"agent_role": "proposer"} | (_inherited(known) if known else {}) | order.stated
-    request |= _content(order, known)
+    request = {"agent_role": "proposer"} | (_inherited(known) if known else {}) | stated
+    request |= _content(source, known)
     request = persons.marked(request)
-    if order.parent:
-        return {**request, "project": project, "parent_id": order.parent}
-    return {**request, "reuse": True} | ({"review_id": order.revise} if order.revise else {"project": project})
+    if parent:
+        return {**request, "project": project, "parent_id": parent}
+    return {**request, "reuse": True} | ({"review_id": revise} if revise else {"project": project})
 
 
 def _inherited(known: Proposal) -> dict[str, Any]:
@@ -165,14 +168,14 @@ def _inherited(known: Proposal) -> dict[str, Any]:
     return kept
 
 
-def _content(order: SubmitOptions, known: Proposal | None) -> dict[str, Any]:
+def _content(source: Source, known: Proposal | None) -> dict[str, Any]:
     with sources.here() as repository:
-        if known and known.path is not None and order.source in {Source(), Source(staged=True)}:
+        if known and known.path is not None and source in {Source(), Source(staged=True)}:
             return sources.text_content(repository, repository.root / known.path)
-        content = sources.content(repository, order.source, say)
-        one = order.source.commit
+        content = sources.content(repository, source, say)
+        one = source.commit
         # Names such as HEAD^ are of other commits later.
-        revision = order.source.range or (one and f"{content['base'][:_SHORT]}..{one}")
+        revision = source.range or (one and f"{content['base'][:_SHORT]}..{one}")
         return {**content, "metadata": {next_steps.REVISION: revision}} if revision else content
 
 

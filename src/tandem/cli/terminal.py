@@ -204,7 +204,7 @@ def _spin(words: list[str], ended: Event) -> None:
         pause = _SPINNER_LOOK_SECONDS
         minutes, seconds = divmod(round(time.monotonic() - began), 60)
         shown = f"{next(frames)} {words[-1]} {minutes // 60}:{minutes % 60:02}:{seconds:02}"
-        # A line that is broken cannot be taken back.
+        # A line that is broken cannot be erased.
         sys.stderr.write(f"\r{shown[: shutil.get_terminal_size().columns - 1]}\x1b[K")
         sys.stderr.flush()
     if pause == _SPINNER_LOOK_SECONDS:

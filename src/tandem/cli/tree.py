@@ -27,8 +27,6 @@ class Noun:
         default: The verb of a group that is meant where none is named.
     """
 
-    __slots__ = ("about", "commands", "default", "help", "hidden", "panel")
-
     def __init__(
         self,
         about: str,

@@ -63,7 +63,7 @@ def of_usage(error: Any) -> str:
 
 
 def of_refusal(message: str, details: Mapping[str, Any], parameters: Iterable[Parameter]) -> str:
-    """A broker's refusal, as whoever typed the command understands it.
+    """A broker's refusal, as the person who typed the command understands it.
 
     Args:
         message: As the broker answered it.

@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
+from rich.text import Text
 from textual import events
-from textual.app import App
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Footer, OptionList, Static
+from textual.widgets.option_list import Option
 
 from tandem.cli.connection_options import ConnectionOptions, find_project
-from tandem.cli.review_screen.desk import BrokerLink, Drafts, ScreenClient, WaitResult, follow
-from tandem.cli.review_screen.dialogs import Confirm, NameDialog
-from tandem.cli.review_screen.inbox_screen import InboxScreen
-from tandem.cli.review_screen.live_screen import LiveScreen
+from tandem.cli.review_screen import texts
+from tandem.cli.review_screen.desk import ScreenClient, WaitResult
 from tandem.cli.review_screen.review import ReviewScreen
+from tandem.cli.review_screen.screens import Confirm, LiveScreen, NameDialog, host
 from tandem.cli.terminal import Exit
+from tandem.core.visible import visible, visible_line
+from tandem.inbox.contract import Inbox, InboxItem
+from tandem.present.words import WHY
 
 _RENEWAL_SECONDS = 30.0
 """How often a claim is renewed while the person does something."""
 _WIDE_COLUMNS = 110
 """From here on there is room for the list of files beside the change."""
+
+
+_LIMIT = 100
+_NOTHING = "Nothing is open. New reviews appear here by themselves."
 
 
 class ReviewApp(App[None]):
@@ -45,10 +57,9 @@ class ReviewApp(App[None]):
         if name is None:
             self.exit()
             return
-        self.desk.person = name
-        await self.desk.line.introduce(name)
+        await self.desk.introduce(name)
         self.push_screen(InboxScreen(self.desk))
-        self.run_worker(follow(self.desk.line, self.hear), group="live")
+        self.run_worker(self.desk.follow(self.hear), group="live")
         self.set_interval(_RENEWAL_SECONDS, self._renew)
 
     def hear(self, news: WaitResult) -> None:
@@ -89,16 +100,166 @@ async def open_screen(options: ConnectionOptions, person: str | None) -> Exit:
 
     Args:
         options: What the command was told.
-        person: The name that was given or remembered; null to ask for it.
+        person: The name that was given or remembered; None to ask for it.
 
     Raises:
         TandemError: The broker refuses, or none answers.
     """
-    line = BrokerLink(options)
+    desk = ScreenClient(options, person or "")
     try:
-        project = find_project(line.client.session, options)
-        app = ReviewApp(ScreenClient(line, person or "", project, project, Drafts()))
+        desk.project = desk.home = find_project(desk.client.session, options)
+        app = ReviewApp(desk)
         await app.run_async()
     finally:
-        await line.close()
+        await desk.client.close()
     return Exit.DONE if app.return_code == 0 else Exit.REFUSED
+
+
+class InboxScreen(LiveScreen):
+    """The first screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open", show=True),
+        Binding("j", "step(1)", "Next", show=False),
+        Binding("k", "step(-1)", "Previous", show=False),
+        Binding("p", "projects", "This project, or all"),
+        Binding("r", "reload", "Read again", show=False),
+        Binding("question_mark", "keys", "Keys"),
+        Binding("q", "app.quit", "Quit"),
+    ]
+
+    def __init__(self, desk: ScreenClient) -> None:
+        super().__init__(desk)
+        self._inbox: Inbox | None = None
+        self._items: dict[str, InboxItem] = {}
+
+    def compose(self) -> ComposeResult:
+        """The list under a line that says what it is of."""
+        yield Static("", id="trouble", markup=False)
+        yield Static("", id="headline", markup=False)
+        yield OptionList(id="list", markup=False)
+        yield Footer()
+
+    def on_mount(self) -> None:
+        """Begin with the list."""
+        self.show_trouble("")
+        self.query_one(OptionList).focus()
+
+    async def read_again(self) -> None:
+        """Ask the broker what is open."""
+        desk = self.desk
+        self._inbox = await desk.client.get_inbox(person=desk.person, project=desk.project, limit=_LIMIT)
+        self.show_again()
+
+    def show_again(self) -> None:
+        """Draw the list, with the same line highlighted."""
+        found = self._inbox
+        if found is None:
+            return
+        shown = self.query_one(OptionList)
+        before, at = shown.highlighted_option, shown.highlighted
+        top = shown.scroll_offset.y
+        self._items = {_key(item): item for _, items, _ in _trays(found) for item in items}
+        shown.set_options(_options(found, with_project=self.desk.project is None))
+        self.query_one("#headline", Static).update(self._headline(found))
+        keys = [option.id for option in shown.options]
+        if before is not None and before.id in self._items:
+            shown.highlighted = keys.index(before.id)
+        else:
+            places = [place for place, key in enumerate(keys) if key in self._items]
+            after = [place for place in places if place >= (at or 0)]
+            shown.highlighted = after[0] if after else max(places, default=None)
+        shown.scroll_to(y=top, animate=False)
+
+    def _headline(self, found: Inbox) -> str:
+        where = self.desk.project or "all projects"
+        return visible(f"{_number(found.counts.your_turn)} for {self.desk.person}  ·  {where}")
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Open what was chosen."""
+        item = self._items.get(event.option.id or "")
+        if item is None:
+            return
+        if item.review is None:
+            self.notify(texts.ELSEWHERE, markup=False)
+        else:
+            host(self).push_screen(ReviewScreen(self.desk, item.review.review_id))
+
+    def action_open(self) -> None:
+        """Open what is highlighted."""
+        self.query_one(OptionList).action_select()
+
+    def action_step(self, by: int) -> None:
+        """Move the highlight."""
+        shown = self.query_one(OptionList)
+        if by > 0:
+            shown.action_cursor_down()
+        else:
+            shown.action_cursor_up()
+
+    def action_projects(self) -> None:
+        """Show all projects, or only the one that the command was called for."""
+        if self.desk.home is None:
+            self.notify("All projects are shown: the command was called for none.", markup=False)
+            return
+        self.desk.project = None if self.desk.project is not None else self.desk.home
+        self.refresh_soon()
+
+    def action_reload(self) -> None:
+        """Ask the broker again."""
+        self.refresh_soon()
+
+
+def _trays(found: Inbox) -> list[tuple[str, Sequence[InboxItem], int]]:
+    """Title, what is in it in the broker's order, and how many there are, in the order in which they are shown."""
+    return [
+        ("Your turn", found.your_turn, found.counts.your_turn),
+        ("Problems", found.problems, found.counts.problems),
+        ("Waiting on others", found.waiting, found.counts.waiting),
+    ]
+
+
+def _key(item: InboxItem) -> str:
+    """Tells an item from every other in the inbox."""
+    return item.review.review_id if item.review is not None else f"pool {_pool(item)}"
+
+
+def _pool(item: InboxItem) -> str:
+    return item.pool.supervisor_id if item.pool is not None else ""
+
+
+def _number(count: int) -> str:
+    return f"{_LIMIT}+" if count > _LIMIT else str(count)
+
+
+def _options(found: Inbox, *, with_project: bool) -> Iterator[Option]:
+    for title, items, count in _trays(found):
+        if items:
+            yield Option(Text(f"{title} ({_number(count)})", style="bold"), disabled=True)
+            yield from _rows(items, with_project=with_project)
+    if not (found.your_turn or found.problems or found.waiting):
+        yield Option(Text(_NOTHING, style="dim"), disabled=True)
+
+
+def _rows(items: Sequence[InboxItem], *, with_project: bool) -> Iterator[Option]:
+    for item in items:
+        review = item.review
+        said = [WHY.get(item.why, item.why), item.detail, item.who]
+        said += [review.project if review and with_project else None]
+        said += [texts.since(item.since), review.review_id if review else None]
+        yield Option(Text("\n").join((_title(item), _about(item, [part for part in said if part]))), id=_key(item))
+
+
+def _title(item: InboxItem) -> Text:
+    about = item.review.intent if item.review is not None else f"Reviewer pool {_pool(item)}"
+    title = Text("  ", no_wrap=True, overflow="ellipsis").append(visible_line(about))
+    if item.review is not None and item.review.priority == "critical":
+        title.append("  critical", "bold red")
+    return title
+
+
+def _about(item: InboxItem, said: Sequence[str]) -> Text:
+    about = Text("    ", no_wrap=True, overflow="ellipsis")
+    if item.review is not None:
+        about.append_text(texts.state(item.review.status, None)).append("  ")
+    return about.append("  ".join(map(visible_line, said)), "dim")

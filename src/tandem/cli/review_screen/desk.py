@@ -35,90 +35,12 @@ class WaitResult:
     """What a wait came back with.
 
     Attributes:
-        subjects: What events were about; null if anything may have happened.
-        trouble: Why nothing is heard at the moment; null if all is well.
+        subjects: What events were about; None if anything may have happened.
+        trouble: Why nothing is heard at the moment; None if all is well.
     """
 
     subjects: frozenset[str] | None = None
     trouble: str | None = None
-
-
-class BrokerLink:
-    """The connection to a broker, which may come back at another address after a restart.
-
-    Args:
-        options: What the command was told.
-    """
-
-    def __init__(self, options: ConnectionOptions) -> None:
-        self._options = options
-        self.client = self._connected()
-
-    async def look_again(self) -> None:
-        """Find out where the broker is now, if nobody said where it has to be."""
-        found = self._connected()
-        if found.url == self.client.url:
-            await found.close()
-        else:
-            await self._change_to(found)
-
-    async def introduce(self, person: str) -> None:
-        """Name who is calling, from now on."""
-        self._options = replace(self._options, agent=person)
-        await self._change_to(self._connected())
-
-    def _connected(self) -> TandemClient:
-        client = self._options.client()
-        # The screen says so at once when the broker is away, and goes on by itself.
-        client.session.away_s = 0
-        return client
-
-    async def _change_to(self, client: TandemClient) -> None:
-        old, self.client = self.client, client
-        await old.close()
-
-    async def close(self) -> None:
-        """Hang up."""
-        await self.client.close()
-
-
-async def follow(line: BrokerLink, tell: Callable[[WaitResult], None]) -> None:
-    """Tell what happens for as long as the task lasts.
-
-    Args:
-        line: The connection.
-        tell: Called with each news: what has changed, or that the broker is away, or back.
-    """
-    cursor: str | None = None
-    pause_seconds = _FIRST_PAUSE_SECONDS
-    # The first answer is news as well: what was read before it may have missed something.
-    is_away = True
-    while True:
-        began = time.monotonic()
-        # That it is back is news by itself: what has happened meanwhile is asked for without waiting.
-        wait = cursor is not None and not is_away
-        try:
-            page = await line.client.get_audit_log(
-                wait=wait, cursor=cursor, timeout_s=CALL_SECONDS if wait else None, limit=_PAGE
-            )
-        except CursorExpired:
-            # Another database, or one that was put back: nothing that was read can be relied on.
-            cursor, is_away = None, True
-            continue
-        except TandemError as error:
-            is_away = True
-            tell(WaitResult(trouble=_trouble(error)))
-            await asyncio.sleep(pause_seconds)
-            pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
-            await line.look_again()
-            continue
-        if is_away:
-            tell(WaitResult())
-        elif page.changed:
-            tell(WaitResult(frozenset(event.subject for event in page.events)))
-        elif time.monotonic() - began < _EARLY_SECONDS:
-            await asyncio.sleep(_FIRST_PAUSE_SECONDS)
-        cursor, is_away, pause_seconds = page.cursor, False, _FIRST_PAUSE_SECONDS
 
 
 def _trouble(error: TandemError) -> str:
@@ -133,7 +55,7 @@ class ScreenDraft:
 
     Attributes:
         text: As far as it has been typed.
-        choice: The option chosen beside it; null for the dialog's own first choice.
+        choice: The option chosen beside it; None for the dialog's own first choice.
     """
 
     text: str = ""
@@ -150,7 +72,7 @@ class LineRef:
 
     Attributes:
         path: The file.
-        line: Its number after the change; null for the file as a whole.
+        line: Its number after the change; None for the file as a whole.
     """
 
     path: str
@@ -175,7 +97,7 @@ class Drafts:
         return self._remarks.get((review_id, round_number), {})
 
     def remark(self, review_id: str, round_number: int, spot: LineRef, body: str) -> None:
-        """Keep a comment on a line; an empty one is taken back."""
+        """Keep a comment on a line; an empty one is removed."""
         kept = self._remarks.setdefault((review_id, round_number), {})
         if body.strip():
             kept[spot] = body
@@ -218,7 +140,7 @@ class LoadedReview:
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody holds a claim."""
+        """Whether a reviewer holds a claim."""
         return self.status.status in _HELD
 
     def is_held_by(self, person: str) -> bool:
@@ -251,8 +173,8 @@ async def read(client: TandemClient, review_id: str, shown: int | None, since: i
     Args:
         client: The broker's client.
         review_id: The review.
-        shown: The round; null for the current one.
-        since: The earlier round to compare with; null for the whole round.
+        shown: The round; None for the current one.
+        since: The earlier round to compare with; None for the whole round.
 
     Raises:
         TandemError: It refuses, or none answers.
@@ -265,28 +187,83 @@ async def read(client: TandemClient, review_id: str, shown: int | None, since: i
     return LoadedReview(found.status, found.proposal, entries, page is None, found.checks)
 
 
-@dataclass(slots=True)
 class ScreenClient:
-    """One person at one broker.
+    """One person at one broker, which may come back at another address after a restart.
 
     Attributes:
-        line: The connection.
+        client: The broker's client as it is now.
         person: The name under which they decide; empty until it is known.
-        project: The project that is shown; null for all of them.
+        project: The project that is shown; None for all of them.
         home: The project that the command was called for, if there is one.
         drafts: What they have typed and not sent.
     """
 
-    line: BrokerLink
-    person: str
-    project: str | None
-    home: str | None
-    drafts: Drafts = field(default_factory=Drafts)
+    def __init__(self, options: ConnectionOptions, person: str, project: str | None = None) -> None:
+        self._options = options
+        self.client = self._connected()
+        self.person, self.project, self.home = person, project, project
+        self.drafts = Drafts()
 
-    @property
-    def client(self) -> TandemClient:
-        """The broker's client as it is now."""
-        return self.line.client
+    def _connected(self) -> TandemClient:
+        client = self._options.client()
+        # The screen says so at once when the broker is away, and goes on by itself.
+        client.session.away_s = 0
+        return client
+
+    async def introduce(self, person: str) -> None:
+        """Name who is calling, from now on."""
+        self.person = person
+        self._options = replace(self._options, agent=person)
+        await self._change_to(self._connected())
+
+    async def _look_again(self) -> None:
+        """Find out where the broker is now, if no option says where it has to be."""
+        found = self._connected()
+        if found.url == self.client.url:
+            await found.close()
+        else:
+            await self._change_to(found)
+
+    async def _change_to(self, client: TandemClient) -> None:
+        old, self.client = self.client, client
+        await old.close()
+
+    async def follow(self, tell: Callable[[WaitResult], None]) -> None:
+        """Tell what happens for as long as the task lasts.
+
+        Args:
+            tell: Called with each news: what has changed, or that the broker is away, or back.
+        """
+        cursor: str | None = None
+        pause_seconds = _FIRST_PAUSE_SECONDS
+        # The first answer is news as well: what was read before it may have missed something.
+        is_away = True
+        while True:
+            began = time.monotonic()
+            # That it is back is news by itself: what has happened meanwhile is asked for without waiting.
+            wait = cursor is not None and not is_away
+            try:
+                page = await self.client.get_audit_log(
+                    wait=wait, cursor=cursor, timeout_s=CALL_SECONDS if wait else None, limit=_PAGE
+                )
+            except CursorExpired:
+                # Another database, or one that was put back: nothing that was read can be relied on.
+                cursor, is_away = None, True
+                continue
+            except TandemError as error:
+                is_away = True
+                tell(WaitResult(trouble=_trouble(error)))
+                await asyncio.sleep(pause_seconds)
+                pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+                await self._look_again()
+                continue
+            if is_away:
+                tell(WaitResult())
+            elif page.changed:
+                tell(WaitResult(frozenset(event.subject for event in page.events)))
+            elif time.monotonic() - began < _EARLY_SECONDS:
+                await asyncio.sleep(_FIRST_PAUSE_SECONDS)
+            cursor, is_away, pause_seconds = page.cursor, False, _FIRST_PAUSE_SECONDS
 
     async def release(self, reading: LoadedReview) -> None:
         """Give the claim back.
@@ -297,7 +274,7 @@ class ScreenClient:
         """
         status = reading.status
         if not reading.is_held_by(self.person):
-            # The broker takes whoever knows the generation for its holder, and the screen knows everybody's.
+            # The broker takes a caller who knows the generation for its holder, and the screen knows all generations.
             holder = f"{status.reviewer_id} holds it" if reading.is_held else "nobody holds it"
             raise NotClaimant(f"There is no claim of yours to release: {holder}.")
         await self.client.release_claim(status.review_id, claim_generation=status.claim_generation)

@@ -1,4 +1,4 @@
-"""A change on the screen: its lines, harmless whatever it holds, of which only what is seen is drawn."""
+"""A change on the screen: its lines, always harmless, of which only the visible ones are drawn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from tandem.cli.review_screen.desk import LineRef
-from tandem.cli.review_screen.dialogs import TextDialog, host
+from tandem.cli.review_screen.screens import TextDialog, host
 from tandem.core.visible import visible, visible_line
 from tandem.git import hunks
 from tandem.git.hunks import FileDiff, Hunk, Line
@@ -219,7 +219,7 @@ _LONGEST_OPENED = 200_000
 
 
 def _lexer_for(path: str) -> Lexer | None:
-    """The lexer of a file's language, by its name; null where there is none."""
+    """The lexer of a file's language, by its name; None where there is none."""
     try:
         return get_lexer_for_filename(path.rpartition("/")[2], stripnl=False, ensurenl=False)
     except ClassNotFound:

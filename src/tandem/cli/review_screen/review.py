@@ -19,9 +19,8 @@ from textual.widgets.option_list import Option
 
 from tandem.cli.review_screen import diff_view, texts
 from tandem.cli.review_screen.desk import LineRef, LoadedReview, ScreenClient, read
-from tandem.cli.review_screen.dialogs import Composer, Question, host
 from tandem.cli.review_screen.diff_view import DiffView, Row
-from tandem.cli.review_screen.live_screen import LiveScreen
+from tandem.cli.review_screen.screens import Composer, LiveScreen, Question, host
 from tandem.cli.review_screen.texts import DiscussionView, MarkdownView
 from tandem.core.texts import is_too_much_markdown
 from tandem.core.visible import visible
@@ -170,7 +169,7 @@ class ReviewScreen(LiveScreen):
             self.action_tab("texts")
 
     def show_again(self) -> None:
-        """Say anew where it stands."""
+        """Redraw the state."""
         if self.reading is not None:
             self.query_one("#headline", Static).update(texts.headline(self.reading))
             self.query_one("#facts", Static).update(texts.lines(self.reading, self.desk.person, self._since))
@@ -452,7 +451,7 @@ class ReviewScreen(LiveScreen):
             try:
                 await question.send(choice, text, key)
             except TandemError:
-                # What was refused is decided anew by what the review is now.
+                # After a refusal the review is read again.
                 self.refresh_soon()
                 raise
 

@@ -1,26 +1,40 @@
-"""Dialogs in which a person writes, chooses or confirms. What is refused leaves them open, with everything typed."""
+"""Screens: dialogs in which a person writes, chooses or confirms, and what the list and a review have in common.
+
+What is refused leaves a dialog open, with everything typed. List and review stay up to date, and tell when the broker
+is away.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.css.query import NoMatches
+from textual.dom import DOMNode
 from textual.message_pump import MessagePump
-from textual.screen import ModalScreen
-from textual.widgets import Footer, Input, Label, RadioButton, RadioSet, Static, TextArea
+from textual.screen import ModalScreen, Screen
+from textual.widget import MountError
+from textual.widgets import Footer, Input, Label, RadioButton, RadioSet, Static, Tabs, TextArea
 
 from tandem.cli import identity
 from tandem.cli.review_screen import texts
-from tandem.cli.review_screen.desk import ScreenDraft
+from tandem.cli.review_screen.desk import ScreenClient, ScreenDraft, WaitResult
 from tandem.client.session import Unreachable
 from tandem.core.visible import is_blank, visible
 from tandem.errors import InvalidInput, TandemError
+
+_BREATH_SECONDS = 0.1
+_AGE_SECONDS = 30.0
+"""How often ages in minutes are redrawn."""
+_REFUSAL_SECONDS = 12.0
+_HEARD = {"question_mark": "?", "left_square_bracket": "[", "right_square_bracket": "]", "plus": "+", "minus": "-"}
 
 Send = Callable[[str, str, str], Awaitable[None]]
 """Sends a choice and a text, under an idempotency key."""
@@ -59,7 +73,7 @@ class Composer(ModalScreen[bool]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "send", "Send", priority=True),
-        Binding("escape", "leave", "Back, keeping what you typed", priority=True),
+        Binding("escape", "dismiss(False)", "Back, keeping what you typed", priority=True),
     ]
 
     def __init__(self, question: Question) -> None:
@@ -115,10 +129,6 @@ class Composer(ModalScreen[bool]):
             hint = f"{question.choices[self._choice]}. {question.hint} ({needed}):"
             self.query_one("#hint", Label).update(hint)
 
-    def action_leave(self) -> None:
-        """Go back; the draft stays."""
-        self.dismiss(False)  # noqa: FBT003 - the screen's result
-
     def action_send(self) -> None:
         """Send it, unless it is being sent."""
         if self._sending:
@@ -132,7 +142,7 @@ class Composer(ModalScreen[bool]):
         self.run_worker(self._send(self._choice, text), exit_on_error=False)
 
     async def _send(self, choice: str, text: str) -> None:
-        # The same again, when nobody knows whether it arrived: the broker then does it once.
+        # The same again, when it may have arrived: the broker then does it once.
         known = self._uncertain
         key = known[2] if known and known[:2] == (choice, text) else secrets.token_hex(16)
         try:
@@ -156,9 +166,9 @@ class Composer(ModalScreen[bool]):
 
 
 class NameDialog(ModalScreen[str | None]):
-    """Asks a person for their name; ends with it, or with null if they would rather leave."""
+    """Asks a person for their name; ends with it, or with None if they leave."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave", priority=True)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Leave", priority=True)]
 
     def compose(self) -> ComposeResult:
         """The dialog."""
@@ -191,17 +201,13 @@ class NameDialog(ModalScreen[str | None]):
             host(self).notify(f"The name cannot be kept: {error.strerror}.", severity="warning", markup=False)
         self.dismiss(name)
 
-    def action_leave(self) -> None:
-        """End without a name."""
-        self.dismiss(None)
-
 
 class Confirm(ModalScreen[bool]):
     """Asks whether to go on; y is yes, everything else no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "Yes"),
-        Binding("n,escape", "answer(False)", "No"),
+        Binding("y", "dismiss(True)", "Yes"),
+        Binding("n,escape", "dismiss(False)", "No"),
     ]
 
     def __init__(self, question: str) -> None:
@@ -214,15 +220,11 @@ class Confirm(ModalScreen[bool]):
             yield Static(self._question, markup=False)
         yield Footer()
 
-    def action_answer(self, yes: bool) -> None:  # noqa: FBT001 - the screen's result
-        """End with the answer."""
-        self.dismiss(yes)
-
 
 class TextDialog(ModalScreen[None]):
     """A text to be read to its end."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,question_mark,q", "leave", "Back")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,question_mark,q", "dismiss", "Back")]
 
     def __init__(self, title: str, text: str) -> None:
         super().__init__()
@@ -239,13 +241,90 @@ class TextDialog(ModalScreen[None]):
         """Have keys scroll it."""
         self.query_one("#dialog").focus()
 
-    def action_leave(self) -> None:
-        """Go back."""
-        self.dismiss(None)
+
+class LiveScreen(Screen[None]):
+    """A screen that is read again whenever something has happened."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("question_mark", "keys", "Keys")]
+
+    def __init__(self, desk: ScreenClient) -> None:
+        super().__init__()
+        self.desk = desk
+        self._due = asyncio.Event()
+
+    def on_mount(self) -> None:
+        """Begin to stay up to date; Textual calls this besides the one of a subclass."""
+        self._due.set()
+        self.run_worker(self._keep_fresh(), group="fresh")
+        self.set_interval(_AGE_SECONDS, self.show_again)
+
+    async def _keep_fresh(self) -> None:
+        while True:
+            await self._due.wait()
+            self._due.clear()
+            try:
+                await self.read_again()
+            except TandemError as error:
+                self.show_trouble(texts.refusal(error))
+            except (NoMatches, MountError, Tabs.TabError):
+                # The answer came while the screen was being taken apart.
+                if not self._is_gone:
+                    raise
+                return
+            # However much happens: one reading at a time, and time to draw it.
+            await asyncio.sleep(_BREATH_SECONDS)
+
+    @property
+    def _is_gone(self) -> bool:
+        app = host(self)
+        return not app.is_running or self not in app.screen_stack
+
+    async def read_again(self) -> None:
+        """Ask the broker again, and show it."""
+
+    def show_again(self) -> None:
+        """Redraw the state that is known."""
+
+    def is_about_this(self, subjects: frozenset[str]) -> bool:  # noqa: ARG002 - the list is about everything
+        """Whether events on these concern what is shown."""
+        return True
+
+    def hear(self, news: WaitResult) -> None:
+        """Read again if the news is about what is shown; say so if there is none."""
+        self.show_trouble(news.trouble or "")
+        if news.trouble is None and (news.subjects is None or self.is_about_this(news.subjects)):
+            self.refresh_soon()
+
+    def refresh_soon(self) -> None:
+        """Have it read again."""
+        self._due.set()
+
+    def show_trouble(self, trouble: str) -> None:
+        """Say what is wrong, until nothing is."""
+        for note in self.query("#trouble").results(Static):
+            note.update(visible(trouble))
+            note.display = bool(trouble)
+
+    async def attempt(self, deed: Awaitable[object], done: str) -> None:
+        """Do something that needs no dialog, and say how it went."""
+        try:
+            await deed
+        except TandemError as error:
+            self.notify(visible(texts.refusal(error)), severity="error", timeout=_REFUSAL_SECONDS, markup=False)
+        else:
+            self.notify(done, markup=False)
+        self.refresh_soon()
+
+    def action_keys(self) -> None:
+        """List the keys that do something here."""
+        known = dict.fromkeys((*_bound(self), *_bound(self.focused)))
+        width = max(len(key) for key, _ in known)
+        lines = [f"{key:<{width}}  {does}" for key, does in known]
+        host(self).push_screen(TextDialog("Keys", "\n".join(lines)))
 
 
-def keys_dialog(keys: Iterable[tuple[str, str]]) -> TextDialog:
-    """A list of keys with what they do."""
-    known = dict.fromkeys(keys)
-    width = max(len(key) for key, _ in known)
-    return TextDialog("Keys", "\n".join(f"{key:<{width}}  {does}" for key, does in known))
+def _bound(node: DOMNode | None) -> Iterator[tuple[str, str]]:
+    bindings: list[Any] = list(node.BINDINGS) if node is not None else []
+    for binding in bindings:
+        if isinstance(binding, Binding) and binding.description:
+            yield ", ".join(_HEARD.get(key, key) for key in binding.key.split(",")), binding.description
