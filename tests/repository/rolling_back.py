@@ -78,6 +78,25 @@ class Plan:
             with self.gated.caller("the-proposer") as proposer:
                 proposer.do("accept_counter_patch", review_id=review, counter_patch_id=found["counter_patch_id"])
 
+    def better(self, files: Mapping[str, str | bytes | None]) -> str:
+        """A counter-patch from the parent of HEAD to these contents."""
+        self.gated.write(files)
+        diff = self.git("diff", "--binary", "--full-index", "HEAD^", "--", *files)
+        self.git("checkout", "--", *files)
+        # A binary patch ends with an empty line.
+        return diff + ("\n\n" if "GIT binary patch" in diff else "\n")
+
+    def build_upon(self) -> tuple[Task, Task]:
+        """A change, and another one of the same file that builds upon it."""
+        first = self.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): one")
+        return first, self.commit({"f.txt": with_lines(l3="three", l18="eighteen")}, "feat(03-02): two")
+
+    def propose_plan(self, since: str, until: str) -> str:
+        """Propose all commits of the plan 03-02 as one change; its review."""
+        diff = self.git("diff", since, until) + "\n"
+        facts = {"intent": "the plan", "agent_type": "tests", "phase": "03", "plan": "02", "category": "code_change"}
+        return self.gated.call("create_review", diff=diff, base=since, **facts)["review_id"]
+
     def status(self, review: str) -> dict[str, Any]:
         return self.gated.call("get_review_status", review_id=review)
 

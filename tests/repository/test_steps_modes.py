@@ -21,8 +21,9 @@ def under_gate(gated: Gated) -> Steps:
 
 @pytest.fixture
 def per_plan(under_gate: Steps) -> Steps:
-    """Plans are reviewed as a whole, as a person has trusted."""
+    """Plans are reviewed as a whole, as a person has trusted; on a plan's branch."""
     under_gate.gated.settings(tandem_enabled=True, review_granularity="per_plan")
+    under_gate.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
     return under_gate
 
 
@@ -40,11 +41,16 @@ def commit(steps: Steps, files: dict[str, str | bytes | None], subject: str, cwd
     return steps.gated.head(cwd=cwd)
 
 
+def merge(steps: Steps) -> None:
+    """Merge the plan's branch, which the gate lets through."""
+    steps.gated.git("switch", "--quiet", "main")
+    steps.gated.git("merge", "--quiet", "gsd/phase-03")
+
+
 # A plan as a whole.
 
 
 def test_per_plan_a_task_goes_on_without_asking_anybody(per_plan: Steps) -> None:
-    per_plan.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
     per_plan.write("a.txt", "1\n")
     before = len(per_plan.reviews())
     per_plan.gated.broker.stop()
@@ -58,6 +64,7 @@ def test_per_plan_a_task_goes_on_without_asking_anybody(per_plan: Steps) -> None
 
 
 def test_per_plan_on_the_base_branch_every_task_is_reviewed(per_plan: Steps) -> None:
+    per_plan.gated.git("switch", "--quiet", "main")
     per_plan.write("a.txt", "1\n")
     per_plan.ends(per_plan.run("task", "--timeout", "0", "--json"), "WAITING", 12)
 
@@ -77,7 +84,6 @@ def test_per_task_a_wave_has_nothing_to_wait_for(under_gate: Steps) -> None:
 
 
 def test_per_plan_the_wave_is_reviewed_whole_and_then_merged(per_plan: Steps) -> None:
-    per_plan.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
     commit(per_plan, {"a.txt": "1\n"}, "feat(03-02): count")
     commit(per_plan, {"b.txt": "beta\n", ".planning/STATE.md": "# State\n"}, "fix(03-02): beta")
     ended = per_plan.reviewed("wave", "--result", "12 passed")
@@ -89,12 +95,10 @@ def test_per_plan_the_wave_is_reviewed_whole_and_then_merged(per_plan: Steps) ->
         assert said in proposal["description"]
     assert [file["path"] for file in proposal["affected_files"]] == ["a.txt", "b.txt"]
     assert per_plan.status(review_id)["outcome"] == "approved"
-    per_plan.gated.git("switch", "--quiet", "main")
-    per_plan.gated.git("merge", "--quiet", "gsd/phase-03")
+    merge(per_plan)
 
 
 def test_p2_per_plan_a_commit_after_the_approval_is_not_merged(per_plan: Steps) -> None:
-    per_plan.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
     commit(per_plan, {"a.txt": "1\n"}, "feat(03-02): count")
     first = per_plan.ends(per_plan.reviewed("wave", "--json"), "APPROVED", 0)
     commit(per_plan, {"a.txt": "2\n"}, "feat(03-02): more")
@@ -105,7 +109,6 @@ def test_p2_per_plan_a_commit_after_the_approval_is_not_merged(per_plan: Steps) 
 
 
 def test_per_plan_changes_are_committed_and_the_same_review_goes_on(per_plan: Steps) -> None:
-    per_plan.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
     commit(per_plan, {"a.txt": "1\n"}, "feat(03-02): count")
     first = per_plan.ends(per_plan.reviewed("wave", "--json", verdict="changes_requested"), "CHANGES", 10)
     per_plan.write("a.txt", "2\n")
@@ -118,7 +121,6 @@ def test_per_plan_changes_are_committed_and_the_same_review_goes_on(per_plan: St
 
 
 def test_per_plan_a_counter_patch_is_brought_in_committed_and_approved(per_plan: Steps) -> None:
-    per_plan.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
     base = per_plan.gated.head()
     commit(per_plan, {"a.txt": "1\n"}, "feat(03-02): count")
     better = commit(per_plan, {"a.txt": "uno\n"}, "feat(03-02): better")
@@ -130,11 +132,11 @@ def test_per_plan_a_counter_patch_is_brought_in_committed_and_approved(per_plan:
     assert (per_plan.root / "a.txt").read_text() == "uno\n"
     per_plan.gated.git("commit", "--quiet", "--all", "-m", "fix(03-02): the reviewer's")
     per_plan.ends(per_plan.run("wave", "--json"), "APPROVED", 0)
-    per_plan.gated.git("switch", "--quiet", "main")
-    per_plan.gated.git("merge", "--quiet", "gsd/phase-03")
+    merge(per_plan)
 
 
 def test_per_plan_from_the_base_branch_the_linked_trees_are_put_up(per_plan: Steps, tmp_path: Path) -> None:
+    per_plan.gated.git("switch", "--quiet", "main")
     for number, name in ((2, "a.txt"), (3, "b.txt")):
         linked = per_plan.gated.linked(tmp_path / f"agent-{number}", f"worktree-agent-{number}")
         commit(per_plan, {name: f"{number}\n"}, f"feat(03-0{number}): a task", linked)
@@ -153,7 +155,6 @@ def test_per_plan_from_the_base_branch_the_linked_trees_are_put_up(per_plan: Ste
 
 
 def test_a_wave_begins_where_the_plan_does_or_where_it_is_told(per_plan: Steps) -> None:
-    per_plan.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
     commit(per_plan, {"a.txt": "1\n"}, "feat(03-01): another plan")
     commit(per_plan, {"b.txt": "2\n"}, "feat(03-02): this plan")
     commit(per_plan, {"c.txt": "3\n"}, "feat(03-02): and more of it")
@@ -225,8 +226,7 @@ def test_optimistic_a_wave_waits_for_every_change_of_the_plan(optimistic: Steps)
     assert head(optimistic.run("wave", "--timeout", "0")) == "WAITING"
     data = optimistic.ends(optimistic.reviewed("wave", "--json"), "APPROVED", 0)
     assert data["review_ids"] == [first, second]
-    optimistic.gated.git("switch", "--quiet", "main")
-    optimistic.gated.git("merge", "--quiet", "gsd/phase-03")
+    merge(optimistic)
 
 
 def test_optimistic_a_wave_with_a_change_that_was_decided_against_is_rolled_back(optimistic: Steps) -> None:
