@@ -117,6 +117,8 @@ class Desk:
         finally:
             self.variables.clear()
             self.there, self.is_common = None, False
+            if self.port is not None:
+                self.port.close()
             for path, mode in modes:
                 if path.exists():
                     path.chmod(mode)

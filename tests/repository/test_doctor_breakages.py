@@ -83,6 +83,11 @@ def place(tmp_path_factory: pytest.TempPathFactory, clean_environment: Path) -> 
         yield folder
 
 
+@pytest.fixture(autouse=True)
+def _own_settings(place: Path) -> None:
+    """All of them have the one configuration folder, which is put back after each."""
+
+
 def desk_in(place: Path, broker: BrokerProcess, name: str) -> Desk:
     home = place / f"home-{name}"
     for folder in (".claude", ".codex"):
