@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.repository.rolling_back import BASE, BRANCH, Plan, Task, with_lines
-
-UNHOOKED = ("-c", "core.hooksPath=/dev/null")
+from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 
 
 def test_finds_the_recorded_commit(plan: Plan, task: Task) -> None:

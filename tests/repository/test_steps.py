@@ -73,8 +73,7 @@ def test_a_plan_goes_up_whole_with_its_path_and_is_approved(under_gate: Steps) -
         "critical",
     )
     assert "Retry uploads" in review["intent"]
-    under_gate.gated.git("add", PLAN_FILE)
-    under_gate.gated.git("commit", "--quiet", "-m", "docs(03-02): plan")
+    under_gate.commit({}, "docs(03-02): plan")
     assert under_gate.gated.trailers() == [review["review_id"]]
 
 
@@ -93,8 +92,7 @@ def test_a_document_before_it_is_written(under_gate: Steps, step: str, name: str
     assert under_gate.gated.tandem("apply", review["review_id"]).status == 0
     assert (under_gate.root / path).read_text() == VERIFIED
     assert head(under_gate.run(step)) == "APPROVED"
-    under_gate.gated.git("add", path)
-    under_gate.gated.git("commit", "--quiet", "-m", "docs(03): as approved")
+    under_gate.commit({}, "docs(03): as approved")
 
 
 def test_an_agent_stops_after_its_wait_where_nobody_reviews(under_gate: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +184,7 @@ def test_a_text_counter_patch_is_taken_into_the_file(under_gate: Steps) -> None:
     ended = under_gate.reviewed("plan", "--accept")
     assert (ended.status, head(ended)) == (0, "APPROVED")
     assert file.read_text() == better
-    under_gate.gated.git("add", PLAN_FILE)
-    under_gate.gated.git("commit", "--quiet", "-m", "docs(03-02): plan")
+    under_gate.commit({}, "docs(03-02): plan")
 
 
 def test_every_command_of_a_draft_leads_on_while_its_file_may_not_be_written(steps: Steps) -> None:
