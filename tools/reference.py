@@ -36,7 +36,8 @@ from tandem.errors import TandemError, by_code
 from tandem.reviews.rules import TABLE, Action, Guard, State, Step
 from tandem.server.catalogue import REGISTRY
 from tandem.settings import names
-from tandem.settings.config import PREFIX, Settings, Strictness
+from tandem.settings.config import PREFIX, Settings
+from tandem.settings.names import Mark, Tighten
 from tandem.settings.policy import DEFAULT_PATTERNS
 from tandem.store.event import EventKind
 
@@ -78,9 +79,9 @@ _OWN_TYPES: Final = {
     "reviewer_pool": "table, see [its settings](reviewer-pool.md#settings)",
 }
 _TIGHTENED: Final = {
-    Strictness.LOWER: "lower it",
-    Strictness.FULL_DURABILITY: "set it to `full`",
-    Strictness.ON: "set it to `true`",
+    Tighten.LOWER: "lower it",
+    Tighten.FULL: "set it to `full`",
+    Tighten.ON: "set it to `true`",
 }
 
 
@@ -242,7 +243,7 @@ def settings() -> str:
         advanced: [
             (f"`{name}`", f"`{PREFIX}{name.upper()}`", *_setting(name, schema[name]))
             for name in Settings.model_fields
-            if (name in names.ADVANCED) is advanced
+            if names.has(Settings, name, Mark.ADVANCED) is advanced
         ]
         for advanced in (False, True)
     }
@@ -263,8 +264,8 @@ def settings() -> str:
 
 def _setting(name: str, schema: dict[str, Any]) -> tuple[str, str, str, str, str]:
     default = _OWN_DEFAULTS.get(name) or shown_default(schema.get("default"))
-    tighten = schema.get("tighten")
-    permitted = _TIGHTENED[Strictness(tighten)] if tighten else "not set it"
+    tighten = names.direction(Settings, name)
+    permitted = _TIGHTENED[tighten] if tighten else "not set it"
     return (
         _OWN_TYPES.get(name) or type_text(schema),
         default,

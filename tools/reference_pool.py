@@ -180,7 +180,7 @@ def _settings() -> Iterator[str]:
                 one["description"],
             )
             for name, one in schema.items()
-            if (name in names.ADVANCED_OF_POOLS) is advanced
+            if names.has(PoolSettings, name, names.Mark.ADVANCED) is advanced
         ]
         for advanced in (False, True)
     }

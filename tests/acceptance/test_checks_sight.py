@@ -13,8 +13,10 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from tandem.settings.checks import mark_of, named_files
+from tandem.settings import names
+from tandem.settings.checks import named_files
 from tandem.settings.config import Settings
+from tandem.settings.names import Mark
 from tandem.settings.pool import PoolSettings
 from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import edited
@@ -39,7 +41,8 @@ def _naming() -> list[tuple[type[BaseModel], str]]:
     return [
         (owner, name)
         for owner, name, field in _fields()
-        if mark_of(owner, name) == "some" or ("Path" in str(field.annotation) and mark_of(owner, name) != "readable")
+        if names.has(owner, name, Mark.NAMES_FILES)
+        or ("Path" in str(field.annotation) and not names.has(owner, name, Mark.READABLE))
     ]
 
 

@@ -1,10 +1,13 @@
-"""Tests of one client's peculiarities are left out where another client was asked for, as nobody asked for them."""
+"""What the tests of real clients share, and that those of clients that were not asked for are left out."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
+
+from tests.broker import BrokerProcess
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -21,3 +24,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if unwanted:
         config.hook.pytest_deselected(items=unwanted)
         items[:] = [item for item in items if item not in unwanted]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
+        yield started

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,33 @@ from tests.clients.traps import SECRET, TRAP, Place, laid
 
 BIN = os.environ["TANDEM_CLIENTS_PATH"]
 """The folders with the programs and their Node, as a PATH."""
+
+SECONDS = 200
+
+
+def run_program(command: Sequence[str], folder: Path, home: Path, **environment: str) -> str:
+    """What a program says in a home folder of its own, and if that is nothing, what it remarks. It must not fail."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env={
+            "PATH": os.pathsep.join([BIN, str(Path(sys.executable).parent), os.environ["PATH"]]),
+            "HOME": str(home),
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+            **environment,
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+    return done.stdout or done.stderr
+
 
 DIGEST = "sha256:0123456789abcdef"
 NONCE = "0f" * 16

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from tandem.setup import teaching
 from tests.broker import BrokerProcess
 from tests.clients.codex_hooks import CodexHooks
 from tests.clients.models import ScriptedModel, serving
-from tests.clients.real_clients import BIN
+from tests.clients.real_clients import BIN, run_program
 from tests.repository.agents import Agent, Client, approve_text
 from tests.repository.gating import Gated, gate_on, new_repository
 
@@ -28,7 +27,6 @@ MESSAGE = "Count in digits"
 CONTEXT = ".planning/phases/03-search/03-CONTEXT.md"
 TEXT = "# Context\n\nOne index.\n"
 OF_THE_GIT_HOOK = "and when it is approved, commit again, exactly what was approved"
-SECONDS = 200
 CHOSEN: list[Client] = [
     client for client in ("claude", "codex", "gemini") if client in os.environ["TANDEM_CLIENTS"].split(",")
 ]
@@ -86,16 +84,7 @@ class Place:
         """Have it work until its model is done."""
         with serving(model):
             command, variables = COMMANDS[self.client](model.address)
-            done = subprocess.run(
-                [*command, *self.further, "go"],
-                cwd=self.gated.root,
-                env={**self.environment, **variables},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                timeout=SECONDS,
-            )
-        assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+            run_program([*command, *self.further, "go"], self.gated.root, self.home, **self.environment, **variables)
 
     @property
     def commit(self) -> str:
@@ -121,8 +110,7 @@ class Place:
 def _claude(address: str) -> tuple[list[str], dict[str, str]]:
     command = ["claude", "-p", "--model", "claude-sonnet-4-5", "--permission-mode", "acceptEdits"]
     command += ["--allowedTools=Bash,Write"]
-    quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
-    return command, {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "key", **quiet}
+    return command, {"ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "key"}
 
 
 def _codex(address: str) -> tuple[list[str], dict[str, str]]:
@@ -144,12 +132,6 @@ COMMANDS: dict[Client, Callable[[str], tuple[list[str], dict[str, str]]]] = {
     "codex": _codex,
     "gemini": _gemini,
 }
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
-        yield started
 
 
 @pytest.fixture(params=CHOSEN)
@@ -268,17 +250,10 @@ def test_opencode_has_no_hook_of_its_own_and_gits_refuses(
         options = {"baseURL": f"{model.address}/v1", "apiKey": "key"}
         scripted = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"model-1": {"name": "model-1"}}}
         (gated.root / "opencode.json").write_text(json.dumps({"provider": {"scripted": scripted}}), "utf-8")
-        place = Place("claude", gated, home)
-        done = subprocess.run(
-            ["opencode", "run", "--model", "scripted/model-1", "go"],
-            cwd=gated.root,
-            env={**place.environment, "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=SECONDS,
-        )
-    assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+        quiet = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+        config = {"TANDEM_CONFIG_DIR": os.environ["TANDEM_CONFIG_DIR"]}
+        command = ["opencode", "run", "--model", "scripted/model-1", "go"]
+        run_program(command, gated.root, home, **config, **quiet)
     assert OF_THE_GIT_HOOK in model.results[0]
     assert gated.head("HEAD^") == before
     assert gated.message().startswith("x\n\nTandem-Review: rv_")

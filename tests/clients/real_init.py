@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,10 +17,9 @@ import pytest
 
 from tests.broker import BrokerProcess, Caller
 from tests.clients.models import ScriptedModel, serving
-from tests.clients.real_clients import BIN
+from tests.clients.real_clients import BIN, run_program
 from tests.repository.gating import new_repository
 
-SECONDS = 200
 PLAN = {"intent": "The plan", "agent_type": "author", "category": "plan_review", "description": "1. Begin."}
 TOOLS = {
     "claude": "mcp__tandem__create_review",
@@ -56,32 +53,16 @@ class Place:
     broker: BrokerProcess
 
     def run(self, *command: str, **environment: str) -> str:
-        """What a program answers, and if that is nothing, what it remarks. It must not fail."""
-        done = subprocess.run(
-            command,
-            cwd=self.root,
-            env={
-                "PATH": os.pathsep.join([BIN, str(Path(sys.executable).parent), os.defpath]),
-                "HOME": str(self.home),
-                "LANG": "C.UTF-8",
-                "TERM": "dumb",
-                "TANDEM_DATA_DIR": str(self.broker.data_dir),
-                "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-                "DISABLE_AUTOUPDATER": "1",
-                "ANTHROPIC_API_KEY": "key",
-                # Else it tries for 20 seconds to reach the service, even to list what is configured here.
-                "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
-                "GEMINI_API_KEY": "key",
-                **environment,
-            },
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=SECONDS,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout or done.stderr
+        """What a program says."""
+        own = {
+            "PATH": os.pathsep.join([BIN, str(Path(sys.executable).parent), os.defpath]),
+            "TANDEM_DATA_DIR": str(self.broker.data_dir),
+            "ANTHROPIC_API_KEY": "key",
+            # Else it tries for 20 seconds to reach the service, even to list what is configured here.
+            "ANTHROPIC_BASE_URL": "http://127.0.0.1:9",
+            "GEMINI_API_KEY": "key",
+        }
+        return run_program(command, self.root, self.home, **(own | environment))
 
     def trust(self) -> None:
         """What a person's yes to the client's question leaves in their home folder."""
@@ -115,12 +96,6 @@ class Place:
                 scripted = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"one": model}}
                 config = {"provider": {"scripted": scripted}, "enabled_providers": ["scripted"], "autoupdate": False}
                 self.run("opencode", "run", "-m", "scripted/one", "go", OPENCODE_CONFIG_CONTENT=json.dumps(config))
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
-        yield started
 
 
 @pytest.fixture(params=CHOSEN)

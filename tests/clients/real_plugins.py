@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.architecture.source import ROOT
 from tests.clients.codex_hooks import CodexHooks
-from tests.clients.real_clients import BIN
-
-SECONDS = 120
+from tests.clients.real_clients import BIN, run_program
 
 
 class Machine:
@@ -24,26 +21,10 @@ class Machine:
         self.home = home
         home.mkdir()
         (home / ".codex").mkdir()
-        self.environment = {
-            "PATH": os.pathsep.join([BIN, os.environ["PATH"]]),
-            "HOME": str(home),
-            "LANG": "C.UTF-8",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        }
 
     def run(self, *command: str) -> str:
-        """Run a program, which must succeed; its output."""
-        done = subprocess.run(
-            command,
-            cwd=self.home,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=SECONDS,
-        )
-        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout.decode()}{done.stderr.decode()}"
-        return done.stdout.decode()
+        """What a program says."""
+        return run_program(command, self.home, self.home)
 
 
 @pytest.fixture
@@ -75,7 +56,8 @@ def test_codex_installs_the_plugin(machine: Machine) -> None:
     machine.run("codex", "plugin", "add", "tandem@tandem")
     assert re.search(r"tandem@tandem +installed, enabled", machine.run("codex", "plugin", "list"))
     assert re.search(r"tandem +tandem +mcp", machine.run("codex", "mcp", "list"))
-    with CodexHooks(machine.home, machine.environment) as hooks:
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    with CodexHooks(machine.home, {**os.environ, "PATH": path, "HOME": str(machine.home)}) as hooks:
         assert [(one.event, one.command, one.trust) for one in hooks.listed()] == [
             ("preToolUse", "tandem hook agent --client codex", "untrusted"),
             ("sessionStart", "tandem hook session --client codex", "untrusted"),

@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Literal
 
 from tandem.setup import trust
@@ -116,6 +117,8 @@ class Desk:
         finally:
             self.variables.clear()
             self.there, self.is_common = None, False
+            if self.port is not None:
+                self.port.close()
             for path, mode in modes:
                 if path.exists():
                     path.chmod(mode)
@@ -167,23 +170,47 @@ class Fault:
     desk: Literal["plain", "full", "own"] = "plain"
 
 
+FAULTS: list[Fault] = []
+"""Of a machine, a gate and clients."""
+
+
+def fault(
+    check: str, words: str, fix: str, *, remedy: Plant | None = None, desk: Literal["plain", "full"] = "plain"
+) -> Callable[[FunctionType], FunctionType]:
+    """Declare what brings a fault about, which is called as the fault is."""
+
+    def declare(plant: FunctionType) -> FunctionType:
+        FAULTS.append(Fault(named(plant), check, words, fix, plant, remedy, desk))
+        return plant
+
+    return declare
+
+
+def named(plant: FunctionType) -> str:
+    """What a fault is called, by the function that plants it."""
+    return plant.__name__.replace("_", " ")
+
+
 # The machine and its settings.
 
 
-def without_git(desk: Desk) -> None:
+@fault("git", "git", "Install git", remedy=lambda desk: desk.unset("PATH"))
+def no_git(desk: Desk) -> None:
     folder = desk.home / "bin"
     folder.mkdir()
     (folder / "tandem").symlink_to(Path(sys.executable).parent / "tandem")
     desk.set(PATH=str(folder))
 
 
-def without_program(desk: Desk) -> None:
+@fault("program", "tandem is not on PATH: neither agents nor you find it", "export PATH=", desk="full")
+def a_path_without_tandem(desk: Desk) -> None:
     """A path that has everything but the folder of `tandem`."""
     ours = Path(sys.executable).parent
     desk.set(PATH=os.pathsep.join(one for one in os.environ["PATH"].split(os.pathsep) if Path(one) != ours))
 
 
-def with_old_git(desk: Desk) -> None:
+@fault("git", "too old (git version 2.30.2)", "Install git", remedy=lambda desk: desk.unset("PATH"))
+def old_git(desk: Desk) -> None:
     """A git that is as old as it says, by its own word."""
     folder, real = desk.home / "bin", shutil.which("git")
     folder.mkdir()
@@ -193,7 +220,8 @@ def with_old_git(desk: Desk) -> None:
     desk.set(PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
 
 
-def write_unreadable_settings(desk: Desk) -> None:
+@fault("settings", "config.toml cannot be read: Permission denied", "chmod 600")
+def settings_that_cannot_be_read(desk: Desk) -> None:
     write_settings("port = 0\n")(desk)
     (desk.config / "config.toml").chmod(0)
     desk.is_common = True
@@ -201,6 +229,14 @@ def write_unreadable_settings(desk: Desk) -> None:
 
 def write_settings(text: str) -> Plant:
     return lambda desk: (desk.config / "config.toml").write_text(text, "utf-8")
+
+
+def set_variable(name: str, value: str) -> Plant:
+    return lambda desk: desk.set(**{name: value})
+
+
+def forget_identity(desk: Desk) -> None:
+    (desk.home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n", "utf-8")
 
 
 def remove_settings(desk: Desk) -> None:
@@ -211,7 +247,8 @@ def open_to_all(name: str, mode: int) -> Plant:
     return lambda desk: (desk.gated.broker.data_dir / name).chmod(mode)
 
 
-def close_git_configuration(desk: Desk) -> None:
+@fault("git", ".gitconfig, which it cannot read", "chmod 600")
+def a_git_configuration_that_cannot_be_read(desk: Desk) -> None:
     (desk.home / ".gitconfig").chmod(0)
     desk.is_common = True
 
@@ -219,7 +256,8 @@ def close_git_configuration(desk: Desk) -> None:
 # The broker.
 
 
-def name_nobody(desk: Desk) -> None:
+@fault("broker", "from TANDEM_BROKER: [Errno 111] Connection refused.", "unset TANDEM_BROKER")
+def a_variable_that_names_no_broker(desk: Desk) -> None:
     desk.set(TANDEM_BROKER=NOBODY)
 
 
@@ -228,6 +266,14 @@ def name_nobody(desk: Desk) -> None:
 
 def kill_hook(name: str) -> Plant:
     return lambda desk: (desk.git_dir / "hooks" / name).write_text(DEAD, "utf-8")
+
+
+def set_another_hooks_path(desk: Desk) -> None:
+    desk.gated.git("config", "core.hooksPath", ".elsewhere")
+
+
+def switch_off_at_the_broker(desk: Desk) -> None:
+    desk.gated.loosen(enabled=False)
 
 
 def change_gate(**facts: Any) -> Plant:
@@ -251,7 +297,10 @@ def remove(name: str) -> Plant:
     return lambda desk: (desk.root / name).unlink()
 
 
-def refuse_a_record(desk: Desk) -> None:
+@fault(
+    "gate", "it has no proof", "delete", remedy=lambda desk: shutil.rmtree(desk.git_dir / "tandem" / "undeliverable")
+)
+def a_record_that_the_broker_has_refused(desk: Desk) -> None:
     folder = desk.git_dir / "tandem" / "undeliverable"
     folder.mkdir()
     (folder / "1.json").write_text("{}", "utf-8")
@@ -268,7 +317,14 @@ def trust_all(desk: Desk) -> None:
 # The clients.
 
 
-def log_out(desk: Desk) -> None:
+@fault(
+    "login",
+    "Claude Code is not logged in",
+    "claude auth login",
+    remedy=lambda desk: (desk.home / "bin" / "login").touch(),
+    desk="full",
+)
+def a_client_that_is_not_logged_in(desk: Desk) -> None:
     """A stub of Claude Code that says what the real one says."""
     folder = desk.home / "bin"
     folder.mkdir()
@@ -291,16 +347,11 @@ def delete_server(desk: Desk) -> None:
     file.write_text(json.dumps(content), "utf-8")
 
 
-def delete_file_and_init(desk: Desk) -> None:
-    (desk.root / ".mcp.json").unlink()
-    assert desk.run("init", "--yes").status == 0
-
-
-def spoil(name: str, *, of_home: bool, heals: bool = False) -> Plant:
+def spoil(name: str, *, heals: bool = False) -> Plant:
     """Make nonsense of a file, or do what the finding then says."""
 
     def plant(desk: Desk) -> None:
-        file = (desk.home if of_home else desk.root) / name
+        file = next(path for path in (desk.root / name, desk.home / name) if path.exists())
         if not heals:
             file.write_text("{,", "utf-8")
             return
@@ -316,244 +367,126 @@ def delete_and_init(desk: Desk) -> None:
     assert desk.run("init", "--yes").status == 0
 
 
-def without_python(desk: Desk) -> None:
+@fault("hooks", "/gone/bin/python", "tandem gate on")
+def a_hook_whose_python_is_gone(desk: Desk) -> None:
     """The environment that the hooks' Python was in was removed."""
     for hook in (desk.git_dir / "hooks").iterdir():
         hook.write_text(hook.read_text("utf-8").replace(sys.executable, "/gone/bin/python"), "utf-8")
 
 
-FAULTS = (
-    Fault(
-        "old git", "git", "too old (git version 2.30.2)", "Install git", with_old_git, lambda desk: desk.unset("PATH")
-    ),
-    Fault(
-        "settings that cannot be read",
-        "settings",
-        "config.toml cannot be read: Permission denied",
-        "chmod 600",
-        write_unreadable_settings,
-    ),
-    Fault(
-        "a mistake in the syntax of the settings",
-        "settings",
-        "is not valid TOML",
-        "correct",
-        write_settings("port = \n"),
-        remove_settings,
-    ),
-    Fault(
-        "a misspelt variable",
-        "settings",
-        "TANDEM_PROT: there is no such variable. Did you mean TANDEM_PORT?",
-        "unset TANDEM_PROT",
-        lambda desk: desk.set(TANDEM_PROT="1"),
-    ),
-    Fault("a hook whose Python is gone", "hooks", "/gone/bin/python", "tandem gate on", without_python),
-    Fault(
-        "no identity for commits",
-        "git",
-        "user.email",
-        "git config --global user.name",
-        lambda desk: (desk.home / ".gitconfig").write_text("[user]\n\tuseConfigOnly = true\n", "utf-8"),
-    ),
-    Fault(
-        "a path without tandem",
-        "program",
-        "tandem is not on PATH: neither agents nor you find it",
-        "export PATH=",
-        without_program,
-        desk="full",
-    ),
-    Fault("no git", "git", "git", "Install git", without_git, lambda desk: desk.unset("PATH")),
-    Fault(
-        "a setting of the wrong kind",
-        "settings",
-        "diff_limit_bytes",
-        "correct that place",
-        write_settings("diff_limit_bytes = 'much'\n"),
-        remove_settings,
-    ),
-    Fault(
-        "a variable of the wrong kind",
-        "settings",
-        "TANDEM_PORT",
-        "unset TANDEM_PORT",
-        lambda desk: desk.set(TANDEM_PORT="high"),
-    ),
-    Fault(
-        "a git configuration that cannot be read",
-        "git",
-        ".gitconfig, which it cannot read",
-        "chmod 600",
-        close_git_configuration,
-    ),
-    Fault("no home", "git", "HOME is not set", "export HOME=", lambda desk: desk.set(HOME="")),
-    Fault("a misspelt setting", "settings", "prot", "correct", write_settings("prot = 1\n"), remove_settings),
-    Fault("an open data folder", "data", "Others on this machine", "chmod 700", open_to_all("", 0o755)),
-    Fault("an open secret", "data", "Others on this machine", "chmod 600", open_to_all("secret.key", 0o644)),
-    Fault(
-        "a variable that names no broker",
-        "broker",
-        "from TANDEM_BROKER: [Errno 111] Connection refused.",
-        "unset TANDEM_BROKER",
-        name_nobody,
-    ),
-    Fault(
-        "a dead hook of commits",
-        "gate",
-        "Git does not start these hooks of the gate: prepare-commit-msg",
-        "tandem gate on",
-        kill_hook("prepare-commit-msg"),
-    ),
-    Fault(
-        "a dead hook of pushes", "gate", "these hooks of the gate: pre-push", "tandem gate on", kill_hook("pre-push")
-    ),
-    Fault(
-        "no hook of branches",
-        "gate",
-        "reference-transaction",
-        "tandem gate on",
-        remove(".git/hooks/reference-transaction"),
-    ),
-    Fault(
-        "another folder of hooks",
-        "gate",
-        "core.hooksPath",
-        "tandem gate on",
-        lambda desk: desk.gated.git("config", "core.hooksPath", ".elsewhere"),
-    ),
-    Fault(
-        "no switch of the gate",
-        "gate",
-        "is missing",
-        "at a terminal, a person runs: tandem gate on",
-        remove(".git/tandem/gate.json"),
-    ),
-    Fault(
-        "a damaged switch of the gate",
-        "gate",
-        "is not what 'tandem gate on' writes",
-        "tandem gate on",
-        write(".git/tandem/gate.json", "{"),
-    ),
-    Fault(
-        "a gate that is off here alone",
-        "gate",
-        "The broker has the gate on",
-        "tandem gate on",
-        change_gate(enabled=False),
-    ),
-    Fault(
-        "a gate that is off at the broker alone",
-        "gate",
-        "The broker has the gate off",
-        "tandem gate on",
-        lambda desk: desk.gated.loosen(enabled=False),
-    ),
-    Fault(
-        "a gate for another branch than is on record",
-        "gate",
-        "branches",
-        "tandem gate on",
-        change_gate(branches=["elsewhere"]),
-    ),
-    Fault(
-        "a record that the broker has refused",
-        "gate",
-        "it has no proof",
-        "delete",
-        refuse_a_record,
-        lambda desk: shutil.rmtree(desk.git_dir / "tandem" / "undeliverable"),
-    ),
-    Fault(
-        "settings of GSD that cannot be read",
-        "planning",
-        "config.json",
-        "correct .planning/config.json",
-        write(".planning/config.json", "{"),
-        remove(".planning/config.json"),
-    ),
-    Fault(
-        "checks that cannot be read",
-        "checks",
-        "check.0.command",
-        "correct .tandem/checks.toml",
-        write(".tandem/checks.toml", "[[check]]\nname = 'x'\n"),
-        remove(".tandem/checks.toml"),
-    ),
-    Fault(
-        "checks that nobody trusts",
-        "checks",
-        "not trusted",
-        "tandem trust",
-        write(".tandem/checks.toml", CHECK),
-        trust_all,
-    ),
-    Fault(
-        "a misspelt command in a client's file",
-        "servers",
-        "tandme is not on PATH",
-        "delete it there, and run: tandem init",
-        misspell('"command": "tandem"', '"command": "tandme"'),
-        delete_and_init,
-        desk="full",
-    ),
-    Fault(
-        "a misspelt argument in a client's file",
-        "servers",
-        "Claude Code gets no tools",
-        "delete it there, and run: tandem init",
-        misspell('"mcp"', '"mpc"'),
-        delete_and_init,
-        desk="full",
-    ),
-    *(
+FAULTS.extend(
+    [
+        *(
+            Fault(name, "settings", words, "correct", plant, remove_settings)
+            for name, words, plant in (
+                ("a mistake in the syntax of the settings", "is not valid TOML", write_settings("port = \n")),
+                ("a setting of the wrong kind", "diff_limit_bytes", write_settings("diff_limit_bytes = 'much'\n")),
+                ("a misspelt setting", "prot", write_settings("prot = 1\n")),
+            )
+        ),
+        *(
+            Fault(name, "settings", words, f"unset {variable}", set_variable(variable, value))
+            for name, variable, value, words in (
+                ("a misspelt variable", "TANDEM_PROT", "1", "there is no such variable. Did you mean TANDEM_PORT?"),
+                ("a variable of the wrong kind", "TANDEM_PORT", "high", "TANDEM_PORT"),
+            )
+        ),
+        *(
+            Fault(name, "git", words, fix, plant)
+            for name, words, fix, plant in (
+                ("no home", "HOME is not set", "export HOME=", set_variable("HOME", "")),
+                ("no identity for commits", "user.email", "git config --global user.name", forget_identity),
+            )
+        ),
+        *(
+            Fault(name, "data", "Others on this machine", fix, open_to_all(file, mode))
+            for name, fix, file, mode in (
+                ("an open data folder", "chmod 700", "", 0o755),
+                ("an open secret", "chmod 600", "secret.key", 0o644),
+            )
+        ),
+        *(
+            Fault(name, "gate", words, "tandem gate on", plant)
+            for name, words, plant in (
+                (
+                    "a dead hook of commits",
+                    "these hooks of the gate: prepare-commit-msg",
+                    kill_hook("prepare-commit-msg"),
+                ),
+                ("a dead hook of pushes", "these hooks of the gate: pre-push", kill_hook("pre-push")),
+                ("no hook of branches", "reference-transaction", remove(".git/hooks/reference-transaction")),
+                ("another folder of hooks", "core.hooksPath", set_another_hooks_path),
+                ("no switch of the gate", "is missing", remove(".git/tandem/gate.json")),
+                (
+                    "a damaged switch of the gate",
+                    "is not what 'tandem gate on' writes",
+                    write(".git/tandem/gate.json", "{"),
+                ),
+                ("a gate that is off here alone", "The broker has the gate on", change_gate(enabled=False)),
+                ("a gate that is off at the broker alone", "The broker has the gate off", switch_off_at_the_broker),
+                ("a gate for another branch than is on record", "branches", change_gate(branches=["elsewhere"])),
+            )
+        ),
+        *(
+            Fault(name, check, words, f"correct {file}", write(file, text), remove(file))
+            for name, check, words, file, text in (
+                ("settings of GSD that cannot be read", "planning", "config.json", ".planning/config.json", "{"),
+                (
+                    "checks that cannot be read",
+                    "checks",
+                    "check.0.command",
+                    ".tandem/checks.toml",
+                    "[[check]]\nname = 'x'\n",
+                ),
+            )
+        ),
         Fault(
-            f"an agent's hooks that cannot be read, {'of the home' if of_home else 'of the project'}",
-            "clients",
-            name,
-            "delete the file and run: tandem init",
-            spoil(name, of_home=of_home),
-            spoil(name, of_home=of_home, heals=True),
+            "checks that nobody trusts",
+            "checks",
+            "not trusted",
+            "tandem trust",
+            write(".tandem/checks.toml", CHECK),
+            trust_all,
+        ),
+        *(
+            Fault(name, "servers", words, "delete it there, and run: tandem init", plant, delete_and_init, desk="full")
+            for name, words, plant in (
+                (
+                    "a misspelt command in a client's file",
+                    "tandme is not on PATH",
+                    misspell('"command": "tandem"', '"command": "tandme"'),
+                ),
+                ("a misspelt argument in a client's file", "Claude Code gets no tools", misspell('"mcp"', '"mpc"')),
+            )
+        ),
+        *(
+            Fault(
+                f"{file} that cannot be read",
+                "clients",
+                file,
+                "delete the file and run: tandem init",
+                spoil(file),
+                spoil(file, heals=True),
+                desk="full",
+            )
+            for file in (".claude/settings.json", ".codex/hooks.json", ".mcp.json")
+        ),
+        *(
+            Fault(name, "clients", file, "tandem init", plant, desk="full")
+            for name, file, plant in (
+                ("no server in a client's file", ".mcp.json", delete_server),
+                ("no instructions", "CLAUDE.md", remove("CLAUDE.md")),
+                ("no hook of an agent", ".claude/settings.json", write(".claude/settings.json", "{}")),
+            )
+        ),
+        Fault(
+            "a hook of an agent that does nothing",
+            "agent hooks",
+            "codex lets through",
+            "tandem init --gate",
+            lambda desk: desk.edit(desk.home / ".codex/hooks.json", "tandem hook agent", "true tandem hook agent"),
+            lambda desk: desk.edit(desk.home / ".codex/hooks.json", "true tandem hook agent", "tandem hook agent"),
             desk="full",
-        )
-        for name, of_home in ((".claude/settings.json", False), (".codex/hooks.json", True))
-    ),
-    Fault("no server in a client's file", "clients", ".mcp.json", "tandem init", delete_server, desk="full"),
-    Fault(
-        "a client's file that cannot be read",
-        "clients",
-        ".mcp.json",
-        "tandem init",
-        write(".mcp.json", "{"),
-        delete_file_and_init,
-        desk="full",
-    ),
-    Fault(
-        "a client that is not logged in",
-        "login",
-        "Claude Code is not logged in",
-        "claude auth login",
-        log_out,
-        lambda desk: (desk.home / "bin" / "login").touch(),
-        desk="full",
-    ),
-    Fault("no instructions", "clients", "CLAUDE.md", "tandem init", remove("CLAUDE.md"), desk="full"),
-    Fault(
-        "a hook of an agent that does nothing",
-        "agent hooks",
-        "codex lets through",
-        "tandem init --gate",
-        lambda desk: desk.edit(desk.home / ".codex/hooks.json", "tandem hook agent", "true tandem hook agent"),
-        lambda desk: desk.edit(desk.home / ".codex/hooks.json", "true tandem hook agent", "tandem hook agent"),
-        desk="full",
-    ),
-    Fault(
-        "no hook of an agent",
-        "clients",
-        ".claude/settings.json",
-        "tandem init",
-        write(".claude/settings.json", "{}"),
-        desk="full",
-    ),
+        ),
+    ]
 )

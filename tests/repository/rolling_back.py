@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,8 @@ from tests.commandline import Ended, Inside
 from tests.repository.gating import Gated
 
 BRANCH = "work"
+UNHOOKED = ("-c", "core.hooksPath=/dev/null")
+"""What has git commit round the hooks."""
 BASE = "".join(f"line {number}\n" for number in range(1, 21))
 """A file that is long enough for changes that do not touch each other."""
 
@@ -60,7 +64,7 @@ class Plan:
     def foreign(self, files: Mapping[str, str | bytes | None], subject: str = "Somebody else's") -> str:
         """A commit of nobody's plan, which went round the hooks."""
         self.gated.stage(files)
-        self.git("-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-m", subject)
+        self.git(*UNHOOKED, "commit", "--quiet", "-m", subject)
         return self.head
 
     def reject(self, review: str) -> None:
@@ -77,6 +81,31 @@ class Plan:
             found = self.gated.call("get_review_status", review_id=review)
             with self.gated.caller("the-proposer") as proposer:
                 proposer.do("accept_counter_patch", review_id=review, counter_patch_id=found["counter_patch_id"])
+
+    def better(self, files: Mapping[str, str | bytes | None]) -> str:
+        """A counter-patch from the parent of HEAD to these contents."""
+        self.gated.write(files)
+        diff = self.git("diff", "--binary", "--full-index", "HEAD^", "--", *files)
+        self.git("checkout", "--", *files)
+        # A binary patch ends with an empty line.
+        return diff + ("\n\n" if "GIT binary patch" in diff else "\n")
+
+    def build_upon(self) -> tuple[Task, Task]:
+        """A change, and another one of the same file that builds upon it."""
+        first = self.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): one")
+        return first, self.commit({"f.txt": with_lines(l3="three", l18="eighteen")}, "feat(03-02): two")
+
+    def propose_plan(self, since: str, until: str) -> str:
+        """Propose all commits of the plan 03-02 as one change; its review."""
+        diff = self.git("diff", since, until) + "\n"
+        facts = {"intent": "the plan", "agent_type": "tests", "phase": "03", "plan": "02", "category": "code_change"}
+        return self.gated.call("create_review", diff=diff, base=since, **facts)["review_id"]
+
+    def verify_by(self, *argv: str) -> Path:
+        """Have the user's configuration, which is returned, name a verify command."""
+        config = Path(os.environ["TANDEM_CONFIG_DIR"]) / "config.toml"
+        config.write_text(f"verify_command = {json.dumps(argv)}\n", "utf-8")
+        return config
 
     def status(self, review: str) -> dict[str, Any]:
         return self.gated.call("get_review_status", review_id=review)

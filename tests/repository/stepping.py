@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,12 @@ class Steps:
         """Write a file of the working tree."""
         self.gated.write({path: text}, root)
         return (root or self.root) / path
+
+    def commit(self, files: Mapping[str, str | bytes | None], subject: str, root: Path | None = None) -> str:
+        """Commit these files and all that differs, which the gate must let through; the commit's id."""
+        self.gated.stage(files, root)
+        self.gated.git("commit", "--quiet", "-m", subject, cwd=root)
+        return self.gated.head(cwd=root)
 
     def ends(self, ended: Ended, word: str, status: int) -> dict[str, Any]:
         """Check how a step ended with `--json`; its data."""

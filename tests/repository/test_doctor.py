@@ -148,16 +148,13 @@ def test_settings_that_want_trust_are_told(here: Gated) -> None:
     assert said(found, "planning", "note") == ["Not trusted, and so without effect: review_granularity"]
 
 
-def test_checks_that_do_not_run_are_told_with_what_to_do(here: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checks_that_are_trusted_are_told_with_where_they_run(here: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
     config_dir = Path(os.environ["TANDEM_CONFIG_DIR"])
-    here.write({".tandem/checks.toml": "[[check]]\nname = 'x'\n"})
-    assert "check.0.command" in problems(examined(here.tandem("doctor", "--json")))["checks"]
     here.write({".tandem/checks.toml": "[[check]]\nname = 'x'\ncommand = ['true']\n"})
-    monkeypatch.setenv("PATH", f"{bubblewrap()}{os.pathsep}{os.environ['PATH']}")
-    path: dict[str, Any] = {"PATH": os.environ["PATH"]}
-    assert "not trusted" in problems(examined(here.tandem("doctor", "--json", **path)))["checks"]
     trust.add(config_dir, trust.Project.at(str(here.root), config_dir).candidates())
-    assert "bubblewrap" in said(examined(here.tandem("doctor", "--json", **path)), "checks", "ok")[0]
+    monkeypatch.setenv("PATH", f"{bubblewrap()}{os.pathsep}{os.environ['PATH']}")
+    found = examined(here.tandem("doctor", "--json", PATH=os.environ["PATH"]))
+    assert "bubblewrap" in said(found, "checks", "ok")[0]
 
 
 def test_a_commit_is_tried_on_request_and_leaves_nothing(here: Gated) -> None:

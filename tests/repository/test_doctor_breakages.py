@@ -83,10 +83,9 @@ def place(tmp_path_factory: pytest.TempPathFactory, clean_environment: Path) -> 
         yield folder
 
 
-@pytest.fixture
-def config_dir(place: Path) -> Path:
-    """The user's configuration folder, in place of one for each test."""
-    return place / "config"
+@pytest.fixture(autouse=True)
+def _own_settings(place: Path) -> None:
+    """All of them have the one configuration folder, which is put back after each."""
 
 
 def desk_in(place: Path, broker: BrokerProcess, name: str) -> Desk:

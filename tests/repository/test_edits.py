@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -199,20 +198,6 @@ def test_what_two_owners_want_stays_until_neither_does(tree: Tree) -> None:
     assert b"other" not in (tree.root / ".mcp.json").read_bytes()
     tree.take("one")
     assert tree.all() == {}
-
-
-def test_what_an_earlier_version_remembered_is_taken_out_too(tree: Tree) -> None:
-    tree.write(".mcp.json", b'{"a": 1, "mcpServers": {"tandem": 1}}\n')
-    tree.write("settings.json", b'{\n  "mcpServers": {\n    "tandem": 1\n  }\n}\n')
-    member = {"kind": "json_member", "keys": ["mcpServers", "tandem"], "value": 1}
-    files = {
-        name: [{"edit": member, "note": {"depth": 0, "around": [" ", ""], "made": made}, "owners": ["init"]}]
-        for name, made in {".mcp.json": False, "settings.json": True}.items()
-    }
-    tree.file.parent.mkdir()
-    tree.file.write_text(json.dumps({"version": 1, "files": files, "folders": []}))
-    assert tree.take() == []
-    assert tree.all() == {".mcp.json": b'{"a": 1}\n'}
 
 
 @pytest.mark.parametrize(

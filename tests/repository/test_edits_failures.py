@@ -114,7 +114,7 @@ def test_what_changed_in_between_is_not_overwritten(tree: Tree) -> None:
 def test_a_manifest_that_is_damaged_is_named(tree: Tree) -> None:
     tree.put(*tree.of_every_kind())
     there = tree.all()
-    for content in (b"", b"{}", b'{"version": 9}', b"[]", b'{"version": 1, "files": {"a": 1}, "folders": []}'):
+    for content in (b"", b"{}", b'{"version": 9}', b"[]", b'{"version": 2, "files": {"a": 1}, "folders": []}'):
         tree.file.write_bytes(content)
         with pytest.raises(ConfigInvalid, match=r"installed\.json"):
             tree.take()

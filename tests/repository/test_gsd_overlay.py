@@ -79,16 +79,6 @@ def overlaid(folder: Path) -> set[str]:
     return {name for name, (content, _) in files(folder).items() if MARK.encode() in content}
 
 
-def line_after(text: str, line: str) -> str:
-    lines = [one.strip() for one in text.splitlines()]
-    return lines[lines.index(line) + 1]
-
-
-def line_before(text: str, line: str) -> str:
-    lines = [one.strip() for one in text.splitlines()]
-    return lines[lines.index(line) - 1]
-
-
 @pytest.mark.parametrize("version", versions())
 def test_every_version_is_as_stock_after_the_overlay_was_taken_out(home: Home, version: str) -> None:
     # Other clients' projects differ from their homes in nothing that matters here.
@@ -162,38 +152,43 @@ def stocked(home: Home, newest: Path) -> Home:
     return home
 
 
+DRAFT = "`tandem gate verification FILE --content DRAFT`"
+CLEANUP = '5.5. **Worktree cleanup (when `isolation="worktree"` was used):**'
+BEHIND, BEFORE = 1, -1
+STEPS = (
+    ("agents/gsd-planner", BEHIND, '<step name="write_phase_prompt">', "`tandem gate plan FILE`"),
+    ("agents/gsd-planner", BEHIND, '<step name="git_commit">', "`tandem gate plan FILE`"),
+    ("workflows/plan-phase", BEHIND, "## 13d. Commit Plans if commit_docs is true", "tandem gate plan"),
+    ("workflows/plan-phase", BEFORE, "5. **Commit per-plan:**", "tandem gate plan"),
+    ("workflows/discuss-phase", BEFORE, "Write the file.", "`tandem gate context FILE --content DRAFT`"),
+    ("workflows/discuss-phase-assumptions", BEHIND, '<step name="write_context">', "tandem gate context"),
+    ("workflows/discuss-phase-power", BEHIND, '<step name="finalize">', "tandem gate context"),
+    ("agents/gsd-executor", BEFORE, "- Commit (see task_commit_protocol)", "`tandem gate task"),
+    ("agents/gsd-executor", BEHIND, "<task_commit_protocol>", "tandem gate task"),
+    ("agents/gsd-executor", BEHIND, "<summary_creation>", "`tandem gate wave"),
+    ("workflows/execute-plan", BEHIND, "<task_commit>", "tandem gate task"),
+    ("workflows/execute-plan", BEHIND, '<step name="create_summary">', "tandem gate wave"),
+    (
+        "workflows/execute-phase",
+        BEFORE,
+        '5.5. **Worktree cleanup (when `isolation="worktree"` was used):**',
+        "gate wave",
+    ),
+    ("agents/gsd-verifier", BEHIND, "## Create VERIFICATION.md", DRAFT),
+    ("workflows/verify-phase", BEHIND, '<step name="create_report">', DRAFT),
+    ("workflows/verify-work", BEFORE, "Commit the UAT file:", "`tandem gate verification FILE`"),
+)
+"""Where each gate is named: the file, on which side of which line, and the words."""
+
+
 def test_each_gate_is_named_at_its_step(stocked: Home) -> None:
     stocked.overlay()
     claude = stocked.client("claude")
-    workflows = claude / "get-shit-done" / "workflows"
-
-    def said(file: Path, anchor: str, *, before: bool = False) -> str:
-        text = file.read_text("utf-8")
-        return line_before(text, anchor) if before else line_after(text, anchor)
-
-    planner, executor = claude / "agents/gsd-planner.md", claude / "agents/gsd-executor.md"
-    assert "`tandem gate plan FILE`" in said(planner, '<step name="write_phase_prompt">')
-    assert "`tandem gate plan FILE`" in said(planner, '<step name="git_commit">')
-    assert "tandem gate plan" in said(workflows / "plan-phase.md", "## 13d. Commit Plans if commit_docs is true")
-    assert "tandem gate plan" in said(workflows / "plan-phase.md", "5. **Commit per-plan:**", before=True)
-    assert "`tandem gate context FILE --content DRAFT`" in said(
-        workflows / "discuss-phase.md", "Write the file.", before=True
-    )
-    assert "tandem gate context" in said(workflows / "discuss-phase-assumptions.md", '<step name="write_context">')
-    assert "tandem gate context" in said(workflows / "discuss-phase-power.md", '<step name="finalize">')
-    assert "`tandem gate task" in said(executor, "- Commit (see task_commit_protocol)", before=True)
-    assert "tandem gate task" in said(executor, "<task_commit_protocol>")
-    assert "`tandem gate wave" in said(executor, "<summary_creation>")
-    assert "tandem gate task" in said(workflows / "execute-plan.md", "<task_commit>")
-    assert "tandem gate wave" in said(workflows / "execute-plan.md", '<step name="create_summary">')
-    cleanup = '5.5. **Worktree cleanup (when `isolation="worktree"` was used):**'
-    assert "tandem gate wave" in said(workflows / "execute-phase.md", cleanup, before=True)
-    draft = "`tandem gate verification FILE --content DRAFT`"
-    assert draft in said(claude / "agents/gsd-verifier.md", "## Create VERIFICATION.md")
-    assert draft in said(workflows / "verify-phase.md", '<step name="create_report">')
-    assert "`tandem gate verification FILE`" in said(workflows / "verify-work.md", "Commit the UAT file:", before=True)
-    for file in (planner, executor):
-        pointers = [line for line in file.read_text("utf-8").splitlines() if MARK in line]
+    for name, side, anchor, words in STEPS:
+        file = claude / name.replace("workflows/", "get-shit-done/workflows/")
+        lines = [one.strip() for one in file.with_suffix(".md").read_text("utf-8").splitlines()]
+        assert words in lines[lines.index(anchor) + side], (name, anchor)
+        pointers = [line for line in lines if MARK in line]
         assert all("SOLO" in line and line.endswith("<!-- /tandem -->") for line in pointers)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.broker import fresh_project
 from tests.commandline import git
-from tests.repository.desks import SERVER_FILES, THEIRS, Desk, command_of, make_desk, process, server_of
+from tests.repository.desks import THEIRS, Desk, command_of, make_desk, process, server_of
 from tests.repository.gating import new_repository
 from tests.repository.terminal import at_a_terminal
 
@@ -71,25 +71,6 @@ def test_a_server_of_our_name_that_is_not_ours_is_left_alone_and_said(desk: Desk
         assert str(desk.root / name) in ended.stderr
     desk.run("uninit", "--yes")
     assert {name: (desk.root / name).read_bytes() for name in theirs} == theirs
-
-
-def test_a_server_of_the_older_name_gets_the_new_one_also_in_a_clone(desk: Desk) -> None:
-    assert desk.for_all().status == 0
-    now = {
-        name: (desk.root / name).read_bytes() for name in (*SERVER_FILES, ".claude/settings.json", ".cursor/cli.json")
-    }
-    assert desk.run("uninit", "--yes").status == 0
-    names = rb'"tandem"(?=: \{|\s*\])|(?<=mcp_servers\.)tandem|mcp__tandem|Mcp\(tandem'
-    older = {
-        name: re.sub(names, lambda found: found[0].replace(b"tandem", b"gsdreview"), text) for name, text in now.items()
-    }
-    assert all(b"gsdreview" in text for text in older.values())
-    desk.write(older)
-    assert desk.for_all().status == 0
-    assert {name: (desk.root / name).read_bytes() for name in now} == now
-    # It is a colleague's file, as the repository has it.
-    assert desk.run("uninit", "--yes").status == 0
-    assert {name: (desk.root / name).read_bytes() for name in now} == older
 
 
 def test_instructions_that_import_the_shared_ones_get_no_block_of_their_own(desk: Desk) -> None:

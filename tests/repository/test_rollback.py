@@ -7,16 +7,13 @@ import json
 import pytest
 
 from tests.repository.gating import Gated
-from tests.repository.rolling_back import BASE, Plan, optimistic, with_lines
+from tests.repository.rolling_back import BASE, Plan, Task, optimistic, with_lines
 
 
-def test_takes_back_the_rejected_change_and_keeps_history(plan: Plan) -> None:
-    before = plan.head
-    task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
-    plan.reject(task.review)
+def test_takes_back_the_rejected_change_and_keeps_history(plan: Plan, task: Task) -> None:
     done = plan.rolled_back(task.review)
     assert plan.read("f.txt") == BASE
-    assert plan.git("rev-list", "--count", f"{before}..HEAD") == "2"
+    assert plan.git("rev-list", "--count", f"{task.commit}^..HEAD") == "2"
     assert done["reverted"][0]["commit"] == task.commit
     assert done["reverted"][0]["reverted_by"] == plan.head == done["head_after"]
     assert plan.gated.trailers("Tandem-Review") == [task.review]
@@ -26,9 +23,7 @@ def test_takes_back_the_rejected_change_and_keeps_history(plan: Plan) -> None:
     assert plan.is_clean()
 
 
-def test_the_second_call_does_nothing_and_says_so(plan: Plan) -> None:
-    task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
-    plan.reject(task.review)
+def test_the_second_call_does_nothing_and_says_so(plan: Plan, task: Task) -> None:
     first = plan.rolled_back(task.review)
     before = plan.snapshot()
     ended = plan.rollback(task.review)
@@ -38,9 +33,7 @@ def test_the_second_call_does_nothing_and_says_so(plan: Plan) -> None:
     assert plan.snapshot() == before
 
 
-def test_the_rest_of_the_plan_is_in_blocking_mode(plan: Plan) -> None:
-    task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
-    plan.reject(task.review)
+def test_the_rest_of_the_plan_is_in_blocking_mode(plan: Plan, task: Task) -> None:
     ended = plan.rollback(task.review)
     assert "03-02 goes on in blocking mode" in ended.stdout
     state = plan.gated.call("get_gate", plan="03-02")["plan"]
@@ -50,8 +43,7 @@ def test_the_rest_of_the_plan_is_in_blocking_mode(plan: Plan) -> None:
 
 
 def test_tells_the_broker_what_became_of_each_commit(plan: Plan) -> None:
-    first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): one")
-    second = plan.commit({"f.txt": with_lines(l3="three", l18="eighteen")}, "feat(03-02): two")
+    first, second = plan.build_upon()
     plan.reject(first.review)
     done = plan.rolled_back(first.review)
     records = {one["commit"]: one for one in plan.gated.call("list_commits", plan="03-02")["commits"]}
@@ -79,8 +71,7 @@ def test_a_dependent_on_another_path_keeps_its_approval(plan: Plan) -> None:
 
 
 def test_a_dependent_whose_content_changed_is_put_up_again(plan: Plan) -> None:
-    first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): one")
-    second = plan.commit({"f.txt": with_lines(l3="three", l18="eighteen")}, "feat(03-02): two")
+    first, second = plan.build_upon()
     plan.approve(second.review)
     plan.reject(first.review)
     done = plan.rolled_back(first.review)
@@ -108,8 +99,7 @@ def test_a_dependency_may_be_declared_on_a_task(plan: Plan) -> None:
 
 
 def test_a_closed_dependent_gets_a_new_review(plan: Plan) -> None:
-    first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): one")
-    second = plan.commit({"f.txt": with_lines(l3="three", l18="eighteen")}, "feat(03-02): two")
+    first, second = plan.build_upon()
     plan.approve(second.review)
     plan.gated.call("close_review", review_id=second.review)
     plan.reject(first.review)
@@ -148,8 +138,7 @@ def test_dependents_are_taken_transitively_and_others_stay(plan: Plan) -> None:
 
 
 def test_a_dependent_that_was_decided_against_too_is_not_replayed(plan: Plan) -> None:
-    first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): one")
-    second = plan.commit({"f.txt": with_lines(l3="three", l18="x")}, "feat(03-02): two")
+    first, second = plan.build_upon()
     plan.reject(first.review)
     plan.reject(second.review)
     done = plan.rolled_back(first.review)
@@ -182,10 +171,7 @@ def test_stops_where_somebody_else_built_upon_the_same_lines(plan: Plan) -> None
 
 def test_the_accepted_counter_patch_becomes_a_commit_of_its_own(plan: Plan) -> None:
     task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
-    plan.gated.write({"f.txt": with_lines(l3="drei")})
-    better = plan.git("diff", "HEAD^", "--", "f.txt") + "\n"
-    plan.git("checkout", "--", "f.txt")
-    plan.want_changes(task.review, better)
+    plan.want_changes(task.review, plan.better({"f.txt": with_lines(l3="drei")}))
     done = plan.rolled_back(task.review)
     assert plan.read("f.txt") == with_lines(l3="drei")
     patch = done["counter_patch"]
@@ -202,9 +188,7 @@ def test_the_accepted_counter_patch_becomes_a_commit_of_its_own(plan: Plan) -> N
 
 def test_dependents_come_back_upon_the_counter_patch(plan: Plan) -> None:
     first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): one")
-    plan.gated.write({"f.txt": with_lines(l3="drei")})
-    better = plan.git("diff", "HEAD^", "--", "f.txt") + "\n"
-    plan.git("checkout", "--", "f.txt")
+    better = plan.better({"f.txt": with_lines(l3="drei")})
     plan.commit({"f.txt": with_lines(l3="three", l18="x")}, "feat(03-02): two")
     plan.want_changes(first.review, better)
     done = plan.rolled_back(first.review)
@@ -214,8 +198,7 @@ def test_dependents_come_back_upon_the_counter_patch(plan: Plan) -> None:
 
 def test_a_pending_counter_patch_is_not_applied(plan: Plan) -> None:
     task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
-    better = plan.git("diff", "HEAD^", "--", "f.txt").replace("+three", "+drei") + "\n"
-    plan.want_changes(task.review, better, accept=False)
+    plan.want_changes(task.review, plan.better({"f.txt": with_lines(l3="drei")}), accept=False)
     assert plan.rolled_back(task.review)["counter_patch"] is None
     assert plan.read("f.txt") == BASE
     found = plan.status(task.review)
@@ -226,9 +209,8 @@ def test_a_pending_counter_patch_is_not_applied(plan: Plan) -> None:
 
 
 def test_dry_run_shows_everything_and_changes_nothing(plan: Plan) -> None:
-    first = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): one")
-    second = plan.commit({"f.txt": with_lines(l3="three", l18="x")}, "feat(03-02): two")
-    third = plan.commit({"f.txt": with_lines(l3="three, really", l18="x")}, "feat(03-02): three")
+    first, second = plan.build_upon()
+    third = plan.commit({"f.txt": with_lines(l3="three, really", l18="eighteen")}, "feat(03-02): three")
     plan.reject(first.review)
     before = plan.snapshot()
     ended = plan.rollback(first.review, "--dry-run")
@@ -245,11 +227,9 @@ def test_dry_run_shows_everything_and_changes_nothing(plan: Plan) -> None:
     assert plan.gated.call("get_gate", plan="03-02")["plan"]["rolled_back"] == []
 
 
-def test_the_summary_of_the_plan_gets_a_section(plan: Plan) -> None:
+def test_the_summary_of_the_plan_gets_a_section(plan: Plan, task: Task) -> None:
     name = ".planning/phases/03-counting/03-02-SUMMARY.md"
     plan.foreign({name: "# Summary\r\n\r\nAll is well.\r\n"}, "docs: summary")
-    task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
-    plan.reject(task.review)
     done = plan.rolled_back(task.review)
     assert done["summary"] == name
     text = (plan.root / name).read_bytes().decode()
@@ -264,9 +244,7 @@ def test_says_when_it_is_time_to_ask_a_person(plan: Plan) -> None:
     task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
     for again in ("drei", "trois", "tre"):
         plan.want_changes(task.review)
-        plan.gated.write({"f.txt": with_lines(l3=again)})
-        diff = plan.git("diff", "HEAD^", "--", "f.txt") + "\n"
-        plan.git("checkout", "--", "f.txt")
+        diff = plan.better({"f.txt": with_lines(l3=again)})
         if again != "tre":
             base = plan.gated.head("HEAD^")
             plan.gated.call(
@@ -287,11 +265,7 @@ def test_a_rejected_plan_is_taken_back_as_a_whole(gated: Gated, monkeypatch: pyt
         plan.git("commit", "--quiet", "-m", f"feat(03-02): task {number}")
         ids.append(plan.head)
     foreign = plan.foreign({"theirs.txt": "theirs\n"})
-    diff = plan.git("diff", start, ids[-1]) + "\n"
-    review = plan.gated.call(
-        "create_review", intent="the plan", agent_type="tests", diff=diff, base=start, phase="03", plan="02",
-        category="code_change",
-    )["review_id"]  # fmt: skip
+    review = plan.propose_plan(start, ids[-1])
     plan.reject(review)
     done = plan.rolled_back(review)
     assert [one["commit"] for one in done["reverted"]] == ids[::-1]
@@ -310,11 +284,7 @@ def test_a_rejected_plan_is_found_by_its_marks_when_nobody_recorded_it(
     for number in (1, 2):
         subject = f"feat(03-02): task {number}\n\nTandem-Review: unreviewed"
         plan.foreign({f"{number}.txt": "x\n"}, subject)
-    diff = plan.git("diff", start, "HEAD") + "\n"
-    review = plan.gated.call(
-        "create_review", intent="the plan", agent_type="tests", diff=diff, base=start, phase="03", plan="02",
-        category="code_change",
-    )["review_id"]  # fmt: skip
+    review = plan.propose_plan(start, "HEAD")
     plan.foreign({"theirs.txt": "theirs\n"})
     plan.foreign({"3.txt": "x\n"}, "feat(04-01): another plan's\n\nTandem-Review: unreviewed")
     plan.reject(review)
@@ -323,9 +293,7 @@ def test_a_rejected_plan_is_found_by_its_marks_when_nobody_recorded_it(
     assert plan.git("diff", "--name-only", start, "HEAD").split() == ["3.txt", "theirs.txt"]
 
 
-def test_json_is_one_envelope(plan: Plan) -> None:
-    task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
-    plan.reject(task.review)
+def test_json_is_one_envelope(plan: Plan, task: Task) -> None:
     ended = plan.gated.tandem("rollback", task.review, "--json")
     assert ended.status == 0, ended.stderr
     assert json.loads(ended.stdout)["data"]["changed"] is True

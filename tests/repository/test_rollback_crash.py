@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -66,9 +65,7 @@ class Crash:
         killed = ["kill -9 $(cat pid)"] * tandem + ["kill -9 0"] * git
         (self.folder / "kill").write_text("\n".join([*killed, ""]))
         if "v" in at:
-            verify = self._script("verify", "v")
-            config = Path(os.environ["TANDEM_CONFIG_DIR"]) / "config.toml"
-            config.write_text(f"verify_command = {json.dumps([str(verify)])}\n")
+            self.plan.verify_by(str(self._script("verify", "v")))
 
     def _script(self, name: str, letter: str, last: str = "exit 0") -> Path:
         file = self.folder / name
@@ -271,8 +268,7 @@ def test_what_was_changed_after_the_crash_is_not_written_over(crash: Crash, task
 def test_the_broker_is_told_when_it_is_back(crash: Crash, task: Task) -> None:
     broker = crash.plan.gated.broker
     stop = f"import os, signal; os.kill({broker.pid}, signal.SIGKILL)"
-    config = Path(os.environ["TANDEM_CONFIG_DIR"]) / "config.toml"
-    config.write_text(f"verify_command = {json.dumps([sys.executable, '-c', stop])}\n")
+    config = crash.plan.verify_by(sys.executable, "-c", stop)
     first = crash.rollback(task.review, "--json")
     assert first.status == 1
     assert "No broker answers" in first.data["unsaid"]
@@ -289,9 +285,8 @@ def test_the_broker_is_told_when_it_is_back(crash: Crash, task: Task) -> None:
 def test_interrupted_by_the_person(crash: Crash, task: Task) -> None:
     waiting = crash.folder / "waiting"
     os.mkfifo(waiting)
-    argv = [sys.executable, "-c", f"import time; open({str(waiting)!r}, 'w').close(); time.sleep({COMMAND_SECONDS})"]
-    config = Path(os.environ["TANDEM_CONFIG_DIR"]) / "config.toml"
-    config.write_text(f"verify_command = {json.dumps(argv)}\n")
+    script = f"import time; open({str(waiting)!r}, 'w').close(); time.sleep({COMMAND_SECONDS})"
+    crash.plan.verify_by(sys.executable, "-c", script)
     before = look(crash.plan)
     process = Shell(crash.plan.gated.broker.url, crash.plan.root).start("rollback", task.review)
     with process, waiting.open():

@@ -68,10 +68,7 @@ def test_a_binary_file(plan: Plan) -> None:
 def test_a_binary_counter_patch(plan: Plan) -> None:
     plan.foreign({"pixel.bin": bytes(range(256))})
     task = plan.commit({"pixel.bin": b"\0\1\2"}, "feat(03-02): smaller")
-    plan.gated.write({"pixel.bin": b"\0\1\2\3"})
-    better = plan.git("diff", "--binary", "HEAD^", "--", "pixel.bin") + "\n\n"
-    plan.git("checkout", "--", ".")
-    plan.want_changes(task.review, better)
+    plan.want_changes(task.review, plan.better({"pixel.bin": b"\0\1\2\3"}))
     assert plan.rolled_back(task.review)["counter_patch"]["exact"]
     assert (plan.root / "pixel.bin").read_bytes() == b"\0\1\2\3"
     assert plan.is_clean()
@@ -130,9 +127,7 @@ def test_the_root_commit(shared_broker: BrokerProcess, tmp_path: Path, monkeypat
 
 def test_a_merged_counter_patch_is_put_up_again(plan: Plan) -> None:
     task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
-    plan.gated.write({"f.txt": with_lines(l3="drei")})
-    better = plan.git("diff", "--full-index", "HEAD^", "--", "f.txt") + "\n"
-    plan.git("checkout", "--", ".")
+    better = plan.better({"f.txt": with_lines(l3="drei")})
     plan.foreign({"f.txt": with_lines(l3="three", l18="theirs")})
     plan.want_changes(task.review, better)
     done = plan.rolled_back(task.review)
@@ -143,9 +138,7 @@ def test_a_merged_counter_patch_is_put_up_again(plan: Plan) -> None:
 
 def test_a_counter_patch_that_does_not_fit_is_rework(plan: Plan) -> None:
     task = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
-    plan.gated.write({"f.txt": with_lines(l3="drei", l18="x")})
-    better = plan.git("diff", "--full-index", "HEAD^", "--", "f.txt") + "\n"
-    plan.git("checkout", "--", ".")
+    better = plan.better({"f.txt": with_lines(l3="drei", l18="x")})
     plan.foreign({"f.txt": with_lines(l3="three", l18="theirs")})
     plan.want_changes(task.review, better)
     done = plan.rolled_back(task.review)

@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from tests.repository.rolling_back import BASE, BRANCH, Plan, Task, with_lines
-
-UNHOOKED = ("-c", "core.hooksPath=/dev/null")
-
-
-@pytest.fixture
-def task(plan: Plan) -> Task:
-    """A rejected commit."""
-    found = plan.commit({"f.txt": with_lines(l3="three")}, "feat(03-02): count")
-    plan.reject(found.review)
-    return found
+from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 
 
 def test_finds_the_recorded_commit(plan: Plan, task: Task) -> None:
@@ -70,9 +58,10 @@ def test_stops_when_two_commits_make_the_same_change(plan: Plan, task: Task) -> 
     for text in ("1", "2"):
         plan.foreign({"f.txt": BASE + "".join(f"more {number}\n" for number in range(1, 9))}, text)
         plan.git("reset", "--quiet", "--keep", "HEAD^")
-    plan.foreign({"f.txt": with_lines(l3="three")}, "once")
-    plan.foreign({"f.txt": BASE}, "by hand")
-    plan.foreign({"f.txt": with_lines(l3="three")}, "twice")
+    same = {"f.txt": with_lines(l3="three"), "new.txt": "new\n"}
+    plan.foreign(same, "once")
+    plan.foreign({"f.txt": BASE, "new.txt": None}, "by hand")
+    plan.foreign(same, "twice")
     error = plan.refused(task.review, code="INVALID_INPUT")
     assert len(error["details"]["commits"]) == 2
 

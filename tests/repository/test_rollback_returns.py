@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.repository.rolling_back import BASE, BRANCH, Plan, Task, with_lines
+from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 from tests.repository.terminals import Terminal
 
-UNHOOKED = ("-c", "core.hooksPath=/dev/null")
 WHY = "we keep it"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -18,15 +17,7 @@ from tandem.errors import InvalidTransition
 from tandem.gsd.rollback.rolling import VerifyCommand, verify
 from tests.commandline import Shell
 from tests.forked import start_tandem
-from tests.repository.rolling_back import BASE, BRANCH, Plan, Task, with_lines
-
-UNHOOKED = ("-c", "core.hooksPath=/dev/null")
-
-
-def configure(plan: Plan, *argv: str) -> None:
-    """Have the user's configuration name a verify command."""
-    folder = Path(os.environ["TANDEM_CONFIG_DIR"])
-    (folder / "config.toml").write_text(f"verify_command = {json.dumps(list(argv))}\n", "utf-8")
+from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 
 
 def conflicting(plan: Plan) -> str:
@@ -123,11 +114,11 @@ def test_an_unknown_review(plan: Plan) -> None:
 
 def test_the_verify_command_sees_the_result_and_a_failing_one_stops(plan: Plan, task: Task) -> None:
     script = "import sys; sys.stdout.write(open('f.txt').read()); sys.exit(7)"
-    configure(plan, sys.executable, "-c", script)
+    plan.verify_by(sys.executable, "-c", script)
     error = plan.refused(task.review, code="INVALID_TRANSITION")
     assert error["details"]["status_code"] == 7
     assert error["details"]["output"] == BASE.strip()
-    configure(plan, sys.executable, "-c", "import pathlib, sys; sys.exit(pathlib.Path('new.txt').exists())")
+    plan.verify_by(sys.executable, "-c", "import pathlib, sys; sys.exit(pathlib.Path('new.txt').exists())")
     done = plan.rolled_back(task.review)
     assert done["verify"][0] == sys.executable
 
@@ -143,7 +134,7 @@ def test_a_verify_command_of_the_repository_or_the_environment_does_not_count(
 
 
 def test_a_verify_command_that_cannot_be_started(plan: Plan, task: Task) -> None:
-    configure(plan, "no-such-program-anywhere")
+    plan.verify_by("no-such-program-anywhere")
     assert "verify_command" in plan.refused(task.review, code="CONFIG_INVALID")["message"]
 
 
@@ -162,7 +153,7 @@ def test_a_verify_command_is_ended_with_all_that_it_started_when_its_time_is_up(
 def test_shows_on_a_terminal_what_it_is_at(plan: Plan, task: Task, tmp_path: Path) -> None:
     go = tmp_path / "go"
     os.mkfifo(go)
-    configure(plan, sys.executable, "-c", f"open({str(go)!r}).close()")
+    plan.verify_by(sys.executable, "-c", f"open({str(go)!r}).close()")
     ours, theirs = os.openpty()
     environment = {**os.environ, "TANDEM_BROKER": plan.gated.broker.url, "TERM": "xterm"}
     process = start_tandem(["rollback", task.review], plan.root, environment, stdout=subprocess.PIPE, stderr=theirs)
@@ -180,7 +171,7 @@ def test_shows_on_a_terminal_what_it_is_at(plan: Plan, task: Task, tmp_path: Pat
 
 def test_head_moved_meanwhile(plan: Plan, task: Task) -> None:
     commit = f"git -C {plan.root} -c core.hooksPath=/dev/null commit --quiet --allow-empty -m meanwhile"
-    configure(plan, *commit.split())
+    plan.verify_by(*commit.split())
     before = plan.head
     ended = plan.rollback(task.review, "--json")
     error = ended.envelope["error"]
@@ -192,7 +183,7 @@ def test_head_moved_meanwhile(plan: Plan, task: Task) -> None:
 
 
 def test_a_file_that_changed_meanwhile(plan: Plan, task: Task) -> None:
-    configure(plan, sys.executable, "-c", f"open({str(plan.root / 'f.txt')!r}, 'a').write('mine')")
+    plan.verify_by(sys.executable, "-c", f"open({str(plan.root / 'f.txt')!r}, 'a').write('mine')")
     ended = plan.rollback(task.review, "--json")
     assert ended.envelope["error"]["details"]["paths"] == ["f.txt"]
     assert plan.head == task.commit
@@ -217,7 +208,7 @@ def test_one_at_a_time(plan: Plan, task: Task, tmp_path: Path) -> None:
     os.mkfifo(waiting)
     os.mkfifo(go)
     script = f"open({str(waiting)!r}, 'w').close(); open({str(go)!r}).close()"
-    configure(plan, sys.executable, "-c", script)
+    plan.verify_by(sys.executable, "-c", script)
     first = Shell(plan.gated.broker.url, plan.root).start("rollback", task.review)
     with first, waiting.open():
         second = plan.rollback(task.review, "--json")

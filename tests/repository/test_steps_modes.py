@@ -21,8 +21,9 @@ def under_gate(gated: Gated) -> Steps:
 
 @pytest.fixture
 def per_plan(under_gate: Steps) -> Steps:
-    """Plans are reviewed as a whole, as a person has trusted."""
+    """Plans are reviewed as a whole, as a person has trusted; on a plan's branch."""
     under_gate.gated.settings(tandem_enabled=True, review_granularity="per_plan")
+    under_gate.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
     return under_gate
 
 
@@ -34,17 +35,16 @@ def optimistic(under_gate: Steps) -> Steps:
     return under_gate
 
 
-def commit(steps: Steps, files: dict[str, str | bytes | None], subject: str, cwd: Path | None = None) -> str:
-    steps.gated.stage(files, cwd)
-    steps.gated.git("commit", "--quiet", "-m", subject, cwd=cwd)
-    return steps.gated.head(cwd=cwd)
+def merge(steps: Steps) -> None:
+    """Merge the plan's branch, which the gate lets through."""
+    steps.gated.git("switch", "--quiet", "main")
+    steps.gated.git("merge", "--quiet", "gsd/phase-03")
 
 
 # A plan as a whole.
 
 
 def test_per_plan_a_task_goes_on_without_asking_anybody(per_plan: Steps) -> None:
-    per_plan.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
     per_plan.write("a.txt", "1\n")
     before = len(per_plan.reviews())
     per_plan.gated.broker.stop()
@@ -58,6 +58,7 @@ def test_per_plan_a_task_goes_on_without_asking_anybody(per_plan: Steps) -> None
 
 
 def test_per_plan_on_the_base_branch_every_task_is_reviewed(per_plan: Steps) -> None:
+    per_plan.gated.git("switch", "--quiet", "main")
     per_plan.write("a.txt", "1\n")
     per_plan.ends(per_plan.run("task", "--timeout", "0", "--json"), "WAITING", 12)
 
@@ -77,9 +78,8 @@ def test_per_task_a_wave_has_nothing_to_wait_for(under_gate: Steps) -> None:
 
 
 def test_per_plan_the_wave_is_reviewed_whole_and_then_merged(per_plan: Steps) -> None:
-    per_plan.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
-    commit(per_plan, {"a.txt": "1\n"}, "feat(03-02): count")
-    commit(per_plan, {"b.txt": "beta\n", ".planning/STATE.md": "# State\n"}, "fix(03-02): beta")
+    per_plan.commit({"a.txt": "1\n"}, "feat(03-02): count")
+    per_plan.commit({"b.txt": "beta\n", ".planning/STATE.md": "# State\n"}, "fix(03-02): beta")
     ended = per_plan.reviewed("wave", "--result", "12 passed")
     assert (ended.status, head(ended)) == (0, "APPROVED")
     review_id = ended.stdout.splitlines()[1].partition(",")[0]
@@ -89,15 +89,13 @@ def test_per_plan_the_wave_is_reviewed_whole_and_then_merged(per_plan: Steps) ->
         assert said in proposal["description"]
     assert [file["path"] for file in proposal["affected_files"]] == ["a.txt", "b.txt"]
     assert per_plan.status(review_id)["outcome"] == "approved"
-    per_plan.gated.git("switch", "--quiet", "main")
-    per_plan.gated.git("merge", "--quiet", "gsd/phase-03")
+    merge(per_plan)
 
 
 def test_p2_per_plan_a_commit_after_the_approval_is_not_merged(per_plan: Steps) -> None:
-    per_plan.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
-    commit(per_plan, {"a.txt": "1\n"}, "feat(03-02): count")
+    per_plan.commit({"a.txt": "1\n"}, "feat(03-02): count")
     first = per_plan.ends(per_plan.reviewed("wave", "--json"), "APPROVED", 0)
-    commit(per_plan, {"a.txt": "2\n"}, "feat(03-02): more")
+    per_plan.commit({"a.txt": "2\n"}, "feat(03-02): more")
     second = per_plan.ends(per_plan.run("wave", "--timeout", "0", "--json"), "WAITING", 12)
     assert second["review_id"] != first["review_id"]
     per_plan.gated.git("switch", "--quiet", "main")
@@ -105,39 +103,37 @@ def test_p2_per_plan_a_commit_after_the_approval_is_not_merged(per_plan: Steps) 
 
 
 def test_per_plan_changes_are_committed_and_the_same_review_goes_on(per_plan: Steps) -> None:
-    per_plan.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
-    commit(per_plan, {"a.txt": "1\n"}, "feat(03-02): count")
+    per_plan.commit({"a.txt": "1\n"}, "feat(03-02): count")
     first = per_plan.ends(per_plan.reviewed("wave", "--json", verdict="changes_requested"), "CHANGES", 10)
     per_plan.write("a.txt", "2\n")
     ended = per_plan.run("wave")
     assert (ended.status, head(ended)) == (10, "CHANGES")
     assert "not committed" in ended.stderr
-    commit(per_plan, {"a.txt": "2\n"}, "fix(03-02): as the reviewer asked")
+    per_plan.commit({"a.txt": "2\n"}, "fix(03-02): as the reviewer asked")
     again = per_plan.ends(per_plan.reviewed("wave", "--json"), "APPROVED", 0)
     assert (again["review_id"], again["round"]) == (first["review_id"], 2)
 
 
 def test_per_plan_a_counter_patch_is_brought_in_committed_and_approved(per_plan: Steps) -> None:
-    per_plan.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
     base = per_plan.gated.head()
-    commit(per_plan, {"a.txt": "1\n"}, "feat(03-02): count")
-    better = commit(per_plan, {"a.txt": "uno\n"}, "feat(03-02): better")
+    per_plan.commit({"a.txt": "1\n"}, "feat(03-02): count")
+    better = per_plan.commit({"a.txt": "uno\n"}, "feat(03-02): better")
     patch = per_plan.gated.git("diff", base, better) + "\n"
     per_plan.gated.git("reset", "--quiet", "--hard", "HEAD^")
     per_plan.reviewed("wave", verdict="changes_requested", counter_patch=patch)
     ended = per_plan.reviewed("wave", "--accept")
     assert (ended.status, head(ended)) == (0, "APPROVED")
     assert (per_plan.root / "a.txt").read_text() == "uno\n"
-    per_plan.gated.git("commit", "--quiet", "--all", "-m", "fix(03-02): the reviewer's")
+    per_plan.commit({}, "fix(03-02): the reviewer's")
     per_plan.ends(per_plan.run("wave", "--json"), "APPROVED", 0)
-    per_plan.gated.git("switch", "--quiet", "main")
-    per_plan.gated.git("merge", "--quiet", "gsd/phase-03")
+    merge(per_plan)
 
 
 def test_per_plan_from_the_base_branch_the_linked_trees_are_put_up(per_plan: Steps, tmp_path: Path) -> None:
+    per_plan.gated.git("switch", "--quiet", "main")
     for number, name in ((2, "a.txt"), (3, "b.txt")):
         linked = per_plan.gated.linked(tmp_path / f"agent-{number}", f"worktree-agent-{number}")
-        commit(per_plan, {name: f"{number}\n"}, f"feat(03-0{number}): a task", linked)
+        per_plan.commit({name: f"{number}\n"}, f"feat(03-0{number}): a task", linked)
     per_plan.gated.linked(tmp_path / "idle", "idle")
     waiting = per_plan.ends(per_plan.run("wave", "--timeout", "0", "--json"), "WAITING", 12)
     assert [(part["plan"], part["files"]) for part in waiting["parts"]] == [("02", ["a.txt"]), ("03", ["b.txt"])]
@@ -153,10 +149,9 @@ def test_per_plan_from_the_base_branch_the_linked_trees_are_put_up(per_plan: Ste
 
 
 def test_a_wave_begins_where_the_plan_does_or_where_it_is_told(per_plan: Steps) -> None:
-    per_plan.gated.git("switch", "--quiet", "--create", "gsd/phase-03")
-    commit(per_plan, {"a.txt": "1\n"}, "feat(03-01): another plan")
-    commit(per_plan, {"b.txt": "2\n"}, "feat(03-02): this plan")
-    commit(per_plan, {"c.txt": "3\n"}, "feat(03-02): and more of it")
+    per_plan.commit({"a.txt": "1\n"}, "feat(03-01): another plan")
+    per_plan.commit({"b.txt": "2\n"}, "feat(03-02): this plan")
+    per_plan.commit({"c.txt": "3\n"}, "feat(03-02): and more of it")
     data = per_plan.ends(per_plan.run("wave", "--timeout", "0", "--json"), "WAITING", 12)
     assert (data["plan"], data["files"]) == ("02", ["b.txt", "c.txt"])
     told = per_plan.run("wave", "--since", "main", "--plan", "03-09", "--timeout", "0", "--json")
@@ -168,7 +163,7 @@ def test_a_wave_on_the_main_branch_without_a_gate(shared_broker: BrokerProcess, 
     steps = enabled(shared_broker, plain, review_granularity="per_plan")
     assert head(steps.run("task")) == "GO"
     assert "--since" in steps.run("wave").refusal
-    commit(steps, {"a.txt": "1\n"}, "feat(03-02): count")
+    steps.commit({"a.txt": "1\n"}, "feat(03-02): count")
     data = steps.ends(steps.run("wave", "--timeout", "0", "--json"), "WAITING", 12)
     assert (data["phase"], data["plan"], data["files"]) == ("03", "02", ["a.txt"])
 
@@ -180,12 +175,12 @@ def test_optimistic_a_task_goes_on_and_the_commit_puts_it_up(optimistic: Steps) 
     optimistic.write("a.txt", "1\n")
     ended = optimistic.run("task", "--plan", "03-02", "--task", "1")
     assert (ended.status, head(ended)) == (0, "GO")
-    commit(optimistic, {}, "feat(03-02): count")
+    optimistic.commit({}, "feat(03-02): count")
     assert optimistic.gated.trailers() == [optimistic.arrival()]
 
 
 def test_optimistic_an_earlier_change_that_was_decided_against_comes_first(optimistic: Steps) -> None:
-    commit(optimistic, {"a.txt": "1\n"}, "feat(03-02): count")
+    optimistic.commit({"a.txt": "1\n"}, "feat(03-02): count")
     review_id = optimistic.arrival()
     optimistic.gated.decide(review_id, "rejected")
     optimistic.write("b.txt", "beta\n")
@@ -197,7 +192,7 @@ def test_optimistic_an_earlier_change_that_was_decided_against_comes_first(optim
 
 
 def test_optimistic_commits_with_free_subjects_belong_to_their_branch(optimistic: Steps) -> None:
-    commit(optimistic, {"a.txt": "1\n"}, "count")
+    optimistic.commit({"a.txt": "1\n"}, "count")
     review_id = optimistic.arrival()
     optimistic.gated.decide(review_id, "changes_requested")
     optimistic.write("b.txt", "beta\n")
@@ -205,7 +200,7 @@ def test_optimistic_commits_with_free_subjects_belong_to_their_branch(optimistic
 
 
 def test_optimistic_the_rest_of_a_plan_that_was_rolled_back_is_blocking(optimistic: Steps) -> None:
-    before = commit(optimistic, {"a.txt": "1\n"}, "feat(03-02): count")
+    before = optimistic.commit({"a.txt": "1\n"}, "feat(03-02): count")
     review_id = optimistic.arrival()
     optimistic.gated.decide(review_id, "rejected")
     optimistic.gated.tandem("rollback", review_id)
@@ -213,24 +208,23 @@ def test_optimistic_the_rest_of_a_plan_that_was_rolled_back_is_blocking(optimist
     optimistic.write("b.txt", "beta\n")
     ended = optimistic.reviewed("task", "--plan", "03-02")
     assert (ended.status, head(ended)) == (0, "APPROVED")
-    commit(optimistic, {}, "feat(03-02): beta")
+    optimistic.commit({}, "feat(03-02): beta")
 
 
 def test_optimistic_a_wave_waits_for_every_change_of_the_plan(optimistic: Steps) -> None:
-    commit(optimistic, {"a.txt": "1\n"}, "feat(03-02): count")
+    optimistic.commit({"a.txt": "1\n"}, "feat(03-02): count")
     first = optimistic.arrival()
     optimistic.gated.decide(first)
-    commit(optimistic, {"b.txt": "beta\n"}, "feat(03-02): beta")
+    optimistic.commit({"b.txt": "beta\n"}, "feat(03-02): beta")
     second = optimistic.arrival()
     assert head(optimistic.run("wave", "--timeout", "0")) == "WAITING"
     data = optimistic.ends(optimistic.reviewed("wave", "--json"), "APPROVED", 0)
     assert data["review_ids"] == [first, second]
-    optimistic.gated.git("switch", "--quiet", "main")
-    optimistic.gated.git("merge", "--quiet", "gsd/phase-03")
+    merge(optimistic)
 
 
 def test_optimistic_a_wave_with_a_change_that_was_decided_against_is_rolled_back(optimistic: Steps) -> None:
-    commit(optimistic, {"a.txt": "1\n"}, "feat(03-02): count")
+    optimistic.commit({"a.txt": "1\n"}, "feat(03-02): count")
     review_id = optimistic.arrival()
     assert head(optimistic.reviewed("wave", verdict="rejected")) == f"ROLLBACK {review_id}"
 
@@ -247,7 +241,7 @@ def test_optimistic_and_per_plan_two_plans_go_their_ways_to_the_base_branch(unde
     ):
         under_gate.write(path, text, tree)
         assert head(under_gate.run("task", cwd=tree)) == "GO"
-        commit(under_gate, {}, subject, tree)
+        under_gate.commit({}, subject, tree)
         reviews += gated.trailers(cwd=tree)
     waiting = under_gate.ends(under_gate.run("wave", "--timeout", "0", "--json"), "WAITING", 12)
     assert waiting["review_id"] in reviews
@@ -267,7 +261,7 @@ def test_optimistic_and_per_plan_two_plans_go_their_ways_to_the_base_branch(unde
     assert "The plan 03-03 goes on in blocking mode" in gated.tandem("rollback", reviews[2], cwd=second).stdout
     under_gate.write("b.txt", "gamma\n", second)
     assert head(under_gate.reviewed("task", "--plan", "03-03", cwd=second)) == "APPROVED"
-    commit(under_gate, {}, "feat(03-03): gamma", second)
+    under_gate.commit({}, "feat(03-03): gamma", second)
     assert head(under_gate.run("wave")) == "APPROVED"
     gated.git("merge", "--quiet", "--no-ff", "--no-edit", "agent-3")
     assert (under_gate.root / "b.txt").read_text("utf-8") == "gamma\n"
@@ -291,7 +285,7 @@ def test_optimistic_without_a_gate_the_step_puts_the_change_up(shared_broker: Br
     review_id = steps.arrival()
     assert data["review_id"] == review_id
     assert steps.proposal(review_id)["metadata"]["optimistic"] is True
-    commit(steps, {}, f"feat(03-02): count\n\nTandem-Review: {review_id}")
+    steps.commit({}, f"feat(03-02): count\n\nTandem-Review: {review_id}")
     steps.write("b.txt", "beta\n")
     other = steps.ends(steps.run("task", "--plan", "03-02", "--json"), "GO", 0)
     assert other["review_id"] != review_id

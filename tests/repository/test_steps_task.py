@@ -38,8 +38,7 @@ def steps(shared_broker: BrokerProcess, plain: Path, config_dir: Path) -> Steps:
     """The workflow submits, and there is no gate."""
     found = enabled(shared_broker, plain)
     found.write(PLAN_FILE, PLAN)
-    found.gated.git("add", "--all")
-    found.gated.git("commit", "--quiet", "-m", "docs(03-02): plan")
+    found.commit({}, "docs(03-02): plan")
     return found
 
 
@@ -56,8 +55,7 @@ def test_the_reviewer_gets_the_task_and_what_verifying_it_gave(under_gate: Steps
     assert "Add gamma." not in proposal["description"]
     assert "make test: 12 passed" in proposal["description"]
     assert [file["path"] for file in proposal["affected_files"]] == ["a.txt", "new.txt"]
-    under_gate.gated.git("add", "a.txt", "new.txt")
-    under_gate.gated.git("commit", "--quiet", "-m", "feat(03-02): count in words")
+    under_gate.commit({}, "feat(03-02): count in words")
     assert under_gate.gated.trailers() == [review_id]
 
 
@@ -89,7 +87,7 @@ def test_a_committed_approval_is_closed_and_the_next_change_is_a_review_of_its_o
     steps.write("a.txt", MINE)
     first = steps.ends(steps.reviewed("task", "--plan", "09-01", "--json"), "APPROVED", 0)
     assert steps.status(first["review_id"])["status"] == "approved"
-    steps.gated.git("commit", "--quiet", "--all", "-m", "feat(09-01): a task")
+    steps.commit({}, "feat(09-01): a task")
     steps.write("b.txt", "beta\n")
     second = steps.ends(steps.run("task", "--plan", "09-01", "--timeout", "0", "--json"), "WAITING", 12)
     assert second["review_id"] != first["review_id"]
@@ -116,7 +114,7 @@ def test_a_counter_patch_is_brought_into_the_working_tree(under_gate: Steps) -> 
     assert (under_gate.root / "a.txt").read_text() == BETTER
     # It replaces the round's content as a whole.
     assert (under_gate.root / "b.txt").read_text() == "alpha\nbeta\n"
-    under_gate.gated.git("commit", "--quiet", "--all", "-m", "feat(03-02): count in words")
+    under_gate.commit({}, "feat(03-02): count in words")
 
 
 def test_a_counter_patch_leaves_other_work_alone_and_is_declined_by_its_command(steps: Steps) -> None:
@@ -136,7 +134,6 @@ def test_rejected_says_how_to_take_the_change_back(steps: Steps) -> None:
     command = next(line for line in data["next"] if "git stash" in line).partition(": ")[2]
     steps.gated.git(*command.split()[1:])
     assert (steps.root / "a.txt").read_text() == "one\ntwo\nthree\n"
-    steps.ends(steps.run("task", "--json"), "NOTHING", 0)
 
 
 def test_what_is_exempt_or_approved_by_itself_is_left_out(under_gate: Steps) -> None:
@@ -146,8 +143,7 @@ def test_what_is_exempt_or_approved_by_itself_is_left_out(under_gate: Steps) -> 
     under_gate.write("a.txt", MINE)
     data = under_gate.ends(under_gate.reviewed("task", "--json"), "APPROVED", 0)
     assert data["files"] == ["a.txt"]
-    under_gate.gated.git("add", "--all")
-    under_gate.gated.git("commit", "--quiet", "-m", "feat(03-02): all of it")
+    under_gate.commit({}, "feat(03-02): all of it")
 
 
 def test_only_what_is_staged(steps: Steps) -> None:
@@ -157,17 +153,11 @@ def test_only_what_is_staged(steps: Steps) -> None:
     assert data["files"] == ["a.txt"]
 
 
-def test_nothing_changed(steps: Steps) -> None:
-    ended = steps.run("task")
-    assert (ended.status, head(ended)) == (0, "NOTHING")
+def test_nothing_changed_and_the_shape_of_json_is_the_same_whatever_the_word(steps: Steps) -> None:
+    nothing = steps.ends(steps.run("task", "--json"), "NOTHING", 0)
     assert steps.reviews() == []
-
-
-def test_the_shape_of_json_is_the_same_whatever_the_word(steps: Steps) -> None:
-    nothing = steps.run("task", "--json").data
     steps.write("a.txt", MINE)
-    waiting = steps.run("task", "--timeout", "0", "--json").data
-    assert nothing.keys() == waiting.keys()
+    assert steps.run("task", "--timeout", "0", "--json").data.keys() == nothing.keys()
 
 
 def test_the_first_commit_of_a_repository(shared_broker: BrokerProcess, tmp_path: Path) -> None:

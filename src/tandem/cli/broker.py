@@ -398,8 +398,10 @@ def install_service(*, data_dir: DataDirOption = None, as_json: EnvelopeOption =
     service = services.required_service(home_folder(), os.environ)
     start = services.broker_start(loaded, os.environ, stop_seconds(loaded.settings))
     changed = services.install(service, start)
-    running = services.wait_until_ready(
-        service, folder, lambda seconds: say(f"Waiting for the broker ({round(seconds)} s) …")
+    running = asyncio.run(
+        services.wait_until_ready(
+            service, folder, lambda seconds: say(f"Waiting for the broker ({round(seconds)} s) …")
+        )
     )
     stays = service.process() != running.pid
     left_out = sorted(

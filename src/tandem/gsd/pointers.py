@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from tandem.setup.teaching import FORMER_SERVER, SERVER
+from tandem.setup.teaching import SERVER
 
 TOOL: Final = f"mcp__{SERVER}__*"
 """Every tool of the MCP server, as Claude Code names them."""
@@ -164,11 +164,7 @@ def with_tool(text: str, tool: str) -> str:
 
 
 def without_tool(text: str, tool: str) -> str:
-    """The text without what `with_tool` put in, by the server's older name as well; as it is where neither is there."""
-    return _without(_without(text, tool), tool.replace(SERVER, FORMER_SERVER))
-
-
-def _without(text: str, tool: str) -> str:
+    """The text without what `with_tool` put in; as it is where that is not there."""
     listed = _tools(text)
     if listed is None or tool not in listed.names:
         return text

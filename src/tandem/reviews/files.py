@@ -13,7 +13,7 @@ from tandem.errors import InvalidInput, NotFound
 from tandem.git.drawing import text_of
 from tandem.git.ground import Ground
 from tandem.git.repository import Repository
-from tandem.git.rounds import RoundPatch, text_of
+from tandem.git.rounds import RoundPatch
 from tandem.reviews import contents, grounds, views
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import BaseFiles, BaseFileView

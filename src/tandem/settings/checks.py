@@ -19,9 +19,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from tandem.core.texts import storable_text
 from tandem.rulings import trust
+from tandem.settings import names
 from tandem.settings.config import Settings
+from tandem.settings.names import Mark
 from tandem.settings.policy import matches
-from tandem.settings.pool import NAMES_FILES
 
 FILE: Final = trust.CHECKS_FILE
 LARGEST_BYTES: Final = 100_000
@@ -158,20 +159,14 @@ def named_files(settings: Settings) -> tuple[Path, ...]:
     return (*stated, *_database_files(settings.database), *defaults)
 
 
-def mark_of(owner: type[BaseModel], name: str) -> str | None:
-    """What a setting's declaration says of the files that it names."""
-    extra: Any = owner.model_fields[name].json_schema_extra
-    return extra.get(NAMES_FILES) if extra else None
-
-
 def _files_of(settings: BaseModel) -> Iterator[Path]:
     """The paths that fields hold, and the texts that are marked as paths."""
     for name in type(settings).model_fields:
-        mark, value = mark_of(type(settings), name), getattr(settings, name)
+        value = getattr(settings, name)
         listed = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
-        if mark != "readable":
+        if not names.has(type(settings), name, Mark.READABLE):
             yield from (one for one in listed if isinstance(one, Path))
-        if mark == "some" and isinstance(value, str) and Path(value).is_absolute():
+        if names.has(type(settings), name, Mark.NAMES_FILES) and isinstance(value, str) and Path(value).is_absolute():
             yield Path(value)
 
 

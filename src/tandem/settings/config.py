@@ -16,7 +16,6 @@ import os
 import re
 import tomllib
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
@@ -27,8 +26,9 @@ from tandem.errors import ConfigInvalid
 from tandem.rulings import planning, trust
 from tandem.settings import names, workflows
 from tandem.settings import pool as pool_settings
+from tandem.settings.names import Mark, Tighten
 from tandem.settings.policy import DEFAULT_PATTERNS
-from tandem.settings.pool import NAMES_FILES, PoolSettings, absolute_path
+from tandem.settings.pool import PoolSettings, absolute_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -50,14 +50,6 @@ _PASSWORD_IN_QUERY = re.compile(r"(?i)([?&][^=&]*pass[^=&]*=)[^&]*")
 
 Value = tuple[Any, str]
 """A setting's value and where it comes from."""
-
-
-class Strictness(StrEnum):
-    """In which direction a project's file may move a setting."""
-
-    LOWER = "a lower value"
-    FULL_DURABILITY = "full"
-    ON = "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +117,9 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Bytes = Annotated[int, Field(ge=1, le=2**31)]
 
 
-FolderPath = Annotated[Path, BeforeValidator(absolute_path)]
+AbsolutePath = Annotated[Path, BeforeValidator(absolute_path)]
+CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
+ADVANCED, LOWER = Mark.ADVANCED, Tighten.LOWER
 
 
 class Settings(BaseModel):
@@ -139,99 +133,89 @@ class Settings(BaseModel):
     )
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; loopback only without tokens.")
     port: int = Field(DEFAULT_PORT, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
-    data_dir: Annotated[Path, BeforeValidator(absolute_path)] = Field(
+    data_dir: AbsolutePath = Field(
         default_factory=_default_data_dir,
         description="Folder of the database, logs, archives, secret key and instance lock.",
     )
-    database_url: str | None = Field(
+    database_url: Annotated[str | None, Mark.NAMES_FILES] = Field(
         None,
         repr=False,
         pattern=r"^(sqlite:///.+|postgres(ql)?://.+)$",
         description="`sqlite:///path` or `postgresql://…`; default: SQLite in the data folder.",
-        json_schema_extra={NAMES_FILES: "some"},
     )
-    durability: Literal["full", "normal"] = Field(
+    durability: Annotated[Literal["full", "normal"], Tighten.FULL] = Field(
         "full",
         description="full: an acknowledged write survives loss of power; normal: only the end of the process.",
-        json_schema_extra={"tighten": Strictness.FULL_DURABILITY},
     )
-    reader_threads: int | None = Field(
+    reader_threads: Annotated[int | None, ADVANCED] = Field(
         None,
         ge=1,
         le=64,
         description="Threads (and connections) that read the database; default: 2, and 4 on PostgreSQL.",
     )
-    wait_max_seconds: Seconds = Field(
-        50, description="The longest that one call waits.", json_schema_extra={"tighten": Strictness.LOWER}
+    wait_max_seconds: Annotated[Seconds, LOWER, ADVANCED] = Field(50, description="The longest that one call waits.")
+    claim_timeout_seconds: Annotated[Seconds, LOWER] = Field(
+        1200, ge=1, description="Lease of a claim that is not renewed."
     )
-    claim_timeout_seconds: Seconds = Field(
-        1200, ge=1, description="Lease of a claim that is not renewed.", json_schema_extra={"tighten": Strictness.LOWER}
-    )
-    review_deadline_seconds: Seconds = Field(
+    review_deadline_seconds: Annotated[Seconds, LOWER, ADVANCED] = Field(
         3600,
         ge=1,
         description="The longest that a claim can be renewed.",
-        json_schema_extra={"tighten": Strictness.LOWER},
     )
-    sweep_interval_seconds: Seconds = Field(5, description="Time between two looks for expired claims.")
-    checkpoint_interval_seconds: Seconds = Field(60, description="Time between two checkpoints of the event log.")
-    diff_limit_bytes: Bytes = Field(
-        5_000_000, description="Largest diff.", json_schema_extra={"tighten": Strictness.LOWER}
+    sweep_interval_seconds: Annotated[Seconds, ADVANCED] = Field(
+        5, description="Time between two looks for expired claims."
     )
-    inflated_limit_bytes: Bytes = Field(
+    checkpoint_interval_seconds: Annotated[Seconds, ADVANCED] = Field(
+        60, description="Time between two checkpoints of the event log."
+    )
+    diff_limit_bytes: Annotated[Bytes, LOWER] = Field(5_000_000, description="Largest diff.")
+    inflated_limit_bytes: Annotated[Bytes, LOWER, ADVANCED] = Field(
         50_000_000,
         description="Most bytes, without compression, of all files that one change touches; a git that validates it may"
         " take eight times as much memory, and 128 MB.",
-        json_schema_extra={"tighten": Strictness.LOWER},
     )
-    text_limit_bytes: Bytes = Field(
-        256_000, description="Largest single text.", json_schema_extra={"tighten": Strictness.LOWER}
-    )
-    body_limit_bytes: Bytes = Field(
-        16_000_000, description="Largest request body.", json_schema_extra={"tighten": Strictness.LOWER}
-    )
-    page_limit: int = Field(
-        200, ge=1, le=10_000, description="Most rows of one page.", json_schema_extra={"tighten": Strictness.LOWER}
-    )
+    text_limit_bytes: Annotated[Bytes, LOWER, ADVANCED] = Field(256_000, description="Largest single text.")
+    body_limit_bytes: Annotated[Bytes, LOWER, ADVANCED] = Field(16_000_000, description="Largest request body.")
+    page_limit: Annotated[int, LOWER, ADVANCED] = Field(200, ge=1, le=10_000, description="Most rows of one page.")
     git_executable: str = Field("git", min_length=1, description="The git program, by name or path.")
-    git_timeout_seconds: Seconds = Field(
-        10, description="Time limit of one git command.", json_schema_extra={"tighten": Strictness.LOWER}
+    git_timeout_seconds: Annotated[Seconds, LOWER, ADVANCED] = Field(10, description="Time limit of one git command.")
+    mirror_timeout_seconds: Annotated[Seconds, ADVANCED] = Field(
+        600, description="The longest that one fetch of a project's mirror takes."
     )
-    mirror_timeout_seconds: Seconds = Field(600, description="The longest that one fetch of a project's mirror takes.")
-    mirror_limit_bytes: Bytes = Field(2_000_000_000, description="Most bytes of a project's mirror.")
+    mirror_limit_bytes: Annotated[Bytes, ADVANCED] = Field(
+        2_000_000_000, description="Most bytes of a project's mirror."
+    )
     checks_at_once: int = Field(
         2, ge=0, le=64, description="Checks that run at the same time; 0: none in this process."
     )
-    check_disk_bytes: int = Field(
+    check_disk_bytes: Annotated[int, ADVANCED] = Field(
         5_000_000_000, ge=1_000_000, le=2**50, description="How much one check may write before it is ended."
     )
-    checks_readable: Annotated[tuple[FolderPath, ...], BeforeValidator(_comma_separated)] = Field(
+    checks_readable: Annotated[tuple[AbsolutePath, ...], BeforeValidator(_comma_separated), Mark.READABLE] = Field(
         (),
         description="Folders in your home that checks may read, e.g. that of a compiler; separated by commas.",
-        json_schema_extra={NAMES_FILES: "readable"},
     )
-    checks_on_tip: bool = Field(
+    checks_on_tip: Annotated[bool, Tighten.ON] = Field(
         default=False,
         description="Whether the gate opens only for checks that ran on what their base branch is now; without it a run"
         " counts when the branch has moved on since.",
-        json_schema_extra={"tighten": Strictness.ON},
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
-    log_backups: int = Field(5, ge=0, le=1000, description="Rotated log files that are kept.")
-    tls_certificate_file: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
+    log_backups: Annotated[int, ADVANCED] = Field(5, ge=0, le=1000, description="Rotated log files that are kept.")
+    tls_certificate_file: AbsolutePath | None = Field(
         None,
         description="Certificate (PEM, with those between it and its CA): the broker then also listens with TLS, at"
         " `tls_port` of `host`, and without at the loopback only. Read again when it changes.",
     )
-    tls_key_file: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
+    tls_key_file: AbsolutePath | None = Field(
         None, description="The certificate's private key (PEM, without a password); default: in the same file."
     )
     tls_port: int = Field(8443, ge=0, le=65_535, description="Port to listen on with TLS; 0 takes a free one.")
-    ca_file: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
+    ca_file: AbsolutePath | None = Field(
         None,
         description="For clients: certificates (PEM) of a CA of your own, trusted beside those of the system.",
     )
-    allowed_hosts: Annotated[tuple[str, ...], BeforeValidator(_comma_separated)] = Field(
+    allowed_hosts: CommaSeparated = Field(
         (), description="Further names that a Host header may carry; separated by commas."
     )
     trusted_proxies: Annotated[
@@ -250,17 +234,17 @@ class Settings(BaseModel):
     rate_limit_burst: int = Field(
         2000, ge=1, le=10_000_000, description="Requests that may come at once, above that rate."
     )
-    fast_path: bool = Field(
+    fast_path: Annotated[bool, ADVANCED] = Field(
         default=True, description="Answer tool calls by Tandem's own code path rather than the SDK's."
     )
-    idempotency_ttl_seconds: float = Field(
+    idempotency_ttl_seconds: Annotated[float, ADVANCED] = Field(
         86_400, ge=1, le=2_592_000, description="How long the answer to an idempotency key is kept."
     )
     workflows: Annotated[dict[str, Any], BeforeValidator(_from_json), AfterValidator(_sound_workflows)] = Field(
         default_factory=dict[str, Any],
         description="Hand-off workflows by name, besides the built-in `frontend-backend`; the variable holds JSON.",
     )
-    session_idle_seconds: float = Field(
+    session_idle_seconds: Annotated[float, ADVANCED] = Field(
         43_200, ge=1, le=2_592_000, description="A hand-off session that is not used for so long ends."
     )
     webhook_retry_seconds: Seconds = Field(
@@ -275,10 +259,10 @@ class Settings(BaseModel):
         le=36_500,
         description="Days after which a closed review or archived cycle loses its contents; 0: it keeps them.",
     )
-    archive_dir: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
+    archive_dir: Annotated[AbsolutePath | None, ADVANCED] = Field(
         None, description="Folder of archived hand-off cycles; default: `archives` in the data folder."
     )
-    secret_key_file: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
+    secret_key_file: Annotated[AbsolutePath | None, ADVANCED] = Field(
         None,
         description="File of the key that tokens are derived from; default: `secret.key` in the data folder.",
     )
@@ -471,18 +455,16 @@ def _trusts(root: Path, file: str, content: bytes) -> bool:
 
 
 def _tighten(key: str, raw: Any, origin: str, user: _Layer, says: _ProjectFileSettings) -> None:
-    direction = _direction(key)
-    if direction is None:
-        says.ignored.append(Ignored(key, origin, f"a repository may not set this; {_OWN}"))
-        return
-    value = _checked(key, raw, origin)
-    current = user[key][0] if key in user else Settings.model_fields[key].get_default()
-    strictest = {Strictness.FULL_DURABILITY: "full", Strictness.ON: True}.get(direction)
-    if value == strictest if strictest is not None else value < current:
+    if key in Settings.model_fields and names.direction(Settings, key) is not None:
+        value = _checked(key, raw, origin)
+        current = user[key][0] if key in user else Settings.model_fields[key].get_default()
+        refusal = names.loosening(Settings, key, current, value)
+    else:
+        value, refusal = None, f"a repository may not set this; {_OWN}"
+    if refusal is None:
         says.values[key] = (value, origin)
-        return
-    allowed = f"to {direction.value}" if strictest is not None else f"{direction.value} than {current}"
-    says.ignored.append(Ignored(key, origin, f"a repository may only tighten this: {allowed}"))
+    else:
+        says.ignored.append(Ignored(key, origin, refusal))
 
 
 def _add_pool(root: Path, user: _Layer, says: _ProjectFileSettings) -> None:
@@ -521,7 +503,8 @@ def _tightened(
     for key, value in stated.items():
         try:
             changed = _replaced(settings, {key: value}, origin)
-            refusal = pool_settings.loosening(key, settings, changed)
+            old, new = getattr(settings, key), getattr(changed, key)
+            refusal = None if old == new else names.loosening(PoolSettings, key, old, new)
             if refusal is None:
                 settings = changed
                 taken.add(key)
@@ -531,12 +514,6 @@ def _tightened(
             reason = error.message
         says.ignored.append(Ignored(f"{pool_settings.TABLE}.{key}", origin, reason))
     return settings, taken
-
-
-def _direction(key: str) -> Strictness | None:
-    field = Settings.model_fields.get(key)
-    extra: Any = field.json_schema_extra if field is not None else None
-    return extra.get("tighten") if extra else None
 
 
 def _read(path: Path) -> bytes:
@@ -586,5 +563,5 @@ def _checked(key: str, value: Any, origin: str) -> Any:
 def _allowed(key: str) -> dict[str, Any]:
     """What the setting accepts, as JSON Schema says it."""
     schema: dict[str, Any] = Settings.model_json_schema()["properties"][key]
-    shown = {name: value for name, value in schema.items() if name not in {"title", "description", "tighten"}}
+    shown = {name: value for name, value in schema.items() if name not in {"title", "description"}}
     return json.loads(json.dumps(shown, default=str))

@@ -206,10 +206,7 @@ class Instance:
         """Let the bridge and the command line find the broker; only its own user can read it."""
         own = platforms.this_process()
         running = Running(self.url, own.pid, own.started_us, version, instance_id, token, self.tls_url)
-        stated = asdict(running)
-        if self.tls_url is None:
-            del stated["tls_url"]  # commands of an older version would not understand it
-        content = json.dumps(stated).encode() + b"\n"
+        content = json.dumps(asdict(running)).encode() + b"\n"
         # A new file: what is left of an earlier one, or put there by somebody, may be open to others.
         files.write_atomically(self.data_dir / RUNTIME_FILE, content, durable=False)
         self._published = content

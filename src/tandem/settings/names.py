@@ -1,57 +1,67 @@
-"""Names of settings: those that few need, those that are gone, and which one a misspelt name was meant to be."""
+"""What settings have in common: the marks of their declarations, names that are gone, and what a wrong one meant."""
 
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-ADVANCED: Final = frozenset(
-    {
-        "archive_dir",
-        "body_limit_bytes",
-        "check_disk_bytes",
-        "checkpoint_interval_seconds",
-        "fast_path",
-        "git_timeout_seconds",
-        "idempotency_ttl_seconds",
-        "inflated_limit_bytes",
-        "log_backups",
-        "mirror_limit_bytes",
-        "mirror_timeout_seconds",
-        "page_limit",
-        "reader_threads",
-        "review_deadline_seconds",
-        "secret_key_file",
-        "session_idle_seconds",
-        "sweep_interval_seconds",
-        "text_limit_bytes",
-        "wait_max_seconds",
-    }
-)
-"""Settings of the broker that few need; lists show them last, or only when asked."""
+    from pydantic import BaseModel
 
-ADVANCED_OF_POOLS: Final = frozenset(
-    {
-        "background_check_interval_seconds",
-        "checks_wait_seconds",
-        "drain_seconds",
-        "grace_seconds",
-        "log_backups",
-        "log_max_bytes",
-        "max_ttl_seconds",
-        "min_pool_size",
-        "output_bytes",
-        "retry_delay_seconds",
-        "scaling_ratio",
-        "silence_seconds",
-        "spawn_cooldown_seconds",
-        "start_seconds",
-    }
-)
-"""The same of `[reviewer_pool]`."""
+
+class Mark(StrEnum):
+    """What a setting's declaration says of it, beside its type."""
+
+    ADVANCED = "advanced"
+    """Few need it; lists show it last, or only when asked."""
+
+    NAMES_FILES = "names files"
+    """It is a text that names files."""
+
+    READABLE = "readable"
+    """It names files that checks may read."""
+
+
+class Tighten(StrEnum):
+    """In which direction a project's file may move a setting; one without such a mark it may not set."""
+
+    LOWER = "a lower value than {}"
+    HIGHER = "a higher value than {}"
+    FULL = "to full"
+    ON = "to true"
+    OFF = "to false"
+    LONGER = "more hours, and none left out"
+
+
+def has(owner: type[BaseModel], name: str, mark: Mark) -> bool:
+    """Whether a setting's declaration has a mark."""
+    return mark in owner.model_fields[name].metadata
+
+
+def direction(owner: type[BaseModel], name: str) -> Tighten | None:
+    """In which direction a project's file may move a setting; None if it may not set it."""
+    return next((mark for mark in owner.model_fields[name].metadata if isinstance(mark, Tighten)), None)
+
+
+def loosening(owner: type[BaseModel], name: str, old: Any, new: Any) -> str | None:
+    """Why a project's file may not make this change of a setting; None if the change tightens."""
+    way = direction(owner, name)
+    match way:
+        case None:
+            return "a repository may not set this"
+        case Tighten.LOWER:
+            is_tighter = old is None or (new is not None and new < old)
+        case Tighten.HIGHER:
+            is_tighter = new > old
+        case Tighten.LONGER:
+            is_tighter = set(old) <= set(new)
+        case Tighten.FULL | Tighten.ON | Tighten.OFF:
+            is_tighter = new == {Tighten.FULL: "full", Tighten.ON: True, Tighten.OFF: False}[way]
+    return None if is_tighter else f"a repository may only tighten this: {way.value.format(old)}"
+
 
 VARIABLES: Final = frozenset(
     {

@@ -17,12 +17,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from tandem.core import platforms
 from tandem.errors import ConfigInvalid
 from tandem.settings import names
+from tandem.settings.names import Mark, Tighten
 
 TABLE: Final = "reviewer_pool"
 """The setting of the broker that holds these."""
-
-NAMES_FILES: Final = "names_files"
-"""Marks a setting: `some` if it is a text that names files, `readable` if checks may read what it names."""
 
 AUTO: Final = "auto"
 """The workspace of each reviewer is its project's own folder."""
@@ -39,26 +37,6 @@ SAFE_WORD: Final = re.compile(r"(?!-)[A-Za-z0-9._:/-]{1,100}")
 _DISTRO: Final = re.compile(r"(?!-)[A-Za-z0-9._-]{1,64}")
 _OF_THE_BROKER: Final = ("claim_timeout_seconds", "review_deadline_seconds")
 _NO_CONTROL: Final = re.compile(r"[^\x00-\x1f\x7f]*")
-_FEWER: Final = frozenset(
-    {
-        "max_pool_size",
-        "min_pool_size",
-        "idle_timeout_seconds",
-        "max_ttl_seconds",
-        "budget_per_review",
-        "budget_per_day",
-        "token_budget_per_review",
-        "token_budget_per_day",
-        "attempt_seconds",
-        "start_seconds",
-        "silence_seconds",
-        "output_bytes",
-    }
-)
-"""What a repository may lower: fewer reviewers, that cost less."""
-
-_MORE: Final = frozenset({"scaling_ratio", "spawn_cooldown_seconds", "retry_delay_seconds"})
-"""What a repository may raise, to the same end."""
 
 
 def absolute_path(value: object) -> object:
@@ -79,6 +57,7 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Dollars = Annotated[float, Field(gt=0, le=1_000_000)]
 Tokens = Annotated[int, Field(ge=1, le=10**12)]
+ADVANCED, LOWER = Mark.ADVANCED, Tighten.LOWER
 
 
 class PoolSettings(BaseModel):
@@ -86,7 +65,7 @@ class PoolSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    enabled: bool = Field(default=False, description="Start reviewers when proposals wait.")
+    enabled: Annotated[bool, Tighten.OFF] = Field(default=False, description="Start reviewers when proposals wait.")
     provider: Literal["codex", "claude", "gemini", "opencode", "custom"] = Field(
         default="codex", description="The client program that reviews."
     )
@@ -105,65 +84,84 @@ class PoolSettings(BaseModel):
     reasoning_effort: Literal["low", "medium", "high"] = Field(
         default="high", description="How hard the model thinks, where the program can be told."
     )
-    workspace_path: str = Field(
+    workspace_path: Annotated[str, Mark.NAMES_FILES] = Field(
         default=AUTO,
         description="Folder that reviewers read; `auto`: the folder of the project that they review.",
-        json_schema_extra={NAMES_FILES: "some"},
     )
     workspace_wsl_path: str | None = Field(
         default=None, description="On Windows: that folder as the distribution calls it; it is never translated."
     )
     wsl_distro: str = Field(default="Ubuntu", description="On Windows: the distribution of WSL that has the program.")
-    max_pool_size: int = Field(default=3, ge=1, le=10, description="Most reviewers at a time.")
-    min_pool_size: int = Field(default=0, ge=0, le=10, description="Reviewers that are kept although nothing waits.")
-    scaling_ratio: float = Field(
+    max_pool_size: Annotated[int, LOWER] = Field(default=3, ge=1, le=10, description="Most reviewers at a time.")
+    min_pool_size: Annotated[int, LOWER, ADVANCED] = Field(
+        default=0, ge=0, le=10, description="Reviewers that are kept although nothing waits."
+    )
+    scaling_ratio: Annotated[float, Tighten.HIGHER, ADVANCED] = Field(
         default=3,
         ge=1,
         le=100,
         description="One more is started when more reviews wait than so many for each reviewer.",
     )
-    idle_timeout_seconds: Seconds = Field(default=300, ge=60, description="A reviewer without work for so long ends.")
-    max_ttl_seconds: Seconds = Field(
+    idle_timeout_seconds: Annotated[Seconds, LOWER] = Field(
+        default=300, ge=60, description="A reviewer without work for so long ends."
+    )
+    max_ttl_seconds: Annotated[Seconds, LOWER, ADVANCED] = Field(
         default=3600, ge=300, description="A reviewer takes no new work after so long; it finishes what it is at."
     )
-    spawn_cooldown_seconds: float = Field(default=10, ge=0, le=86_400, description="Least time between two starts.")
-    background_check_interval_seconds: Seconds = Field(
+    spawn_cooldown_seconds: Annotated[float, Tighten.HIGHER, ADVANCED] = Field(
+        default=10, ge=0, le=86_400, description="Least time between two starts."
+    )
+    background_check_interval_seconds: Annotated[Seconds, ADVANCED] = Field(
         default=30, ge=1, description="Longest time between two looks at the queue; every proposal is a look too."
     )
     prompt_template_path: Annotated[Path | None, BeforeValidator(absolute_path)] = Field(
         default=None, description="File of the prompt; default: the one that comes with Tandem."
     )
-    budget_per_review: Dollars | None = Field(default=None, description="The pool pauses when one run cost more.")
-    budget_per_day: Dollars | None = Field(
+    budget_per_review: Annotated[Dollars | None, LOWER] = Field(
+        default=None, description="The pool pauses when one run cost more."
+    )
+    budget_per_day: Annotated[Dollars | None, LOWER] = Field(
         default=20, description="The pool pauses when a day's runs, in UTC, cost as many US dollars."
     )
-    token_budget_per_review: Tokens | None = Field(default=None, description="As budget_per_review, in tokens.")
-    token_budget_per_day: Tokens | None = Field(default=20_000_000, description="As budget_per_day, in tokens.")
-    quiet_hours: Words = Field(
+    token_budget_per_review: Annotated[Tokens | None, LOWER] = Field(
+        default=None, description="As budget_per_review, in tokens."
+    )
+    token_budget_per_day: Annotated[Tokens | None, LOWER] = Field(
+        default=20_000_000, description="As budget_per_day, in tokens."
+    )
+    quiet_hours: Annotated[Words, Tighten.LONGER] = Field(
         default=(), description="Parts of the day in which nothing is started: `22:00-07:00`, in local time."
     )
-    retry_delay_seconds: Seconds = Field(
+    retry_delay_seconds: Annotated[Seconds, Tighten.HIGHER, ADVANCED] = Field(
         default=30, description="After a run without a verdict the review waits so long, and longer each time."
     )
-    attempt_seconds: Seconds = Field(default=1800, description="The longest that one run of the program may take.")
-    checks_wait_seconds: float = Field(
+    attempt_seconds: Annotated[Seconds, LOWER] = Field(
+        default=1800, description="The longest that one run of the program may take."
+    )
+    checks_wait_seconds: Annotated[float, ADVANCED] = Field(
         default=900, ge=0, le=86_400, description="How long a reviewer waits for the checks of its review to end."
     )
-    start_seconds: Seconds = Field(default=180, description="The longest until the program's first output.")
-    silence_seconds: Seconds = Field(
+    start_seconds: Annotated[Seconds, LOWER, ADVANCED] = Field(
+        default=180, description="The longest until the program's first output."
+    )
+    silence_seconds: Annotated[Seconds, LOWER, ADVANCED] = Field(
         default=300, description="The longest between two outputs of the program; then it hangs, and is ended."
     )
-    grace_seconds: float = Field(default=10, gt=0, le=600, description="From the request to end to the kill.")
-    drain_seconds: float = Field(
+    grace_seconds: Annotated[float, ADVANCED] = Field(
+        default=10, gt=0, le=600, description="From the request to end to the kill."
+    )
+    drain_seconds: Annotated[float, ADVANCED] = Field(
         default=10, ge=0, le=86_400, description="How long the broker's stop waits for reviews that are under way."
     )
-    output_bytes: int = Field(
+    output_bytes: Annotated[int, LOWER, ADVANCED] = Field(
         default=16_000_000, ge=10_000, le=10**9, description="How much of a program's output is kept: the end of it."
     )
-    log_max_bytes: int = Field(
+    log_max_bytes: Annotated[int, ADVANCED] = Field(
         default=5_000_000, ge=10_000, le=2**31, description="Size at which a reviewer's log is rotated."
     )
-    log_backups: int = Field(default=2, ge=0, le=100, description="Rotated logs that are kept of each reviewer.")
+    log_backups: Annotated[int, ADVANCED] = Field(
+        default=2, ge=0, le=100, description="Rotated logs that are kept of each reviewer."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -281,20 +279,3 @@ def _refused(error: ValidationError) -> ConfigInvalid:
         allowed = sorted(PoolSettings.model_fields)
         return ConfigInvalid(f"{TABLE}: {names.unknown(key, allowed)}", setting=setting, allowed=allowed)
     return ConfigInvalid(f"{setting}: {problem}. {field.description}", setting=setting, problem=problem)
-
-
-def loosening(key: str, before: PoolSettings, after: PoolSettings) -> str | None:
-    """Why a repository may not make this change of one setting; None if the change tightens, or is none."""
-    old, new = getattr(before, key), getattr(after, key)
-    if old == new:
-        return None
-    if key in _FEWER:
-        allowed = old is None or (new is not None and new < old)
-        return None if allowed else f"a repository may only tighten this: a lower value than {old}"
-    if key in _MORE:
-        return None if new > old else f"a repository may only tighten this: a higher value than {old}"
-    if key == "enabled":
-        return None if not new else "a repository may only tighten this: to false"
-    if key == "quiet_hours":
-        return None if set(old) <= set(new) else "a repository may only tighten this: more hours, and none left out"
-    return "a repository may not set this"

@@ -85,7 +85,7 @@ async def run_in_background(
     Args:
         data_dir: Its data folder.
         options: Further options of `tandem up`.
-        waiting: Is told about once a second for how many seconds it has been waited for.
+        waiting: As `await_ready` has it.
 
     Raises:
         ConfigInvalid: It cannot be started in the folder.
@@ -97,22 +97,42 @@ async def run_in_background(
         raise ConfigInvalid(
             f"A broker cannot be started in {data_dir}: {error.strerror or error}.", setting="data_dir"
         ) from error
-    began = said = time.monotonic()
-    while (now := time.monotonic()) < began + START_SECONDS:
-        running = find_running(data_dir)
-        if running is not None and await asyncio.to_thread(is_ready, running.url):
-            return running
+
+    def refuse_ended() -> None:
         if launched.has_ended() and find_running(data_dir) is None:
             raise Unavailable(f"The broker did not start. It said:\n{launched.last_words()}", log=launched.log)
-        if now - said > 1:
-            said = now
-            waiting(now - began)
-        await asyncio.sleep(_LOOK_SECONDS)
+
+    running = await await_ready(data_dir, waiting, refuse_ended)
+    if running is not None:
+        return running
     if is_full(data_dir):
         raise Unavailable(f"The disk of {data_dir} is full. Make room: the broker then starts by itself.")
     raise Unavailable(
         f"The broker has not answered for {START_SECONDS:.0f} s. It said:\n{launched.last_words()}", log=launched.log
     )
+
+
+async def await_ready(
+    data_dir: Path, waiting: Callable[[float], None], missed: Callable[[], None] = lambda: None
+) -> Running | None:
+    """The broker of a data folder, once it is ready; None if it does not answer in time.
+
+    Args:
+        data_dir: The folder.
+        waiting: Is told about once a second for how many seconds it has been waited for.
+        missed: Is called after each look in vain, to end the wait by an error.
+    """
+    began = said = time.monotonic()
+    while (now := time.monotonic()) < began + START_SECONDS:
+        running = find_running(data_dir)
+        if running is not None and await asyncio.to_thread(is_ready, running.url):
+            return running
+        missed()
+        if now - said > 1:
+            said = now
+            waiting(now - began)
+        await asyncio.sleep(_LOOK_SECONDS)
+    return None
 
 
 def is_full(folder: Path) -> bool:
@@ -122,12 +142,7 @@ def is_full(folder: Path) -> bool:
 
 def is_ready(url: str) -> bool:
     """Whether a broker is there and serves. Blocks."""
-    return health(url).get("ok") is True
-
-
-def health(url: str) -> dict[str, Any]:
-    """The envelope of `/healthz`, with the broker's data folder; empty if no broker is there. Blocks; see `ask`."""
-    return ask(url, "GET", "/healthz")[1]
+    return ask(url, "GET", "/healthz")[1].get("ok") is True
 
 
 def data_dirs_of(url: str | None) -> list[str]:
@@ -138,7 +153,8 @@ def data_dirs_of(url: str | None) -> list[str]:
     own = find_data_dir()
     if url is None or not of_record(url, own, None).owner_dirs:
         return [own]
-    said = [as_object(health(one.url).get("data")) or {} for one in targets(url) if one.is_local]
+    asked = (ask(one.url, "GET", "/healthz")[1] for one in targets(url) if one.is_local)
+    said = [as_object(one.get("data")) or {} for one in asked]
     return list(dict.fromkeys(str(one["data_dir"]) for one in said if "data_dir" in one)) or [own]
 
 

@@ -13,15 +13,15 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.setup import teaching
 from tandem.setup.edits.edit import Edit, MarkedBlock, TomlTable, WholeFile, at, content_of
 from tandem.setup.edits.json_edits import JsonItems, JsonMember, JsonText
-from tandem.setup.teaching import FORMER_SERVER, SERVER, ClientName
+from tandem.setup.teaching import SERVER, ClientName
 
 BLOCK: Final = "review"
 """The name of the marked block of instructions."""
@@ -84,7 +84,6 @@ class Site:
         program: How Tandem is called.
         environment: The user's variables.
         broker: The URL that the person named; None for the broker that runs for this user.
-        server_name: What the MCP server is called.
     """
 
     root: Path
@@ -92,7 +91,6 @@ class Site:
     program: Program
     environment: Mapping[str, str]
     broker: str | None = None
-    server_name: str = SERVER
 
     def file(self, scope: Literal["project", "user"], path: str) -> Path:
         """A file of the project, or one below the home folder, whose first folder the user's variables may have moved.
@@ -158,10 +156,10 @@ def _claude_edits(site: Site) -> list[Edit]:
     settings = site.root / ".claude/settings.json"
     server = site.server("claude-code", timeout=_TOOL_TIMEOUT_SECONDS * 1000)
     return [
-        JsonMember(site.root / ".mcp.json", ("mcpServers", site.server_name), server),
+        JsonMember(site.root / ".mcp.json", ("mcpServers", SERVER), server),
         # A project's server waits for approval unless it is named here.
-        JsonItems(settings, ("enabledMcpjsonServers",), (site.server_name,)),
-        JsonItems(settings, ("permissions", "allow"), (f"mcp__{site.server_name}__*",)),
+        JsonItems(settings, ("enabledMcpjsonServers",), (SERVER,)),
+        JsonItems(settings, ("permissions", "allow"), (f"mcp__{SERVER}__*",)),
     ]
 
 
@@ -178,7 +176,7 @@ def _codex_edits(site: Site) -> list[Edit]:
     # Tools need no list of permissions: ours say that they destroy nothing and stay local, and such run unasked.
     program, *arguments = site.server_command
     lines = [
-        f"[mcp_servers.{site.server_name}]",
+        f"[mcp_servers.{SERVER}]",
         f"command = {_toml(program)}",
         f"args = [{', '.join(map(_toml, arguments))}]",
         'env = { TANDEM_AGENT = "codex" }',
@@ -190,7 +188,7 @@ def _codex_edits(site: Site) -> list[Edit]:
         "required = true",
     ]
     table = "\n".join(lines) + "\n"
-    return [TomlTable(site.root / ".codex/config.toml", ("mcp_servers", site.server_name), table, (_GSD_BANNER,))]
+    return [TomlTable(site.root / ".codex/config.toml", ("mcp_servers", SERVER), table, (_GSD_BANNER,))]
 
 
 def _codex_notes(site: Site) -> list[str]:
@@ -203,7 +201,7 @@ def _codex_notes(site: Site) -> list[str]:
 def _gemini_edits(site: Site) -> list[Edit]:
     # With `trust` its tools run unasked.
     server = site.server("gemini", timeout=_TOOL_TIMEOUT_SECONDS * 1000, trust=True)
-    return [JsonMember(site.root / ".gemini/settings.json", ("mcpServers", site.server_name), server)]
+    return [JsonMember(site.root / ".gemini/settings.json", ("mcpServers", SERVER), server)]
 
 
 def _gemini_notes(site: Site) -> list[str]:
@@ -222,13 +220,13 @@ def _opencode_edits(site: Site) -> list[Edit]:
         "environment": {"TANDEM_AGENT": "opencode"},
         "timeout": _TOOL_TIMEOUT_SECONDS * 1000,
     }
-    edits: list[Edit] = [JsonMember(file, ("mcp", site.server_name), server)]
+    edits: list[Edit] = [JsonMember(file, ("mcp", SERVER), server)]
     if says(file, "$schema") in {None, _OPENCODE_SCHEMA}:
         # It writes one into a file that has none.
         edits.insert(0, JsonMember(file, ("$schema",), _OPENCODE_SCHEMA))
     if isinstance(says(file, "permission"), dict):
         # Tools run unasked unless there are rules.
-        edits.append(JsonMember(file, ("permission", f"{site.server_name}_*"), "allow"))
+        edits.append(JsonMember(file, ("permission", f"{SERVER}_*"), "allow"))
     return edits
 
 
@@ -248,8 +246,8 @@ def _opencode_file(site: Site) -> Path:
 def _cursor_edits(site: Site) -> list[Edit]:
     permissions = site.root / ".cursor/cli.json"
     return [
-        JsonMember(site.root / ".cursor/mcp.json", ("mcpServers", site.server_name), site.server("cursor")),
-        JsonItems(permissions, ("permissions", "allow"), (f"Mcp({site.server_name}:*)",)),
+        JsonMember(site.root / ".cursor/mcp.json", ("mcpServers", SERVER), site.server("cursor")),
+        JsonItems(permissions, ("permissions", "allow"), (f"Mcp({SERVER}:*)",)),
         # The program refuses a file that has the one list without the other.
         JsonItems(permissions, ("permissions", "deny"), ()),
     ]
@@ -323,13 +321,11 @@ class ClientSetup:
     Attributes:
         project: Edits of files of the project.
         user: Edits of files of the user's own.
-        former: What of the project's files is of an older version, and goes.
         notes: What a person has to know or do.
         hook_notes: The same about the agents' hooks, when they are new.
     """
 
     project: list[Edit] = field(default_factory=list[Edit])
-    former: list[Edit] = field(default_factory=list[Edit])
     user: list[Edit] = field(default_factory=list[Edit])
     notes: list[str] = field(default_factory=list[str])
     hook_notes: list[str] = field(default_factory=list[str])
@@ -345,7 +341,6 @@ def setup_for(clients: Iterable[AgentClient], site: Site, *, gate: bool) -> Clie
     by_scope = {"project": setup.project, "user": setup.user}
     for client in clients:
         setup.project += client.edits(site)
-        setup.former += _former_edits(client, site)
         block = MarkedBlock(_block_file(client, site), BLOCK, teaching.block())
         if block not in setup.project:
             setup.project.append(block)
@@ -363,42 +358,6 @@ def _block_file(client: AgentClient, site: Site) -> Path:
     """The file for the block: AGENTS.md where the client's own file imports that one, or it would be read twice."""
     own, shared = site.root / teaching.BLOCK_FILES[client.name], site.root / _SHARED_INSTRUCTIONS
     return shared if own != shared and _IMPORTS_SHARED.search(content_of(own) or b"") else own
-
-
-def _former_edits(client: AgentClient, site: Site) -> list[Edit]:
-    """What an older version put into a client's files under the server's older name, as far as it is there.
-
-    A server of that name that does not start Tandem is somebody else's, and so is what permits its tools.
-    """
-    kept = client.edits(site)
-    former = replace(site, server_name=FORMER_SERVER)
-    server = next(edit for edit in client.edits(former) if edit not in kept)
-    keys = server.name if isinstance(server, TomlTable) else server.keys if isinstance(server, JsonMember) else ()
-    value = says(server.path, *keys)
-    started = _words_of(value)
-    if "mcp" not in started or not any(Path(word).stem == "tandem" for word in started):
-        return []
-    words, options = started[: started.index("mcp")], started[started.index("mcp") :]
-    broker = options[options.index("--broker") + 1] if "--broker" in options[:-1] else None
-    found: list[Edit] = []
-    for edit in client.edits(replace(former, program=Program(tuple(words)), broker=broker)):
-        if isinstance(edit, JsonMember) and edit.keys == keys:
-            found.append(replace(edit, value=value))
-        elif isinstance(edit, JsonItems):
-            listed: list[Any] = says(edit.path, *edit.keys) or []
-            found.append(replace(edit, items=tuple(item for item in edit.items if item in listed)))
-        elif edit not in kept:
-            found.append(edit)
-    return found
-
-
-def _words_of(server: Any) -> list[str]:
-    """The command that a client's file has for a server; empty if it has none."""
-    if not isinstance(server, dict):
-        return []
-    facts = cast("dict[str, Any]", server)
-    command: list[Any] = facts["command"] if isinstance(facts.get("command"), list) else [facts.get("command")]
-    return [str(word) for word in (*command, *(facts.get("args") or ()))]
 
 
 def says(file: Path, *keys: str) -> Any:

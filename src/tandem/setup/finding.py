@@ -16,6 +16,10 @@ Repair = Callable[[], Awaitable[Any]]
 """Repairs what was found; safe to run unasked. Raises a `TandemError` or an `OSError` when it cannot."""
 
 
+class Unseen(Exception):
+    """What a check is about cannot be looked at, for a reason that another finding names."""
+
+
 @dataclass
 class DoctorContext:
     """Where the doctor was called.
@@ -61,6 +65,25 @@ class DoctorContext:
     moved_from: str | None = None
     changed: set[Path] = field(default_factory=set[Path])
     gate_trouble: bool = False
+
+    def require_call(self) -> Call:
+        """Calls an operation of the broker.
+
+        Raises:
+            Unseen: It does not answer, or lets this user do nothing.
+        """
+        if self.call is None:
+            raise Unseen(self.silence)
+        return self.call
+
+    def require_program(self) -> None:
+        """Insist that agents find Tandem.
+
+        Raises:
+            Unseen: They do not.
+        """
+        if not self.has_program:
+            raise Unseen("The agents do not find tandem.")
 
     @property
     def location(self) -> BrokerLocation:

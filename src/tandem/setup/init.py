@@ -65,9 +65,7 @@ class OwnFiles:
     remark: str = ""
 
 
-async def approve(
-    call: Call, place: HookRepository, project: str, person: str, wanted: Sequence[Edit], former: Sequence[Edit]
-) -> OwnFiles:
+async def approve(call: Call, place: HookRepository, project: str, person: str, wanted: Sequence[Edit]) -> OwnFiles:
     """Approve what `wanted` made of HEAD's files, unless that is approved already.
 
     Args:
@@ -76,10 +74,9 @@ async def approve(
         project: The project.
         person: Who ran init.
         wanted: Every edit of init's in the working tree.
-        former: Edits of an older version, which init took out.
     """
     root = Path(place.top or place.git_dir)
-    own = tuple(_exactly_ours(place, root, wanted, former))
+    own = tuple(_exactly_ours(place, root, wanted))
     with Repository.discover(root) as repository:
         found = repository.working_diff(Scope(new_files=own))
         diff = only_files(found.diff, own)
@@ -116,16 +113,15 @@ def _not_approved(why: str) -> str:
     )
 
 
-def _exactly_ours(place: HookRepository, root: Path, wanted: Sequence[Edit], former: Sequence[Edit]) -> Iterable[str]:
+def _exactly_ours(place: HookRepository, root: Path, wanted: Sequence[Edit]) -> Iterable[str]:
     """The files that are HEAD's with our edits and nothing else."""
     by_path: dict[Path, list[Edit]] = {}
     for edit in wanted:
         by_path.setdefault(located(edit.path, root), []).append(edit)
     for path, edits in by_path.items():
         name = path.relative_to(root.resolve()).as_posix()
-        gone = [edit for edit in former if located(edit.path, root) == path]
         before = _committed(place, name)
-        after, _, _ = edited(path, before, None, edits, "init", gone)
+        after, _, _ = edited(path, before, None, edits, "init")
         if _lines(after) == _lines(content_of(path)) != _lines(before):
             yield name
 
@@ -311,8 +307,7 @@ def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: In
     needed = setup_for([one.client for one in chosen], site, gate=gate)
     setup = SetupPlan(place, root, own, chosen, before, gate, needed=needed)
     for manifest, edits, owner in _trees(setup, site, needed):
-        former = needed.former if owner == OWNER else ()
-        setup.trees.append(plan(edits, manifest, owner=owner, former=former))
+        setup.trees.append(plan(edits, manifest, owner=owner))
     setup.notes += [*program.notes, *needed.notes, *(needed.hook_notes if setup.changes else ())]
     return setup
 
@@ -452,8 +447,7 @@ async def set_up(call: Call, setup: SetupPlan, wish: InitOptions, person: str) -
     gate = gate_switch.switch(setup.place)
     done = Done(project, is_new, gate is not None and gate.enabled, switched)
     if done.gate:
-        needed = setup.needed
-        done.own = await approve(call, setup.place, project, person, needed.project, needed.former)
+        done.own = await approve(call, setup.place, project, person, setup.needed.project)
         done.remarks += [done.own.remark] if done.own.remark else []
     return done
 

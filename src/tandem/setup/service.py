@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import time
-from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +20,8 @@ from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, Unavailable
 from tandem.settings.config import CONFIG_DIR_VARIABLE, user_file
-from tandem.settings.instance import Running, find_running
-from tandem.setup.background import START_SECONDS, is_ready
+from tandem.settings.instance import Running
+from tandem.setup.background import START_SECONDS, await_ready
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,7 +75,7 @@ def broker_start(loaded: LoadedSettings, environment: Mapping[str, str], stop_se
     return BrokerStart(command, carried, folder / "logs" / "start.log", round(stop_seconds) + 5)
 
 
-class LoginService(ABC):
+class _ServiceManager:
     """The broker's service of this user, whether or not it is installed.
 
     Attributes:
@@ -99,49 +98,6 @@ class LoginService(ABC):
     def is_installed(self) -> bool:
         """Whether its file is there."""
         return self.file.is_file()
-
-    @abstractmethod
-    def refuse_unusable(self) -> None:
-        """Insist on a manager that answers.
-
-        Raises:
-            ConfigInvalid: It does not.
-        """
-
-    @abstractmethod
-    def content(self, start: BrokerStart) -> bytes:
-        """What its file says."""
-
-    @abstractmethod
-    def command(self) -> list[str]:
-        """The command that the installed service starts; empty if its file cannot be read."""
-
-    @abstractmethod
-    def is_enabled(self) -> bool:
-        """Whether it is started at login."""
-
-    @abstractmethod
-    def process(self) -> int | None:
-        """The number of its process; None if it does not run."""
-
-    @abstractmethod
-    def enable(self, *, changed: bool) -> None:
-        """Have it started at login, and now.
-
-        Args:
-            changed: Whether its file has changed since it was started.
-
-        Raises:
-            Unavailable: The manager refuses.
-        """
-
-    @abstractmethod
-    def disable(self) -> None:
-        """Stop it, and have it no longer started; steps that are done already do no harm."""
-
-    @abstractmethod
-    def forget(self) -> None:
-        """Let the manager know that the file is gone, or another."""
 
     def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the manager's program.
@@ -170,7 +126,7 @@ class LoginService(ABC):
             raise Unavailable(f"{' '.join([Path(self.program).name, *arguments])} failed: {said}")
 
 
-class Systemd(LoginService):
+class Systemd(_ServiceManager):
     """A unit of systemd's user manager."""
 
     UNIT = "tandem.service"
@@ -183,7 +139,11 @@ class Systemd(LoginService):
         super().__init__(program, home, config / "systemd" / "user" / self.UNIT)
 
     def refuse_unusable(self) -> None:
-        """Insist on a user manager that answers."""
+        """Insist on a user manager that answers.
+
+        Raises:
+            ConfigInvalid: It does not.
+        """
         done = self.ask("--user", "show-environment")
         if done.returncode:
             raise ConfigInvalid(
@@ -219,7 +179,7 @@ class Systemd(LoginService):
         return os.fsencode("\n".join(lines) + "\n")
 
     def command(self) -> list[str]:
-        """The words of `ExecStart=`."""
+        """The words of `ExecStart=`; none if the file cannot be read."""
         try:
             said = self.file.read_text("utf-8")
             line = next(line for line in said.splitlines() if line.startswith("ExecStart="))
@@ -237,12 +197,16 @@ class Systemd(LoginService):
         return self.ask("--user", "is-enabled", "--quiet", self.UNIT).returncode == 0
 
     def process(self) -> int | None:
-        """The unit's main process."""
+        """The unit's main process; None if it does not run."""
         said = self.ask("--user", "show", "--property", "MainPID", "--value", self.UNIT).stdout.strip()
         return int(said) or None if said.isdecimal() else None
 
     def enable(self, *, changed: bool) -> None:
-        """Enable and start the unit; restart it if it has changed."""
+        """Enable and start the unit; restart it if it has changed.
+
+        Raises:
+            Unavailable: systemd refuses.
+        """
         self.order("--user", "daemon-reload")
         is_old = changed and self.process() is not None
         self.order("--user", "enable", "--now", self.UNIT)
@@ -250,7 +214,7 @@ class Systemd(LoginService):
             self.order("--user", "restart", self.UNIT)
 
     def disable(self) -> None:
-        """Stop the unit, and disable it."""
+        """Stop the unit, and disable it; steps that are done already do no harm."""
         self.ask("--user", "disable", "--now", self.UNIT)
         # A manager that does not answer has not removed it.
         link = self.file.parent / "default.target.wants" / self.UNIT
@@ -269,7 +233,7 @@ def _quoted(word: str, *, dollars: str = "$") -> str:
     return json.dumps(word.replace("%", "%%").replace("$", dollars), ensure_ascii=False)
 
 
-class Launchd(LoginService):
+class Launchd(_ServiceManager):
     """An agent of launchd, in the domain of the user's desktop."""
 
     LABEL = "io.github.tandem-broker.tandem"
@@ -282,7 +246,11 @@ class Launchd(LoginService):
         self.journal = f"launchctl print {self._target}"
 
     def refuse_unusable(self) -> None:
-        """Insist on this user's desktop."""
+        """Insist on this user's desktop.
+
+        Raises:
+            ConfigInvalid: launchd has none.
+        """
         done = self.ask("print", self._domain)
         if done.returncode:
             raise ConfigInvalid(
@@ -306,7 +274,7 @@ class Launchd(LoginService):
         return plistlib.dumps(stated)
 
     def command(self) -> list[str]:
-        """The words of `ProgramArguments`."""
+        """The words of `ProgramArguments`; none if the file cannot be read."""
         try:
             said: dict[str, Any] = plistlib.loads(self.file.read_bytes())
             return [str(word) for word in said.get("ProgramArguments", [])]
@@ -319,12 +287,16 @@ class Launchd(LoginService):
         return self._loaded() is not None
 
     def process(self) -> int | None:
-        """The agent's process."""
+        """The agent's process; None if it does not run."""
         found = re.search(r"^\s*pid = (\d+)$", self._loaded() or "", re.MULTILINE)
         return int(found[1]) if found is not None else None
 
     def enable(self, *, changed: bool) -> None:
-        """Load the agent, which starts it."""
+        """Load the agent, which starts it.
+
+        Raises:
+            Unavailable: launchd refuses.
+        """
         if self._loaded() is not None:
             if not changed:
                 self.order("kickstart", self._target)
@@ -352,6 +324,10 @@ class Launchd(LoginService):
         deadline = time.monotonic() + _GONE_SECONDS
         while self._loaded() is not None and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
+
+
+LoginService = Systemd | Launchd
+"""The broker's service of this user, whether or not it is installed."""
 
 
 def find_service(home: Path, environment: Mapping[str, str]) -> LoginService | None:
@@ -429,27 +405,21 @@ def remove(service: LoginService) -> bool:
     return was_installed
 
 
-def wait_until_ready(service: LoginService, data_dir: Path, waiting: Callable[[float], None]) -> Running:
-    """The broker that the service has started, once it is ready. Blocks.
+async def wait_until_ready(service: LoginService, data_dir: Path, waiting: Callable[[float], None]) -> Running:
+    """The broker that the service has started, once it is ready.
 
     Args:
         service: What starts it.
         data_dir: Its data folder.
-        waiting: Is told about once a second for how many seconds it has been waited for.
+        waiting: As `await_ready` has it.
 
     Raises:
         Unavailable: It does not answer.
     """
-    began = said = time.monotonic()
-    while (now := time.monotonic()) < began + START_SECONDS:
-        running = find_running(data_dir)
-        if running is not None and is_ready(running.url):
-            return running
-        if now - said > 1:
-            said = now
-            waiting(now - began)
-        time.sleep(_LOOK_SECONDS)
-    raise Unavailable(
-        f"The service is installed, but its broker has not answered for {START_SECONDS:.0f} s. See why: tandem logs;"
-        f" {service.journal}"
-    )
+    running = await await_ready(data_dir, waiting)
+    if running is None:
+        raise Unavailable(
+            f"The service is installed, but its broker has not answered for {START_SECONDS:.0f} s. See why: tandem"
+            f" logs; {service.journal}"
+        )
+    return running

@@ -25,7 +25,7 @@ from tandem.setup.doctor.broker import (
 from tandem.setup.doctor.clients import check_agent_hooks, check_clients, check_servers
 from tandem.setup.doctor.gate import check_checks, check_gate, check_hooks, check_planning, check_project
 from tandem.setup.doctor.machine import check_data, check_programs, check_service, check_settings
-from tandem.setup.finding import DoctorContext, Finding, Level, problem, skipped
+from tandem.setup.finding import DoctorContext, Finding, Level, Unseen, problem, skipped
 
 __all__ = ["Check", "DoctorContext", "Finding", "Level", "examine"]
 
@@ -91,6 +91,8 @@ async def _made(here: DoctorContext, check: Check, running: list[str]) -> list[F
     here.tell(f"checking: {', '.join(running)}")
     try:
         return await check(here)
+    except Unseen as reason:
+        return [skipped(name, str(reason))]
     except TandemError as error:
         return [problem(name, error.message, None)]
     except Exception as error:  # noqa: BLE001 - the edge: what one check stumbles over must not hide what others find

@@ -167,10 +167,9 @@ def _other_owner(folder: str) -> str | None:
 
 async def _database(here: DoctorContext) -> Finding:
     """A read of the database, through the broker."""
-    if here.call is None:
-        return skipped("database", here.silence)
+    call = here.require_call()
     try:
-        await here.call("get_review_stats", {})
+        await call("get_review_stats", {})
     except (Unauthenticated, Forbidden):
         return skipped("database", "The broker does not let this access token look.")
     except TandemError as error:
@@ -244,13 +243,12 @@ async def check_users(here: DoctorContext) -> list[Finding]:
 
 async def check_access(here: DoctorContext) -> list[Finding]:
     """Whether this user's token is taken, where the broker asks for one."""
-    if here.call is None:
-        return [skipped("access", here.silence)]
+    call = here.require_call()
     if not await asyncio.to_thread(_asks_for_tokens, here):
-        return [_idle(await here.call("list_tokens", {}))]
+        return [_idle(await call("list_tokens", {}))]
     whose = f"the one in {TOKEN_VARIABLE}" if os.environ.get(TOKEN_VARIABLE, "").strip() else "its owner's"
     try:
-        await here.call("list_projects", {})
+        await call("list_projects", {})
     except Unauthenticated as error:
         here.call, here.silence = None, "The broker takes no access token from here."
         return [problem("access", f"The broker asks for access tokens, and takes none from here: {error}", _fix(here))]
@@ -293,8 +291,7 @@ def _asks_for_tokens(here: DoctorContext) -> bool:
 
 async def check_reviewers(here: DoctorContext) -> list[Finding]:
     """Whether a proposer will find a reviewer."""
-    if here.call is None:
-        return [skipped("reviewers", here.silence)]
+    call = here.require_call()
     if here.facts.get("reviewer_pool", "off") == "off":
         return [
             note(
@@ -305,7 +302,7 @@ async def check_reviewers(here: DoctorContext) -> list[Finding]:
     if program:
         return [_not_found(program, here.facts.get("settings_changed", ()))]
     try:
-        pools = (await here.call("list_reviewers", {})).get("pools", [])
+        pools = (await call("list_reviewers", {})).get("pools", [])
     except (Unauthenticated, Forbidden):
         return [skipped("reviewers", "The broker does not let this access token look.")]
     except TandemError as error:
@@ -324,10 +321,9 @@ def _not_found(program: str, changed: Iterable[str]) -> Finding:
 
 async def check_webhooks(here: DoctorContext) -> list[Finding]:
     """Whether events arrive where a person wants them posted to."""
-    if here.call is None:
-        return [skipped("webhooks", here.silence)]
+    call = here.require_call()
     try:
-        webhooks = (await here.call("list_webhooks", {}))["webhooks"]
+        webhooks = (await call("list_webhooks", {}))["webhooks"]
     except TandemError as error:
         return [skipped("webhooks", f"The broker does not list its webhooks: {error.message}")]
     troubled = [_undelivered(one) for one in webhooks if one["stopped"] or one["problem"]]
@@ -336,10 +332,9 @@ async def check_webhooks(here: DoctorContext) -> list[Finding]:
 
 async def check_mirrors(here: DoctorContext) -> list[Finding]:
     """Whether the broker can fetch the repositories that it keeps mirrors of."""
-    if here.call is None:
-        return [skipped("mirrors", here.silence)]
+    call = here.require_call()
     try:
-        projects = (await here.call("list_projects", {}))["projects"]
+        projects = (await call("list_projects", {}))["projects"]
     except TandemError as error:
         return [skipped("mirrors", f"The broker does not list its projects: {error.message}")]
     mirrored = [one for one in projects if one.get("mirror")]
@@ -413,20 +408,19 @@ async def check_review(here: DoctorContext) -> list[Finding]:
     """Propose a full stop, and wait for what the pool's program says of it."""
     if not here.deep:
         return []
-    if here.call is None:
-        return [skipped("review", here.silence)]
+    call = here.require_call()
     if here.facts.get("reviewer_pool", "off") == "off":
         return [skipped("review", "There is no pool whose program could be tried.")]
     here.tell("waiting for a review by the pool")
     with ScratchFolder("doctor") as name:
         await asyncio.to_thread(_make_repository, Path(name))
         project = f"tandem-doctor-{secrets.token_hex(4)}"
-        await here.call("register_project", {"root": name, "name": project})
+        await call("register_project", {"root": name, "name": project})
         try:
-            return [await _reviewed(here.call, project)]
+            return [await _reviewed(call, project)]
         finally:
             with suppress(TandemError):
-                await here.call("remove_project", {"name": project})
+                await call("remove_project", {"name": project})
 
 
 async def _reviewed(call: Call, project: str) -> Finding:

@@ -74,7 +74,6 @@ _LOGINS: Final[Mapping[str, tuple[tuple[str, ...], str, str]]] = {
 
 _KEYS: Final = ("ANTHROPIC_API_KEY", "CODEX_API_KEY", "OPENAI_API_KEY")
 _REFUSED: Final = 2
-_NO_PROGRAM: Final = "The agents do not find tandem."
 _INIT = "tandem init --yes"
 _INIT_GATE = "tandem init --gate --yes"
 _MARK = b"tandem: refused"
@@ -87,8 +86,7 @@ async def check_clients(here: DoctorContext) -> list[Finding]:
     before = _set_up(here)
     if before is None:
         return [note("clients", "No client was set up here.", "tandem init")]
-    if not here.has_program:
-        return [skipped("clients", _NO_PROGRAM)]
+    here.require_program()
     wish = InitOptions(before.clients, gate=before.gate, broker=before.broker)
     try:
         plan = await asyncio.to_thread(plan_init, here.folder, here.home, here.environment, wish)
@@ -179,10 +177,8 @@ async def check_agent_hooks(here: DoctorContext) -> list[Finding]:
         return []
     if before is None or not before.gate:
         return [note("agent hooks", "The agents have no hooks, so they hear only from git.", "tandem init --gate")]
-    if here.call is None:
-        return [skipped("agent hooks", here.silence)]
-    if not here.has_program:
-        return [skipped("agent hooks", _NO_PROGRAM)]
+    here.require_call()
+    here.require_program()
     program = await asyncio.to_thread(find_program, here.environment)
     site = Site(Path(here.place.top or gate.root), here.home, program, here.environment)
     names: list[ClientName] = [one for one in teaching.CLIENTS if one in before.clients]
@@ -280,10 +276,8 @@ async def check_servers(here: DoctorContext) -> list[Finding]:
     before = _set_up(here)
     if here.place is None or before is None:
         return []
-    if here.call is None:
-        return [skipped("servers", here.silence)]
-    if not here.has_program:
-        return [skipped("servers", _NO_PROGRAM)]
+    here.require_call()
+    here.require_program()
     site = Site(Path(here.place.top or here.place.git_dir), here.home, Program(("tandem",)), here.environment)
     clients = [one for one in CLIENTS if one.name in before.clients]
     return await asyncio.gather(*(asyncio.to_thread(_try_server, site, one) for one in clients))

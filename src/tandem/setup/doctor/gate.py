@@ -23,7 +23,7 @@ from tandem.rulings.state import GateFile, HookRepository
 from tandem.settings import checks
 from tandem.settings.config import user_file
 from tandem.setup import gate_switch, githooks, registration, trust
-from tandem.setup.finding import DoctorContext, Finding, Repair, note, ok, problem, skipped
+from tandem.setup.finding import DoctorContext, Finding, Repair, Unseen, note, ok, problem
 from tandem.setup.gate_status import gate_status
 from tandem.setup.gate_switch import GateOptions
 from tandem.setup.registration import Call, Origin
@@ -57,9 +57,7 @@ async def check_project(here: DoctorContext) -> list[Finding]:
     """Whether this repository is registered."""
     if here.place is None or here.root is None:
         return [note("project", f"{here.folder} is in no git repository, so nothing of a project was looked at.")]
-    if here.call is None:
-        return [skipped("project", here.silence)]
-    call, place = here.call, here.place
+    call, place = here.require_call(), here.place
     if (borrowed := githooks.lender(place)) is not None:
         return [problem("project", *borrowed)]
     origin = await registration.find_origin(call, place)
@@ -106,7 +104,7 @@ async def check_gate(here: DoctorContext) -> list[Finding]:
     if here.place is None:
         return []
     if here.moved_from is not None:
-        return [skipped("gate", "It is switched on here when this repository has its project.")]
+        raise Unseen("It is switched on here when this repository has its project.")
     call = here.call or _nobody
     found = await gate_status(call, here.place)
     if found.enabled is False and found.broker_enabled is not True and not found.problems:
@@ -137,10 +135,9 @@ async def check_hooks(here: DoctorContext) -> list[Finding]:
     gate = here.gate
     if gate is None or not gate.enabled or here.moved_from is not None:
         return []
-    if here.call is None:
-        return [skipped("hooks", here.silence)]
+    here.require_call()
     if here.gate_trouble:
-        return [skipped("hooks", "Here the gate is not as its broker has it.")]
+        raise Unseen("Here the gate is not as its broker has it.")
     if (lost := _lost_objects(gate.place)) is not None:
         return [lost]
     try:

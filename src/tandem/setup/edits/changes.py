@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pydantic import TypeAdapter
 
@@ -112,7 +112,7 @@ class Manifest:
             raise _unreadable(file, error.strerror or str(error)) from error
         try:
             data = json.loads(content)
-            if data["version"] not in (1, _VERSION):
+            if data["version"] != _VERSION:
                 raise _unreadable(file, f"it was written by another version of Tandem ({data['version']!r})")
             files = {name: _read(facts) for name, facts in data["files"].items()}
             return cls(file, tree, label, files, tuple(data["folders"]), content)
@@ -188,7 +188,7 @@ class FilePlan:
         return {owner for record in files.values() if record is not None for owner in record.owners()}
 
 
-def plan(edits: Iterable[Edit], manifest: Manifest, *, owner: str, former: Sequence[Edit] = ()) -> FilePlan:
+def plan(edits: Iterable[Edit], manifest: Manifest, *, owner: str) -> FilePlan:
     """What has to be changed so that exactly these edits are there for an owner.
 
     What the owner had put in before and does not want any more is taken out.
@@ -197,7 +197,6 @@ def plan(edits: Iterable[Edit], manifest: Manifest, *, owner: str, former: Seque
         edits: All that the owner wants in this tree.
         manifest: The tree, and what was put in before.
         owner: For whom; others' edits stay.
-        former: Obsolete parts of an older version, also where the manifest does not know them, as in a clone.
 
     Raises:
         ConfigInvalid: A file cannot be read as what it should be, or is outside of the tree.
@@ -212,8 +211,7 @@ def plan(edits: Iterable[Edit], manifest: Manifest, *, owner: str, former: Seque
     for path, of_file in wanted.items():
         name = path.relative_to(manifest.tree.resolve()).as_posix()
         record, before = manifest.files.get(name), content_of(path)
-        gone = [edit for edit in former if located(edit.path, manifest.tree) == path]
-        after, new, remarks = edited(path, before, record, of_file, owner, gone)
+        after, new, remarks = edited(path, before, record, of_file, owner)
         planned.append(FileChange(path, name, manifest.label + name, before, after, new, remarks))
     known = manifest.files
     return FilePlan(
@@ -227,7 +225,6 @@ def edited(
     record: FileRecord | None,
     wanted: Sequence[Edit],
     owner: str,
-    former: Sequence[Edit] = (),
 ) -> tuple[bytes | None, FileRecord | None, tuple[str, ...]]:
     """One file with exactly these edits of an owner.
 
@@ -237,7 +234,6 @@ def edited(
         record: What was put in before.
         wanted: What the owner wants in it.
         owner: For whom; others' edits stay.
-        former: Obsolete parts of an older version.
 
     Returns:
         What it will hold, what has to be remembered of it, and what a person should know.
@@ -260,7 +256,6 @@ def edited(
         after = known.before if gone or new else content
     else:
         after = _cut(path, content, [one for one in gone if not _takes_place(one.edit, new)], known.before, remarks)
-    after = _without(after, former, remarks)
     records: list[EditRecord] = []
     for one in (*kept, *new):
         if not untouched and owner not in one.owners:
@@ -300,14 +295,6 @@ def _cut(
     return before if content is not None and left in _EMPTY and not (before or b"").strip() else content
 
 
-def _without(content: bytes | None, former: Sequence[Edit], remarks: list[str]) -> bytes | None:
-    """A file without the parts of an older version."""
-    for edit in former:
-        content, remark = edit.cut(content, None) if content is not None else (None, "")
-        remarks += [remark] if remark else []
-    return content
-
-
 def _takes_place(edit: dict[str, Any], new: Iterable[EditRecord]) -> bool:
     """Whether an edit that is wanted takes the place of an older one by itself."""
     name = "name" if edit["kind"] == "marked_block" else "keys" if edit.get("replaces") else "kind"
@@ -324,12 +311,6 @@ def _reader(kind: str) -> TypeAdapter[Any]:
 
 
 def _read(facts: Any) -> FileRecord:
-    if isinstance(facts, list):
-        # Of version 1, which remembered what each edit had put in.
-        facts = cast("Any", facts)
-        notes = [one["note"] for one in facts]
-        made = any(note.get("made") for note in notes)
-        facts = {"edits": facts, "before": None if made else "", "after": notes[-1].get("sha256", CHANGED)}
     edits = tuple(EditRecord(one["edit"], tuple(one["owners"])) for one in facts["edits"])
     before = facts["before"]
     return FileRecord(edits, None if before is None else before.encode("utf-8", "surrogateescape"), facts["after"])
@@ -344,7 +325,7 @@ def _written(record: FileRecord) -> dict[str, Any]:
 def _unreadable(file: Path, problem: str) -> ConfigInvalid:
     return ConfigInvalid(
         f"{file} cannot be used: {problem}. It says what Tandem put into your files; restore it, or delete it and"
-        " take out by hand what is named tandem or gsdreview.",
+        " take out by hand what is named tandem.",
         file=str(file),
     )
 

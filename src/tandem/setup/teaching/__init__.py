@@ -22,9 +22,6 @@ CLIENTS: Final[tuple[ClientName, ...]] = ("claude", "codex", "gemini", "opencode
 SERVER: Final = "tandem"
 """The MCP server's name in every client: its tools are `mcp__tandem__…`, and instructions call them so."""
 
-FORMER_SERVER: Final = "gsdreview"
-"""Its name up to version 0.1; files of a user may still have it."""
-
 SKILL: Final = "tandem-review"
 STATUS_SKILL: Final = "tandem-status"
 SKILL_DESCRIPTION: Final = (
