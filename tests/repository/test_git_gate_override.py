@@ -15,7 +15,7 @@ from tandem.rulings import pending
 from tandem.setup import gate_switch
 from tests.broker import BrokerProcess
 from tests.repository.gating import Gated, gate_on, new_repository
-from tests.repository.terminals import Terminal
+from tests.repository.terminal import Terminal
 
 DIGITS = {"a.txt": "one\n2\nthree\n"}
 WHY = "the release is burning"

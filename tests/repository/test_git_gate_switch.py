@@ -12,7 +12,7 @@ import pytest
 from tandem.setup.trust import Project
 from tests.broker import BrokerProcess, fresh_project
 from tests.repository.gating import Gated, gate_on, new_repository
-from tests.repository.terminals import Terminal
+from tests.repository.terminal import Terminal
 
 DIGITS = {"a.txt": "one\n2\nthree\n"}
 

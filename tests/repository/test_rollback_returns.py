@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.repository.rolling_back import BASE, BRANCH, Plan, Task, with_lines
-from tests.repository.terminals import Terminal
+from tests.repository.terminal import Terminal
 
 UNHOOKED = ("-c", "core.hooksPath=/dev/null")
 WHY = "we keep it"

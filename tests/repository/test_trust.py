@@ -14,8 +14,7 @@ import pytest
 
 from tandem.rulings import planning, trust
 from tests.commandline import Ended, Inside, git, repository
-from tests.repository.terminal import at_a_terminal, without_agents
-from tests.repository.terminals import Terminal
+from tests.repository.terminal import Terminal, at_a_terminal, without_agents
 
 NOT_WINDOWS = pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
 LOOSE = {"mode": "yolo", "tandem_enabled": True, "execution_mode": "optimistic"}
