@@ -11,9 +11,9 @@ from tandem.git.raw import FIELDS, digest_of
 from tandem.rulings import git, message, next_steps, person, plans
 from tandem.rulings.broker_errors import Refused
 from tandem.rulings.enforcement import ROLLBACK_NOTE
-from tandem.rulings.hashes import hex_digest
 from tandem.rulings.state import FOLDER
 from tandem.rulings.trust import PER_PLAN
+from tandem.rulings.values import hex_digest
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
