@@ -28,6 +28,9 @@ from tests.repository.terminal import at_a_terminal
 START = {"a.txt": b"one\ntwo\nthree\n", "b.txt": b"alpha\nbeta\n"}
 """What a repository of `gated` begins with."""
 
+DIGITS = {"a.txt": "one\n2\nthree\n"}
+"""A change of it."""
+
 RUN_SECONDS = 60
 
 
@@ -70,6 +73,22 @@ class Gated:
     root: Path
     project: str
     environment: dict[str, str] = field(default_factory=dict[str, str])
+
+    # The gate's file, as somebody with an editor has it.
+
+    @property
+    def gate_file(self) -> Path:
+        """Where the switch is."""
+        return self.root / ".git/tandem/gate.json"
+
+    @property
+    def switch(self) -> dict[str, Any]:
+        """What it says."""
+        return json.loads(self.gate_file.read_text("utf-8"))
+
+    def rewrite(self, **facts: object) -> None:
+        """Have it say something else."""
+        self.gate_file.write_text(json.dumps(self.switch | facts), "utf-8")
 
     # What anybody does with git.
 
