@@ -86,7 +86,7 @@ class Reviewer:
 
 
 def reviewing(*steps: str) -> Callable[[Reviewer], None]:
-    """What a reviewer does, one after the other, each to what comes next: a verdict, or one of these.
+    """The steps of a reviewer, each about the next proposal: a verdict, or one of these.
 
     `patched` sends a counter-patch, `closed` closes the review, `asked` asks something before it approves, and
     `commented` says something that decides nothing.

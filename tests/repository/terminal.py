@@ -27,7 +27,7 @@ class Terminal:
     """A `tandem` whose controlling terminal, input and output are a pseudo-terminal.
 
     Args:
-        arguments: What it is told to do.
+        arguments: The command line.
         cwd: Where.
         environment: The whole environment.
     """
@@ -60,7 +60,7 @@ class Terminal:
         return self._read.decode(errors="replace").replace("\r\n", "\n")
 
     def shows(self, words: str) -> bool:
-        """Whether these words come next, before it ends or waits for something else; read is what is up to them."""
+        """Whether these words come next, before it ends or waits for something else; reads up to them."""
         deadline = time.monotonic() + SECONDS
         while words not in self.shown[self._passed :]:
             if not self._more(deadline):
@@ -69,13 +69,13 @@ class Terminal:
         return True
 
     def read_until(self, words: str) -> str:
-        """What has been shown, up to the first of these words that was not read yet."""
+        """All up to the first of these words that was not read yet."""
         before = self._passed
         assert self.shows(words), f"it ended, or waits, without {words!r}:\n{self.shown}"
         return self.shown[before : self._passed]
 
     def read_all(self) -> str:
-        """What was shown to the end and not read yet."""
+        """All to the end that was not read yet."""
         deadline = time.monotonic() + SECONDS
         while self._more(deadline):
             pass
@@ -110,10 +110,10 @@ def at_a_terminal(
     """Run `tandem` at a pseudo-terminal of its own; its exit status and everything that was shown there.
 
     Args:
-        arguments: What it is told to do.
+        arguments: The command line.
         cwd: Where.
         typed: What the person types, with its newline; empty for nothing.
-        after: What has to be shown before they do; where it does not come they type nothing.
+        after: The words that they wait for; where these do not come they type nothing.
         environment: Variables beside those of the process.
     """
     with Terminal(arguments, cwd, {**without_agents(), "TERM": "dumb", **environment}) as terminal:

@@ -13,7 +13,7 @@ from tests.repository.gating import Gated, new_repository
 
 
 def commands(section: str, **words: object) -> list[str]:
-    """The commands of a section of `agent_commands.txt`, with what stands for these words in capitals."""
+    """The commands of a section of `agent_commands.txt`, with values for these words in capitals."""
     lines = Path(__file__).with_name("agent_commands.txt").read_text("utf-8").partition(f"= {section}\n")[2].split("\n")
     found = [line.replace("\\n", "\n") for line in takewhile(str.strip, lines) if not line.startswith("#")]
     for word, meant in words.items():

@@ -43,7 +43,7 @@ def guarded(project: Checked, code: str) -> Gated:
 
 
 def approved(project: Checked, gated: Gated) -> str:
-    """Have what is staged approved, with its check at an end; the review's id."""
+    """Have the staged change approved, with its check at an end; the review's id."""
     review = gated.put_up()
     project.ended(review)
     gated.decide(review)

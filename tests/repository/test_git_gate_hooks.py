@@ -111,7 +111,7 @@ BEFORE: dict[Callable[[Path], None], set[str]] = {
     without_a_last_line_end: {"prepare-commit-msg", "pre-commit", "commit-msg"},
     shared_folder: {"prepare-commit-msg"},
 }
-"""What is there before the gate, and which hooks of it a commit then calls."""
+"""Hooks from before the gate, and which of them a commit then calls."""
 
 
 @pytest.mark.parametrize("before", BEFORE, ids=lambda before: before.__name__)

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.timeout(180)
 
 
 def override(gated: Gated, typed: str, *arguments: str, **environment: str) -> tuple[int, str]:
-    """Run git past the gate, with what a person answers if they are asked; the exit status and what was shown."""
+    """Run git past the gate, with a person's answer to the question; the exit status and the text shown."""
     whole = ("gate", "override", "-m", WHY, "--", *(arguments or ("-m", "Fix it")))
     variables = {"TANDEM_BROKER": gated.broker.url, "GIT_EDITOR": "true", **environment}
     return at_a_terminal(whole, gated.root, typed=f"{typed}\n", after="to let it pass: ", **variables)

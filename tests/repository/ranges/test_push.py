@@ -52,7 +52,7 @@ def test_in_a_project_whose_every_commit_is_reviewed_any_push_is_judged(work: Wo
     refused(work, remote, f"{work.start}:refs/heads/start", f"{topic}:refs/heads/topic")
     work.approve(work.start, topic)
     push(work, remote, f"{topic}:refs/heads/main", *(f"{commit}:{ref}" for ref, commit in new.items()))
-    # What is there already passes elsewhere, too.
+    # A commit of the remote's passes elsewhere, too.
     push(work, remote, f"{topic}:refs/heads/another")
 
 
