@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
 
     class _Fields(type):
-        """Makes the annotated names of a class properties of its items. `collections.namedtuple` compiles code."""
+        """Makes the annotated names of a class properties of its items. The standard one compiles code."""
 
         def __new__(mcs, name, bases, members):
             fields = tuple(members.get("__annotations__", ()))
