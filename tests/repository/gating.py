@@ -28,11 +28,14 @@ from tests.repository.terminal import at_a_terminal
 START = {"a.txt": b"one\ntwo\nthree\n", "b.txt": b"alpha\nbeta\n"}
 """What a repository of `gated` begins with."""
 
+DIGITS = {"a.txt": "one\n2\nthree\n"}
+"""A change of it."""
+
 RUN_SECONDS = 60
 
 
 class GitRefused(AssertionError):
-    """A git command that was to succeed did not."""
+    """A git command that had to succeed did not."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Said:
 
     @property
     def ok(self) -> bool:
-        """Whether it did what it was told."""
+        """Whether it succeeded."""
         return self.status == 0
 
 
@@ -71,10 +74,26 @@ class Gated:
     project: str
     environment: dict[str, str] = field(default_factory=dict[str, str])
 
+    # The gate's file, as somebody with an editor has it.
+
+    @property
+    def gate_file(self) -> Path:
+        """Where the switch is."""
+        return self.root / ".git/tandem/gate.json"
+
+    @property
+    def switch(self) -> dict[str, Any]:
+        """Its facts."""
+        return json.loads(self.gate_file.read_text("utf-8"))
+
+    def rewrite(self, **facts: object) -> None:
+        """Have it say something else."""
+        self.gate_file.write_text(json.dumps(self.switch | facts), "utf-8")
+
     # What anybody does with git.
 
     def try_git(self, *arguments: str, cwd: Path | None = None, stdin: bytes = b"", **environment: str) -> Said:
-        """Run git, whatever comes of it; `GIT_EDITOR` is `true` unless another one is given."""
+        """Run git, which may fail; `GIT_EDITOR` is `true` unless another one is given."""
         done = subprocess.run(
             ["git", *arguments],
             cwd=cwd or self.root,
@@ -94,7 +113,7 @@ class Gated:
         return said.stdout.rstrip("\n")
 
     def refused(self, *arguments: str, cwd: Path | None = None, **environment: str) -> str:
-        """Run git, which the gate must refuse: nothing moves. What it says, which names the way on."""
+        """Run git, which the gate must refuse: nothing moves. Its words, which name the way on."""
         head = self.try_git("rev-parse", "HEAD", cwd=cwd).stdout
         said = self.try_git(*arguments, cwd=cwd, stdin=b"", **environment)
         assert not said.ok, f"git {' '.join(arguments)} was not refused:\n{said.stdout}{said.stderr}"
@@ -103,7 +122,7 @@ class Gated:
         return said.stderr
 
     def write(self, files: Mapping[str, str | bytes | None], root: Path | None = None) -> None:
-        """Write files of the working tree; null deletes one."""
+        """Write files of the working tree; None deletes one."""
         for name, content in files.items():
             path = (root or self.root) / name
             if content is None:
@@ -133,12 +152,12 @@ class Gated:
     # What the proposer and the reviewer do.
 
     def submit(self, *options: str, cwd: Path | None = None, intent: str = "An improvement") -> str:
-        """Put up a change with `tandem submit`, by default what is staged; the review's id."""
+        """Propose a change with `tandem submit`, by default the staged one; the review's id."""
         chosen = options or ("--staged",)
         return self.tandem("submit", "-m", intent, *chosen, "--json", cwd=cwd).data["review_id"]
 
     def put_up(self, cwd: Path | None = None, intent: str = "An improvement", **more: Any) -> str:
-        """Put up what is staged, without a command's start; the review's id."""
+        """Propose the staged change, without a command's start; the review's id."""
         diff = self.git("diff", "--cached", "--binary", "--full-index", "--no-ext-diff", cwd=cwd) + "\n"
         base = self.try_git("rev-parse", "--quiet", "--verify", "HEAD", cwd=cwd).stdout.strip()
         at = {"base": base} if base else {}
@@ -160,7 +179,7 @@ class Gated:
         self.call("submit_verdict", review_id=review_id, verdict=verdict, claim_generation=generation, **why, **more)
 
     def approve(self, *options: str, cwd: Path | None = None, intent: str = "An improvement") -> str:
-        """Put up a change, by default what is staged, and have it approved; the review's id."""
+        """Propose a change, by default the staged one, and have it approved; the review's id."""
         review_id = self.submit(*options, cwd=cwd, intent=intent) if options else self.put_up(cwd, intent)
         self.decide(review_id)
         return review_id

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.commandline import Ended, git
 from tests.interfaces.bridging import bridge
 from tests.repository.gating import START, Gated, new_repository
+from tests.repository.routes.tables import rows
 
 Environment = Mapping[str, str]
 
@@ -19,15 +22,15 @@ class Laid:
 
     Attributes:
         first: The working tree where `init` runs.
-        second: Another one of the same repository; null if it has none.
         common: Its common git folder.
+        second: Another working tree of the same repository; None if it has none.
         main: The main working tree, if the git folder is in it.
         environment: Variables for every command.
     """
 
     first: Path
-    second: Path | None
     common: Path
+    second: Path | None = None
     main: Path | None = None
     environment: Environment = field(default_factory=dict[str, str])
 
@@ -44,134 +47,18 @@ def source(folder: Path) -> Path:
     return made
 
 
-def with_bare_folder(folder: Path) -> Laid:
-    home = folder / "app"
-    git(folder, "clone", "--quiet", "--bare", str(source(folder)), str(home / ".bare"))
-    (home / ".git").write_text("gitdir: ./.bare\n", "utf-8")
-    git(home, "worktree", "add", "--quiet", "main")
-    git(home, "worktree", "add", "--quiet", "-b", "feature", "feature")
-    return Laid(home / "main", home / "feature", home / ".bare")
+ROWS = {row.name: row for row in rows("../layouts.txt")}
 
 
-def with_bare_git(folder: Path) -> Laid:
-    home = folder / "app"
-    git(folder, "clone", "--quiet", "--bare", str(source(folder)), str(home / ".git"))
-    git(home, "worktree", "add", "--quiet", "main")
-    git(home, "worktree", "add", "--quiet", "-b", "feature", "feature")
-    return Laid(home / "main", home / "feature", home / ".git")
-
-
-def with_own_configurations(folder: Path) -> Laid:
-    laid = with_bare_git(folder)
-    # Git then moves `core.bare` to another file.
-    git(laid.second or laid.first, "sparse-checkout", "set", "far")
-    return laid
-
-
-def with_separate_folder(folder: Path) -> Laid:
-    work, common = folder / "work", folder / "kept" / "repository"
-    common.parent.mkdir()
-    git(folder, "clone", "--quiet", f"--separate-git-dir={common}", str(source(folder)), str(work))
-    git(work, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
-    return Laid(work, folder / "feature", common)
-
-
-def with_git_folder_inside(folder: Path) -> Laid:
-    work, common = folder / "work", folder / "work" / "kept"
-    git(folder, "clone", "--quiet", str(source(folder)), str(work))
-    git(work, "init", "--quiet", f"--separate-git-dir={common}")
-    return Laid(work, None, common)
-
-
-def with_linked_git_folder(folder: Path) -> Laid:
-    work, common = source(folder), folder / "kept"
-    (work / ".git").rename(common)
-    (work / ".git").symlink_to(common)
-    git(work, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
-    return Laid(work, folder / "feature", common)
-
-
-def as_submodule(folder: Path) -> Laid:
-    outer = new_repository(folder / "outer")
-    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(source(folder)), "libs/part")
-    git(outer, "commit", "--quiet", "-m", "part")
-    part = outer / "libs" / "part"
-    git(part, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
-    return Laid(part, folder / "feature", outer / ".git" / "modules" / "libs" / "part")
-
-
-def as_worktree_of_submodule(folder: Path) -> Laid:
-    laid = as_submodule(folder)
-    return Laid(laid.second or laid.first, laid.first, laid.common)
-
-
-def as_dotfiles(folder: Path) -> Laid:
-    home = folder / "person"
-    common = home / ".dotfiles"
-    git(folder, "clone", "--quiet", "--bare", str(source(folder)), str(common))
-    environment = {"GIT_DIR": str(common), "GIT_WORK_TREE": str(home)}
-    git(home, f"--git-dir={common}", f"--work-tree={home}", "reset", "--quiet", "--hard")
-    (home / "unrelated.txt").write_text("not in the repository\n", "utf-8")
-    (common / "info").mkdir(exist_ok=True)
-    (common / "info" / "exclude").write_text("unrelated.txt\n.dotfiles\n", "utf-8")
-    return Laid(home, None, common, environment=environment)
-
-
-def as_dotfiles_with_settings(folder: Path) -> Laid:
-    laid = as_dotfiles(folder)
-    git(laid.common, "config", "core.bare", "false")
-    git(laid.common, "config", "core.worktree", str(laid.first))
-    return Laid(laid.first, None, laid.common, environment={"GIT_DIR": str(laid.common)})
-
-
-def with_linked_worktree(folder: Path) -> Laid:
-    main = source(folder)
-    git(main, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
-    return Laid(folder / "feature", main, main / ".git", main)
-
-
-def with_sparse_checkout(folder: Path) -> Laid:
-    main = folder / "clone"
-    git(folder, "clone", "--quiet", "--sparse", str(source(folder)), str(main))
-    git(main, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
-    assert not (main / "far").exists()
-    return Laid(folder / "feature", main, main / ".git", main)
-
-
-def with_partial_clone(folder: Path) -> Laid:
-    main = folder / "clone"
-    url = source(folder).as_uri()
-    git(folder, "clone", "--quiet", "--no-local", "--filter=blob:none", "--sparse", url, str(main))
-    git(main, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
-    return Laid(folder / "feature", main, main / ".git", main)
-
-
-def with_reftable(folder: Path) -> Laid:
-    main = folder / "main"
-    git(folder, "init", "--quiet", "--initial-branch=main", "--ref-format=reftable", str(main))
-    git(main, "commit", "--quiet", "--allow-empty", "-m", "start")
-    for name, content in START.items():
-        (main / name).write_bytes(content)
-    git(main, "add", "--all")
-    git(main, "commit", "--quiet", "-m", "files")
-    git(main, "worktree", "add", "--quiet", "-b", "feature", str(folder / "feature"))
-    return Laid(folder / "feature", main, main / ".git", main)
-
-
-LAYOUTS: dict[str, Callable[[Path], Laid]] = {
-    "a folder .bare": with_bare_folder,
-    "a bare .git": with_bare_git,
-    "configurations of working trees": with_own_configurations,
-    "a separate git folder": with_separate_folder,
-    "a git folder behind a symbolic link": with_linked_git_folder,
-    "a submodule": as_submodule,
-    "a working tree of a submodule": as_worktree_of_submodule,
-    "dotfiles by the environment": as_dotfiles,
-    "dotfiles by core.worktree": as_dotfiles_with_settings,
-    "a linked working tree": with_linked_worktree,
-    "a sparse checkout": with_sparse_checkout,
-    "a partial clone": with_partial_clone,
-}
+def lay(name: str, folder: Path) -> Laid:
+    """Make the repository of a row below a folder."""
+    places, *commands = ROWS[name].steps
+    made = {"SOURCE": str(source(folder)), "OUTER": str(new_repository(folder / "outer"))}
+    script = ["sh", "-euc", "\n".join(commands)]
+    subprocess.run(script, cwd=folder, env=os.environ | made, check=True, capture_output=True)
+    stated = {key: folder / place for key, _, place in (one.partition("=") for one in places.split())}
+    environment = {key: str(stated.pop(key)) for key in list(stated) if key.isupper()}
+    return Laid(**stated, environment=environment)
 
 
 def work_through(here: Gated, top: Path, text: str) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from typing import Any, Literal
@@ -85,67 +85,33 @@ class Reviewer:
         self._caller.do(operation, **held, **more)
 
 
-def approves(reviewer: Reviewer) -> None:
-    """Approve the next one."""
-    reviewer.claims().decides("approved")
+def reviewing(*steps: str) -> Callable[[Reviewer], None]:
+    """The steps of a reviewer, each about the next proposal: a verdict, or one of these.
+
+    `patched` sends a counter-patch, `closed` closes the review, `asked` asks something before it approves, and
+    `commented` says something that decides nothing.
+    """
+
+    def review(reviewer: Reviewer) -> None:
+        for step in steps:
+            if step == "closed":
+                reviewer.closes()
+                continue
+            reviewer.claims()
+            if step == "patched":
+                reviewer.decides("changes_requested", counter_patch=COUNTER_PATCH)
+            elif step == "asked":
+                reviewer.asks("Why a digit?").decides("approved")
+            elif step == "commented":
+                reviewer.decides("comment", reason="Why a digit?").hears().decides("approved")
+            else:
+                reviewer.decides(step)
+
+    return review
 
 
-def wants_changes(reviewer: Reviewer) -> None:
-    """Ask for changes, and approve what comes then."""
-    reviewer.claims().decides("changes_requested").claims().decides("approved")
-
-
-def knows_better(reviewer: Reviewer) -> None:
-    """Send a counter-patch."""
-    reviewer.claims().decides("changes_requested", counter_patch=COUNTER_PATCH).claims().decides("approved")
-
-
-def wants_more_than_its_counter_patch(reviewer: Reviewer) -> None:
-    """Send a counter-patch, and ask for changes of what comes of it."""
-    reviewer.claims().decides("changes_requested", counter_patch=COUNTER_PATCH)
-    reviewer.claims().decides("changes_requested").claims().decides("approved")
-
-
-def asks(reviewer: Reviewer) -> None:
-    """Ask something first."""
-    reviewer.claims().asks("Why a digit?").decides("approved")
-
-
-def comments(reviewer: Reviewer) -> None:
-    """Say something first that decides nothing."""
-    reviewer.claims().decides("comment", reason="Why a digit?").hears().decides("approved")
-
-
-def rejects(reviewer: Reviewer) -> None:
-    """Reject it, and approve another attempt."""
-    reviewer.claims().decides("rejected").claims().decides("approved")
-
-
-def always_rejects(reviewer: Reviewer) -> None:
-    """Reject each attempt."""
-    for _ in range(3):
-        reviewer.claims().decides("rejected")
-
-
-def closes(reviewer: Reviewer) -> None:
-    """Close it, and approve another attempt."""
-    reviewer.closes().claims().decides("approved")
-
-
-def always_closes(reviewer: Reviewer) -> None:
-    """Close each attempt."""
-    for _ in range(3):
-        reviewer.closes()
-
-
-def never_agrees(reviewer: Reviewer) -> None:
-    """Ask for changes in every round."""
-    for _ in range(3):
-        reviewer.claims().decides("changes_requested")
-
-
-def never_comes(_: Reviewer) -> None:
-    """Nobody reviews."""
+approves = reviewing("approved")
+never_comes = reviewing()
 
 
 @dataclass
@@ -196,118 +162,83 @@ class Stage:
     @contextmanager
     def scene(self, situation: str) -> Generator[Scene]:
         """The scene of a situation, ready for the agent."""
-        with getattr(self, situation)() as found:
+        setting, facts = (ANYWHERE | IN_A_SHELL | WITH_TOOLS)[situation]
+        with setting(self) as made:
+            found = replace(made, **facts)
             if found.is_staged and found.gated.try_git("diff", "--cached", "--quiet").ok:
                 found.gated.stage({"a.txt": DIGITS})
             yield found
 
     @contextmanager
-    def refused_commit(self) -> Generator[Scene]:
+    def plain(self) -> Generator[Scene]:
         yield Scene(self._gated())
 
     @contextmanager
-    def changes_requested(self) -> Generator[Scene]:
-        yield Scene(self._gated(), wants_changes, (WORDS,))
-
-    @contextmanager
-    def counter_patch(self) -> Generator[Scene]:
-        yield Scene(self._gated(), knows_better)
-
-    @contextmanager
-    def counter_patch_and_changes(self) -> Generator[Scene]:
-        yield Scene(self._gated(), wants_more_than_its_counter_patch, (WORDS,))
-
-    @contextmanager
-    def declined_counter_patch(self) -> Generator[Scene]:
-        yield Scene(self._gated(), knows_better, (WORDS,), prefers="decline")
-
-    @contextmanager
-    def question(self) -> Generator[Scene]:
-        yield Scene(self._gated(), asks)
-
-    @contextmanager
-    def comment(self) -> Generator[Scene]:
-        yield Scene(self._gated(), comments)
-
-    @contextmanager
-    def rejected(self) -> Generator[Scene]:
-        yield Scene(self._gated(), rejects, (WORDS,))
-
-    @contextmanager
-    def text_by_tools(self) -> Generator[Scene]:
-        gated = self._gated()
-        gated.stage({"docs/PLAN.md": DIGITS})
-        yield Scene(gated, wants_changes, (WORDS,), path="docs/PLAN.md")
-
-    @contextmanager
-    def three_rejections(self) -> Generator[Scene]:
-        yield Scene(self._gated(), always_rejects, (WORDS, ROMAN), ends="stopped")
-
-    @contextmanager
-    def closed(self) -> Generator[Scene]:
-        yield Scene(self._gated(), closes, (WORDS,))
-
-    @contextmanager
-    def closed_three_times(self) -> Generator[Scene]:
-        yield Scene(self._gated(), always_closes, (WORDS, ROMAN), ends="stopped")
-
-    @contextmanager
-    def three_rounds(self) -> Generator[Scene]:
-        yield Scene(self._gated(), never_agrees, (WORDS, ROMAN), ends="stopped")
-
-    @contextmanager
-    def no_reviewer(self) -> Generator[Scene]:
-        yield Scene(self._gated(), never_comes, ends="stopped", environment=SHORT)
-
-    @contextmanager
-    def no_reviewer_after_init(self) -> Generator[Scene]:
+    def initialised(self) -> Generator[Scene]:
+        """After `tandem init`, of which the gate lets the files pass."""
         gated = self._gated()
         assert gated.tandem("init", "--gate", "--yes", "--client", "claude").status == 0
         gated.git("add", "--all")
         gated.git("commit", "--quiet", "-m", "Set up Tandem")
-        yield Scene(gated, never_comes, ends="stopped", environment=SHORT)
+        yield Scene(gated)
 
     @contextmanager
-    def amended_commit(self) -> Generator[Scene]:
+    def with_commit(self) -> Generator[Scene]:
         gated = self._gated()
         gated.approved_commit({"a.txt": ROMAN})
-        yield Scene(gated, attempt="git commit --amend --no-edit")
+        yield Scene(gated)
 
     @contextmanager
-    def quota(self) -> Generator[Scene]:
-        with self._staffed("first rate-limited") as gated:
-            yield Scene(gated, never_comes)
+    def with_files(self, **files: str) -> Generator[Scene]:
+        """Files are written, and not staged."""
+        gated = self._gated()
+        gated.write(files)
+        yield Scene(gated)
 
     @contextmanager
-    def long_quota(self) -> Generator[Scene]:
-        with self._staffed("rate-limited 10000") as gated:
-            yield Scene(gated, never_comes, ends="stopped")
+    def with_another_staged(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.stage({"other.txt": "other\n"})
+        gated.write({"a.txt": DIGITS})
+        yield Scene(gated)
 
     @contextmanager
-    def _staffed(self, deed: str) -> Generator[Gated]:
+    def with_text(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.stage({"docs/PLAN.md": DIGITS})
+        yield Scene(gated)
+
+    @contextmanager
+    def with_part_of_what_was_approved(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.stage({"a.txt": DIGITS, "b.txt": "two\n"})
+        gated.approve("--staged")
+        gated.git("reset", "--quiet", "--", "b.txt")
+        yield Scene(gated)
+
+    @contextmanager
+    def closed_before(self) -> Generator[Scene]:
+        gated = self._gated()
+        gated.stage({"a.txt": DIGITS})
+        gated.call("close_review", review_id=gated.put_up(), reason="We do not want digits.")
+        yield Scene(gated)
+
+    @contextmanager
+    def staffed(self, deed: str) -> Generator[Scene]:
         """A gate whose pool's program does this at every review."""
         (self._folder / "staffed").mkdir()
         command = program(self._folder / "staffed" / "notes", *deed.split())
         pool = {"command": command, "max_pool_size": 1}
         with StaffedBroker(self._folder / "staffed", pool) as broker:
-            yield gate_on(broker, new_repository(self._folder / "theirs"))
+            yield Scene(gate_on(broker, new_repository(self._folder / "theirs")), never_comes)
 
     @contextmanager
-    def broker_down(self) -> Generator[Scene]:
-        with self._down() as scene:
-            as_own(scene.gated)
-            yield scene
-
-    @contextmanager
-    def recorded_broker_down(self) -> Generator[Scene]:
-        with self._down() as scene:
-            yield scene
-
-    @contextmanager
-    def _down(self) -> Generator[Scene]:
+    def broker_down(self, *, is_own: bool) -> Generator[Scene]:
         (self._folder / "own").mkdir()
         with BrokerProcess(self._folder / "own") as own:
             gated = gate_on(own, new_repository(self._folder / "theirs"))
+            if is_own:
+                as_own(gated)
             own.stop()
 
             def comes_later(reviewer: Reviewer) -> None:
@@ -322,211 +253,15 @@ class Stage:
                 end(own)
 
     @contextmanager
-    def failed_check(self) -> Generator[Scene]:
-        with self._checked("exit('2' in open('a.txt').read())") as gated:
-            yield Scene(gated, wants_nothing_twice, (WORDS,))
-
-    @contextmanager
-    def pending_check(self) -> Generator[Scene]:
-        done = self._folder / "done"
-        with self._checked(f"import os, time\nwhile not os.path.exists({str(done)!r}): time.sleep(0.02)") as gated:
-
-            def approves_first(reviewer: Reviewer) -> None:
-                approves(reviewer)
-                done.touch()
-
-            yield Scene(gated, approves_first)
-
-    @contextmanager
-    def conflict_with_the_base(self) -> Generator[Scene]:
-        with self._checked("exit(0)", {"a.txt": ROMAN}) as gated:
-            gated.git("switch", "--quiet", "--create", "feature", "main^")
-            yield Scene(gated, wants_nothing_twice, (WORDS,))
-
-    @contextmanager
-    def conflict_in_a_merge_with_checks(self) -> Generator[Scene]:
-        with self._checked("exit(0)", {"a.txt": ROMAN}) as gated:
-            gated.git("switch", "--quiet", "--create", "feature", "main^")
-            gated.stage({"a.txt": WORDS})
-            gated.git("-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-m", "From before the gate")
-            assert not gated.try_git("merge", "--no-edit", "main").ok
-            gated.stage({"a.txt": DIGITS})
-            yield Scene(gated, attempt="git commit --no-edit", ends="stopped")
-
-    @contextmanager
-    def commits_from_before_the_gate(self) -> Generator[Scene]:
-        with self._checked("exit(0)") as gated:
-            gated.git("switch", "--quiet", "--create", "feature")
-            gated.stage({"old.txt": "old\n"})
-            gated.git("-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-m", "From before the gate")
-            yield Scene(gated, wants_nothing_twice)
-
-    @contextmanager
-    def commit_of_all(self) -> Generator[Scene]:
-        gated = self._gated()
-        gated.write({"a.txt": DIGITS})
-        yield Scene(gated, attempt="git commit -a -m 'Count in digits'", is_staged=False)
-
-    @contextmanager
-    def commit_of_a_file(self) -> Generator[Scene]:
-        gated = self._gated()
-        gated.stage({"other.txt": "other\n"})
-        gated.write({"a.txt": DIGITS})
-        yield Scene(gated, attempt="git commit -m 'Count in digits' a.txt")
-
-    @contextmanager
-    def part_of_what_was_approved(self) -> Generator[Scene]:
-        gated = self._gated()
-        gated.stage({"a.txt": DIGITS, "b.txt": "two\n"})
-        gated.approve("--staged")
-        gated.git("reset", "--quiet", "--", "b.txt")
-        yield Scene(gated, never_comes)
-
-    @contextmanager
-    def merge(self) -> Generator[Scene]:
-        with self._conflict("merge", "theirs") as gated:
-            yield Scene(gated)
-
-    @contextmanager
-    def rebase(self) -> Generator[Scene]:
-        with self._conflict("rebase", "theirs") as gated:
-            yield Scene(gated)
-
-    @contextmanager
-    def rebase_without_a_conflict(self) -> Generator[Scene]:
-        yield Scene(self._parted(), attempt="git rebase theirs", is_staged=False)
-
-    @contextmanager
-    def cherry_pick_without_a_conflict(self) -> Generator[Scene]:
-        yield Scene(self._parted(), attempt="git cherry-pick theirs", is_staged=False)
-
-    @contextmanager
-    def revert(self) -> Generator[Scene]:
-        gated = self._parted()
-        gated.approved_commit({"n.txt": "".join(f"{number}\n" for number in "X2345678Y")})
-        yield Scene(gated, attempt="git revert --no-edit HEAD~1", is_staged=False)
-
-    def _parted(self) -> Gated:
-        """Two approved commits of a file on two branches that git merges."""
-        gated = self._gated()
-        gated.approved_commit({"n.txt": "".join(f"{number}\n" for number in "123456789")})
-        gated.git("switch", "--quiet", "--create", "theirs")
-        gated.approved_commit({"n.txt": "".join(f"{number}\n" for number in "12345678Y")})
-        gated.git("switch", "--quiet", "main")
-        gated.approved_commit({"n.txt": "".join(f"{number}\n" for number in "X23456789")})
-        return gated
-
-    @contextmanager
-    def cherry_pick(self) -> Generator[Scene]:
-        with self._conflict("cherry-pick", "theirs") as gated:
-            yield Scene(gated)
-
-    @contextmanager
-    def several_cherry_picks(self) -> Generator[Scene]:
-        with self._conflict("cherry-pick", "theirs~2..theirs") as gated:
-            yield Scene(gated)
-
-    @contextmanager
-    def first_of_several_cherry_picks(self) -> Generator[Scene]:
-        with self._conflict("cherry-pick", "theirs", "theirs~1") as gated:
-            yield Scene(gated)
-            assert "c.txt" in gated.git("ls-tree", "--name-only", "HEAD")
-
-    @contextmanager
-    def _conflict(self, *command: str) -> Generator[Gated]:
-        """A conflict of two approved commits, resolved and staged."""
-        gated = self._gated()
-        gated.git("switch", "--quiet", "--create", "theirs")
-        gated.approved_commit({"c.txt": "three\n"})
-        gated.approved_commit({"a.txt": ROMAN})
-        gated.git("switch", "--quiet", "main")
-        gated.approved_commit({"a.txt": WORDS})
-        assert not gated.try_git(*command).ok
-        gated.stage({"a.txt": DIGITS})
-        yield gated
-
-    @contextmanager
-    def text(self) -> Generator[Scene]:
-        yield self._plan(approves)
-
-    @contextmanager
-    def counter_patch_of_a_text(self) -> Generator[Scene]:
-        def knows_better_words(reviewer: Reviewer) -> None:
-            reviewer.claims().decides("changes_requested", counter_patch="# Better\n").claims().decides("approved")
-
-        yield self._plan(knows_better_words)
-
-    def _plan(self, reviews: Callable[[Reviewer], None]) -> Scene:
-        gated = self._gated()
-        gated.write({"PLAN.md": "# Plan\n"})
-        return Scene(gated, reviews, attempt="tandem submit --text PLAN.md --wait -m 'Plan it'", is_staged=False)
-
-    @contextmanager
-    def update_of_a_base_branch(self) -> Generator[Scene]:
-        with self._update(approves) as scene:
-            yield scene
-
-    @contextmanager
-    def update_with_changes_requested(self) -> Generator[Scene]:
-        with self._update(wants_changes) as scene:
-            scene.changes = (WORDS,)
-            yield scene
-
-    @contextmanager
-    def rejected_update(self) -> Generator[Scene]:
-        with self._update(rejects) as scene:
-            scene.changes = (WORDS,)
-            yield scene
-
-    @contextmanager
-    def _update(self, reviews: Callable[[Reviewer], None]) -> Generator[Scene]:
-        """A branch from before the gate that is to be the base branch's."""
-        gated = self._gated()
-        gated.git("switch", "--quiet", "--create", "feature")
-        gated.stage({"a.txt": DIGITS})
-        unseen = ("-c", "core.hooksPath=/dev/null", "commit", "--quiet")
-        gated.git(*unseen, "-m", "From before the gate")
-
-        def commits() -> None:
-            # Told to change something and to commit it, the agent does; the gate lets it on this branch.
-            gated.stage({"a.txt": WORDS})
-            gated.git(*unseen, "-m", "As it was asked for")
-
-        yield Scene(gated, reviews, attempt="git fetch . feature:main", is_staged=False, before_change=commits)
-
-    @contextmanager
-    def untrusted_checks(self) -> Generator[Scene]:
-        with self._checked("exit(0)", {CHECKS_FILE: toml(check("unit tests", "exit(1)"))}) as gated:
-            yield Scene(gated, ends="stopped")
-
-    @contextmanager
-    def approved_and_untrusted(self) -> Generator[Scene]:
-        with self.untrusted_checks() as scene:
-            scene.gated.stage({"a.txt": DIGITS})
-            scene.gated.approve()
-            yield scene
-
-    @contextmanager
-    def closed_before(self) -> Generator[Scene]:
-        gated = self._gated()
-        gated.stage({"a.txt": DIGITS})
-        gated.call("close_review", review_id=gated.put_up(), reason="We do not want digits.")
-        yield Scene(gated, changes=(WORDS,))
-
-    @contextmanager
-    def checks_that_nothing_runs(self) -> Generator[Scene]:
-        with self._checked("exit(0)", checks_at_once=0) as gated:
-            yield Scene(gated, ends="stopped")
-
-    @contextmanager
-    def unconfined_checks(self) -> Generator[Scene]:
-        with self._checked("exit(0)", unconfined=False) as gated:
-            yield Scene(gated, ends="stopped")
-
-    @contextmanager
-    def _checked(
-        self, code: str, later: Mapping[str, str] | None = None, *, unconfined: bool = True, checks_at_once: int = 1
-    ) -> Generator[Gated]:
+    def with_checks(
+        self,
+        code: str = "exit(0)",
+        later: Mapping[str, str] | None = None,
+        *,
+        unconfined: bool = True,
+        checks_at_once: int = 1,
+    ) -> Generator[Scene]:
+        """A gate with a check; the base branch has a later commit."""
         (self._folder / "checking").mkdir()
         place, root = self._folder / "checking", self._folder / "checked"
         with checked(place, confined=False, root=root, checks_at_once=checks_at_once) as project:
@@ -537,46 +272,193 @@ class Stage:
                 gated.stage(later)
                 gated.git("commit", "--quiet", "-m", "Later")
             assert gated.tandem("gate", "on").status == 0
-            yield gated
+            yield Scene(gated)
+
+    @contextmanager
+    def pending_check(self) -> Generator[Scene]:
+        done = self._folder / "done"
+        with self.with_checks(f"import os, time\nwhile not os.path.exists({str(done)!r}): time.sleep(0.02)") as scene:
+
+            def approves_first(reviewer: Reviewer) -> None:
+                approves(reviewer)
+                done.touch()
+
+            yield replace(scene, reviews=approves_first)
+
+    @contextmanager
+    def parted_from_its_base(self, unseen: Mapping[str, str] | None = None) -> Generator[Scene]:
+        """The base branch has gone on, with checks; this one has a commit from before the gate."""
+        with self.with_checks(later={"a.txt": ROMAN}) as scene:
+            scene.gated.git("switch", "--quiet", "--create", "feature", "main^")
+            if unseen:
+                self._unseen(scene.gated, unseen)
+                assert not scene.gated.try_git("merge", "--no-edit", "main").ok
+                scene.gated.stage({"a.txt": DIGITS})
+            yield scene
+
+    @contextmanager
+    def with_checks_and_unseen(self) -> Generator[Scene]:
+        with self.with_checks() as scene:
+            scene.gated.git("switch", "--quiet", "--create", "feature")
+            self._unseen(scene.gated, {"old.txt": "old\n"})
+            yield scene
+
+    @contextmanager
+    def approved_and_untrusted(self) -> Generator[Scene]:
+        with self.with_checks(later=UNTRUSTED) as scene:
+            scene.gated.stage({"a.txt": DIGITS})
+            scene.gated.approve()
+            yield scene
+
+    def _unseen(self, gated: Gated, files: Mapping[str, str]) -> None:
+        """Commit without a hook."""
+        gated.stage(files)
+        gated.git("-c", "core.hooksPath=/dev/null", "commit", "--quiet", "-m", "From before the gate")
+
+    @contextmanager
+    def parted(self) -> Generator[Scene]:
+        """Two approved commits of a file on two branches that git merges."""
+        gated = self._gated()
+        gated.approved_commit({"n.txt": _numbers("123456789")})
+        gated.git("switch", "--quiet", "--create", "theirs")
+        gated.approved_commit({"n.txt": _numbers("12345678Y")})
+        gated.git("switch", "--quiet", "main")
+        gated.approved_commit({"n.txt": _numbers("X23456789")})
+        yield Scene(gated)
+
+    @contextmanager
+    def gone_on(self) -> Generator[Scene]:
+        """The same with a commit more."""
+        with self.parted() as scene:
+            scene.gated.approved_commit({"n.txt": _numbers("X2345678Y")})
+            yield scene
+
+    @contextmanager
+    def conflict(self, *command: str, brings: str = "a.txt") -> Generator[Scene]:
+        """A conflict of two approved commits, resolved and staged."""
+        gated = self._gated()
+        gated.git("switch", "--quiet", "--create", "theirs")
+        gated.approved_commit({"c.txt": "three\n"})
+        gated.approved_commit({"a.txt": ROMAN})
+        gated.git("switch", "--quiet", "main")
+        gated.approved_commit({"a.txt": WORDS})
+        assert not gated.try_git(*command).ok
+        gated.stage({"a.txt": DIGITS})
+        yield Scene(gated)
+        assert brings in gated.git("ls-tree", "--name-only", "HEAD")
+
+    @contextmanager
+    def update(self) -> Generator[Scene]:
+        """A branch from before the gate that the base branch has to get."""
+        gated = self._gated()
+        gated.git("switch", "--quiet", "--create", "feature")
+        self._unseen(gated, {"a.txt": DIGITS})
+        # Told to change something and to commit it, the agent does; the gate lets it on this branch.
+        yield Scene(gated, before_change=lambda: self._unseen(gated, {"a.txt": WORDS}))
 
 
-def wants_nothing_twice(reviewer: Reviewer) -> None:
-    """Approve every round."""
-    reviewer.claims().decides("approved").claims().decides("approved")
+def _numbers(digits: str) -> str:
+    return "".join(f"{digit}\n" for digit in digits)
 
 
-SITUATIONS = (
-    *("refused_commit", "changes_requested", "counter_patch", "question", "comment", "rejected", "failed_check"),
-    *("pending_check", "broker_down", "three_rounds", "conflict_with_the_base", "amended_commit", "no_reviewer"),
-    *("quota", "long_quota", "closed", "closed_three_times", "three_rejections", "no_reviewer_after_init"),
-    *("untrusted_checks", "unconfined_checks", "checks_that_nothing_runs"),
-)
+Situation = tuple[Callable[[Stage], AbstractContextManager[Scene]], dict[str, Any]]
+"""What sets the scene, and what else is so in it."""
 
-IN_A_SHELL = (
-    *(
-        "conflict_in_a_merge_with_checks",
-        "counter_patch_and_changes",
-        "declined_counter_patch",
-        "recorded_broker_down",
-        "commits_from_before_the_gate",
-        "commit_of_all",
+CHANGES = reviewing("changes_requested", "approved")
+REJECTS = reviewing("rejected", "approved")
+TWICE = reviewing("approved", "approved")
+KNOWS_BETTER = reviewing("patched", "approved")
+UNTRUSTED = {CHECKS_FILE: toml(check("unit tests", "exit(1)"))}
+STOPS = {"ends": "stopped"}
+NO_REVIEWER = {"reviews": never_comes, "environment": SHORT, **STOPS}
+UPDATE = {"attempt": "git fetch . feature:main", "is_staged": False}
+PLAN = {"attempt": "tandem submit --text PLAN.md --wait -m 'Plan it'", "is_staged": False}
+
+
+def _knows_better_words(reviewer: Reviewer) -> None:
+    reviewer.claims().decides("changes_requested", counter_patch="# Better\n").claims().decides("approved")
+
+
+ANYWHERE: dict[str, Situation] = {
+    "refused_commit": (Stage.plain, {}),
+    "changes_requested": (Stage.plain, {"reviews": CHANGES, "changes": (WORDS,)}),
+    "counter_patch": (Stage.plain, {"reviews": KNOWS_BETTER}),
+    "question": (Stage.plain, {"reviews": reviewing("asked")}),
+    "comment": (Stage.plain, {"reviews": reviewing("commented")}),
+    "rejected": (Stage.plain, {"reviews": REJECTS, "changes": (WORDS,)}),
+    "failed_check": (
+        lambda stage: stage.with_checks("exit('2' in open('a.txt').read())"),
+        {"reviews": TWICE, "changes": (WORDS,)},
     ),
-    *(
-        "commit_of_a_file",
-        "part_of_what_was_approved",
-        "merge",
-        "rebase",
-        "cherry_pick",
-        "several_cherry_picks",
-        "text",
+    "pending_check": (Stage.pending_check, {}),
+    "broker_down": (lambda stage: stage.broker_down(is_own=True), {}),
+    "three_rounds": (
+        Stage.plain,
+        {"reviews": reviewing(*["changes_requested"] * 3), "changes": (WORDS, ROMAN), **STOPS},
     ),
-    *("rebase_without_a_conflict", "cherry_pick_without_a_conflict", "revert", "first_of_several_cherry_picks"),
-    *(
-        "approved_and_untrusted",
-        "closed_before",
-        "counter_patch_of_a_text",
-        "update_of_a_base_branch",
-        "update_with_changes_requested",
-        "rejected_update",
+    "conflict_with_the_base": (Stage.parted_from_its_base, {"reviews": TWICE, "changes": (WORDS,)}),
+    "amended_commit": (Stage.with_commit, {"attempt": "git commit --amend --no-edit"}),
+    "no_reviewer": (Stage.plain, NO_REVIEWER),
+    "quota": (lambda stage: stage.staffed("first rate-limited"), {}),
+    "long_quota": (lambda stage: stage.staffed("rate-limited 10000"), STOPS),
+    "closed": (Stage.plain, {"reviews": reviewing("closed", "approved"), "changes": (WORDS,)}),
+    "closed_three_times": (
+        Stage.plain,
+        {"reviews": reviewing(*["closed"] * 3), "changes": (WORDS, ROMAN), **STOPS},
     ),
-)
+    "three_rejections": (
+        Stage.plain,
+        {"reviews": reviewing(*["rejected"] * 3), "changes": (WORDS, ROMAN), **STOPS},
+    ),
+    "no_reviewer_after_init": (Stage.initialised, NO_REVIEWER),
+    "untrusted_checks": (lambda stage: stage.with_checks(later=UNTRUSTED), STOPS),
+    "unconfined_checks": (lambda stage: stage.with_checks(unconfined=False), STOPS),
+    "checks_that_nothing_runs": (lambda stage: stage.with_checks(checks_at_once=0), STOPS),
+}
+"""Played by an agent with a shell and by one with tools."""
+
+IN_A_SHELL: dict[str, Situation] = {
+    "conflict_in_a_merge_with_checks": (
+        lambda stage: stage.parted_from_its_base({"a.txt": WORDS}),
+        {"attempt": "git commit --no-edit", **STOPS},
+    ),
+    "counter_patch_and_changes": (
+        Stage.plain,
+        {"reviews": reviewing("patched", "changes_requested", "approved"), "changes": (WORDS,)},
+    ),
+    "declined_counter_patch": (Stage.plain, {"reviews": KNOWS_BETTER, "changes": (WORDS,), "prefers": "decline"}),
+    "recorded_broker_down": (lambda stage: stage.broker_down(is_own=False), {}),
+    "commits_from_before_the_gate": (Stage.with_checks_and_unseen, {"reviews": TWICE}),
+    "commit_of_all": (
+        lambda stage: stage.with_files(**{"a.txt": DIGITS}),
+        {"attempt": "git commit -a -m 'Count in digits'", "is_staged": False},
+    ),
+    "commit_of_a_file": (Stage.with_another_staged, {"attempt": "git commit -m 'Count in digits' a.txt"}),
+    "part_of_what_was_approved": (Stage.with_part_of_what_was_approved, {"reviews": never_comes}),
+    "merge": (lambda stage: stage.conflict("merge", "theirs"), {}),
+    "rebase": (lambda stage: stage.conflict("rebase", "theirs"), {}),
+    "cherry_pick": (lambda stage: stage.conflict("cherry-pick", "theirs"), {}),
+    "several_cherry_picks": (lambda stage: stage.conflict("cherry-pick", "theirs~2..theirs"), {}),
+    "first_of_several_cherry_picks": (
+        lambda stage: stage.conflict("cherry-pick", "theirs", "theirs~1", brings="c.txt"),
+        {},
+    ),
+    "text": (lambda stage: stage.with_files(**{"PLAN.md": "# Plan\n"}), PLAN),
+    "counter_patch_of_a_text": (
+        lambda stage: stage.with_files(**{"PLAN.md": "# Plan\n"}),
+        {"reviews": _knows_better_words, **PLAN},
+    ),
+    "rebase_without_a_conflict": (Stage.parted, {"attempt": "git rebase theirs", "is_staged": False}),
+    "cherry_pick_without_a_conflict": (Stage.parted, {"attempt": "git cherry-pick theirs", "is_staged": False}),
+    "revert": (Stage.gone_on, {"attempt": "git revert --no-edit HEAD~1", "is_staged": False}),
+    "approved_and_untrusted": (Stage.approved_and_untrusted, STOPS),
+    "closed_before": (Stage.closed_before, {"changes": (WORDS,)}),
+    "update_of_a_base_branch": (Stage.update, UPDATE),
+    "update_with_changes_requested": (Stage.update, {"reviews": CHANGES, "changes": (WORDS,), **UPDATE}),
+    "rejected_update": (Stage.update, {"reviews": REJECTS, "changes": (WORDS,), **UPDATE}),
+}
+
+WITH_TOOLS: dict[str, Situation] = {
+    "commits_from_before_the_gate": IN_A_SHELL["commits_from_before_the_gate"],
+    "text_by_tools": (Stage.with_text, {"reviews": CHANGES, "changes": (WORDS,), "path": "docs/PLAN.md"}),
+}

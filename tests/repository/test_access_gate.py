@@ -15,10 +15,9 @@ import pytest
 
 from tests.broker import BrokerProcess
 from tests.commandline import Ended
-from tests.repository.gating import Gated, gate_on, new_repository
+from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
 from tests.stranger import listening
 
-CHANGED = {"a.txt": "one\n2\nthree\n"}
 HINTS = ("TANDEM_TOKEN", "tandem token create")
 
 
@@ -52,7 +51,7 @@ def token(gated: Gated, *options: str) -> str:
 
 
 def test_the_owners_commits_are_judged_also_after_a_restart(gated: Gated) -> None:
-    gated.stage(CHANGED)
+    gated.stage(DIGITS)
     assert "not approved" in gated.refused("commit", "-m", "Change it")
     review_id = put_up(gated)
     gated.broker.stop()
@@ -80,7 +79,7 @@ def test_p7_each_of_several_brokers_judges_by_the_token_that_it_left_and_gets_no
         assert switched.ok, switched.stdout
         owner.setenv("TANDEM_DATA_DIR", "/nowhere")
         at_second = replace(gated, broker=second)
-        gated.stage(CHANGED)
+        gated.stage(DIGITS)
         reviews = [put_up(gated)]
         gated.git("commit", "--quiet", "-m", "Change it")
         first.stop()
@@ -93,8 +92,7 @@ def test_p7_each_of_several_brokers_judges_by_the_token_that_it_left_and_gets_no
         assert [gated.trailers(revision=name) for name in ("HEAD~", "HEAD")] == [[one] for one in reviews]
         gated.stage({"b.txt": "beta\n"})
         with listening(lambda _said: b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n") as (port, told):
-            file = gated.root / ".git/tandem/gate.json"
-            file.write_text(file.read_text("utf-8").replace(first.url, f"http://127.0.0.1:{port}"), "utf-8")
+            gated.rewrite(broker=f"http://127.0.0.1:{port},{second.url}")
             assert "not approved" in gated.refused("commit", "-m", "Again")
         assert told
         assert not [said for said in told if b"uthorization" in said or b"/api/" in said]
@@ -102,7 +100,7 @@ def test_p7_each_of_several_brokers_judges_by_the_token_that_it_left_and_gets_no
 
 def test_a_colleagues_commits_are_judged_by_their_token(gated: Gated) -> None:
     theirs = token(gated, "--role", "proposer", "--project", gated.project)
-    gated.stage(CHANGED)
+    gated.stage(DIGITS)
     assert "not approved" in gated.refused("commit", "-m", "Change it", TANDEM_TOKEN=theirs)
     review_id = put_up(gated)
     gated.git("commit", "--quiet", "-m", "Change it", TANDEM_TOKEN=theirs)
@@ -115,7 +113,7 @@ def test_a_colleagues_commits_are_judged_by_their_token(gated: Gated) -> None:
 def test_without_a_token_that_counts_nothing_passes_and_it_is_said_why(
     gated: Gated, wrong: str, told: tuple[str, ...]
 ) -> None:
-    gated.stage(CHANGED)
+    gated.stage(DIGITS)
     put_up(gated)
     said = gated.refused("commit", "-m", "Change it", TANDEM_TOKEN=wrong)
     assert all(one in said for one in told), said
@@ -133,7 +131,7 @@ def test_what_could_not_be_recorded_for_want_of_a_token_is_recorded_later(gated:
     revoke = f"TANDEM_TOKEN= TANDEM_BROKER={gated.broker.url} tandem token revoke {created['token_id']}"
     editor.write_text(f"#!/bin/sh\n{revoke}\n", "utf-8")
     editor.chmod(0o755)
-    gated.stage(CHANGED)
+    gated.stage(DIGITS)
     made = gated.try_git(
         "commit", "--quiet", "--edit", "-m", "feat(01-01): first", TANDEM_TOKEN=created["token"], GIT_EDITOR=str(editor)
     )
@@ -232,7 +230,7 @@ def test_a_servers_hook_asks_with_the_token_that_it_was_given(gated: Gated, tmp_
     assert gated.tandem("gate", "server-hook", str(server), *named, TANDEM_TOKEN=created["token"]).status == 0
     assert stat.S_IMODE((server / "tandem" / "broker.json").stat().st_mode) == (0o666 if os.name == "nt" else 0o600)
     start = gated.head()
-    gated.stage(CHANGED)
+    gated.stage(DIGITS)
     made = gated.git("commit-tree", gated.git("write-tree"), "-p", start, "-m", "Change it")
     push = ("push", "--quiet", "--no-verify", str(server), f"{made}:main")
     assert "not approved" in gated.refused(*push)

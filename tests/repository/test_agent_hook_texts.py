@@ -33,7 +33,7 @@ def test_a_context_is_written_when_exactly_it_is_approved(gated: Gated) -> None:
 
 
 def test_an_edit_is_judged_by_what_it_makes_of_the_file(gated: Gated) -> None:
-    for client in set(CLIENTS) - {"codex"}:
+    for client in CLIENTS:
         agent, path = Agent(client, gated.root), context_of(client)
         gated.write({path: TEXT})
         assert not agent.edits(path, "We use one index.", "We use two.").passes
@@ -109,26 +109,29 @@ def patch_of(*lines: str) -> str:
     return "".join(f"{line}\n" for line in ("*** Begin Patch", *lines, "*** End Patch"))
 
 
-def test_of_codex_patches_whole_files_are_judged_and_changes_are_not_guessed(gated: Gated) -> None:
+def test_codex_patches_are_judged_by_what_they_make_of_the_file(gated: Gated) -> None:
     agent = Agent("codex", gated.root)
-    approve_text(gated, CONTEXT, TEXT)
-    added = [f"+{line}" for line in TEXT.splitlines()]
-    patch = patch_of(f"*** Add File: {CONTEXT}", *added)
-    for text, passes in ((patch, True), (patch.replace("one index", "two"), False)):
+    gated.write({CONTEXT: "# Context\n\n## One\nfirst\nlast\n\n## Two\nfirst\nlast\n"})
+    update = f"*** Update File: {CONTEXT}"
+    patch = patch_of(update, "@@ ## Two", "-first", "+second", " last", "+more", "*** End of File")
+    assert not agent.asks("patch", content=patch).passes
+    approve_text(gated, CONTEXT, "# Context\n\n## One\nfirst\nlast\n\n## Two\nsecond\nlast\nmore\n")
+    for text, passes in ((patch, True), (patch.replace("+more", "+others"), False)):
         inside = text.replace(".planning/", "")
         assert agent.asks("patch", content=text).passes is passes
         assert agent.runs(f"apply_patch <<'P'\n{text}P\n").passes is passes
         assert agent.runs(f"cd .planning && apply_patch <<'P'\n{inside}P\n").passes is passes
-    gated.write({CONTEXT: TEXT})
-    update = f"*** Update File: {CONTEXT}"
-    moved = patch_of("*** Update File: a.txt", f"*** Move to: {FOLDER}/04-CONTEXT.md", "@@", "-first", "+second")
+    moved = patch_of(update, f"*** Move to: {FOLDER}/04-CONTEXT.md", "@@", "-first", "+second")
+    assert "04-CONTEXT.md may be written when" in agent.asks("patch", content=moved).words
     assert agent.asks("patch", content=patch_of(f"*** Delete File: {CONTEXT}")).passes
-    assert agent.asks("patch", content=patch_of("*** Update File: a.txt", "@@", "-one", "+two")).passes
-    assert "Write the whole file" in agent.asks("patch", content=patch_of(update, "@@", "-first", "+second")).words
+    assert agent.asks("patch", content=patch_of("*** Update File: a.txt", "@@", "-nowhere", "+two")).passes
     two = patch_of("*** Add File: notes.md", "+a note") + "apply_patch <<'Q'\n" + moved
     assert "04-CONTEXT.md" in agent.asks("patch", content=two).words, "of several patches each counts"
     for broken in ("*** Begin Patch\n", patch_of("nonsense"), patch_of(f"*** Add File: {CONTEXT}", "no plus")):
         assert not agent.asks("patch", content=broken).passes
+    for change in ("@@|nonsense", "-nowhere|+x", "@@|-fir|+x", "+x", "@@ ## Three|-first|+x", "-first|*** End of File"):
+        words = agent.asks("patch", content=patch_of(update, *change.split("|"))).words
+        assert "Write the whole file" in words, change
 
 
 def test_edits_keep_the_files_line_ends(gated: Gated) -> None:

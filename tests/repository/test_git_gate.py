@@ -10,9 +10,7 @@ import pytest
 
 from tests.broker import BrokerProcess
 from tests.commandline import finish
-from tests.repository.gating import Gated, GateOptions, gate_on, new_repository
-
-DIGITS = {"a.txt": "one\n2\nthree\n"}
+from tests.repository.gating import DIGITS, Gated, GateOptions, gate_on, new_repository
 
 
 def test_p2_a_commit_is_refused_until_exactly_it_is_approved(gated: Gated):
@@ -114,25 +112,6 @@ def test_an_empty_commit_passes_and_says_nothing_of_reviews(gated: Gated):
     gated.approved_commit(DIGITS)
     gated.git("commit", "--allow-empty", "--date=2026-01-01T00:00:00Z", "-m", "Nothing")
     assert gated.message() == "Nothing"
-
-
-def test_p2_a_submodules_repository_has_a_gate_of_its_own(gated: Gated, tmp_path: Path):
-    library = new_repository(tmp_path / "library")
-    gated.git("-c", "protocol.file.allow=always", "submodule", "add", "--quiet", str(library), "library")
-    assert "library" in gated.refused("commit", "-m", "A library")
-    gated.approve()
-    gated.git("commit", "-m", "A library")
-    inside = gated.root / "library"
-    gated.write({"a.txt": "changed\n"}, inside)
-    gated.git("commit", "-a", "-m", "In the library", cwd=inside)
-    own = gate_on(gated.broker, inside)
-    own.stage(DIGITS)
-    own.refused("commit", "-m", "Gated now")
-    own.approve()
-    own.git("commit", "-m", "Gated now")
-    # The moved pointer is a change of the outer project.
-    gated.git("add", "library")
-    assert "library" in gated.refused("commit", "-m", "A newer library")
 
 
 def test_p2_a_merge_of_what_is_not_approved_is_refused(gated: Gated):

@@ -42,6 +42,14 @@ def guarded(project: Checked, code: str) -> Gated:
     return gated
 
 
+def approved(project: Checked, gated: Gated) -> str:
+    """Have the staged change approved, with its check at an end; the review's id."""
+    review = gated.put_up()
+    project.ended(review)
+    gated.decide(review)
+    return review
+
+
 def failing(mended: Path) -> str:
     return f"import os; print('3 is not 4'); exit(not os.path.exists({str(mended)!r}))"
 
@@ -67,9 +75,7 @@ def test_trust_asks_for_what_the_checks_take_where_the_broker_runs_them(tmp_path
 def test_a_commit_that_a_failed_check_keeps_back(project: Checked, mended: Path) -> None:
     gated = guarded(project, failing(mended))
     gated.stage(DIGITS)
-    review = gated.put_up()
-    project.ended(review)
-    gated.decide(review)
+    review = approved(project, gated)
     said = gated.refused("commit", "-m", "Count in digits")
     assert "unit tests: failed, exit status 1" in said
     assert "(CHECK_FAILED)" in said
@@ -106,9 +112,7 @@ def test_an_optimistic_commit_of_what_a_check_keeps_back_names_its_review(projec
     gated.settings(tandem_enabled=True, execution_mode="optimistic")
     gated.git("switch", "--quiet", "--create", "feature")
     gated.stage(DIGITS)
-    review = gated.put_up()
-    gated.decide(review)
-    project.ended(review)
+    review = approved(project, gated)
     gated.git("commit", "-m", "Count in digits")
     assert gated.trailers() == [review]
     assert len(gated.call("list_reviews")["reviews"]) == 1
@@ -142,9 +146,7 @@ def test_a_step_says_what_a_check_found_and_puts_nothing_up_again(project: Check
     gated = guarded(project, failing(mended))
     steps = Steps(gated)
     gated.stage(DIGITS)
-    review = gated.put_up()
-    project.ended(review)
-    gated.decide(review)
+    review = approved(project, gated)
     ended = steps.run("task", "--timeout", "0")
     assert (ended.status, head(ended)) == (10, "CHANGES"), ended.stdout
     assert "It is approved, but a required check has not passed." in ended.stdout
@@ -205,9 +207,7 @@ def test_p10_a_commit_and_a_push_whose_checks_ran_elsewhere(project: Checked, tm
     assert gated.tandem("gate", "on", "--branch", "main", "--branch", "release", "--yes").status == 0
     gated.git("switch", "--quiet", "release")
     gated.stage(DIGITS)
-    review = gated.put_up()
-    project.ended(review)
-    gated.decide(review)
+    review = approved(project, gated)
     server = tmp_path / "server.git"
     gated.git("clone", "--quiet", "--bare", str(gated.root), str(server))
     assert gated.tandem("gate", "server-hook", str(server), "--project", gated.project).status == 0
@@ -248,9 +248,7 @@ def test_p10_the_commands_of_a_refusal_lead_out_where_approvals_build_on_each_ot
 
     def landed(files: dict[str, str]) -> None:
         gated.stage(files)
-        review = gated.put_up()
-        project.ended(review)
-        gated.decide(review)
+        approved(project, gated)
         gated.git("commit", "-m", "Next")
 
     gated.git("switch", "--quiet", "--create", "feature")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -10,17 +9,8 @@ import pytest
 
 from tests.broker import BrokerProcess
 from tests.commandline import NOBODY
-from tests.repository.gating import Gated
+from tests.repository.gating import DIGITS, Gated
 from tests.stranger import listening
-
-DIGITS = {"a.txt": "one\n2\nthree\n"}
-RECORDERS = {"post-commit", "post-rewrite"}
-
-
-def rewrite(gated: Gated, **facts: object) -> None:
-    """Change the switch as somebody with an editor would."""
-    file = gated.root / ".git/tandem/gate.json"
-    file.write_text(json.dumps({**json.loads(file.read_text("utf-8")), **facts}), "utf-8")
 
 
 def test_p7_without_a_broker_nothing_passes_until_it_is_back(own_gated: Gated):
@@ -36,88 +26,74 @@ def test_p7_without_a_broker_nothing_passes_until_it_is_back(own_gated: Gated):
 
 
 def test_p7_a_broker_elsewhere_is_found_by_its_data(shared_broker: BrokerProcess, gated: Gated):
-    rewrite(gated, broker=None, data_dir=str(shared_broker.data_dir), usual_url=None)
+    gated.rewrite(broker=None, data_dir=str(shared_broker.data_dir), usual_url=None)
     gated.stage(DIGITS)
     assert "no approved round" in gated.refused("commit", "-m", "x")
-    rewrite(gated, data_dir=str(shared_broker.folder / "nothing"))
+    gated.rewrite(data_dir=str(shared_broker.folder / "nothing"))
     assert "none runs" in gated.refused("commit", "-m", "x")
 
 
 def test_p2_a_gate_asks_the_next_of_several_brokers_where_the_first_is_away(gated: Gated, shared_broker: BrokerProcess):
-    rewrite(gated, broker=f"{NOBODY},{shared_broker.url}", data_dir=str(shared_broker.data_dir))
+    gated.rewrite(broker=f"{NOBODY},{shared_broker.url}", data_dir=str(shared_broker.data_dir))
     gated.stage(DIGITS)
     assert "no approved round" in gated.refused("commit", "-m", "x")
     gated.approve()
-    rewrite(gated, broker=f"{NOBODY},{NOBODY}")
+    gated.rewrite(broker=f"{NOBODY},{NOBODY}")
     assert "cannot be reached" in gated.refused("commit", "-m", "x")
-    rewrite(gated, broker=f"{NOBODY},{shared_broker.url}")
+    gated.rewrite(broker=f"{NOBODY},{shared_broker.url}")
     gated.git("commit", "-m", "x")
 
 
 def test_p7_something_else_that_answers_is_no_approval(gated: Gated):
     gated.stage(DIGITS)
     with listening(lambda _said: b'HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\n{"ok":true}') as (port, _told):
-        rewrite(gated, broker=f"http://127.0.0.1:{port}")
+        gated.rewrite(broker=f"http://127.0.0.1:{port}")
         assert "has not proved that it is this user's broker" in gated.refused("commit", "-m", "x")
 
 
-def test_p7_a_broker_elsewhere_that_is_away_is_not_to_be_started_here(gated: Gated):
-    rewrite(gated, broker="http://255.255.255.255:9")
-    gated.stage(DIGITS)
-    refused = gated.refused("commit", "-m", "x")
-    assert "whether the broker runs on that machine" in refused
-    assert "tandem up" not in refused
+UNREADABLE = "Switch the gate on again with 'tandem gate on', or off with 'tandem gate off'."
 
 
-def test_p7_a_project_that_the_broker_does_not_know_is_refused_with_the_way_on(gated: Gated):
-    rewrite(gated, project="somebody-elses")
-    gated.stage(DIGITS)
-    words = gated.refused("commit", "-m", "x")
-    assert "tandem gate on" in words
-
-
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"version": 2}', b"\xff"])
-def test_p7_a_switch_that_cannot_be_read_is_no_open_gate(gated: Gated, content: bytes | None):
-    file = gated.root / ".git/tandem/gate.json"
-    if content is None:
-        file.unlink()
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        *((content, UNREADABLE) for content in (b"", b"[]", b'{"version": 2}', b"\xff")),
+        *(({"branches": branches}, UNREADABLE) for branches in (None, "main")),
+        *(({"enabled": enabled}, "not approved") for enabled in (None, "false")),
+        ({"project": 7}, "project: Input should be a valid string"),
+        ({"project": "somebody-elses"}, "tandem gate on"),
+        ({"broker": "http://255.255.255.255:9"}, "whether the broker runs on that machine"),
+    ],
+    ids=str,
+)
+def test_p7_a_switch_that_is_broken_or_names_something_else_is_no_open_gate(
+    gated: Gated, written: bytes | dict[str, object], said: str
+):
+    if isinstance(written, bytes):
+        gated.gate_file.write_bytes(written)
     else:
-        file.write_bytes(content)
+        gated.rewrite(**written)
     gated.stage(DIGITS)
     words = gated.refused("commit", "-m", "x")
-    assert "tandem gate on" in words
-    assert "tandem gate off" in words
-
-
-@pytest.mark.parametrize("broken", [{"branches": None}, {"project": 7}, {"enabled": None}, {"enabled": "false"}])
-def test_p7_a_switch_with_nonsense_in_it_is_no_open_gate(gated: Gated, broken: dict[str, object]):
-    rewrite(gated, **broken)
-    gated.stage(DIGITS)
-    gated.refused("commit", "-m", "x")
-
-
-def test_p7_a_text_is_no_list_of_branches(gated: Gated):
-    rewrite(gated, branches="main")
-    gated.stage(DIGITS)
-    assert "is not what 'tandem gate on' writes" in gated.refused("commit", "-m", "x")
+    assert said in words
+    assert "tandem up" not in words
 
 
 def test_a_broken_switch_is_mended_by_switching_on_and_taken_away_by_switching_off(gated: Gated):
-    file = gated.root / ".git/tandem/gate.json"
-    file.write_bytes(b"{")
+    gated.gate_file.write_bytes(b"{")
     assert "person" in gated.tandem("gate", "on", CLAUDECODE="1").refusal
     mended = gated.person("gate", "on")
     assert mended.ok, mended.stdout
     gated.stage(DIGITS)
     assert "no approved round" in gated.refused("commit", "-m", "x")
-    file.write_bytes(b"{")
+    gated.gate_file.write_bytes(b"{")
     ended = gated.person("gate", "off")
     assert ended.ok, ended.stdout
     gated.git("commit", "-m", "x")
 
 
 def test_a_switch_that_is_gone_is_told_and_the_hooks_are_taken_away_all_the_same(gated: Gated):
-    (gated.root / ".git/tandem/gate.json").unlink()
+    gated.gate_file.unlink()
     status = gated.tandem("gate", "status")
     assert status.status == 1
     assert "is missing, though the gate's hooks are installed" in status.stdout
@@ -140,7 +116,7 @@ def test_a_gate_of_which_nothing_is_left_here_is_found_by_its_broker(gated: Gate
 
 
 def test_the_status_asks_the_gates_broker_and_no_other(gated: Gated, tmp_path: Path):
-    rewrite(gated, broker=None, data_dir=str(tmp_path / "nobody"), usual_url=None)
+    gated.rewrite(broker=None, data_dir=str(tmp_path / "nobody"), usual_url=None)
     status = gated.tandem("gate", "status", "--json", TANDEM_BROKER="")
     assert (status.status, status.data["broker_enabled"]) == (1, None)
     assert "No broker runs on" in status.data["broker_problem"]
@@ -153,24 +129,18 @@ def replaced(gated: Gated, old: str, new: str) -> None:
         hook.write_text(hook.read_text("utf-8").replace(old, new), "utf-8")
 
 
-def test_p7_a_python_that_is_gone_refuses_and_says_how_to_mend(gated: Gated):
-    python = json.loads((gated.root / ".git/tandem/gate.json").read_text("utf-8"))["python"]
-    replaced(gated, python, "/nowhere/python")
+@pytest.mark.parametrize("part", ["python", "source"])
+def test_p7_a_part_of_the_hooks_that_is_gone_refuses_and_says_how_to_mend(gated: Gated, part: str):
+    there = gated.switch[part]
+    replaced(gated, there, f"/nowhere/{part}")
     gated.stage(DIGITS)
     words = gated.refused("commit", "-m", "x")
     assert "tandem gate on" in words
-    assert str(gated.root / ".git/hooks") in words
-
-
-def test_p7_a_package_that_is_gone_refuses_and_says_how_to_mend(gated: Gated):
-    source = json.loads((gated.root / ".git/tandem/gate.json").read_text("utf-8"))["source"]
-    replaced(gated, source, "/nowhere/source")
-    gated.stage(DIGITS)
-    assert "tandem gate on" in gated.refused("commit", "-m", "x")
+    assert part == "source" or str(gated.root / ".git/hooks") in words
 
 
 def test_p7_an_error_inside_of_the_gate_refuses(gated: Gated, tmp_path: Path):
-    source = Path(json.loads((gated.root / ".git/tandem/gate.json").read_text("utf-8"))["source"])
+    source = Path(gated.switch["source"])
     copy = tmp_path / "source"
     for part in ("bridge", "core", "git", "hooks", "rulings"):
         shutil.copytree(source / "tandem" / part, copy / "tandem" / part)

@@ -15,10 +15,9 @@ from tandem.setup import gate_switch, githooks
 from tests.broker import BrokerProcess
 from tests.repository.agents import Agent
 from tests.repository.foreign_hooks import MANAGERS, called
-from tests.repository.gating import Gated, gate_on, new_repository
+from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
 from tests.repository.test_session_hook import told as session
 
-DIGITS = {"a.txt": "one\n2\nthree\n"}
 NOTE = '#!/bin/sh\nprintf "%s %s\\n" "${0##*/}" "$*" >>"$(git rev-parse --git-common-dir)/called"\n'
 READS = NOTE + 'cat >>"$(git rev-parse --git-common-dir)/told"\n'
 
@@ -43,6 +42,11 @@ def picture(folder: Path) -> dict[str, tuple[int, str]]:
         else:
             seen[name] = (file.stat().st_mode, "folder")
     return seen
+
+
+def kept(folder: Path) -> dict[str, tuple[int, str]]:
+    """What is in a git folder of hooks and configuration, Tandem's own folder aside."""
+    return {name: facts for name, facts in picture(folder).items() if not name.startswith("tandem")}
 
 
 def commits_only_what_is_approved(gated: Gated) -> None:
@@ -99,15 +103,15 @@ def shared_folder(root: Path) -> None:
     (root / ".git/hooks").symlink_to("../githooks")
 
 
-BEFORE = (own_hooks, linked_hook, no_hooks, sleeping_hook, without_a_last_line_end, shared_folder)
-CALLED: dict[str, set[str]] = {
-    "own_hooks": {"prepare-commit-msg", "pre-commit", "reference-transaction"},
-    "linked_hook": {"their-hook"},
-    "no_hooks": set(),
-    "sleeping_hook": set(),
-    "without_a_last_line_end": {"prepare-commit-msg", "pre-commit", "commit-msg"},
-    "shared_folder": {"prepare-commit-msg"},
+BEFORE: dict[Callable[[Path], None], set[str]] = {
+    own_hooks: {"prepare-commit-msg", "pre-commit", "reference-transaction"},
+    linked_hook: {"their-hook"},
+    no_hooks: set(),
+    sleeping_hook: set(),
+    without_a_last_line_end: {"prepare-commit-msg", "pre-commit", "commit-msg"},
+    shared_folder: {"prepare-commit-msg"},
 }
+"""Hooks from before the gate, and which of them a commit then calls."""
 
 
 @pytest.mark.parametrize("before", BEFORE, ids=lambda before: before.__name__)
@@ -118,8 +122,7 @@ def test_what_was_there_works_on_and_comes_back_to_the_byte(
     first = picture(plain / ".git")
     gated = gate_on(shared_broker, plain)
     commits_only_what_is_approved(gated)
-    names = {line.partition(" ")[0] for line in called(gated.root)}
-    assert names == CALLED[before.__name__]
+    assert {line.partition(" ")[0] for line in called(gated.root)} == BEFORE[before]
     ended = gated.person("gate", "off")
     assert ended.ok, ended.stdout
     assert kept(plain / ".git") == first
@@ -159,8 +162,7 @@ def test_what_is_fetched_costs_no_process_beside_the_shell_and_nobody_is_asked(
     shared_broker: BrokerProcess, plain: Path, tmp_path: Path
 ):
     gated = gate_on(shared_broker, plain)
-    gate = gated.root / ".git/tandem/gate.json"
-    gate.write_text(gate.read_text("utf-8").replace(shared_broker.url, "http://127.0.0.1:9"), "utf-8")
+    gated.rewrite(broker="http://127.0.0.1:9")
     gated.git("clone", "--quiet", "--bare", str(plain), str(tmp_path / "away.git"))
     for number in range(20):
         gated.git("update-ref", f"refs/heads/b{number}", "HEAD", cwd=tmp_path / "away.git")
@@ -291,11 +293,6 @@ def test_a_folder_for_all_repositories_is_called_and_left_alone(
     assert gate_switch.switch(gate_switch.place_at(other)) is None
 
 
-def kept(folder: Path) -> dict[str, tuple[int, str]]:
-    """What is in a git folder of hooks and configuration, Tandem's own folder aside."""
-    return {name: facts for name, facts in picture(folder).items() if not name.startswith("tandem")}
-
-
 @pytest.mark.parametrize("order", ["manager gate manager", "gate manager"])
 @pytest.mark.parametrize("manager", MANAGERS)
 def test_the_gate_and_a_manager_of_hooks_hold_in_any_order_and_what_the_manager_has_remains(
@@ -364,14 +361,12 @@ def test_whatever_takes_the_place_of_the_gates_hooks_is_named_wherever_one_looks
 def test_a_setting_that_would_silence_the_hooks_is_an_error_and_changes_nothing(
     shared_broker: BrokerProcess, plain: Path
 ):
-    first = picture(plain / ".git")
     gated = Gated(shared_broker, plain, "silenced")
     gated.git("config", "extensions.worktreeConfig", "true")
     first = picture(plain / ".git")
     gated.git("config", "--worktree", "core.hooksPath", "/nowhere")
     assert "core.hooksPath" in gated.tandem("gate", "on").refusal
-    after = {name: facts for name, facts in picture(plain / ".git").items() if not name.startswith("tandem")}
-    assert after == first
+    assert kept(plain / ".git") == first
 
 
 def test_the_hooks_are_those_that_git_starts(gated: Gated):

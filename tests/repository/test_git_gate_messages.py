@@ -8,9 +8,7 @@ import sys
 
 import pytest
 
-from tests.repository.gating import Gated
-
-DIGITS = {"a.txt": "one\n2\nthree\n"}
+from tests.repository.gating import DIGITS, Gated
 
 
 @pytest.fixture

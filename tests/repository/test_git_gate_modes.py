@@ -9,10 +9,9 @@ import pytest
 
 from tandem.rulings import pending
 from tandem.setup import gate_switch
-from tests.repository.gating import Gated
+from tests.repository.gating import DIGITS, Gated
 from tests.repository.stepping import PLAN, PLAN_FILE
 
-DIGITS = {"a.txt": "one\n2\nthree\n"}
 SUBJECT = "feat(03-02): count in digits"
 SHARED = "<task><name>Task 3: More letters</name><files>b.txt</files></task>\n"
 """Beside the tasks of `PLAN`, the second of which names that file too."""

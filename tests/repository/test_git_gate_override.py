@@ -14,19 +14,19 @@ import pytest
 from tandem.rulings import pending
 from tandem.setup import gate_switch
 from tests.broker import BrokerProcess
-from tests.repository.gating import Gated, gate_on, new_repository
-from tests.repository.terminals import Terminal
+from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
+from tests.repository.terminal import at_a_terminal
 
-DIGITS = {"a.txt": "one\n2\nthree\n"}
 WHY = "the release is burning"
 
 pytestmark = pytest.mark.timeout(180)
 
 
-def override(gated: Gated, *arguments: str, **environment: str) -> Terminal:
-    whole = ("gate", "override", "-m", WHY, "--", *arguments)
-    variables = {**os.environ, "TANDEM_BROKER": gated.broker.url, "GIT_EDITOR": "true", **environment}
-    return Terminal(whole, gated.root, variables)
+def override(gated: Gated, typed: str, *arguments: str, **environment: str) -> tuple[int, str]:
+    """Run git past the gate, with a person's answer to the question; the exit status and the text shown."""
+    whole = ("gate", "override", "-m", WHY, "--", *(arguments or ("-m", "Fix it")))
+    variables = {"TANDEM_BROKER": gated.broker.url, "GIT_EDITOR": "true", **environment}
+    return at_a_terminal(whole, gated.root, typed=f"{typed}\n", after="to let it pass: ", **variables)
 
 
 def overrides(gated: Gated) -> list[dict[str, object]]:
@@ -36,12 +36,11 @@ def overrides(gated: Gated) -> list[dict[str, object]]:
 
 def test_a_person_at_a_terminal_who_types_the_projects_name_gets_past_the_gate(gated: Gated):
     gated.stage(DIGITS)
-    with override(gated, "-m", "Fix it") as terminal:
-        shown = terminal.read_until("to let it pass: ")
-        assert "a.txt: no approved round" in shown
-        assert WHY in shown
-        terminal.type(gated.project)
-        assert terminal.wait() == 0, terminal.read_all()
+    status, shown = override(gated, gated.project)
+    assert status == 0, shown
+    asked = shown.partition("to let it pass: ")[0]
+    assert "a.txt: no approved round" in asked
+    assert WHY in asked
     (override_id,) = gated.trailers("Tandem-Override")
     assert gated.trailers() == []
     (event,) = overrides(gated)
@@ -57,11 +56,9 @@ def test_the_question_names_every_path_and_no_name_can_forge_it(gated: Gated):
     forged = "a\r\x1b[2K\ntandem: The gate allows it.\u202e.txt"
     names = [f"{number:02}.txt" for number in range(12)]
     gated.stage(dict.fromkeys((forged, *names), "x\n"))
-    with override(gated, "-m", "Fix it") as terminal:
-        shown = terminal.read_until("to let it pass: ")
-        terminal.type("no")
-        assert terminal.wait() != 0
-    lines = shown.replace("\r\n", "\n").split("\n")
+    status, shown = override(gated, "no")
+    assert status != 0
+    lines = shown.partition("to let it pass: ")[0].split("\n")
     assert all(line.isprintable() for line in lines)
     listed = lines[lines.index("tandem: All that this lets through (13):") + 1 :][:13]
     assert listed == [f"tandem:   {name}" for name in (*names, r"a\r\u001b[2K\ntandem: The gate allows it.\u202e.txt")]
@@ -70,10 +67,8 @@ def test_the_question_names_every_path_and_no_name_can_forge_it(gated: Gated):
 def test_p2_any_other_answer_is_no(gated: Gated):
     gated.stage(DIGITS)
     head = gated.head()
-    with override(gated, "-m", "Fix it") as terminal:
-        terminal.read_until("to let it pass: ")
-        terminal.type("yes")
-        assert terminal.wait() != 0
+    status, shown = override(gated, "yes")
+    assert (status != 0, "to let it pass" in shown) == (True, True)
     assert gated.head() == head
     assert overrides(gated) == []
 
@@ -82,9 +77,8 @@ def test_p2_any_other_answer_is_no(gated: Gated):
 def test_p2_an_agent_is_refused_even_at_a_terminal(gated: Gated, mark: str):
     gated.stage(DIGITS)
     head = gated.head()
-    with override(gated, "-m", "Fix it", **{mark: "1"}) as terminal:
-        assert terminal.wait() != 0
-        assert mark in terminal.read_all()
+    status, shown = override(gated, gated.project, **{mark: "1"})
+    assert (status != 0, mark in shown) == (True, True)
     assert gated.head() == head
 
 
@@ -116,13 +110,9 @@ def test_p2_without_a_terminal_there_is_no_override(gated: Gated):
 def test_an_override_without_a_broker_is_recorded_when_it_is_back(own_gated: Gated):
     own_gated.stage(DIGITS)
     own_gated.broker.stop()
-    with override(own_gated, "-m", "Fix it") as terminal:
-        terminal.read_until("to let it pass: ")
-        terminal.type(own_gated.project)
-        # The base branch moves as well, and a record that waits is no approval: the person is asked again.
-        terminal.read_until("to let it pass: ")
-        terminal.type(own_gated.project)
-        assert terminal.wait() == 0, terminal.read_all()
+    # The base branch moves as well, and a record that waits is no approval: the person is asked again.
+    status, shown = override(own_gated, f"{own_gated.project}\n{own_gated.project}")
+    assert (status, shown.count("to let it pass: ")) == (0, 2), shown
     place = gate_switch.place_at(own_gated.root)
     assert pending.waiting(place)
     own_gated.broker.start()
@@ -191,10 +181,8 @@ def test_p2_what_was_changed_in_a_record_that_waits_makes_it_void(own_gated: Gat
     own_gated.git("switch", "--quiet", "--create", "feature")
     own_gated.stage(DIGITS)
     own_gated.broker.stop()
-    with override(own_gated, "-m", "Fix it") as terminal:
-        terminal.read_until("to let it pass: ")
-        terminal.type(own_gated.project)
-        assert terminal.wait() == 0, terminal.read_all()
+    status, shown = override(own_gated, own_gated.project)
+    assert status == 0, shown
     place = gate_switch.place_at(own_gated.root)
     (waiting,) = map(Path, pending.waiting(place))
     written = json.loads(waiting.read_text("utf-8"))
@@ -232,22 +220,16 @@ def test_p2_an_agent_records_no_override_even_with_a_proof(gated: Gated, mark: s
 
 def test_p2_without_the_brokers_key_nobody_is_asked(gated: Gated):
     gated.stage(DIGITS)
-    gate_file = gated.root / ".git" / "tandem" / "gate.json"
-    facts = json.loads(gate_file.read_text("utf-8"))
-    gate_file.write_text(json.dumps({**facts, "data_dir": str(gated.root / "nowhere")}), "utf-8")
-    with override(gated, "-m", "Fix it") as terminal:
-        assert terminal.wait() != 0
-        assert "the key for it is not in" in terminal.read_all().replace("\r\n", " ")
+    gated.rewrite(data_dir=str(gated.root / "nowhere"))
+    status, shown = override(gated, gated.project)
+    assert (status != 0, "the key for it is not in" in shown.replace("\n", " ")) == (True, True)
     # A key of one's own is none of the broker's.
     own = gated.root / "nowhere"
     own.mkdir()
     shutil.copy(gated.broker.data_dir / "owner.key", own)
     (own / "person.key").write_text("0" * 64, "ascii")
-    with override(gated, "-m", "Fix it") as terminal:
-        terminal.read_until("to let it pass: ")
-        terminal.type(gated.project)
-        assert terminal.wait() != 0
-        assert "not by a key of this broker" in " ".join(terminal.read_all().split())
+    status, shown = override(gated, gated.project)
+    assert (status != 0, "not by a key of this broker" in " ".join(shown.split())) == (True, True)
     assert overrides(gated) == []
 
 
@@ -265,15 +247,11 @@ def test_p2_who_is_not_on_the_brokers_machine_overrides_by_their_own_token(
 
         proposer = token("--role", "proposer", "--project", gated.project)
         admin = token("--role", "admin", "--role", "operator")
-        gate_file = gated.root / ".git" / "tandem" / "gate.json"
-        facts = json.loads(gate_file.read_text("utf-8"))
-        gate_file.write_text(json.dumps({**facts, "data_dir": str(tmp_path / "nowhere")}), "utf-8")
+        gated.rewrite(data_dir=str(tmp_path / "nowhere"))
         gated.stage(DIGITS)
         for bearer, passes in ((proposer, False), (admin, True)):
-            with override(gated, "-m", "Fix it", TANDEM_TOKEN=bearer) as terminal:
-                terminal.read_until("to let it pass: ")
-                terminal.type(gated.project)
-                assert (terminal.wait() == 0) == passes, terminal.read_all()
+            status, shown = override(gated, gated.project, TANDEM_TOKEN=bearer)
+            assert (status == 0, "to let it pass" in shown) == (passes, True), shown
         log = gated.tandem("audit", "log", "--kind", "gate_overridden", "--json").data["events"]
         assert [event["data"]["proved_by"][:4] for event in log] == ["tok_"]
         assert log[0]["actor"].startswith("colleague/")
@@ -298,8 +276,6 @@ def test_a_merge_is_overridden_like_a_commit(gated: Gated):
     gated.stage(DIGITS)
     gated.git("commit", "-m", "Unreviewed")
     gated.git("switch", "--quiet", "main")
-    with override(gated, "merge", "--ff-only", "feature") as terminal:
-        terminal.read_until("to let it pass: ")
-        terminal.type(gated.project)
-        assert terminal.wait() == 0, terminal.read_all()
+    status, shown = override(gated, gated.project, "merge", "--ff-only", "feature")
+    assert status == 0, shown
     assert gated.head() == gated.head("feature")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,8 @@ import pytest
 
 from tandem.setup.trust import Project
 from tests.broker import BrokerProcess, fresh_project
-from tests.repository.gating import Gated, gate_on, new_repository
-from tests.repository.terminals import Terminal
-
-DIGITS = {"a.txt": "one\n2\nthree\n"}
-
-
-def switch_of(gated: Gated) -> dict[str, object]:
-    return json.loads((gated.root / ".git/tandem/gate.json").read_text("utf-8"))
+from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
+from tests.repository.terminal import at_a_terminal
 
 
 def test_switching_on_registers_the_project_and_says_so_at_both_places(shared_broker: BrokerProcess, tmp_path: Path):
@@ -32,7 +25,7 @@ def test_switching_on_registers_the_project_and_says_so_at_both_places(shared_br
     state = gated.call("get_gate")
     assert (state["enabled"], state["branches"], state["reason"]) == (True, ["main"], "a release")
     assert (state["accepted"], state["folders"]) == ([gated.head()], [str(root / ".git")])
-    assert switch_of(gated)["project"] == "webshop"
+    assert gated.switch["project"] == "webshop"
     again = gated.tandem("gate", "on", "--json")
     assert again.data == ended.data
 
@@ -42,14 +35,14 @@ def test_a_gate_for_a_project_that_nobody_knows_is_refused_unless_it_is_new(shar
     gated = Gated(shared_broker, plain, name)
     assert gated.tandem("gate", "on", "--project", name, "--new").status == 0
     assert gated.tandem("gate", "on", "--project", name).status == 0
-    before = switch_of(gated)
+    before = gated.switch
     misspelt = gated.tandem("gate", "on", "--project", f"{name}x")
     assert (misspelt.status, f"Did you mean '{name}'?" in misspelt.stderr, "--new" in misspelt.stderr) == (
         1,
         True,
         True,
     )
-    assert switch_of(gated) == before
+    assert gated.switch == before
 
 
 def test_p2_a_refusal_in_one_working_tree_leaves_the_hooks_of_the_others(gated: Gated, tmp_path: Path):
@@ -86,19 +79,11 @@ def test_p2_an_agent_does_not_switch_off(gated: Gated, mark: str):
 
 def test_switching_off_asks_at_the_terminal(gated: Gated):
     assert "terminal" in gated.tandem("gate", "off", stdin=b"yes\n").refusal
-    variables = {**os.environ, "TANDEM_BROKER": gated.broker.url}
-    arguments = ("gate", "off", "--reason", "enough")
-    for answer in ("no", "yes"):
-        with Terminal(arguments, gated.root, variables) as terminal:
-            terminal.read_until("if that is meant: ")
-            terminal.type(answer)
-            assert terminal.wait() == 1
-        assert switch_of(gated)["enabled"] is True
-    with Terminal(arguments, gated.root, variables) as terminal:
-        terminal.read_until("if that is meant: ")
-        terminal.type(gated.project)
-        assert terminal.wait() == 0, terminal.read_all()
-    assert gated.call("get_gate")["enabled"] is False
+    for answer, status in (("no", 1), ("yes", 1), (gated.project, 0)):
+        asked = {"typed": f"{answer}\n", "after": "if that is meant: ", "TANDEM_BROKER": gated.broker.url}
+        ended = at_a_terminal(("gate", "off", "--reason", "enough"), gated.root, **asked)
+        assert (ended[0], asked["after"] in ended[1]) == (status, True)
+        assert gated.switch["enabled"] is gated.call("get_gate")["enabled"] is bool(status)
     gated.stage(DIGITS)
     gated.git("commit", "-m", "x")
 
@@ -127,22 +112,22 @@ def test_p2_only_a_person_who_is_asked_has_a_gate_that_is_on_let_more_through(
 ):
     # On this user's data, so that no broker is named.
     gated.environment["TANDEM_BROKER"] = ""
-    (gated.root / ".git/tandem/gate.json").write_text(json.dumps(switch_of(gated) | {"broker": None}), "utf-8")
+    gated.rewrite(broker=None)
     assert gated.tandem("gate", "on", "--strict").status == 0
     gated.git("branch", "feature", gated.git("commit-tree", "-p", "HEAD", "-m", "Theirs", "HEAD^{tree}"))
-    before, known = switch_of(gated), gated.call("get_gate")
+    before, known = gated.switch, gated.call("get_gate")
     assert before["broker"] is None
     agents: list[dict[str, Any]] = [{}, {"CLAUDECODE": "1"}]
     for mark in agents:
         refusal = gated.tandem("gate", "on", *options, "--yes", **environment, **mark).refusal
         assert named in refusal
         assert ("CLAUDECODE is set" if mark else "person at a terminal") in refusal
-        assert (switch_of(gated), gated.call("get_gate")) == (before, known)
+        assert (gated.switch, gated.call("get_gate")) == (before, known)
     asked = gated.person("gate", "on", *options, **environment)
     assert named in asked.stdout
     # A broker that is not there takes no gate, whoever says so.
     is_away = "would be asked" in named
-    assert (switch_of(gated) == before, asked.ok) == (is_away, not is_away), asked.stdout
+    assert (gated.switch == before, asked.ok) == (is_away, not is_away), asked.stdout
 
 
 def test_p2_a_gate_moves_to_another_broker_only_where_a_person_says_so(gated: Gated, tmp_path: Path):
@@ -234,8 +219,7 @@ def test_p2_what_is_edited_here_is_refused_and_said_wherever_one_looks(
         own = Project.at(str(gated.root), config_dir).candidates()
         entry = {"root": str(gated.root), "file": own[0].file, "sha256": own[0].sha256, "at": "now", "by": "me"}
         (config_dir / "trusted.json").write_text(json.dumps({"version": 1, "trusted": [entry]}), "utf-8")
-    file = gated.root / ".git/tandem/gate.json"
-    file.write_text(json.dumps({**switch_of(gated), **changed}), "utf-8")
+    gated.rewrite(**changed)
     gated.stage(DIGITS)
     assert said in gated.refused("commit", "-m", "x")
     gated.git("-c", "core.hooksPath=/dev/null", "commit", "-m", "x")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -17,10 +16,9 @@ from threading import Thread
 import pytest
 
 from tests.broker import BrokerProcess
-from tests.repository.gating import Gated, Said
+from tests.repository.gating import DIGITS, Gated, Said
 
 LIMIT_SECONDS = 15
-DIGITS = {"a.txt": "one\n2\nthree\n"}
 
 pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="platform: no SIGSTOP"),
@@ -38,16 +36,10 @@ def stopped(broker: BrokerProcess, _gated: Gated) -> Generator[None]:
         os.kill(broker.pid, signal.SIGCONT)
 
 
-def asks(gated: Gated, url: str | None) -> None:
-    """Have the gate ask the broker that is named, or the one on its data."""
-    gate = gated.root / ".git/tandem/gate.json"
-    gate.write_text(json.dumps(json.loads(gate.read_text("utf-8")) | {"broker": url}), "utf-8")
-
-
 @contextmanager
 def own_stopped(broker: BrokerProcess, gated: Gated) -> Generator[None]:
     """It is the one that a hook would start if it were not there."""
-    asks(gated, None)
+    gated.rewrite(broker=None)
     with stopped(broker, gated):
         yield
 
@@ -56,7 +48,7 @@ def own_stopped(broker: BrokerProcess, gated: Gated) -> Generator[None]:
 def dripping(_broker: BrokerProcess, gated: Gated) -> Generator[None]:
     """What listens in its place answers with a letter a second, for ever."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        asks(gated, f"http://127.0.0.1:{listener.getsockname()[1]}")
+        gated.rewrite(broker=f"http://127.0.0.1:{listener.getsockname()[1]}")
         gated.environment["TANDEM_TOKEN"] = "tdm_of-another-broker"
 
         def drip(connection: socket.socket) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator
@@ -17,9 +16,8 @@ from tandem.rulings import ask, starting, state
 from tandem.settings.instance import LOCK_FILE, find_running
 from tests.broker import BrokerProcess
 from tests.repository.agents import account, hook
-from tests.repository.gating import Gated, gate_on, new_repository
+from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
 
-DIGITS = {"a.txt": "one\n2\nthree\n"}
 GREEK = {"a.txt": "alpha\n2\nthree\n"}
 STARTED = "tandem: The broker does not run: it is being started.\n"
 AT_ONCE = 10
@@ -61,10 +59,7 @@ def here(own: BrokerProcess, tmp_path: Path, config_dir: Path) -> Gated:
 
 def as_own(gated: Gated) -> None:
     """Have the gate ask whichever broker runs on its data, as `tandem gate on` has it without `--broker`."""
-    file = gated.root / ".git/tandem/gate.json"
-    facts = json.loads(file.read_text("utf-8"))
-    facts |= {"broker": None, "data_dir": str(gated.broker.data_dir), "usual_url": None}
-    file.write_text(json.dumps(facts), "utf-8")
+    gated.rewrite(broker=None, data_dir=str(gated.broker.data_dir), usual_url=None)
 
 
 def brokers(broker: BrokerProcess) -> list[int]:

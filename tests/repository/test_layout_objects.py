@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -16,15 +16,14 @@ from tests.broker import BrokerProcess, fresh_project
 from tests.commandline import git
 from tests.interfaces.bridging import bridge
 from tests.repository.gating import Gated, new_repository
-from tests.repository.layouts import (
-    Laid,
-    add_submodule,
-    as_submodule,
-    paths_of,
-    source,
-    with_partial_clone,
-    with_sparse_checkout,
-)
+from tests.repository.layouts import add_submodule, lay, paths_of, source
+
+
+def set_up(broker: BrokerProcess, root: Path, *command: str) -> Gated:
+    """The repository as a project, by this command."""
+    here = Gated(broker, root, fresh_project())
+    assert here.tandem(*command, "--name", here.project).status == 0
+    return here
 
 
 def approved_with_all_files(here: Gated, folder: Path, files: Mapping[str, str | bytes | None]) -> str:
@@ -37,13 +36,12 @@ def approved_with_all_files(here: Gated, folder: Path, files: Mapping[str, str |
     return review_id
 
 
-@pytest.mark.parametrize("layout", [with_sparse_checkout, with_partial_clone])
+@pytest.mark.parametrize("layout", ["with_sparse_checkout", "with_partial_clone"])
 def test_apply_writes_what_a_sparse_checkout_leaves_out_and_says_how_to_stage_it(
-    layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path
+    layout: str, shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    laid = layout(tmp_path)
-    here = Gated(shared_broker, laid.first, fresh_project())
-    assert here.tandem("init", "--gate", "--yes", "--name", here.project).status == 0
+    laid = lay(layout, tmp_path)
+    here = set_up(shared_broker, laid.first, "init", "--gate", "--yes")
     review_id = approved_with_all_files(
         here, tmp_path / "whole", {"a.txt": "near\n", "far/c.txt": "changed\n", "far/new.txt": "new\n"}
     )
@@ -57,9 +55,8 @@ def test_apply_writes_what_a_sparse_checkout_leaves_out_and_says_how_to_stage_it
 
 
 def test_apply_deletes_what_a_sparse_checkout_leaves_out(shared_broker: BrokerProcess, tmp_path: Path) -> None:
-    laid = with_sparse_checkout(tmp_path)
-    here = Gated(shared_broker, laid.first, fresh_project())
-    assert here.tandem("init", "--gate", "--yes", "--name", here.project).status == 0
+    laid = lay("with_sparse_checkout", tmp_path)
+    here = set_up(shared_broker, laid.first, "init", "--gate", "--yes")
     review_id = approved_with_all_files(here, tmp_path / "whole", {"far/c.txt": None})
     applied = here.tandem("apply", review_id)
     [command] = re.findall("Stage the change with: tandem (.*)", applied.stdout)
@@ -71,9 +68,8 @@ def test_apply_deletes_what_a_sparse_checkout_leaves_out(shared_broker: BrokerPr
 def test_a_content_that_a_partial_clone_lacks_is_named_with_the_command_that_brings_it(
     shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    laid = with_partial_clone(tmp_path)
-    here = Gated(shared_broker, laid.first, fresh_project())
-    assert here.tandem("init", "--gate", "--yes", "--name", here.project).status == 0
+    laid = lay("with_partial_clone", tmp_path)
+    here = set_up(shared_broker, laid.first, "init", "--gate", "--yes")
     diff = "--- a/far/c.txt\n+++ b/far/c.txt\n@@ -1 +1 @@\n-far\n+near\n"
     propose = ("review", "create", "--intent", "x", "--diff", diff, "--base", here.head())
     refused = here.tandem(*propose)
@@ -91,8 +87,7 @@ def test_a_base_that_git_has_removed_is_named_with_the_command_that_brings_it(
     origin = source(tmp_path)
     work = tmp_path / "work"
     git(tmp_path, "clone", "--quiet", str(origin), str(work))
-    here = Gated(shared_broker, work, fresh_project())
-    assert here.tandem("project", "add", "--name", here.project).status == 0
+    here = set_up(shared_broker, work, "project", "add")
     here.git("commit", "--quiet", "--allow-empty", "-m", "soon gone")
     base = here.head()
     here.git("push", "--quiet", "origin", "HEAD:refs/heads/kept")
@@ -120,8 +115,7 @@ def test_of_a_partial_clone_earlier_commits_are_submitted_once_the_command_that_
         git(origin, "commit", "--quiet", "-am", content)
     main = tmp_path / "clone"
     git(tmp_path, "clone", "--quiet", "--no-local", f"--filter={filter_}", origin.as_uri(), str(main))
-    here = Gated(shared_broker, main, fresh_project())
-    assert here.tandem("project", "add", "--name", here.project).status == 0
+    here = set_up(shared_broker, main, "project", "add")
     for source_ in (("--commit", "HEAD~1"), ("--range", "HEAD~3..HEAD~2")):
         refused = here.tandem("submit", "-m", "x", *source_)
         assert "lacks the object" in refused.stderr
@@ -185,10 +179,9 @@ def test_apply_names_the_commands_that_change_a_submodule(gated: Gated) -> None:
 def test_a_base_that_a_submodule_without_its_folder_lacks_is_named_with_the_command_that_brings_it(
     shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    laid = as_submodule(tmp_path)
+    laid = lay("as_submodule", tmp_path)
     assert laid.second is not None
-    here = Gated(shared_broker, laid.second, fresh_project())
-    assert here.tandem("project", "add", "--name", here.project).status == 0
+    here = set_up(shared_broker, laid.second, "project", "add")
     new = new_commit(tmp_path / "source")
     shutil.rmtree(laid.first)
     diff = "--- a/a.txt\n+++ b/a.txt\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
@@ -201,7 +194,7 @@ def test_a_base_that_a_submodule_without_its_folder_lacks_is_named_with_the_comm
 
 def test_an_agent_in_a_submodule_of_no_project_proposes_nothing_to_the_only_one(tmp_path: Path) -> None:
     (tmp_path / "broker").mkdir()
-    laid = as_submodule(tmp_path)
+    laid = lay("as_submodule", tmp_path)
     outer = tmp_path / "outer"
     with BrokerProcess(tmp_path / "broker") as broker:
         here = Gated(broker, outer, "outer")

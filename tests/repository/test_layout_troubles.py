@@ -14,13 +14,13 @@ import pytest
 from tests.broker import BrokerProcess, fresh_project
 from tests.commandline import Shell, git
 from tests.repository.gating import Gated, new_repository
-from tests.repository.layouts import fix_of, roots, with_linked_worktree, work_through
+from tests.repository.layouts import fix_of, lay, roots, work_through
 
 
 def test_a_working_tree_that_has_lost_its_git_folder_is_named_with_the_command_that_brings_it(
     shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    laid = with_linked_worktree(tmp_path)
+    laid = lay("with_linked_worktree", tmp_path)
     here = Gated(shared_broker, laid.first, fresh_project())
     assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
     assert laid.main is not None

@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from subprocess import CalledProcessError
@@ -16,37 +15,31 @@ import pytest
 
 from tests.broker import BrokerProcess, fresh_project
 from tests.commandline import git
-from tests.repository.gating import Gated, new_repository
+from tests.repository.gating import Gated, gate_on, new_repository
 from tests.repository.layouts import (
-    LAYOUTS,
+    ROWS,
     Laid,
     add_submodule,
-    as_dotfiles,
-    as_submodule,
     fix_of,
+    lay,
     let_an_agent_in,
     paths_of,
     roots,
     source,
-    with_bare_folder,
-    with_git_folder_inside,
-    with_linked_worktree,
-    with_reftable,
-    with_separate_folder,
     work_through,
 )
 from tests.repository.routes.second_git import NoSecondGit, second_git
 
 
-@pytest.mark.parametrize("name", LAYOUTS)
+@pytest.mark.parametrize("name", [row.name for row in ROWS.values() if row.section == "each"])
 def test_a_project_is_its_common_git_folder(name: str, shared_broker: BrokerProcess, tmp_path: Path) -> None:
-    live_in(LAYOUTS[name](tmp_path), shared_broker, tmp_path / "home")
+    live_in(lay(name, tmp_path), shared_broker, tmp_path / "home")
 
 
 def test_a_project_is_its_common_git_folder_with_reftable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         monkeypatch.setenv("PATH", str(second_git()), prepend=os.pathsep)
-        laid = with_reftable(tmp_path)
+        laid = lay("with_reftable", tmp_path)
     except NoSecondGit as error:
         pytest.skip(f"platform: {error}")
     except CalledProcessError:
@@ -82,11 +75,11 @@ def live_in(laid: Laid, broker: BrokerProcess, home: Path) -> None:
     assert roots(replace(here, root=laid.second)) == [laid.root]
 
 
-@pytest.mark.parametrize("layout", [with_bare_folder, with_linked_worktree])
+@pytest.mark.parametrize("layout", ["with_bare_folder", "with_linked_worktree"])
 def test_beside_its_working_trees_a_repository_says_where_they_are(
-    layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path
+    layout: str, shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    laid = layout(tmp_path)
+    laid = lay(layout, tmp_path)
     beside = laid.common if laid.main else laid.common.parent
     here = Gated(shared_broker, beside, fresh_project())
     for command in (("init", "--yes"), ("gate", "on"), ("submit", "-m", "x", "--project", here.project, "--new")):
@@ -94,7 +87,7 @@ def test_beside_its_working_trees_a_repository_says_where_they_are(
 
 
 def test_of_dotfiles_only_tracked_files_are_submitted(shared_broker: BrokerProcess, tmp_path: Path) -> None:
-    laid = as_dotfiles(tmp_path)
+    laid = lay("as_dotfiles", tmp_path)
     (laid.common / "info" / "exclude").unlink()
     here = Gated(shared_broker, laid.first, fresh_project(), dict(laid.environment))
     here.git("config", "status.showUntrackedFiles", "no")
@@ -122,11 +115,11 @@ def test_what_git_ignores_by_settings_of_the_environment_is_not_submitted(
     assert paths_of(gated.tandem("submit", "-m", "x", "--json")) == ["a.txt"]
 
 
-@pytest.mark.parametrize("layout", [as_dotfiles, with_git_folder_inside])
+@pytest.mark.parametrize("layout", ["as_dotfiles", "with_git_folder_inside"])
 def test_a_git_folder_in_the_work_tree_is_never_submitted_or_changed(
-    layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path
+    layout: str, shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    laid = layout(tmp_path)
+    laid = lay(layout, tmp_path)
     own = laid.common.relative_to(laid.first).as_posix()
     here = Gated(shared_broker, laid.first, fresh_project(), dict(laid.environment))
     assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
@@ -159,15 +152,14 @@ def test_a_git_folder_in_the_work_tree_is_never_submitted_or_changed(
     assert not (laid.common / "hooks" / "post-checkout").exists()
 
 
-@pytest.mark.parametrize("layout", [with_linked_worktree, with_bare_folder, as_submodule])
+@pytest.mark.parametrize("layout", ["with_linked_worktree", "with_bare_folder", "as_submodule"])
 def test_hooks_of_a_folder_that_is_set_refuse_after_a_move_in_every_working_tree(
-    layout: Callable[[Path], Laid], shared_broker: BrokerProcess, tmp_path: Path
+    layout: str, shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
     (tmp_path / "was").mkdir()
-    laid = layout(tmp_path / "was")
+    laid = lay(layout, tmp_path / "was")
     git(laid.common, "config", "core.hooksPath", ".githooks")
-    here = Gated(shared_broker, laid.first, fresh_project())
-    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    here = gate_on(shared_broker, laid.first)
     (tmp_path / "was").rename(tmp_path / "now")
     first, second, common = (
         tmp_path / "now" / path.relative_to(tmp_path / "was")
@@ -186,7 +178,7 @@ def test_hooks_of_a_folder_that_is_set_refuse_after_a_move_in_every_working_tree
 def test_a_refused_commit_of_dotfiles_by_an_alias_names_the_variables_that_commands_need(
     shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    laid = as_dotfiles(tmp_path)
+    laid = lay("as_dotfiles", tmp_path)
     here = Gated(shared_broker, laid.first, fresh_project(), dict(laid.environment))
     assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
     by_alias = replace(here, environment={})
@@ -200,18 +192,11 @@ def test_a_refused_commit_of_dotfiles_by_an_alias_names_the_variables_that_comma
     by_alias.git(*dots, "commit", "--quiet", "-am", "x")
 
 
-def test_with_longer_ids_every_hook_refuses_what_is_not_approved(shared_broker: BrokerProcess, tmp_path: Path) -> None:
-    here = Gated(shared_broker, new_repository(tmp_path / "work", None, ["--object-format=sha256"]), fresh_project())
-    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
-    work_through(here, here.root, "long")
-
-
 def test_doctor_names_where_a_clone_says_whose_objects_it_borrows(shared_broker: BrokerProcess, tmp_path: Path) -> None:
     lender = source(tmp_path)
     work = tmp_path / "work"
     git(tmp_path, "clone", "--quiet", "--shared", str(lender), str(work))
-    here = Gated(shared_broker, work, fresh_project())
-    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    here = gate_on(shared_broker, work)
     moved = lender.rename(tmp_path / "moved")
     found = here.tandem("doctor", "--json").data["findings"]
     alternates = work / ".git" / "objects" / "info" / "alternates"
@@ -224,8 +209,7 @@ def test_doctor_names_where_a_clone_says_whose_objects_it_borrows(shared_broker:
 def test_a_work_tree_that_borrows_its_hooks_leaves_the_gate_of_the_other_alone(
     shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    here = Gated(shared_broker, new_repository(tmp_path / "root"), fresh_project())
-    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    here = gate_on(shared_broker, new_repository(tmp_path / "root"))
     # As git-new-workdir does.
     work = tmp_path / "work"
     (work / ".git" / "logs").mkdir(parents=True)
@@ -246,7 +230,7 @@ def test_a_work_tree_that_borrows_its_hooks_leaves_the_gate_of_the_other_alone(
     work_through(here, tmp_path / "work-linked", "linked")
 
 
-def test_a_submodule_is_a_project_of_its_own_and_the_outer_one_judges_its_link_alone(gated: Gated) -> None:
+def test_p2_a_submodule_is_a_project_of_its_own_and_the_outer_one_judges_its_link_alone(gated: Gated) -> None:
     part = add_submodule(gated)
     gated.approve()
     gated.git("commit", "--quiet", "-m", "part")
@@ -275,10 +259,9 @@ def test_a_submodule_is_a_project_of_its_own_and_the_outer_one_judges_its_link_a
 def test_settings_of_a_bare_repository_are_those_of_the_worktree_with_its_own_branch(
     shared_broker: BrokerProcess, tmp_path: Path
 ) -> None:
-    laid = with_bare_folder(tmp_path)
+    laid = lay("with_bare_folder", tmp_path)
     assert laid.second is not None
-    here = Gated(shared_broker, laid.first, fresh_project())
-    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    here = gate_on(shared_broker, laid.first)
     here.settings(trusted=False, tandem_enabled=True, review_granularity="per_plan")
     for top in (laid.first, laid.second):
         found = here.tandem("gate", "status", "--json", cwd=top).data
@@ -291,10 +274,10 @@ def test_settings_of_a_bare_repository_are_those_of_the_worktree_with_its_own_br
 
 
 @pytest.mark.parametrize(
-    ("layout", "name"), [(with_bare_folder, "app"), (with_separate_folder, "work"), (as_dotfiles, "dotfiles")]
+    ("layout", "name"), [("with_bare_folder", "app"), ("with_separate_folder", "work"), ("as_dotfiles", "dotfiles")]
 )
-def test_the_usual_name_of_a_project_says_what_it_is(layout: Callable[[Path], Laid], name: str, tmp_path: Path) -> None:
-    laid = layout(tmp_path)
+def test_the_usual_name_of_a_project_says_what_it_is(layout: str, name: str, tmp_path: Path) -> None:
+    laid = lay(layout, tmp_path)
     (tmp_path / "broker").mkdir()
     with BrokerProcess(tmp_path / "broker") as broker:
         here = Gated(broker, laid.first, name, dict(laid.environment))

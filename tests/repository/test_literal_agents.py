@@ -19,9 +19,10 @@ from tests.repository.gating import Gated
 from tests.repository.literal_agents import LiteralAgent, ToolAgent, tools_of
 from tests.repository.literal_scenes import (
     AGENT,
+    ANYWHERE,
     DIGITS,
     IN_A_SHELL,
-    SITUATIONS,
+    WITH_TOOLS,
     Reviewer,
     Scene,
     Stage,
@@ -65,7 +66,7 @@ def plays(scene: Scene, agent: LiteralAgent) -> None:
 
 
 # Of a broker that is not known to be its own the hook only says how to start it.
-@pytest.mark.parametrize("situation", [*SITUATIONS, *IN_A_SHELL])
+@pytest.mark.parametrize("situation", [*ANYWHERE, *IN_A_SHELL])
 def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situation: str) -> None:
     with stage.scene(situation) as scene:
         agent = LiteralAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment}, prefers=scene.prefers)
@@ -74,7 +75,7 @@ def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situ
         plays(scene, agent)
 
 
-@pytest.mark.parametrize("situation", [*SITUATIONS, "commits_from_before_the_gate", "text_by_tools"])
+@pytest.mark.parametrize("situation", [*ANYWHERE, *WITH_TOOLS])
 def test_an_agent_with_tools_gets_there_by_the_last_answer(stage: Stage, situation: str) -> None:
     async def play(scene: Scene, agent: ToolAgent) -> None:
         async with tools_of(agent.root, scene.gated.project, agent.environment) as client:

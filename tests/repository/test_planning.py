@@ -56,11 +56,10 @@ def test_what_loosens_counts_only_when_every_file_that_says_so_is_trusted(root: 
     assert (found.granularity, found.mode) == ("per_plan", "optimistic")
     assert not trust.trusts(str(tmp_path), found.root, found.sources)
     strict = planning.effective(found, trusted=False)
-    assert strict == (True, "per_task", "blocking", ("review_granularity", "execution_mode"))
-    assert strict.is_strict
+    assert (strict.tandem_enabled, strict.granularity, strict.mode) == (True, "per_task", "blocking")
+    assert (strict.is_strict, strict.refused) == (True, ("review_granularity", "execution_mode"))
     loose = planning.effective(found, trusted=True)
-    assert loose == (True, "per_plan", "optimistic", ())
-    assert not loose.is_strict
+    assert (loose, loose.is_strict, loose.refused) == (found, False, ())
     say(root, tandem_enabled=True, review_granularity="per_task")
     assert trust.trusts(str(tmp_path), planning.read(str(root)).root, planning.read(str(root)).sources)
 

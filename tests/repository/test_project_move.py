@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.broker import BrokerProcess, fresh_project
-from tests.repository.gating import START, Gated, gate_on, new_repository
+from tests.repository.gating import DIGITS, START, Gated, gate_on, new_repository
 
-CHANGED = {"a.txt": "one\n2\nthree\n"}
 AGAIN = {"a.txt": "one\n2\n3\n"}
 
 
@@ -51,7 +50,7 @@ def test_p2_a_moved_repository_keeps_its_project_and_its_gate(
     if hooks_path is not None:
         Gated(shared_broker, plain, "none").git("config", "core.hooksPath", hooks_path)
     before = gate_on(shared_broker, plain)
-    before.approved_commit(CHANGED)
+    before.approved_commit(DIGITS)
     here = moved(before)
     found = here.tandem("doctor", "--json")
     assert [one["fix"] for one in found.data["findings"] if one["check"] == "project"] == ["tandem project move"]
@@ -76,7 +75,7 @@ def test_p2_a_moved_repository_keeps_its_project_and_its_gate(
 @pytest.mark.parametrize("command", [("project", "move"), ("project", "add"), ("doctor", "--fix")])
 def test_a_moved_repository_without_a_gate_is_no_second_project(registered: Gated, command: tuple[str, ...]):
     here = moved(registered)
-    here.stage(CHANGED)
+    here.stage(DIGITS)
     ended = here.tandem("submit", "--staged", "-m", "x")
     assert "tandem project move" in ended.stderr
     here.tandem(*command)
@@ -99,7 +98,7 @@ def test_a_copy_is_not_taken_for_the_moved_one_and_the_original_keeps_its_hooks(
     # What its switch says of the hooks is the original's.
     assert copy.tandem("gate", "on").status == 1
     for here in (gated, copy):
-        here.stage(CHANGED)
+        here.stage(DIGITS)
         here.refused("commit", "-m", "x")
     # Its checks are those of the original, as long as that is there with its gate.
     for way in (("move", gated.project), ("remove", gated.project)):
@@ -119,9 +118,9 @@ def test_a_clone_takes_the_place_of_a_project_that_is_named(gated: Gated):
     shutil.rmtree(gated.root)
     ended = clone.tandem("project", "move", gated.project, str(clone.root), "--json", cwd=clone.root.parent)
     assert ended.data == {"project": gated.project, "root": str(clone.root), "gate": True}
-    clone.stage(CHANGED)
+    clone.stage(DIGITS)
     clone.refused("commit", "-m", "x")
-    clone.approved_commit(CHANGED)
+    clone.approved_commit(DIGITS)
 
 
 def test_a_project_is_not_moved_over_another_nor_one_that_nobody_knows(registered: Gated, tmp_path: Path):

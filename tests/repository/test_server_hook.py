@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from tests.broker import fresh_project
-from tests.repository.gating import Gated, Said, new_repository
+from tests.repository.gating import DIGITS, Gated, Said, new_repository
 
-DIGITS = {"a.txt": "one\n2\nthree\n"}
 GREEK = {"b.txt": "alpha\ngamma\n"}
 
 

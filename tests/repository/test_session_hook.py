@@ -30,13 +30,12 @@ def test_says_that_the_gate_is_on_and_whether_it_can_be_asked(gated: Gated) -> N
     assert f"gate is on for the project '{gated.project}'" in text
     assert "tandem-review" in text
     assert text.endswith("The broker runs.")
-    gate_file = gated.root / ".git" / "tandem" / "gate.json"
-    right = gate_file.read_text("utf-8")
-    gate_file.write_text(right.replace(gated.broker.url, "http://127.0.0.1:9"), "utf-8")
+    right = gated.switch
+    gated.rewrite(broker="http://127.0.0.1:9")
     assert "tandem up --background" in told(gated.root)
-    gate_file.write_text("{", "utf-8")
+    gated.gate_file.write_text("{", "utf-8")
     assert "tandem gate on" in told(gated.root)
-    gate_file.write_text(right.replace('"enabled": true', '"enabled": false'), "utf-8")
+    gated.gate_file.write_text(json.dumps(right | {"enabled": False}), "utf-8")
     assert told(gated.root) == ""
 
 

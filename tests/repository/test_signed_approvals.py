@@ -16,9 +16,8 @@ from tandem.git.raw import FIELDS, digest_of
 from tandem.rulings import git, state
 from tandem.setup.gate_switch import GateOptions
 from tests.broker import BrokerProcess
-from tests.repository.gating import Gated, gate_on, new_repository
+from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
 
-DIGITS = {"a.txt": "one\n2\nthree\n"}
 MAIN = "refs/heads/main"
 
 

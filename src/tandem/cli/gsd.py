@@ -105,7 +105,7 @@ class _GsdStatus:
         return cls(project, says, trust.trusts(str(user_file().parent), says.root, says.sources))
 
     @property
-    def effective(self) -> planning.EffectiveSettings:
+    def effective(self) -> planning.PlanningFile:
         return planning.effective(self.says, trusted=self.trusted)
 
     def facts(self) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def _lines(standing: _GsdStatus) -> list[str]:
     return lines
 
 
-def _how(holds: planning.EffectiveSettings) -> str:
+def _how(holds: planning.PlanningFile) -> str:
     if not holds.tandem_enabled:
         return "not reviewed"
     if holds.mode != planning.BLOCKING:

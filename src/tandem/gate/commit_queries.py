@@ -116,15 +116,11 @@ _plan_of = Statement(
         _cr.review_id == bindparam("review_id"), _aside(_cr.project) == bindparam("project")
     )
 )
-# What a reviewer let through is not taken back without being reviewed again.
-_of_approved = (
-    exists()
-    .where(_cr.project == _c.project, _cr.commit_id == _c.id, _r.id == _cr.review_id, _r.approved_round.is_not(None))
-    .correlate(tables.commits)
-)
 _of_review = (
     exists().where(_cr.project == _c.project, _cr.commit_id == _c.id, _r.id == _cr.review_id).correlate(tables.commits)
 )
+# What a reviewer let through is not taken back without being reviewed again.
+_of_approved = _of_review.where(_r.approved_round.is_not(None))
 _earlier = tables.commits.alias("earlier")
 _inverses = Statement(
     select(tables.commits)

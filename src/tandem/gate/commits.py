@@ -336,7 +336,7 @@ async def _named(services: Services, project: str, ids: Sequence[str]) -> Commit
 
 
 def _inverse_digest(services: Services, project: str, request: RecordCommit) -> str | None:
-    """The digest of what would take a commit back, exempt paths left out; null if nothing would."""
+    """The digest of what would take a commit back, exempt paths left out; None if nothing would."""
     changes = changes_of(request.changes)
     if not changes or request.parent is None:
         return None
@@ -392,16 +392,9 @@ def _rollback(unit: Unit, review: Review, request: RecordRollback, now: int, act
 
 
 def _rollback_facts(rollback: Rollback, request: RecordRollback) -> dict[str, object]:
-    return {
-        "how": request.how,
-        "plan": rollback.plan,
-        "branch": rollback.branch,
-        "head_before": rollback.head_before,
-        "head_after": rollback.head_after,
-        "reverted": len(request.reverted),
-        "carried": len(request.carried),
-        "rework": len(request.rework),
-    }
+    moved = {name: getattr(rollback, name) for name in ("plan", "branch", "head_before", "head_after")}
+    listed = {name: len(getattr(request, name)) for name in ("reverted", "carried", "rework")}
+    return {"how": request.how, **moved, **listed}
 
 
 def _rolled_back(rollback: Rollback) -> RollbackRecorded:

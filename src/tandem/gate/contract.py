@@ -61,6 +61,8 @@ _MOST_TIPS = 1000
 
 _PROOF = r"^(person|tok_[0-9a-z]{18})\.[0-9a-f]{64}( tok_[0-9a-z]{18}\.[0-9a-f]{64})?$"
 
+_Proof = Annotated[str, Field(pattern=_PROOF, max_length=300)]
+
 _NO_REF = set(" ~^:?*[\\")
 
 
@@ -146,10 +148,7 @@ class SetGate(WriteRequest):
     signers: Annotated[Signers | None, Field(description="Whose brokers' signatures count; default: unchanged.")] = None
     reason: Annotated[Reason, Field(description="Why, for whoever reads the log.")] = None
     since: Annotated[Name | None, Field(description="The `switched_at` of the gate that is changed.")] = None
-    proof: Annotated[
-        str | None,
-        Field(pattern=_PROOF, max_length=300, description="What the command sealed that a person has run."),
-    ] = None
+    proof: Annotated[_Proof | None, Field(description="What the command sealed that a person has run.")] = None
 
 
 class GetGate(ProjectRequest):
@@ -179,12 +178,8 @@ class OverrideGate(WriteRequest):
     branch: Annotated[Ref | None, Field(description="The branch that it was for.")] = None
     at: Annotated[Name | None, Field(description="When the person did it, ISO time; default: now.")] = None
     proof: Annotated[
-        str | None,
-        Field(
-            pattern=_PROOF,
-            max_length=300,
-            description="What the hook sealed when the person answered; without it the override is refused.",
-        ),
+        _Proof | None,
+        Field(description="What the hook sealed when the person answered; without it the override is refused."),
     ] = None
 
 
@@ -280,10 +275,7 @@ class RecordRollback(WriteRequest):
         ),
     ] = "rollback"
     reason: Annotated[Reason, Field(description="Why a person settles it.")] = None
-    proof: Annotated[
-        str | None,
-        Field(pattern=_PROOF, max_length=300, description="What the command sealed when the person answered."),
-    ] = None
+    proof: Annotated[_Proof | None, Field(description="What the command sealed when the person answered.")] = None
 
 
 class GetProjectSettings(Request):

@@ -65,7 +65,7 @@ class _Found:
         instead: By path that is not covered, a review that approved something else to come of the same content.
         concerned: By path that is not covered, the review that is about exactly this content and does not approve it.
         signature: For all of it: this broker's, if one was asked for and everything is approved, or a signer's.
-        unsigned: Why no signature counts that the commit brings along; null if one does, or there is none.
+        unsigned: Why no signature counts that the commit brings along; None if one does, or there is none.
         whole: Why all of it passes, as a kind and in words: a signer's broker approved it, or a person let it through.
         commits: Commits that it may be the rollback of.
         branches: The base branches of the project's gate.
@@ -419,17 +419,17 @@ def _passed(question: _Question, kind: Kind, reason: str) -> GateDecision:
     """The decision that lets a difference through as a whole; no review stands for it."""
     left = {change.path for change in question.judged}
     paths = tuple(
-        PathDecision(change.path, allowed=True, review_id=None, round=None, reason=reason, kind=kind)
-        if change.path in left
-        else _exempt(change)
-        for change in question.changes
+        _let_through(change, kind, reason) if change.path in left else _exempt(change) for change in question.changes
     )
     return GateDecision(allowed=True, project=question.project, reason=reason, review_ids=(), paths=paths)
 
 
 def _exempt(change: Change) -> PathDecision:
-    reason = "set aside by the setting gate_exempt"
-    return PathDecision(change.path, allowed=True, review_id=None, round=None, reason=reason, kind="exempt")
+    return _let_through(change, "exempt", "set aside by the setting gate_exempt")
+
+
+def _let_through(change: Change, kind: Kind, reason: str) -> PathDecision:
+    return PathDecision(change.path, allowed=True, review_id=None, round=None, reason=reason, kind=kind)
 
 
 def _covering(made: Cover, found: _Found) -> PathDecision:

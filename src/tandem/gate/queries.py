@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
 from sqlalchemy import bindparam, select
 
 from tandem.gate import tables
-from tandem.gate.rules import Gate, Override
+from tandem.gate.rules import LISTS, Gate, Override, names
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
@@ -49,14 +48,13 @@ def put(unit: Unit, before: Gate | None, after: Gate, proved_by: str | None) -> 
 
     Args:
         unit: The unit of work.
-        before: The switch before; null if it was never touched.
+        before: The switch before; None if it was never touched.
         after: The switch.
-        proved_by: The key that proves that a person decided it; null where it needed no proof.
+        proved_by: The key that proves that a person decided it; None where it needed no proof.
     """
-    lists = ("branches", "accepted", "folders", "trusted", "signers")
     data = {
         "enabled": bool(after.enabled),
-        **{name: orjson.loads(getattr(after, name) or "[]") for name in lists},
+        **{name: names(getattr(after, name)) for name in LISTS},
         "reason": after.reason,
         "proved_by": proved_by,
     }

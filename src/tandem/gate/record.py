@@ -20,7 +20,7 @@ async def require_same(services: Services, project: str, here: GateHere | None) 
     Args:
         services: The store, and the folders of projects.
         project: The project that the repository names.
-        here: What it says; null if the caller is no repository.
+        here: What it says; None if the caller is no repository.
 
     Raises:
         ConfigInvalid: They differ.

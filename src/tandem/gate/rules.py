@@ -13,7 +13,7 @@ class Gate(NamedTuple):
 
     JSON lists: `branches` are the base branches; `accepted` the commits that are taken as they are, with their
     ancestors; `folders` the git folders where it is on; `trusted` the contents of settings that a person trusts, as
-    SHA-256 and file; `signers` whose brokers' signatures count, each as `NAME=KEY`. The latter three are null for a
+    SHA-256 and file; `signers` whose brokers' signatures count, each as `NAME=KEY`. The latter three are None for a
     switch of an earlier version. Times are microseconds since the epoch, UTC.
     """
 
@@ -63,7 +63,7 @@ class CommitRow(NamedTuple):
     """One commit that a hook told of. Field order is the column order of its table.
 
     `review_ids` and `depends_on` are JSON lists; `inverse` is the digest of the change that takes it back, exempt
-    paths left out, and null for what no change takes back (a merge, a commit that changes nothing).
+    paths left out, and None for what no change takes back (a merge, a commit that changes nothing).
     """
 
     project: str
@@ -87,6 +87,10 @@ class CommitRow(NamedTuple):
     def subject(self) -> str:
         """What its event is about."""
         return f"commit:{self.project}/{self.id}"
+
+
+LISTS = ("branches", "accepted", "folders", "trusted", "signers")
+"""The JSON lists of a switch."""
 
 
 def names(listed: str | None) -> list[str]:

@@ -23,9 +23,9 @@ class Verified(NamedTuple):
     """What the signatures of a commit are worth.
 
     Attributes:
-        signer: Whose broker approved exactly this content; null if no signature proves it.
+        signer: Whose broker approved exactly this content; None if no signature proves it.
         signature: The one that does.
-        problem: Why none counts, in words; null if one does, or none was sent that looks like one.
+        problem: Why none counts, in words; None if one does, or none was sent that looks like one.
     """
 
     signer: str | None = None

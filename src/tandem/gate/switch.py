@@ -19,7 +19,7 @@ from tandem.gate import queries as gates
 from tandem.gate import record, signing
 from tandem.gate.contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate
 from tandem.gate.judging import changes_of, project_settings
-from tandem.gate.rules import Gate, Override, names
+from tandem.gate.rules import LISTS, Gate, Override, names
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.reviews import contents
@@ -30,10 +30,8 @@ from tandem.store.base import Unit
 from tandem.store.context import transact
 
 _SHOWN_PATHS = 100
-_LISTS = ("branches", "accepted", "folders", "trusted", "signers")
-_POSITION = ("enabled", *_LISTS)
 _CLOCKS_DIFFER_US = 86_400 * MICROSECONDS
-"""How far the clock of whoever tells of an override may be ahead."""
+"""How far the clock of the machine that records an override may be ahead."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -42,7 +40,7 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
 
     Raises:
         Forbidden: It loosens a gate that is on, and nothing proves that a person decided that.
-        NotFound: The project's folder is not registered, so that nobody could judge its commits.
+        NotFound: The project's folder is not registered, so that its commits could not be judged.
     """
     project = services.projects.require(request.project, caller.project)
     contents.check_text(services, "reason", request.reason)
@@ -59,20 +57,20 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
         if request.enabled and not services.projects.is_registered(project):
             raise _unknown(services, project)
         require_known(services, unit, project)
-        folders = [] if before is None else names(before.folders)
+        was = {name: names(getattr(before, name, None)) for name in LISTS}
         after = Gate(
             project=project,
             enabled=int(request.enabled),
-            branches=_listed(request.branches, before.branches if before else "[]"),
-            accepted=_listed(request.accepted, before.accepted if before else "[]"),
-            folders=_listed([*folders, *([request.folder] if request.folder else [])], "[]"),
-            trusted=_listed(trusted, (before.trusted if before else None) or "[]"),
-            signers=_listed(request.signers, (before.signers if before else None) or "[]"),
+            branches=_listed(request.branches, was["branches"]),
+            accepted=_listed(request.accepted, was["accepted"]),
+            folders=_listed(None, [*was["folders"], *([request.folder] if request.folder else [])]),
+            trusted=_listed(trusted, was["trusted"]),
+            signers=_listed(request.signers, was["signers"]),
             reason=request.reason,
             switched_at=services.clock.now_us(),
             switched_by=caller.operator,
         )
-        if before is not None and all(getattr(before, name) == getattr(after, name) for name in _POSITION):
+        if before is not None and all(getattr(before, name) == getattr(after, name) for name in ("enabled", *LISTS)):
             return _state(project, before)
         reasons = _loosened(unit, before, after)
         if not reasons:
@@ -98,7 +96,7 @@ def _loosened(unit: Unit, before: Gate | None, after: Gate) -> list[str]:
 
 def _facts_of(gate: Gate | None) -> dict[str, list[str]]:
     """A gate as the table of what loosens has it."""
-    listed = {name: names(getattr(gate, name, None)) for name in _LISTS}
+    listed = {name: names(getattr(gate, name, None)) for name in LISTS}
     is_on = gate is not None and bool(gate.enabled)
     return {**listed, "enabled": ["on"] if is_on else [], "folders": listed["folders"] if is_on else []}
 
@@ -224,7 +222,7 @@ async def _proved_by(services: Services, caller: Caller, request: OverrideGate, 
 
 
 async def key_of(services: Services, stated: str | None, facts: Sequence[object]) -> str | None:
-    """The key that seals these facts: `person`, or an access token's id; null if none does."""
+    """The key that seals these facts: `person`, or an access token's id; None if none does."""
     for one in (stated or "").split():
         name, _, sealed = one.partition(".")
         key = services.tokens.person_key() if name == proof.PERSON else await services.authenticator.key_of(name)
@@ -251,8 +249,8 @@ def _unknown(services: Services, project: str) -> NotFound:
     )
 
 
-def _listed(wanted: Sequence[str] | None, before: str) -> str:
-    return before if wanted is None else orjson.dumps(list(dict.fromkeys(wanted))).decode()
+def _listed(wanted: Sequence[str] | None, before: Sequence[str]) -> str:
+    return orjson.dumps(list(dict.fromkeys(before if wanted is None else wanted))).decode()
 
 
 def _state(project: str, gate: Gate | None, plan: PlanState | None = None) -> GateState:
@@ -262,7 +260,7 @@ def _state(project: str, gate: Gate | None, plan: PlanState | None = None) -> Ga
         GateState,
         gate,
         enabled=bool(gate.enabled),
-        **{name: tuple(names(getattr(gate, name))) for name in _LISTS},
+        **{name: tuple(names(getattr(gate, name))) for name in LISTS},
         plan=plan,
     )
 

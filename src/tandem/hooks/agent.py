@@ -24,7 +24,7 @@ PASSES = 0
 REFUSED = 2
 CLIENTS = ("claude", "codex", "gemini")
 _ADVICE = (
-    "The gate stays closed until that is mended. Look with 'tandem gate status', and tell the person who works here."
+    "The gate stays closed until that is repaired. Look with 'tandem gate status', and tell the person who works here."
 )
 _SHELLS = frozenset({"Bash", "PowerShell", "shell", "exec_command", "run_shell_command"})
 _WRITES = frozenset({"Write", "Edit", "MultiEdit", "write_file", "replace"})
@@ -65,7 +65,7 @@ def _client(arguments: Sequence[str]) -> str:
 
 
 def _refusal(client: str, call: dict[str, Any], folder: str) -> list[str] | None:
-    """Why a tool may not be used, and what to do; null if it may.
+    """Why a tool may not be used, and what to do; None if it may.
 
     What the account lacks or has of another kind ends in an error, which `main` tells.
     """

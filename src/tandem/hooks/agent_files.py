@@ -36,7 +36,7 @@ class PendingWrite(NamedTuple):
 
     Attributes:
         path: Absolute.
-        content: Gives what it would hold; null if it would be gone. May raise `UnknownContent` or OSError.
+        content: Gives what it would hold; None if it would be gone. May raise `UnknownContent` or OSError.
     """
 
     path: str
@@ -51,7 +51,7 @@ class DocumentKind(NamedTuple):
         step: The command `tandem gate …` that submits it.
         category: Of the review.
         when_strict: Whether only a strict gate asks for it.
-        unfinished: How it begins as long as it is no report yet; null if it is one from the first line on.
+        unfinished: How it begins as long as it is no report yet; None if it is one from the first line on.
     """
 
     pattern: re.Pattern[str]
@@ -77,7 +77,7 @@ _KINDS = (
 
 
 def refusal(tool: str, given: dict[str, Any], folder: str) -> list[str] | None:
-    """Why a tool may not write, and what to do; null if it may.
+    """Why a tool may not write, and what to do; None if it may.
 
     Args:
         tool: Its name, with the client that has it.
@@ -161,7 +161,7 @@ def _trouble(error: Exception) -> list[str]:
         return [f"The broker refuses: {error}"]
     return [
         f"Whether this is approved cannot be found out: {error}",
-        "Mend that, or ask the person who works here.",
+        "Repair that, or ask the person who works here.",
     ]
 
 
@@ -219,13 +219,12 @@ def _lines_of(path: str) -> tuple[str, str]:
 
 _BEGIN, _END = "*** Begin Patch", "*** End Patch"
 _FILE = re.compile(r"\*\*\* (Add File|Delete File|Update File|Move to): (.*)")
+_MOVED, _HUNK, _AT_END = "Move to", "@@", "*** End of File"
 _CHANGES_FOLDER = re.compile(r"\s*cd\s+(?:'([^']*)'|\"([^\"]*)\"|(\S+))\s*(?:&&|;)")
 
 
 def _patched(text: str, folder: str) -> Iterator[PendingWrite]:
     """The files of the patches in a text, which may be a command that changes the folder first.
-
-    What a patch makes of a file that is there is not computed: Codex looks for the place in ways of its own.
 
     Raises:
         UnknownContent: A patch in it is not whole.
@@ -233,33 +232,64 @@ def _patched(text: str, folder: str) -> Iterator[PendingWrite]:
     if (moved := _CHANGES_FOLDER.match(text)) is not None:
         folder = os.path.join(folder, next(part for part in moved.groups() if part is not None))
     is_inside = False
-    kind, path, added = "", "", list[str]()
+    kind, path, source, lines = "", "", "", list[str]()
     for line in (line.removesuffix("\r") for line in text.split("\n")):
         is_end = line.strip().startswith(_END)
         named = None if is_end or not is_inside else _FILE.match(line)
         if kind and (named or is_end):
-            yield PendingWrite(path, partial(_after, kind, added))
+            yield PendingWrite(path, partial(_after, kind, source, lines))
             kind = ""
         if not is_inside or is_end:
             is_inside = not is_inside and line.strip().endswith(_BEGIN)
         elif named is not None:
-            kind, path, added = named[1], os.path.join(folder, named[2].strip()), []
+            kind, former, path, lines = named[1], path, os.path.join(folder, named[2].strip()), []
+            # A file that moves is named in the line before.
+            source = former if kind == _MOVED else path
         elif kind:
-            added.append(line)
+            lines.append(line)
         elif line.strip():
             raise UnknownContent("the patch does not begin with a file")
     if is_inside:
         raise UnknownContent("the patch has no end")
 
 
-def _after(kind: str, added: Sequence[str]) -> bytes | None:
+def _after(kind: str, source: str, lines: Sequence[str]) -> bytes | None:
     """What a file would hold; None if it would be gone.
 
     Raises:
-        UnknownContent: The patch does not hold all of it.
+        UnknownContent: The patch does not say all of it.
     """
     if kind == "Delete File":
         return None
-    if kind != "Add File" or any(not line.startswith("+") for line in added):
+    if kind != "Add File":
+        return _changed(source, lines)
+    if any(not line.startswith("+") for line in lines):
         raise UnknownContent("the patch does not have all of it")
-    return "".join(f"{line[1:]}\n" for line in added).encode()
+    return "".join(f"{line[1:]}\n" for line in lines).encode()
+
+
+def _changed(path: str, lines: Sequence[str]) -> bytes:
+    """What a file holds after the hunks of a patch.
+
+    Raises:
+        UnknownContent: It does not have each line exactly: Codex then looks for the place in other ways.
+    """
+    text, line_end = _lines_of(path)
+    done, left = "", text.removesuffix("\n") + "\n"
+    hunks: list[tuple[str, list[str]]] = [("", [])]
+    for line in lines:
+        if line.startswith(_HUNK):
+            hunks.append((line.removeprefix(_HUNK).removeprefix(" "), []))
+        else:
+            hunks[-1][1].append(line or " ")
+    for after, hunk in hunks if hunks[0][1] else hunks[1:]:
+        is_last = hunk[-1:] == [_AT_END]
+        body = hunk[:-1] if is_last else hunk
+        old, new = ("".join(f"{line[1:]}\n" for line in body if line[0] in signs) for signs in (" -", " +"))
+        anchor = rf"^{re.escape(after)}\n.*?" if after else ""
+        place = rf"(.*?{anchor})^{re.escape(old)}" + (r"\Z" if is_last else "")
+        found = re.match(place, left, re.DOTALL | re.MULTILINE)
+        if line_end != "\n" or not old or found is None or any(line[0] not in " +-" for line in body):
+            raise UnknownContent("the patch does not fit the file exactly")
+        done, left = done + found[1] + new, left[found.end() :]
+    return (done + left).encode()

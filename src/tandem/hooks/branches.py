@@ -292,7 +292,7 @@ def _refusal(gate: GateFile, judgement: Judgement, refused: str, net: Net, branc
 
 
 def _from_elsewhere(gate: GateFile, commit: str) -> str | None:
-    """A remote-tracking branch that has a commit; null if it was made here."""
+    """A remote-tracking branch that has a commit; None if it was made here."""
     listed = git.run(gate.place, ["for-each-ref", "--format=%(refname)", f"--contains={commit}", "refs/remotes/"])
     return next((ref for ref in listed.text.splitlines() if not ref.endswith("/HEAD")), None)
 

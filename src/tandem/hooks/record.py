@@ -52,7 +52,7 @@ def rewritten(gate: GateFile, _arguments: Sequence[str]) -> int:
 
 
 def _amended(place: HookRepository, head: str) -> str | None:
-    """The commit that HEAD was made from by an amend; null if it was not, or git keeps no log."""
+    """The commit that HEAD was made from by an amend; None if it was not, or git keeps no log."""
     try:
         with open(os.path.join(place.git_dir, "logs", "HEAD"), "rb") as file:
             file.seek(-min(_LAST_BYTES, os.fstat(file.fileno()).st_size), os.SEEK_END)

@@ -32,8 +32,8 @@ AGENT = "git-hook"
 class GateClient:
     """Calls operations for the project of a gate.
 
-    Where the broker is was written down when the gate was switched on; the environment has no say in it, as whoever
-    commits sets that. It may say with which access token, which the broker judges.
+    Where the broker is was written down when the gate was switched on; the environment has no say in it, as the
+    committer sets that. It may say with which access token, which the broker judges.
 
     Attributes:
         branch: The base branch that is updated; None if none is.
@@ -48,7 +48,7 @@ class GateClient:
 
         Args:
             gate: The switch.
-            agent: On whose behalf the broker is asked; null for the hook itself.
+            agent: On whose behalf the broker is asked; None for the hook itself.
             is_server: Whether the switch is where no client writes, and so needs no comparison with the record.
             starts: Whether a broker that does not run is started, where it is this user's own; not on a server.
         """
@@ -92,11 +92,11 @@ class GateClient:
 
             self._starts = False
             config_dir = self._gate.config_dir
-            return starting.answered(missed, config_dir, ends, lambda: self._answer(operation, body, head, anew=True))
+            return starting.answered(missed, config_dir, ends, lambda: self._answer(operation, body, head, again=True))
 
-    def _answer(self, operation: str, body: bytes, head: dict[str, str], *, anew: bool = False) -> dict[str, Any]:
-        """The data of one request; `anew` looks first where the broker is by now."""
-        if anew:
+    def _answer(self, operation: str, body: bytes, head: dict[str, str], *, again: bool = False) -> dict[str, Any]:
+        """The data of one request; `again` looks first where the broker is by now."""
+        if again:
             self._location, self._client = location_of(self._gate, is_server=self._is_server), None
         try:
             self._client = self._client or self._connected()
@@ -143,7 +143,7 @@ class GateClient:
         Args:
             changes: The raw difference.
             signed: The signatures that the commit brings along.
-            head: The commit that it is a difference to; without it nothing passes as taken back.
+            head: The commit that it is a difference to; without it nothing passes as a rollback.
             sign: Whether a signature is wanted.
 
         Raises:
@@ -192,11 +192,11 @@ def location_of(gate: GateFile, *, is_server: bool = False) -> BrokerLocation:
 
     Args:
         gate: The switch.
-        is_server: Whether it is on a server, where the repository's owner is not whoever runs the broker.
+        is_server: Whether it is on a server, whose repository need not belong to the broker's user.
     """
     return of_record(gate.broker, gate.data_dir, gate.usual_url, is_trusted=is_server, more_dirs=gate.more_data_dirs)
 
 
 def url_of(gate: GateFile) -> str | None:
-    """That broker's address; null if it has left none."""
+    """That broker's address; None if it has left none."""
     return location_of(gate).url

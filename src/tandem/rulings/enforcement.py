@@ -12,7 +12,7 @@ from tandem.rulings.trust import OPTIMISTIC, PER_PLAN
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
-    from tandem.rulings.planning import EffectiveSettings
+    from tandem.rulings.planning import PlanningFile
     from tandem.rulings.state import GateFile
 
 STRICT = "strict"
@@ -27,7 +27,7 @@ ROLLBACK_NOTE = "rollback.json"
 """In Tandem's folder of the working tree's git folder: a rollback that has not come to its end."""
 
 
-def effective(gate: GateFile) -> EffectiveSettings | None:
+def effective(gate: GateFile) -> PlanningFile | None:
     """What holds in the project, after trust; None where it has no planning settings, and so the strict ones."""
     root = gate.place.settings_root
     if not os.path.isdir(os.path.join(root, ".planning")):

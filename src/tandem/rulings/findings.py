@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     commit back is found in `ranges`, where all commits of a range are known, not by the broker's look at one."""
 
     Pair = tuple[str | None, str]
-    """The commits before and after; null where there was nothing before."""
+    """The commits before and after; None where there was nothing before."""
 
 UNREVIEWED = "unreviewed"
 UNAPPROVED = "unapproved"
@@ -41,7 +41,7 @@ class CommitFinding(NamedTuple):
         review_ids: The reviews that let it through, or a part of it, or that it names.
         paths: Of what does not pass, with the reason for each.
         exempt: The paths that need no review.
-        code: The broker's code, if everything is approved and only a check keeps it back; else null.
+        code: The broker's code, if everything is approved and only a check keeps it back; else None.
         taken_back_by: If everything was approved, and nothing but later approvals took that back: their reviews.
     """
 
@@ -74,7 +74,7 @@ class CheckCache:
         self._signed: dict[Pair, tuple[str, ...]] = {}
 
     def forget(self) -> None:
-        """Ask the broker anew from now on: what it is asked about is another branch's update."""
+        """Ask the broker again from now on: its questions are about another branch's update."""
         self._found.clear()
         self._answers.clear()
 

@@ -1,7 +1,7 @@
 """A repository as a hook sees it: HEAD, base branches, commits, what is staged and what changed between commits.
 
 What git tells its hooks of the index and of objects that are still in quarantine is kept; every other `GIT_*`
-variable is not, as whoever commits can set it. Parents are read from the commits themselves: what a commit-graph file
+variable is not, as the committer can set it. Parents are read from the commits themselves: what a commit-graph file
 or a graft says of them is not asked.
 """
 
@@ -11,7 +11,8 @@ import os
 
 from tandem.errors import TimedOut, Unavailable
 from tandem.git import raw
-from tandem.git.place import HookRepository, head_commit
+from tandem.git.history import by_commit, signatures
+from tandem.git.place import HookRepository, first_line, head_commit
 from tandem.git.raw import by_commit, signatures
 from tandem.git.runner import BoundGit, Git, clean_environment, make_git_folder
 from tandem.rulings.values import NamedTuple
@@ -33,7 +34,8 @@ _KEPT = ("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARAN
 _HEX = "0123456789abcdef"
 _SHA256_DIGITS = 64
 _SYMBOLIC = "ref: "
-_REFTABLE = "refs/heads/.invalid"
+_REFTABLE = "ref: refs/heads/.invalid"
+_REBASES = ("rebase-merge", "rebase-apply")
 HEADS = "refs/heads/"
 _REPLACES = "refs/replace/"
 
@@ -81,47 +83,28 @@ def environment(place: HookRepository) -> dict[str, str]:
     return clean_environment({"GIT_GRAFT_FILE": os.devnull, **kept, **where}, isolated=False)
 
 
-def head_ref(place: HookRepository) -> str | None:
-    """The ref that HEAD stands for, e.g. `refs/heads/main`; null if it is detached.
-
-    Raises:
-        TandemError: It cannot be found out.
-    """
-    try:
-        with open(os.path.join(place.git_dir, "HEAD"), encoding="utf-8", errors="surrogateescape") as file:
-            text = file.read().strip()
-    except OSError as error:
-        raise Unavailable(f"HEAD cannot be read: {error.strerror}") from error
-    if text.startswith(_SYMBOLIC) and text.removeprefix(_SYMBOLIC) != _REFTABLE:
-        return text.removeprefix(_SYMBOLIC)
-    return run(place, ["symbolic-ref", "--quiet", "HEAD"], accept=(0, 1)).text or None
-
-
 def branch(place: HookRepository) -> str | None:
-    """The branch that is checked out, or the one that is being rebased; null if HEAD is detached.
+    """The branch that is checked out, or the one that is being rebased; None if HEAD is detached.
 
     Raises:
         TandemError: It cannot be found out.
     """
-    ref = head_ref(place) or rebased(place)
-    return ref.removeprefix(HEADS) if ref is not None and ref.startswith(HEADS) else None
+    ref = first_line(os.path.join(place.git_dir, "HEAD")) or ""
+    if ref.startswith(_SYMBOLIC) and ref != _REFTABLE:
+        ref = ref.removeprefix(_SYMBOLIC)
+    else:
+        ref = run(place, ["symbolic-ref", "--quiet", "HEAD"], accept=(0, 1)).text or rebased(place) or ""
+    return ref.removeprefix(HEADS) if ref.startswith(HEADS) else None
 
 
 def rebased(place: HookRepository) -> str | None:
-    """The ref that will move when the rebase ends that is going on; null if none is."""
-    for folder in ("rebase-merge", "rebase-apply"):
-        try:
-            with open(
-                os.path.join(place.git_dir, folder, "head-name"), encoding="utf-8", errors="surrogateescape"
-            ) as file:
-                return file.read().strip()
-        except OSError:
-            continue
-    return None
+    """The ref that will move when the rebase ends that is going on; None if none is."""
+    named = (first_line(os.path.join(place.git_dir, folder, "head-name")) for folder in _REBASES)
+    return next((ref for ref in named if ref is not None), None)
 
 
 def head(place: HookRepository) -> str | None:
-    """The id of the commit that HEAD stands for; null before the first commit.
+    """The id of the commit that HEAD stands for; None before the first commit.
 
     Raises:
         TandemError: It cannot be found out.
@@ -130,7 +113,7 @@ def head(place: HookRepository) -> str | None:
 
 
 def resolve(place: HookRepository, revision: str, kind: str = "commit") -> str | None:
-    """The id of what a revision names, followed to the kind (`commit` or `tree`); null if there is none such."""
+    """The id of what a revision names, followed to the kind (`commit` or `tree`); None if there is none such."""
     named = f"{revision}^{{{kind}}}"
     return run(place, ["rev-parse", "--quiet", "--verify", "--end-of-options", named], accept=(0, 1, 128)).text or None
 
@@ -157,7 +140,7 @@ def written_tree(place: HookRepository) -> str:
         OSError: The index cannot be copied.
     """
     index = environment(place).get("GIT_INDEX_FILE") or os.path.join(place.git_dir, "index")
-    # Git would lock the index itself, which whoever started this may have locked.
+    # Git would lock the index itself, which the process that started this may have locked.
     copy = os.path.join(place.git_dir, f"tandem-index-{os.getpid()}")
     try:
         if os.path.exists(index):
@@ -363,16 +346,11 @@ def read_commit(place: HookRepository, oid: str) -> tuple[list[str], str]:
 
 def known_commits(place: HookRepository, oids: Iterable[str]) -> list[str]:
     """Those of some ids that name commits which are there."""
-    asked = list(dict.fromkeys(oids))
-    if not asked:
-        return []
-    lines = "".join(f"{oid}\n" for oid in asked).encode()
-    answers = run(place, ["cat-file", "--batch-check"], stdin=lines).text.splitlines()
-    return [oid for oid, answer in zip(asked, answers, strict=True) if answer.split(" ")[1:2] == ["commit"]]
+    return [oid for oid, kind in _kinds(place, dict.fromkeys(oids)) if kind == "commit"]
 
 
 def differences(place: HookRepository, pairs: Sequence[tuple[str | None, str]]) -> list[list[Change]]:
-    """What changed between pairs of commits; from nothing where the first is null.
+    """What changed between pairs of commits; from nothing where the first is None.
 
     Raises:
         TandemError: A commit is not there.
@@ -427,9 +405,9 @@ class Merges:
             folder.cleanup()
 
     def tree(self, ours: str, theirs: str) -> str | None:
-        """The id of the merged tree; null if git alone cannot merge the two commits.
+        """The id of the merged tree; None if git alone cannot merge the two commits.
 
-        Null as well for what a special merge (another strategy, a driver of the user's) would give: such a merge
+        None as well for what a special merge (another strategy, a driver of the user's) would give: such a merge
         is reviewed as the change that it is.
 
         Raises:

@@ -34,8 +34,8 @@ class HooksPath:
     """The folder of hooks as git's configuration has it.
 
     Attributes:
-        used: What counts; null if nothing is set.
-        others: What would count without Tandem's own file; null if nothing is set.
+        used: What counts; None if nothing is set.
+        others: What would count without Tandem's own file; None if nothing is set.
         origin: Where `used` is set, as git names it.
     """
 
@@ -66,7 +66,7 @@ class HooksPath:
 
 
 def problem_at(folder: str) -> str | None:
-    """The problem of the gate that is on where a folder is; null also if none is.
+    """The problem of the gate that is on where a folder is; None also if none is.
 
     Raises:
         TandemError: Git cannot be asked.
@@ -77,7 +77,7 @@ def problem_at(folder: str) -> str | None:
 
 
 def problem(gate: GateFile) -> str | None:
-    """What keeps the gate's hooks, or those that they call first, from being started; null if nothing does.
+    """What keeps the gate's hooks, or those that they call first, from being started; None if nothing does.
 
     Raises:
         TandemError: Git cannot be asked.
@@ -93,7 +93,7 @@ def problem(gate: GateFile) -> str | None:
 
 
 def silenced(gate: GateFile, path: HooksPath | None = None) -> str | None:
-    """Which of the gate's hooks git does not start, and why; null if it starts them all.
+    """Which of the gate's hooks git does not start, and why; None if it starts them all.
 
     Raises:
         TandemError: Git cannot be asked.

@@ -47,7 +47,7 @@ def read(content: bytes) -> dict[str, dict[str, Any]]:
 
 
 def gsd_version(folder: str) -> str | None:
-    """The version of GSD that a client's folder has; null if it has none."""
+    """The version of GSD that a client's folder has; None if it has none."""
     try:
         with open(os.path.join(folder, _GSD_VERSION_FILE), encoding="utf-8", errors="replace") as stream:
             return stream.read(100).strip() or None

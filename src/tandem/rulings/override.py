@@ -38,10 +38,10 @@ def asked(gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change
         why: Their reason.
         refusal: Why the gate refuses, a line each.
         changes: What is let through.
-        branch: Where it is committed; null if HEAD is detached.
+        branch: Where it is committed; None if HEAD is detached.
 
     Returns:
-        The override's id, for the trailer; null if it stays refused, which has been said then.
+        The override's id, for the trailer; None if it stays refused, which has been said then.
     """
     keys = proof.keys(gate.data_dir)
     trouble = _not_confirmed(gate, why, refusal, changes, has_key=bool(keys))
@@ -82,7 +82,7 @@ def user_name() -> str:
 def _not_confirmed(
     gate: GateFile, why: str, refusal: Sequence[str], changes: list[Change], *, has_key: bool
 ) -> str | None:
-    """What stands against it; null if the person has confirmed."""
+    """What stands against it; None if the person has confirmed."""
     if not has_key and person.agent_mark() is None:
         return proof.lacks_key(gate.data_dir)
     # What is decided stands last, next to the answer, and every name on a line of its own that it cannot leave.

@@ -37,7 +37,7 @@ def keep(place: HookRepository, operation: str, arguments: dict[str, Any], agent
         place: The repository.
         operation: What to call.
         arguments: With what, the project aside.
-        agent: On whose behalf; null for the hook itself.
+        agent: On whose behalf; None for the hook itself.
 
     Raises:
         OSError: It cannot be written.
@@ -51,7 +51,11 @@ def keep(place: HookRepository, operation: str, arguments: dict[str, Any], agent
 
 def waiting(place: HookRepository) -> list[str]:
     """The files of the requests that wait, oldest first."""
-    folder = os.path.join(place.folder, FOLDER)
+    return _records(place, FOLDER)
+
+
+def _records(place: HookRepository, name: str) -> list[str]:
+    folder = os.path.join(place.folder, name)
     try:
         return sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(_ENDING))
     except OSError:
@@ -104,7 +108,7 @@ def _is_overtaken(gate: GateFile, request: dict[str, Any]) -> bool:
     """Whether a record switches off a gate that was switched on again.
 
     Raises:
-        ValueError: No hook keeps such a record: who wrote it would act with the authority of whoever delivers it.
+        ValueError: No hook keeps such a record: its author would act with the authority of the deliverer.
     """
     is_switch = request["operation"] == "set_gate"
     if request["operation"] not in _KEPT or (is_switch and request["arguments"]["enabled"] is not False):
@@ -127,11 +131,7 @@ def _set_aside(place: HookRepository, file: str, request: dict[str, Any], why: s
 
 def refused(place: HookRepository) -> list[str]:
     """What the broker has refused of what waited: each file with the reason, oldest first."""
-    folder = os.path.join(place.folder, REFUSED_FOLDER)
-    try:
-        files = sorted(os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(_ENDING))
-    except OSError:
-        return []
+    files = _records(place, REFUSED_FOLDER)
     return [visible_line(f"{file}: {_reason(file.removesuffix(_ENDING) + _REASON)}") for file in files]
 
 

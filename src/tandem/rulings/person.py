@@ -1,6 +1,6 @@
 """Is there a person? What only a person may decide is asked at the terminal, never of standard input.
 
-An agent's commands have its marks in their environment and mostly no terminal. Neither is a wall: whoever runs as
+An agent's commands have its marks in their environment and mostly no terminal. Neither is a wall: a program of
 the same user can take both away. It keeps an agent that is told "refused" from helping itself.
 """
 
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tandem.core.hashes import hex_digest
 from tandem.core.visible import visible_line
+from tandem.rulings.values import hex_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +63,7 @@ _LINE_BYTES = 1000
 
 
 def agent_mark(environment: Mapping[str, str] | None = None) -> str | None:
-    """The variable that shows that an agent runs this command; null if none does."""
+    """The variable that shows that an agent runs this command; None if none does."""
     return next(iter(_marks(os.environ if environment is None else environment)), None)
 
 
@@ -78,12 +79,12 @@ def clients() -> list[str]:
 
 
 def agent_name() -> str | None:
-    """What the agent that runs this command is called where it does not say itself; null if none does."""
+    """What the agent that runs this command is called where it does not say itself; None if none does."""
     return os.environ.get(_REVIEWER) or next(iter(clients()), None)
 
 
 def wait_seconds() -> float | None:
-    """How long a command may wait so that it ends before the agent's client ends it; null if no agent runs it."""
+    """How long a command may wait so that it ends before the agent's client ends it; None if no agent runs it."""
     if agent_mark() is None:
         return None
     limits = [_limit(*_LIMITS[name]) for name in clients() if name in _LIMITS]
@@ -103,7 +104,7 @@ def _limit(usual_seconds: float, variable: str | None) -> float:
 
 
 def origin(folder: str, client: str | None = None) -> dict[str, Any] | None:
-    """Where a command of an agent comes from; null for a person's, and for a reviewer of a pool.
+    """Where a command of an agent comes from; None for a person's, and for a reviewer of a pool.
 
     The session and the folder are given as hashes, as every reviewer can read them.
 
@@ -130,7 +131,7 @@ def marked(request: dict[str, Any], folder: str) -> dict[str, Any]:
 
 
 def shared(own: Mapping[str, Any], proposal: Mapping[str, Any]) -> str | None:
-    """What an agent has in common with whoever made a proposal, in words; null if nothing."""
+    """What an agent has in common with whoever made a proposal, in words; None if nothing."""
     metadata = proposal["metadata"].get(ORIGIN)
     said = cast("dict[str, Any]", metadata) if isinstance(metadata, dict) else {}
     if own["session"] is not None and said.get("session") == own["session"]:
@@ -156,9 +157,9 @@ def _hashed(text: str) -> str:
 
 
 def ask(question: str) -> str | None:
-    """Put a question to the person at the terminal; the line they answered, or null if there is no terminal.
+    """Put a question to the person at the terminal; the line they answered, or None if there is no terminal.
 
-    Standard input and output stay untouched: a hook's belong to git, and a pipe can say yes. Null as well when
+    Standard input and output stay untouched: a hook's belong to git, and a pipe can say yes. None as well when
     nobody answers in `ANSWER_SECONDS`.
 
     Args:
@@ -181,7 +182,7 @@ def ask(question: str) -> str | None:
 
 
 def refused(lines: Sequence[str], word: str) -> str | None:
-    """Ask the person at the terminal for what only they may decide; why it is refused, null if they agree.
+    """Ask the person at the terminal for what only they may decide; why it is refused, None if they agree.
 
     No option answers this question: it stands in front of every proof of an override and of what loosens a gate.
 

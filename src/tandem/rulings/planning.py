@@ -27,7 +27,7 @@ from tandem.rulings.trust import (
     Source,
     own_keys,
 )
-from tandem.rulings.values import NamedTuple, cast
+from tandem.rulings.values import NamedTuple, cast, hex_digest
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ _SESSIONS = (
 
 
 class PlanningFile(NamedTuple):
-    """What the files say, before anybody has asked whether they are trusted.
+    """What the files say, or what of it holds.
 
     Attributes:
         root: The working tree that has them: the main one, where there is one.
@@ -75,6 +75,7 @@ class PlanningFile(NamedTuple):
         sources: The files that were read, the nearest last.
         origins: For each of Tandem's keys that is set, the file that won.
         reviewer_pool: What they say of the reviewer pool, as it is written.
+        refused: Once `effective` has said what holds: the keys whose value was not taken, for want of trust.
     """
 
     root: str
@@ -87,22 +88,7 @@ class PlanningFile(NamedTuple):
     sources: tuple[Source, ...] = ()
     origins: Mapping[str, str] = {}
     reviewer_pool: Mapping[str, Any] = {}
-
-
-class EffectiveSettings(NamedTuple):
-    """What holds, after trust.
-
-    Attributes:
-        tandem_enabled: As in `PlanningFile`.
-        granularity: `per_task` unless the looser one is trusted.
-        mode: `blocking` unless the looser one is trusted.
-        refused: The keys whose value was not taken, for want of trust.
-    """
-
-    tandem_enabled: bool
-    granularity: str
-    mode: str
-    refused: tuple[str, ...]
+    refused: tuple[str, ...] = ()
 
     @property
     def is_strict(self) -> bool:
@@ -110,13 +96,13 @@ class EffectiveSettings(NamedTuple):
         return self.granularity == PER_TASK and self.mode == BLOCKING
 
 
-def effective(planning: PlanningFile, *, trusted: bool) -> EffectiveSettings:
+def effective(planning: PlanningFile, *, trusted: bool) -> PlanningFile:
     """What holds: `per_plan` and `optimistic` only when the files that say so are trusted."""
+    if trusted:
+        return planning
     asked = ((GRANULARITY, planning.granularity, PER_TASK), (MODE, planning.mode, BLOCKING))
-    refused = tuple(key for key, value, strict in asked if value != strict and not trusted)
-    granularity = PER_TASK if GRANULARITY in refused else planning.granularity
-    mode = BLOCKING if MODE in refused else planning.mode
-    return EffectiveSettings(planning.tandem_enabled, granularity, mode, refused)
+    refused = tuple(key for key, value, strict in asked if value != strict)
+    return planning._replace(granularity=PER_TASK, mode=BLOCKING, refused=refused)
 
 
 def read(folder: str) -> PlanningFile:
@@ -138,20 +124,18 @@ def read(folder: str) -> PlanningFile:
         else:
             sources += [source] if source else []
     merged = _merged(sources)
-    enabled, pool = _enabled(merged, problems), _table(merged, problems)
-    granularity = _choice(GRANULARITY, GRANULARITIES, merged, problems)
-    mode = _choice(MODE, MODES, merged, problems)
+    says = {key: _value(key, merged, problems) for key in (ENABLED, POOL, GRANULARITY, MODE)}
     return PlanningFile(
         root=root,
-        tandem_enabled=enabled or is_broken,
-        granularity=granularity,
-        mode=mode,
+        tandem_enabled=says[ENABLED] or is_broken,
+        granularity=says[GRANULARITY],
+        mode=says[MODE],
         found=bool(sources) or is_broken,
         workstream=workstream,
         problems=tuple(problems),
         sources=tuple(sources),
         origins={key: file for key, (_, file) in merged.items()},
-        reviewer_pool=pool,
+        reviewer_pool=says[POOL],
     )
 
 
@@ -173,7 +157,7 @@ def workstream_file(workstream: str) -> str:
 
 
 def read_source(root: str, file: str) -> Source | None:
-    """One of the files; null if it is not there.
+    """One of the files; None if it is not there.
 
     Raises:
         OSError: It is there and cannot be read.
@@ -243,33 +227,23 @@ def _merged(sources: list[Source]) -> dict[str, tuple[Any, str]]:
     return merged
 
 
-def _enabled(merged: Mapping[str, tuple[Any, str]], problems: list[str]) -> bool:
-    value, file = merged.get(ENABLED, (False, FILE))
-    if isinstance(value, bool):
+_READ: dict[str, tuple[Any, Any, str]] = {
+    ENABLED: (False, True, "write true or false. Until then reviews stay on"),
+    POOL: ({}, {}, "write an object, or leave it out"),
+    GRANULARITY: (PER_TASK, PER_TASK, f"write {' or '.join(GRANULARITIES)}. Until then it is {PER_TASK}"),
+    MODE: (BLOCKING, BLOCKING, f"write {' or '.join(MODES)}. Until then it is {BLOCKING}"),
+}
+"""By key what it is where nothing is said, what it is where nonsense is, and what to write instead."""
+_CHOICES = {GRANULARITY: GRANULARITIES, MODE: MODES}
+
+
+def _value(key: str, merged: Mapping[str, tuple[Any, str]], problems: list[str]) -> Any:
+    usual, safe, advice = _READ[key]
+    value, file = merged.get(key, (usual, FILE))
+    if value in _CHOICES[key] if key in _CHOICES else isinstance(value, type(usual)):
         return value
-    problems.append(f"{file}: {ENABLED} is {_shown(value)}; write true or false. Until then reviews stay on")
-    return True
-
-
-def _choice(key: str, allowed: tuple[str, ...], merged: Mapping[str, tuple[Any, str]], problems: list[str]) -> str:
-    """The value, or the strict one when it is none of those that there are."""
-    value, file = merged.get(key, (allowed[0], FILE))
-    if value in allowed:
-        return str(value)
-    problems.append(f"{file}: {key} is {_shown(value)}; write {' or '.join(allowed)}. Until then it is {allowed[0]}")
-    return allowed[0]
-
-
-def _table(merged: Mapping[str, tuple[Any, str]], problems: list[str]) -> Mapping[str, Any]:
-    value, file = merged.get(POOL, ({}, FILE))
-    if isinstance(value, dict):
-        return cast("dict[str, Any]", value)
-    problems.append(f"{file}: {POOL} is {_shown(value)}; write an object, or leave it out")
-    return {}
-
-
-def _shown(value: Any) -> str:
-    return json.dumps(value)[:60]
+    problems.append(f"{file}: {key} is {json.dumps(value)[:60]}; {advice}")
+    return safe
 
 
 def _words(error: Exception) -> str:
@@ -295,7 +269,7 @@ def is_disabled(settings: PlanningFile, gate: GateFile | None) -> bool:
 
 
 def disabled_answer(arguments: Sequence[str]) -> str | None:
-    """What a step prints for people where nobody reviews; null if somebody might, or more is asked than that.
+    """What a step prints for people where nobody reviews; None if somebody might, or more is asked than that.
 
     Args:
         arguments: The command line behind `tandem`.

@@ -57,7 +57,7 @@ def with_task(
         place: The repository.
         belongs: The `phase`, `plan` and `task` that somebody said.
         paths: What the commit changes.
-        parent: The commit before it; null if it is the first.
+        parent: The commit before it; None if it is the first.
 
     Raises:
         TandemError: The plan's earlier commits cannot be counted.
@@ -99,7 +99,7 @@ def folders(root: Path, main_root: Path, workstream: str | None) -> list[Path]:
 
 
 def find(phase: str | None, plan: str | None, planning_dirs: Sequence[Path]) -> Path | None:
-    """The file of a plan, of the phase if that is said; null when there is none by that name."""
+    """The file of a plan, of the phase if that is said; None when there is none by that name."""
     for folder in planning_dirs:
         for file in documents(PLAN, folder):
             known = NAME.fullmatch(file.name)
@@ -109,7 +109,7 @@ def find(phase: str | None, plan: str | None, planning_dirs: Sequence[Path]) -> 
 
 
 def read(file: Path | None) -> str | None:
-    """What a plan says; null if there is none, or it cannot be read: the change is judged without it."""
+    """What a plan says; None if there is none, or it cannot be read: the change is judged without it."""
     try:
         return None if file is None else file.read_text("utf-8")
     except (OSError, UnicodeDecodeError):

@@ -2,8 +2,8 @@
 
 The broker leaves the key in its data folder, readable for its user alone. Without the proof it takes no override, and
 nothing that loosens a gate. A person whose broker is on another machine seals with their access token instead. It holds
-against whoever calls the operation, writes a record or runs our commands; not against a program of the same user that
-reads the key.
+against everyone who calls the operation, writes a record or runs our commands; not against a program of the same user
+that reads the key.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import re
 
 from tandem.bridge.credentials import NoToken, stated_token
 from tandem.core.hashes import hex_digest
+from tandem.rulings.values import hex_digest
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from tandem.rulings.state import GateFile
 
 FILE = "person.key"
-"""In the broker's data folder; made anew from its secret at each start."""
+"""In the broker's data folder; derived again from its secret at each start."""
 
 PERSON = "person"
 """Names that key in a proof; an access token is named by its id."""
@@ -84,7 +85,7 @@ def proved(gate: GateFile, project: str, **request: Any) -> dict[str, Any]:
     Args:
         gate: The switch, for the key.
         project: The project.
-        request: The fields of the request, null for what is left out.
+        request: The fields of the request, None for what is left out.
     """
     stated = {"project": project} | {name: value for name, value in request.items() if value is not None}
     made = prove(keys(gate.data_dir), switch_facts(project, stated))

@@ -49,7 +49,7 @@ class UnapprovedContent:
     __slots__ = ("_entries",)
 
     def __init__(self, entries: Entries | None = None) -> None:
-        self._entries: Entries = entries or {}
+        self._entries = entries or {}
 
     def __bool__(self) -> bool:
         return bool(self._entries)
@@ -84,22 +84,14 @@ class UnapprovedContent:
 
     def changes(self) -> list[Change]:
         """All of it as one change."""
-        return all_changes(self._entries)
-
-
-def prepend(entries: Entries, changes: list[Change]) -> None:
-    """Put the changes of an earlier commit in front of what changed since."""
-    for change in changes:
-        before, now = _sides(change)
-        path = change["path"]
-        entries[path] = (before, entries[path][1] if path in entries else now)
+        return _as_one(self._entries)
 
 
 def _sides(change: Change) -> tuple[Entry, Entry]:
     return (change["mode_before"], change["blob_before"]), (change["mode_after"], change["blob_after"])
 
 
-def all_changes(entries: Entries) -> list[Change]:
+def _as_one(entries: Entries) -> list[Change]:
     """Entries as one change."""
     return [
         {"path": path, "mode_before": was[0], "blob_before": was[1], "mode_after": now[0], "blob_after": now[1]}
@@ -180,7 +172,7 @@ class RangeChecker:
         self._merges.close()
 
     def forget(self) -> None:
-        """Ask the broker anew from now on: what it is asked about is another branch's update."""
+        """Ask the broker again from now on: its questions are about another branch's update."""
         self._checks.forget()
         self._sides.clear()
 
@@ -197,10 +189,10 @@ class RangeChecker:
 
         Args:
             new: Id of the commit at the end.
-            old: Id of the one at the start, whose content is good; null where there is none.
+            old: Id of the one at the start, whose content is good; None where there is none.
             without: Ids of commits that are taken as they are, with all their ancestors.
             tips: The only other commits that the range may begin at, whose content is good as a whole (that of their
-                ancestors need not be); null if it may begin at any commit that `old` and `without` reach.
+                ancestors need not be); None if it may begin at any commit that `old` and `without` reach.
             earlier: Gives what the tips have been before, which is good as well; called only when it is needed.
 
         Raises:
@@ -384,11 +376,13 @@ class RangeChecker:
         while at is not None:
             parent = at.first
             changes = self._checks.changes(parent, at.oid)
-            prepend(net, changes)
+            for change in changes:
+                before, now = _sides(change)
+                net[change["path"]] = (before, net[change["path"]][1] if change["path"] in net else now)
             is_start = parent is None or parent not in names
             if at is not commit and (is_start or (parent in good and found < _GROUNDS)):
                 found += 1
-                yield parent, all_changes(net)
+                yield parent, _as_one(net)
             at = None if parent is None or is_start else self._by[parent]
 
     def _by_other_parents(

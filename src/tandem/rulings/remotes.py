@@ -45,7 +45,7 @@ def followed(place: HookRepository, name: str) -> tuple[str, str] | None:
         name: As a person writes it: `origin/main`, `origin`, `main@{upstream}`.
 
     Returns:
-        Null for every other name.
+        None for every other name.
 
     Raises:
         Unavailable: It is below `refs/remotes/`, and no remote is known for it.

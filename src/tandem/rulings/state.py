@@ -47,10 +47,10 @@ class GateFile:
         project: The registered project.
         root: The main working tree, where the project's configuration is.
         enabled: Whether commits have to be approved.
-        broker: The URL that the person named; null for the broker that runs on `data_dir`.
+        broker: The URL that the person named; None for the broker that runs on `data_dir`.
         data_dir: The broker's data folder.
         more_data_dirs: Those of further ones on this machine, where the person named several.
-        usual_url: Where that broker listens if it has not said so; null if it uses a folder of its own.
+        usual_url: Where that broker listens if it has not said so; None if it uses a folder of its own.
         config_dir: The user's configuration folder.
         branches: The base branches, without `refs/heads/`.
         switched_at: When the broker last changed its record from here, ISO 8601.
@@ -114,7 +114,7 @@ def read(place: HookRepository) -> GateFile:
 
 
 def find(place: HookRepository) -> GateFile | None:
-    """The switch; null where the gate was never switched on.
+    """The switch; None where the gate was never switched on.
 
     Raises:
         GateUnreadable: It is there, and not as it was written.
@@ -138,7 +138,7 @@ def find(place: HookRepository) -> GateFile | None:
 
 
 def find_enabled(folder: str) -> GateFile | None:
-    """The switch of the working tree that a folder, which need not exist, is in; null if no gate is on there.
+    """The switch of the working tree that a folder, which need not exist, is in; None if no gate is on there.
 
     Raises:
         GateUnreadable: Whether it is on cannot be read.
@@ -152,7 +152,7 @@ def find_enabled(folder: str) -> GateFile | None:
 
 
 def own_gate(path: str) -> GateFile | None:
-    """The gate that is on and has a file as its own: what is in its folder, and its hooks; null if none has.
+    """The gate that is on and has a file as its own: what is in its folder, and its hooks; None if none has.
 
     Raises:
         GateUnreadable: Whether it is on cannot be read.

@@ -1,7 +1,7 @@
 """What a person has trusted: contents of a repository's settings, each by its hash, kept outside of the repository.
 
 `<configuration folder>/trusted.json` is written by `tandem trust` and read here. A file that cannot be read trusts
-nothing. What is trusted is a content in a place: a changed byte, another file or another project is asked about anew.
+nothing. What is trusted is a content in a place: a changed byte, another file or another project is asked about again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import os
 
 from tandem.core.hashes import hex_digest
-from tandem.rulings.values import NamedTuple, cast
+from tandem.rulings.values import NamedTuple, cast, hex_digest
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def digest(file: str, content: bytes) -> str:
     """The hash by which a content is trusted, as hexadecimal digits.
 
     Of GSD's `config.json` only Tandem's own keys count, in a form that does not depend on spelling, because GSD
-    writes the others anew whenever it likes. One that is no JSON is hashed as it is. The ends of lines in
+    writes the others again whenever it likes. One that is no JSON is hashed as it is. The ends of lines in
     `checks.toml` do not count: git has others than the working tree.
     """
     if file == CHECKS_FILE:

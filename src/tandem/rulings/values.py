@@ -1,4 +1,4 @@
-"""`NamedTuple` and `cast` for modules that every hook imports: importing `typing` takes a third of a hook's start."""
+"""`NamedTuple`, `cast` and hashes for modules that every hook imports: `typing` takes a third of a hook's start."""
 # ruff: noqa: ANN001, ANN002, ANN003, ANN201, ANN202, ANN204, D102, D103 - of what stands in for `typing` no type checker reads anything
 
 from __future__ import annotations
@@ -45,4 +45,12 @@ else:
         return value
 
 
-__all__ = ["NamedTuple", "cast"]
+def hex_digest(data: bytes, algorithm: str = "sha256") -> str:
+    """The hash as hexadecimal digits."""
+    # Takes longer to import than most hooks to judge, and most commits pass without.
+    import hashlib
+
+    return hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
+
+
+__all__ = ["NamedTuple", "cast", "hex_digest"]

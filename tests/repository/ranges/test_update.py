@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from tests.broker import BrokerProcess
@@ -130,16 +129,15 @@ def test_what_a_person_accepts_is_taken_as_it_is_with_all_before_it_and_nothing_
 
 def test_without_its_broker_the_base_branch_stays_and_says_how_to_start_it(work: Work):
     commit = work.approved(work.change, work.start)
-    file = Path(work.gated.root, ".git/tandem/gate.json")
-    before = file.read_text("utf-8")
-    file.write_text(json.dumps({**json.loads(before), "broker": "http://127.0.0.1:9"}), "utf-8")
+    before = work.gated.switch
+    work.gated.rewrite(broker="http://127.0.0.1:9")
     try:
         assert "tandem up --background" in work.refused("update-ref", MAIN, commit)
         # Whoever moves it has no say in which broker is asked.
         refused = work.gated.try_git("update-ref", MAIN, commit, TANDEM_BROKER=work.gated.broker.url)
         assert not refused.ok
     finally:
-        file.write_text(before, "utf-8")
+        work.gated.rewrite(**before)
     assert work.offer(commit)
 
 

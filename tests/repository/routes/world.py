@@ -217,11 +217,7 @@ class World:
 
     def switch(self, *facts: str) -> None:
         """Change the gate's file as somebody with an editor would: `name=value`, the value as JSON."""
-        self._edit(self.root / ".git/tandem/gate.json", dict(fact.split("=", 1) for fact in facts))
-
-    def _edit(self, file: Path, facts: dict[str, str]) -> None:
-        values = {name: json.loads(value) for name, value in facts.items()}
-        file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | values), "utf-8")
+        self.gated.rewrite(**{name: json.loads(value) for name, value in (fact.split("=", 1) for fact in facts)})
 
     def ask(self, operation: str, arguments: str = "{}") -> None:
         """Call an operation, whatever comes of it."""
@@ -359,8 +355,7 @@ def make_world(broker: BrokerProcess, folder: Path) -> SavedWorld:
     made.known |= made._tree("main")
     for name in ("good", "side"):
         made.approve_range("main", name)
-    gate = json.loads((root / ".git/tandem/gate.json").read_text("utf-8"))
-    variables["gate_off"] = json.dumps(gate | {"enabled": False}).replace("\\", "\\\\")
+    variables["gate_off"] = json.dumps(gated.switch | {"enabled": False}).replace("\\", "\\\\")
     copy = folder / "as-made"
     shutil.copytree(world, copy, symlinks=True)
     return SavedWorld(gated, copy, variables, made.known)

@@ -130,7 +130,7 @@ class StepContext:
         branch = self.branch
         return self.gate is not None and (branch is None or branch in self.gate.branches)
 
-    def effective(self) -> planning.EffectiveSettings:
+    def effective(self) -> planning.PlanningFile:
         """The settings that hold, after trust."""
         folder = self.gate.config_dir if self.gate else os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()
         return planning.effective(
