@@ -91,6 +91,17 @@ class Desk(Caller):
         """The kinds of its events, oldest first."""
         return [event["kind"] for event in self.events(review_id)]
 
+    def pages(self, operation: str, **wanted: Any) -> list[dict[str, Any]]:
+        """Every answer of a list that comes by pages."""
+        answers: list[dict[str, Any]] = [self.do(operation, **wanted)]
+        while (page := answers[-1]["next_page"]) is not None:
+            answers.append(self.do(operation, page=page, **wanted))
+        return answers
+
+    def rows(self, operation: str, name: str, **wanted: Any) -> list[dict[str, Any]]:
+        """Every row of such a list."""
+        return [row for answer in self.pages(operation, **wanted) for row in answer[name]]
+
     def discussion(self, review_id: str, **more: Any) -> list[dict[str, Any]]:
         """What was said, one page of it."""
         return self.do("get_discussion", review_id=review_id, **more)["entries"]

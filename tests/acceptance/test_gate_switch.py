@@ -240,38 +240,6 @@ def test_p4_an_override_that_is_told_twice_is_one(shop: Desk):
     assert not shop.do("check_gate", changes=[OTHER])["allowed"]
 
 
-@pytest.mark.parametrize(
-    ("operation", "arguments", "field"),
-    [
-        ("set_gate", {}, "enabled"),
-        ("set_gate", {"enabled": "perhaps"}, "enabled"),
-        ("set_gate", {"enabled": True, "branches": ["a b"]}, "branches.0"),
-        ("set_gate", {"enabled": True, "branches": ["--force"]}, "branches.0"),
-        ("set_gate", {"enabled": True, "branches": ["a..b"]}, "branches.0"),
-        ("set_gate", {"enabled": True, "branches": [""]}, "branches.0"),
-        ("set_gate", {"enabled": True, "accepted": ["refs/heads/main"]}, "accepted.0"),
-        ("set_gate", {"enabled": True, "trusted": [".tandem/config.toml"]}, "trusted.0"),
-        ("set_gate", {"enabled": True, "proof": "yes"}, "proof"),
-        ("get_gate", {"here": {"folder": "/x"}}, "here.branches"),
-        ("set_gate", {"enabled": True, "branches": ["b"] * 101}, "branches"),
-        ("override_gate", {"changes": [CHANGE]}, "reason"),
-        ("override_gate", {"changes": [CHANGE], "reason": " "}, "reason"),
-        ("override_gate", {"changes": [], "reason": "x"}, "changes"),
-        ("override_gate", {"changes": [CHANGE, CHANGE], "reason": "x"}, "changes"),
-        ("override_gate", {"changes": [CHANGE], "reason": "x", "override_id": "../x"}, "override_id"),
-        ("override_gate", {"changes": [CHANGE], "reason": "x", "override_id": "x" * 65}, "override_id"),
-        ("override_gate", {"changes": [CHANGE], "reason": "x", "proof": "yes"}, "proof"),
-        ("override_gate", {"changes": [CHANGE], "reason": "x", "at": "yesterday"}, "at"),
-        ("override_gate", {"changes": [CHANGE], "reason": "x", "at": "1969-12-31"}, "at"),
-        ("override_gate", {"changes": [CHANGE], "reason": "x", "at": "9999-12-31T23:59:59-23:59"}, "at"),
-    ],
-)
-def test_what_cannot_be_is_refused(shop: Desk, operation: str, arguments: dict[str, Any], field: str):
-    assert shop.refused("INVALID_INPUT", operation, **arguments)["field"] == field
-    assert not shop.do("get_gate")["enabled"]
-    assert not shop.do("check_gate", changes=[CHANGE])["allowed"]
-
-
 def test_a_reason_has_its_limit(shop: Desk):
     long = "x" * 256_001
     assert shop.refused("TOO_LARGE", "set_gate", enabled=True, reason=long)["field"] == "reason"
