@@ -10,7 +10,6 @@ import secrets
 import shutil
 import subprocess
 import sys
-from types import TracebackType
 from typing import Self
 
 import pytest
@@ -52,9 +51,7 @@ class FarMachine:
             pytest.skip("platform: who runs the tests may make no network namespaces here")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._keeper.communicate(timeout=60)
 
     @property
