@@ -16,7 +16,6 @@ import pytest
 
 _RANGE = ipaddress.ip_network("198.18.0.0/15")
 """For tests of networks (RFC 2544): no machine is there."""
-_SUBNETS = list(_RANGE.subnets(new_prefix=30))
 _PROGRAMS = ("ip", "nsenter", "unshare")
 
 
@@ -29,8 +28,8 @@ class FarMachine:
     """
 
     def __init__(self, links: int) -> None:
-        subnets = secrets.SystemRandom().sample(_SUBNETS, links)
-        self.near, self.far = ([str(subnet[host]) for subnet in subnets] for host in (1, 2))
+        subnets = secrets.SystemRandom().sample(range(0, _RANGE.num_addresses, 4), links)
+        self.near, self.far = ([str(_RANGE[subnet + host]) for subnet in subnets] for host in (1, 2))
         self._names = [f"far{secrets.token_hex(4)}" for _ in subnets]
 
     def __enter__(self) -> Self:
