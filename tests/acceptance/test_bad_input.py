@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tests.acceptance.furnishing import filled
-from tests.acceptance.reviewing import PROPOSAL, REVIEWER, WHY, Desk, edited
+from tests.acceptance.reviewing import PROPOSAL, WHY, Desk, edited
 from tests.acceptance.tables import table
 from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
@@ -32,28 +32,12 @@ VALUES: dict[str, Any] = {
     "commit": "1" * 40,
     "changes": [CHANGE],
     "twice": [CHANGE, CHANGE],
+    "message": MESSAGE,
+    "verdict": VERDICT,
+    "large_text": "ä" * 128_001,
+    "large_diff": "x" * 5_000_001,
 }
 WRONG: dict[str, dict[str, list[Any]]] = table("wrong_requests")
-UNKNOWN: list[tuple[str, dict[str, Any]]] = [
-    (operation, {"review_id": "rv_nothing", **more})
-    for operation, more in [
-        ("create_review", CREATE),
-        ("get_review_status", {}),
-        ("get_proposal", {}),
-        ("get_review", {}),
-        ("claim_review", {"reviewer_id": REVIEWER}),
-        ("renew_claim", {"claim_generation": 1}),
-        ("release_claim", {"claim_generation": 1}),
-        ("submit_verdict", {"verdict": "approved", "claim_generation": 1}),
-        ("submit_verdict", {"verdict": "comment", "reason": WHY, "claim_generation": 1, "counter_patch": "So."}),
-        ("accept_counter_patch", {"counter_patch_id": "cp_nothing"}),
-        ("reject_counter_patch", {"counter_patch_id": "cp_nothing"}),
-        ("add_message", {"sender_role": "proposer", "body": "x"}),
-        ("get_discussion", {}),
-        ("close_review", {}),
-        ("get_review_timeline", {}),
-    ]
-]
 
 
 @pytest.fixture
@@ -93,9 +77,9 @@ def test_other_unknown_things_are_not_found(desk: Desk, review: str):
 
 def test_neither_an_unknown_review_nor_another_projects_is_found(broker: BrokerProcess, desk: Desk, review: str):
     with Desk(broker.url, fresh_project()) as elsewhere, desk.unchanged(review):
-        for operation, arguments in UNKNOWN:
-            desk.refused("NOT_FOUND", operation, **arguments)
-            elsewhere.refused("NOT_FOUND", operation, **{**arguments, "review_id": review})
+        for operation, arguments in filled(table("unknown_reviews"), VALUES.__getitem__):
+            desk.refused("NOT_FOUND", operation, **arguments, review_id="rv_nothing")
+            elsewhere.refused("NOT_FOUND", operation, **arguments, review_id=review)
         elsewhere.refused("INVALID_INPUT", "create_review", **CREATE, parent_id=review)
 
 
@@ -225,27 +209,8 @@ def test_the_largest_numbers_that_are_allowed_work(desk: Desk, review: str):
 
 @ON_BOTH_DATABASES
 def test_what_is_too_large_is_refused_with_the_limit(desk: Desk, review: str):
-    text = "ä" * 128_001
-    remark = {"file": "a.txt", "body": text}
-    too_large: list[tuple[str, dict[str, Any]]] = [
-        ("create_review", {**CREATE, "description": text}),
-        ("create_review", {**CREATE, "intent": text}),
-        ("create_review", {**CREATE, "metadata": {"text": text}}),
-        ("create_review", {**CREATE, "diff": "x" * 5_000_001}),
-        ("add_message", {**MESSAGE, "review_id": review, "body": text}),
-        ("add_message", {**MESSAGE, "review_id": review, "metadata": {"text": text}}),
-        ("submit_verdict", {**VERDICT, "review_id": review, "reason": text}),
-        ("submit_verdict", {**VERDICT, "review_id": review, "comments": [remark]}),
-        ("submit_verdict", {**VERDICT, "review_id": review, "counter_patch": text}),
-        ("close_review", {"review_id": review, "reason": text}),
-        ("release_claim", {"review_id": review, "claim_generation": 1, "reason": text}),
-        ("list_reviews", {"limit": 201}),
-        ("get_discussion", {"review_id": review, "limit": 2**40}),
-        ("get_activity_feed", {"limit": 201}),
-        ("get_audit_log", {"limit": 201}),
-    ]
     with desk.unchanged(review):
-        for operation, arguments in too_large:
+        for operation, arguments in filled(table("too_large_requests"), {**VALUES, "review": review}.__getitem__):
             error = desk.send(operation, json.dumps({"project": desk.project, **arguments}).encode()).json()["error"]
             assert error["code"] == "TOO_LARGE"
             assert error["details"]["actual"] > error["details"]["limit"]
