@@ -21,7 +21,7 @@ def owner_token(broker: BrokerProcess) -> str:
 
 
 class Bearer(Desk):
-    """A desk of whoever has a token.
+    """A desk for the holder of a token.
 
     Attributes:
         token: The token.

@@ -22,7 +22,7 @@ from tests.git.sandbox import Sandbox
 
 AGENT = "agent-7"
 REQUESTS: dict[str, list[dict[str, Any]]] = table("requests")
-"""Requests that are right, by operation; `$name` stands for what a shop has."""
+"""Requests that are right, by operation; `$name` stands for a value of the shop."""
 
 
 def filled(part: Any, look_up: Callable[[str], Any]) -> Any:
@@ -44,7 +44,7 @@ def filled(part: Any, look_up: Callable[[str], Any]) -> Any:
 
 @dataclass(frozen=True)
 class Shop:
-    """A registered project; whatever is asked for in it is made then, and answered by its id."""
+    """A registered project; each thing in it is made when it is asked for, and answered by its id."""
 
     desk: Desk
     root: str
@@ -112,7 +112,7 @@ class Shop:
 
     @property
     def offered(self) -> str:
-        """A review with messages, a remark, and a counter-patch that nobody has decided about."""
+        """A review with messages, a remark, and an undecided counter-patch."""
         return self._offer[0]
 
     @property
@@ -129,7 +129,7 @@ class Shop:
 
     @cached_property
     def checked(self) -> str:
-        """A review whose base names a check, which nobody has trusted."""
+        """A review whose base names a check that no person has trusted."""
         repository = Sandbox(Path(self.root))
         repository.write(CHECKS_FILE, "[[check]]\nname = 'tests'\ncommand = ['true']\n")
         repository.commit("checks")
@@ -188,13 +188,13 @@ class Shop:
 
     @cached_property
     def staff(self) -> Staff:
-        """A pool with one reviewer; made for whoever asks."""
-        # Nobody is started while nothing waits.
+        """A pool with one reviewer."""
+        # No reviewer is started while nothing waits.
         assert self.pending
         return Staff.begin(self.desk)
 
     def settle(self) -> None:
-        """Wait for what goes on beside the test: its calls are not to outlive it."""
+        """Wait for the calls beside the test, which must not outlive it."""
         if "staff" in vars(self):
             self.staff.settle()
         for webhook in self.desk.do_unscoped("list_webhooks")["webhooks"]:
@@ -265,7 +265,7 @@ class Staff:
         return {}
 
     def settle(self) -> None:
-        """Wait until the supervisor has said what it started, if it was to start anybody."""
+        """Wait until the supervisor has reported the reviewers that it started, if any."""
         if self.starting is not None:
             self.starting.join(CALL_SECONDS)
 

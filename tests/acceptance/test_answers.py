@@ -1,4 +1,4 @@
-"""Every operation's answer is what it declares, on HTTP and on MCP alike."""
+"""Every operation's answer is as declared, on HTTP and on MCP alike."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def of_each(cases: list[tuple[str, int]]) -> pytest.MarkDecorator:
 
 
 def test_no_operation_is_left_out():
-    # Brokers without tokens believe nobody who reports on a check; see `test_checks`.
+    # Brokers without tokens take no reports on checks; see `test_checks`.
     assert REQUESTS.keys() | {"report_check"} == {operation.name for operation in REGISTRY}
 
 

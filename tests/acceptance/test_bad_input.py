@@ -1,4 +1,4 @@
-"""Whatever is sent: the contract's code, a message that says what to do, and nothing changed."""
+"""Any bad request gets the contract's code and a message that says what to do, and changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is run on a change before it is reviewed, and what the gate waits for."""
+"""Checks of a change before it is reviewed, and the gate that waits for them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_p2_a_required_check_that_failed_keeps_the_gate_closed(
         # A person may let it through all the same, on record.
         project.override(changes=changes, reason="The check is wrong.")
         assert project.do("check_gate", changes=changes)["allowed"]
-        # What mends it passes.
+        # The correction passes.
         mended = project.revise(review, diff=edited(text="good"))
         assert project.statuses(review) == {"tests": "passed", "calm": "passed"}
         project.approve(review)

@@ -141,7 +141,7 @@ def test_each_round_has_its_own_discussion(desk: Desk, review: str):
 
 
 def test_p12_a_page_of_long_messages_ends_early_and_the_next_goes_on(desk: Desk):
-    """200 messages of the largest size would be an answer of 50 MB, while which nobody else is answered."""
+    """200 messages of the largest size would be an answer of 50 MB, while no other client is answered."""
     review = desk.put_up()
     generation = desk.claim(review)
     said = [f"{number} " + "x" * 250_000 for number in range(12)]

@@ -1,4 +1,4 @@
-"""Whatever JSON arrives, in whatever combination: an answer of the contract, and never an internal error."""
+"""Any JSON in any combination gets an answer of the contract, and never an internal error."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def check(desk: Desk, changes: list[Change], **more: Any) -> dict[str, Any]:
 
 
 def put_up_staged(desk: Desk, repo: Sandbox, **more: Any) -> dict[str, Any]:
-    """Put up what the working tree changes."""
+    """Propose the changes of the working tree."""
     repo.git("add", "--all")
     return desk.put_up_whole(diff=repo.diff("--cached"), **more)
 
@@ -188,7 +188,7 @@ Step = dict[str, str | None]
 
 
 def approved_steps(desk: Desk, repo: Sandbox, *steps: Step) -> list[str]:
-    """Changes that are approved and committed one after the other; null deletes a file. Their reviews."""
+    """Changes that are approved and committed one after the other; None deletes a file. Their reviews."""
     reviews: list[str] = []
     for step in steps:
         for name, content in step.items():
@@ -288,7 +288,7 @@ def test_p2_an_approved_text_passes_by_path_and_bytes(shop: Desk, repo: Sandbox)
     shop.approve(created["review_id"])
     repo.write("docs/plan.md", "# Plan\n")
     assert check(shop, staged(repo))["allowed"]
-    # A text covers its path, beside whatever else is approved.
+    # A text covers its path, beside other approvals.
     shop.approve(shop.put_up(diff=edited()))
     repo.write("a.txt", repo.read("a.txt").replace(b"line 2\n", b"better\n"))
     assert check(shop, staged(repo))["allowed"]

@@ -177,8 +177,8 @@ def test_a_revision_is_decided_afresh(feature: Branch, repo: Sandbox):
 def test_an_amended_commit_counts_no_more_and_what_it_became_does(feature: Branch, repo: Sandbox):
     commit, review = feature.optimistic("a.txt", "one\n")
     feature.decide(review, "changes_requested")
-    repo.write("a.txt", "mended\n")
-    repo.git("commit", "--quiet", "--all", "--amend", "-m", "mended")
+    repo.write("a.txt", "corrected\n")
+    repo.git("commit", "--quiet", "--all", "--amend", "-m", "corrected")
     again = feature.desk.put_up(diff=repo.diff("HEAD^", "HEAD"), base="HEAD^")
     feature.record(repo.head(), again, replaces=commit)
     assert feature.plan()["mode"] == "optimistic"
@@ -241,7 +241,7 @@ def test_a_rollback_is_told_on_the_reviews_own_timeline(feature: Branch, repo: S
     became = {one["commit"]: one for one in feature.desk.do("list_commits", plan=PLAN)["commits"]}
     assert (became[commit]["rolled_back_by"], became[commit]["replaced_by"]) == (made_up(49), None)
     assert (became[first]["rolled_back_by"], became[first]["replaced_by"]) == (None, made_up(50))
-    # The rest of the plan goes on in blocking mode, whatever becomes of its other reviews.
+    # The rest of the plan goes on in blocking mode, however its other reviews end.
     feature.decide(kept, "approved")
     assert feature.plan()["mode"] == "blocking"
     # And the review can still be closed.
@@ -261,7 +261,7 @@ def test_p4_a_rollback_that_is_told_twice_is_one(shop: Desk):
     answers = at_once([tell] * 6)
     assert all(answer == answers[0] for answer in answers)
     assert shop.kinds(review).count("change_rolled_back") == 1
-    # Taken back once more, elsewhere: that is another one.
+    # Reverted once more, elsewhere: that is another one.
     take_back(shop, review, branch="other", head_after=made_up(902))
     assert shop.kinds(review).count("change_rolled_back") == 2
     assert shop.do("get_gate", plan=PLAN)["plan"]["rolled_back"] == [review]

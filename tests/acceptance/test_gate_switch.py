@@ -52,7 +52,7 @@ def test_switching_is_told_with_who_and_why(shop: Desk):
     assert (on["enabled"], on["branches"], on["reason"]) == (True, ["main", "release/1"], "We ship.")
     assert shop.do("get_gate") == on
     off = shop.loosen(enabled=False)
-    # What is not said stays.
+    # Settings that are not stated stay.
     assert (off["enabled"], off["branches"], off["reason"]) == (False, ["main", "release/1"], None)
     first, second = switches(shop)
     assert (first["old"], first["new"], first["actor"]) == (None, "on", "operator")

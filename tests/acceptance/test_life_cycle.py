@@ -1,4 +1,4 @@
-"""Every cell of the contract's life-cycle table, over HTTP, and what goes with it."""
+"""Every cell of the contract's life-cycle table, over HTTP, with its effects."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def arrange(desk: Desk, state: str, *, with_patch: bool = False) -> tuple[str, s
 
 
 def request_for(action: str, review: str, patch: str, generation: int) -> tuple[str, dict[str, Any]]:
-    """The operation and arguments of an action by whoever is entitled to it, if anybody is."""
+    """The operation and arguments of an action by someone who is entitled to it, if anybody is."""
     by_holder = {"review_id": review, "claim_generation": generation}
     deciding = {"review_id": review, "counter_patch_id": patch}
     requests: dict[str, tuple[str, dict[str, Any]]] = {

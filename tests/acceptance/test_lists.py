@@ -112,7 +112,7 @@ def test_statistics_count_what_happened(desk: Desk):
 def test_statistics_of_all_projects_tell_them_apart(desk: Desk):
     desk.put_up()
     with Desk(desk.url, fresh_project()) as other:
-        # Where just one is registered, whoever names none means that one.
+        # Where just one is registered, a request that names none means that one.
         for each in (desk, other):
             each.do_unscoped("register_project", name=each.project)
         approved = other.put_up()

@@ -1,4 +1,4 @@
-"""An agent does not review its own work by commands, whatever name it gives; a person and another agent do."""
+"""An agent does not review its own work by commands under any name; a person and another agent do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""P9: what is shown is what is approved, whatever text a client sent for it."""
+"""P9: reviewers see exactly the content that they approve, for any text that a client sent."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def search(desk: Desk, **wanted: Any) -> dict[str, Any]:
 
 
 def ids(desk: Desk, **wanted: Any) -> list[str]:
-    """What is found, by pages of two."""
+    """The reviews that a search finds, by pages of two."""
     answers = desk.pages("search_reviews", limit=2, **wanted)
     assert max(len(answer["reviews"]) for answer in answers) <= 2
     assert answers[-1]["searched_back_to"] is None
@@ -87,7 +87,7 @@ def test_the_four_orders(desk: Desk):
     assert ids(desk, sort="oldest") == reviews
     assert ids(desk, sort="newest") == reviews[::-1]
     assert ids(desk, sort="updated") == [reviews[place] for place in (0, 4, 1, 5, 3, 2)]
-    # What is sorted because it is open, and what is found along an index, are in one order.
+    # Open reviews, which are sorted, and those found along an index are in one order.
     open_ones = [review for review in reviews if review not in (reviews[1], reviews[4])]
     assert ids(desk, sort="oldest", status="pending") == open_ones
     assert ids(desk, sort="newest", status="pending") == open_ones[::-1]

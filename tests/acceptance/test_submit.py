@@ -1,4 +1,4 @@
-"""`tandem submit`: what is put up is exactly what a commit of it would be, whatever the change is made of."""
+"""`tandem submit`: the proposal is exactly the commit of the change, for every kind of change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tandem apply`: the working tree becomes what was approved, or nothing changes and it says why."""
+"""`tandem apply`: the working tree becomes the approved content, or nothing changes and it says why."""
 
 from __future__ import annotations
 

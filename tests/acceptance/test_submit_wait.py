@@ -169,13 +169,13 @@ def test_the_same_content_again_is_the_review_that_is_there_with_its_verdict(she
     again = shell.run("submit", "-m", "said differently", "--json").data
     assert (again["review_id"], again["round"], again["existed"]) == (first["review_id"], 1, True)
     assert "is there already" in shell.run("submit", "-m", "m").stdout
-    # Not what another proposes, or what is another kind of change.
+    # Not another proposer's change, or another kind of change.
     options = (("--agent", "other"), ("--category", "verification"))
     made = {shell.run("submit", "-m", "m", *other, "--json").data["review_id"] for other in options}
     assert len(made | {first["review_id"]}) == 3
     waiting = shell.start("submit", "-m", "m", "--wait", "--json")
     others.approve(first["review_id"])
-    # What is approved already is told at once.
+    # An approval that exists is told at once.
     for ended in (finish(waiting), shell.run("submit", "-m", "m", "--wait", "--json")):
         assert (ended.status, ended.data["review_id"], ended.data["status"]) == (0, first["review_id"], "approved")
     shell.run("review", "close", first["review_id"])
