@@ -57,17 +57,21 @@ class Shop:
     @cached_property
     def asker(self) -> Desk:
         """Who sends the requests."""
-        return Desk(self.desk.url, self.desk.project, agent=AGENT)
+        return Desk(self.desk.url, self.desk.project, agent=AGENT).admitted_as(self.desk)
 
     def request(self, operation: str, number: int) -> dict[str, Any]:
         """One of `REQUESTS`, with its project, and a key where it can have one."""
-        request: dict[str, Any] = filled(REQUESTS[operation][number], self._look_up)
+        request = self.arguments(operation, number)
         fields = REGISTRY.get(operation).request.model_fields
         if "project" in fields:
             request["project"] = self.desk.project
         if "idempotency_key" in fields:
             request["idempotency_key"] = "key-1"
         return request
+
+    def arguments(self, operation: str, number: int) -> dict[str, Any]:
+        """The same as it stands there, without project and key."""
+        return filled(REQUESTS[operation][number], self._look_up)
 
     def _look_up(self, name: str) -> Any:
         found: Any = self
@@ -206,7 +210,7 @@ class Shop:
     @cached_property
     def team(self) -> Team:
         """A hand-off cycle of the built-in workflow in its first phase, with a session of each role."""
-        team = Team(self.desk.url, self.desk.project)
+        team = Team(self.desk.url, self.desk.project).admitted_as(self.desk)
         team.enrol()
         team.begin()
         return team

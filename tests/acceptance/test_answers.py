@@ -48,7 +48,10 @@ def passes(operation: str, number: int) -> bool:
     """Whether the request is about what does not last: the end of a cycle, a pool, of which one has to hear, or a
     webhook, which is tried again and again once something happens.
     """
-    return re.search(r"\$(?:archived|refined|staff|webhook)", str(REQUESTS[operation][number])) is not None
+    return (
+        re.search(r"\$(?:archived|archiving|completing|refined|staff|webhook)", str(REQUESTS[operation][number]))
+        is not None
+    )
 
 
 WRITING = [case for case in CASES if case[0] in WRITES]
