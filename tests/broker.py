@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import select
@@ -15,7 +16,6 @@ from contextlib import ExitStack
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from tempfile import mkdtemp
-from types import TracebackType
 from typing import Any, Literal, Self
 from urllib.parse import urlencode, urlsplit
 
@@ -24,6 +24,7 @@ import orjson
 import pytest
 
 from tandem.core.secret_key import Tokens, load_or_make
+from tandem.errors import by_code
 from tandem.git.raw import FIELDS, digest_of
 from tandem.rulings import proof
 from tandem.store.event import Seal
@@ -38,44 +39,8 @@ CALL_SECONDS = 60
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Brokers speak plain HTTP: the thousands of clients need not read certificates each."""
 
-STATUS_OF = {
-    "INVALID_INPUT": 400,
-    "INVALID_DIFF": 400,
-    "REASON_REQUIRED": 400,
-    "UNAUTHENTICATED": 401,
-    "FORBIDDEN": 403,
-    "SELF_APPROVAL": 403,
-    "NOT_CLAIMANT": 403,
-    "NOT_FOUND": 404,
-    "INVALID_TRANSITION": 409,
-    "ALREADY_LANDED": 409,
-    "ALREADY_CLAIMED": 409,
-    "STALE_CLAIM": 409,
-    "STALE_ROUND": 409,
-    "TURN_VIOLATION": 409,
-    "NO_COUNTER_PATCH": 409,
-    "IDEMPOTENCY_CONFLICT": 409,
-    "CURSOR_EXPIRED": 410,
-    "TOO_LARGE": 413,
-    "UNAVAILABLE": 503,
-    "TIMEOUT": 504,
-    "SCHEMA_INVALID": 400,
-    "INVALID_ROLE": 400,
-    "INVALID_TARGET": 400,
-    "AUTH_FAILED": 401,
-    "INVALID_SESSION": 401,
-    "NO_ACTIVE_CYCLE": 409,
-    "CYCLE_ALREADY_ACTIVE": 409,
-    "INVALID_PHASE": 409,
-    "LOCK_DENIED": 409,
-    "ARCHIVE_NOT_ALLOWED": 409,
-    "CONFIG_INVALID": 409,
-    "UNKNOWN_REVIEWER": 404,
-    "POOL_DISABLED": 409,
-    "POOL_CAP_REACHED": 409,
-    "SPAWN_COOLDOWN": 429,
-}
-"""Section 6 of the contract, and the codes of its section 3, as far as they are answered by operations."""
+STATUS_OF = {code: kind.status for code, kind in by_code().items()}
+"""The statuses of section 6 of the contract, as `tandem/errors.py` draws them at its top."""
 
 
 BROKERS = int(os.environ.get("TESTED_BROKERS", "1"))
@@ -86,6 +51,10 @@ DATA_DIRS: dict[str, Path] = {}
 
 DATABASES: dict[str, str] = {}
 """The URLs of the databases of those that have one on a server."""
+
+TO_CALL = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+TO_THE_SDK = [("X-Twice", "1"), ("X-Twice", "2")]
+"""Headers with which no call takes the fast path."""
 
 ABSENT = {"mode_before": "000000", "blob_before": "0" * 40, "mode_after": "000000", "blob_after": "0" * 40}
 
@@ -137,9 +106,7 @@ class BrokerProcess:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
         self._port.release()
 
@@ -333,6 +300,11 @@ class Caller:
         """Hang up."""
         self._http.close()
 
+    def admitted_as(self, other: Caller) -> Self:
+        """The same, with the token of another client if that has one."""
+        self._http.headers = {**other._http.headers, **self._http.headers}
+        return self
+
     def send(self, operation: str, body: bytes, **headers: str) -> httpx.Response:
         """One POST, as it stands."""
         sent = {"Content-Type": "application/json", **headers}
@@ -347,6 +319,27 @@ class Caller:
         else:
             assert response.status_code == STATUS_OF[envelope["error"]["code"]], envelope
         return envelope
+
+    def over_mcp(
+        self, operation: str, arguments: dict[str, Any], role: str | None = None, *, fast: bool = True
+    ) -> dict[str, Any]:
+        """The envelope of a tool call with these arguments, answered by the fast path or by the SDK."""
+        params = {"name": operation, "arguments": arguments}
+        response = self.post_mcp("tools/call", params, role, fast=fast)
+        data = next(line for line in response.text.splitlines() if line.startswith("data: "))
+        result = json.loads(data.removeprefix("data: "))["result"]
+        envelope: dict[str, Any] = result["structuredContent"]
+        assert json.loads(result["content"][0]["text"]) == envelope
+        assert result["isError"] is not envelope["ok"]
+        return envelope
+
+    def post_mcp(
+        self, method: str, params: dict[str, Any], role: str | None = None, *, fast: bool = True
+    ) -> httpx.Response:
+        """One message of MCP."""
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        headers = [*TO_CALL.items(), *([] if fast else TO_THE_SDK)]
+        return self._http.post("/mcp" if role is None else f"/mcp/{role}", json=message, headers=headers)
 
     def do(self, operation: str, **arguments: Any) -> Any:
         """A call that must succeed; its data. A log is read once it tells all."""

@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import urlsplit
 
@@ -36,9 +35,7 @@ class Cable:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.communicate(timeout=60)
 
     def through(self, url: str) -> str:

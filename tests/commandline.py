@@ -66,6 +66,11 @@ class Ended:
         return self.envelope["data"]
 
     @property
+    def unwrapped(self) -> str:
+        """Standard error on one line: what is broken into lines there is for people."""
+        return " ".join(self.stderr.split())
+
+    @property
     def refusal(self) -> str:
         """What a command said that must have failed."""
         assert self.status == 1, self

@@ -10,14 +10,12 @@ import secrets
 import shutil
 import subprocess
 import sys
-from types import TracebackType
 from typing import Self
 
 import pytest
 
 _RANGE = ipaddress.ip_network("198.18.0.0/15")
 """For tests of networks (RFC 2544): no machine is there."""
-_SUBNETS = list(_RANGE.subnets(new_prefix=30))
 _PROGRAMS = ("ip", "nsenter", "unshare")
 
 
@@ -30,8 +28,8 @@ class FarMachine:
     """
 
     def __init__(self, links: int) -> None:
-        subnets = secrets.SystemRandom().sample(_SUBNETS, links)
-        self.near, self.far = ([str(subnet[host]) for subnet in subnets] for host in (1, 2))
+        subnets = secrets.SystemRandom().sample(range(0, _RANGE.num_addresses, 4), links)
+        self.near, self.far = ([str(_RANGE[subnet + host]) for subnet in subnets] for host in (1, 2))
         self._names = [f"far{secrets.token_hex(4)}" for _ in subnets]
 
     def __enter__(self) -> Self:
@@ -52,9 +50,7 @@ class FarMachine:
             pytest.skip("platform: who runs the tests may make no network namespaces here")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._keeper.communicate(timeout=60)
 
     @property

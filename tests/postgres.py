@@ -24,9 +24,8 @@ import sys
 import tempfile
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, TypedDict
+from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import urlsplit
 
 import psycopg
@@ -76,17 +75,8 @@ class PostgresError(RuntimeError):
     """No usable PostgreSQL, or one that did not start; the message carries its own words."""
 
 
-@dataclass(frozen=True)
-class Account:
-    """Whom the server runs as; None for the user of the tests."""
-
-    name: str
-    uid: int
-    gid: int
-
-
-class _RunAs(TypedDict, total=False):
-    """What subprocess calls the account that a program is started as; empty for our own."""
+class Account(TypedDict):
+    """Whom the server runs as, in subprocess's words."""
 
     user: int
     group: int
@@ -122,11 +112,6 @@ class PostgresServer:
         """Whether the server was started and not stopped since."""
         return self._guard is not None and self._guard.poll() is None
 
-    @property
-    def version(self) -> int:
-        """The major version of the binaries."""
-        return _major_version(self._bin) or 0
-
     def url(self, database: str = "postgres", link: int = 0) -> str:
         """The address of one of its databases; on another machine, by one of the links there."""
         return f"postgresql://postgres@{self._hosts[link]}:{self.port}/{database}"
@@ -139,31 +124,30 @@ class PostgresServer:
         self._launch()
         _RUNNING[self.port] = self
 
-    def create_database(self) -> str:
+    def create_database(self, template: str = "template0") -> str:
         """A fresh, empty database; answers its URL."""
-        return self._copy("template0")
-
-    def copy_database(self, url: str) -> str:
-        """Another database with everything that one has, to which nobody may be connected; answers its URL."""
-        return self._copy(url.rpartition("/")[2])
-
-    def _copy(self, template: str) -> str:
         name = f"test_{next(self._numbers)}"
         self._administer(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
         return self.url(name)
+
+    def copy_database(self, url: str) -> str:
+        """Another database with everything that one has, to which no one may be connected; answers its URL."""
+        return self.create_database(url.rpartition("/")[2])
 
     def drop_database(self, url: str) -> None:
         """Removes a database that `create_database` made, whoever is still connected."""
         name = url.rpartition("/")[2]
         self._administer(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
-    def stop(self) -> None:
+    def stop(self, word: Literal["stop", "crash"] = "stop") -> None:
         """An orderly end that keeps the data: connections are cut, what was committed is written."""
-        self._command("stop")
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.communicate(f"{word}\n", timeout=60)
 
     def crash(self) -> None:
         """An end without warning, as by a power switch of the server; the data stays for `start`."""
-        self._command("crash")
+        self.stop("crash")
 
     def freeze(self) -> None:
         """Has every process of it stand still: it keeps its connections, takes new ones, and says nothing (Linux)."""
@@ -191,6 +175,7 @@ class PostgresServer:
         self._folder = _temporary_folder(self._account)
         self._bin = found if self._account is None else _reachable_binaries(found, self._folder, self._account)
         options = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync", "--username=postgres"]
+        account: dict[str, Any] = {**(self._account or {})}
         command = [str(self._bin / f"initdb{_EXE}"), *options, "--pgdata", str(self._folder / "data")]
         done = subprocess.run(
             command,
@@ -199,7 +184,7 @@ class PostgresServer:
             capture_output=True,
             text=True,
             check=False,
-            **_as_account(self._account),
+            **account,
         )
         if done.returncode != 0:
             raise PostgresError(f"initdb failed:\n{done.stdout}{done.stderr}")
@@ -215,7 +200,7 @@ class PostgresServer:
             + [part for setting in settings for part in ("-c", setting)],
             "folder": str(self._folder),
             "environment": _environment(self._folder),
-            "account": _as_account(self._account),
+            "account": self._account or {},
         }
         self._guard = subprocess.Popen(
             [*(self._machine.inside if self._machine else ()), sys.executable, "-I", "-S", str(_GUARD)],
@@ -234,12 +219,6 @@ class PostgresServer:
             self._guard.communicate()
             self._guard = None
             raise PostgresError(f"PostgreSQL did not start:\n{words}")
-
-    def _command(self, word: str) -> None:
-        guard, self._guard = self._guard, None
-        if guard is None:
-            return
-        guard.communicate(f"{word}\n", timeout=60)
 
     def _tell(self, word: str) -> None:
         assert self._guard is not None
@@ -340,14 +319,8 @@ def _unprivileged_account() -> Account | None:
             entry = pwd.getpwnam(name)
         except KeyError:
             continue
-        return Account(name, entry.pw_uid, entry.pw_gid)
+        return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
     raise PostgresError("root cannot run PostgreSQL, and there is neither a user `postgres` nor `nobody`")
-
-
-def _as_account(account: Account | None) -> _RunAs:
-    if account is None:
-        return {}
-    return {"user": account.uid, "group": account.gid, "extra_groups": []}
 
 
 def _temporary_folder(account: Account | None) -> Path:
@@ -356,7 +329,7 @@ def _temporary_folder(account: Account | None) -> Path:
     parent = next((place for place in parents if account is None or _traversable(place)), parents[0])
     folder = Path(tempfile.mkdtemp(prefix="tandem-postgres-", dir=parent))
     if account is not None and sys.platform != "win32":
-        os.chown(folder, account.uid, account.gid)
+        os.chown(folder, account["user"], account["group"])
     return folder
 
 
@@ -376,7 +349,7 @@ def _reachable_binaries(folder: Path, temporary: Path, account: Account) -> Path
     for libraries in install.parent.parent.glob(f"{install.parent.name}.libs"):
         shutil.copytree(libraries, temporary / "site" / libraries.name, symlinks=True)
     for path in ((temporary / "site"), *(temporary / "site").rglob("*")):
-        shutil.chown(path, account.uid, account.gid)
+        shutil.chown(path, account["user"], account["group"])
     return copy / folder.name
 
 

@@ -14,10 +14,6 @@ TOKEN = {"auth": "token"}
 EVERY_ROLE = ("proposer", "reviewer", "operator", "handoff")
 """Roles that a token of one project can have."""
 
-TO_CALL = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
-TO_THE_SDK = [("X-Twice", "1"), ("X-Twice", "2")]
-"""Headers with which no call takes the fast path."""
-
 
 def owner_token(broker: BrokerProcess) -> str:
     """What the running broker published for its owner."""
@@ -25,7 +21,7 @@ def owner_token(broker: BrokerProcess) -> str:
 
 
 class Bearer(Desk):
-    """A desk of whoever has a token.
+    """A desk for the holder of a token.
 
     Attributes:
         token: The token.
@@ -58,22 +54,3 @@ class Bearer(Desk):
     def raw(self, operation: str, arguments: dict[str, Any], **query: str) -> httpx.Response:
         """A call with these arguments and this query."""
         return self._http.post(f"/api/v1/{operation}", json=arguments, params=query)
-
-    def over_mcp(
-        self, operation: str, arguments: dict[str, Any], role: str | None = None, *, fast: bool = True
-    ) -> dict[str, Any]:
-        """The envelope of a tool call, answered by the fast path or by the SDK."""
-        params = {"name": operation, "arguments": arguments}
-        response = self.post_mcp("tools/call", params, role, fast=fast)
-        data = next(line for line in response.text.splitlines() if line.startswith("data: "))
-        return json.loads(data.removeprefix("data: "))["result"]["structuredContent"]
-
-    def post_mcp(
-        self, method: str, params: dict[str, Any], role: str | None = None, *, fast: bool = True
-    ) -> httpx.Response:
-        """One message of MCP."""
-        headers = [*TO_CALL.items(), *([] if fast else TO_THE_SDK)]
-        path = "/mcp" if role is None else f"/mcp/{role}"
-        return self._http.post(
-            path, json={"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, headers=headers
-        )

@@ -103,7 +103,7 @@ class Checked(Desk):
             yield desk
 
     def ended(self, review_id: str, **more: Any) -> dict[str, dict[str, Any]]:
-        """The checks of a review by name, once all have ended; each may take what it is given, and `SECONDS` more."""
+        """The checks of a review by name, once all have ended; each may take its own time limit, and `SECONDS` more."""
         deadline, under_way = 0.0, list[str]()
         cursor = None
         while True:
@@ -129,7 +129,7 @@ class Checked(Desk):
 
 
 def broken(folder: Path) -> Path:
-    """A folder with a bubblewrap that fails, as it does where nobody may make namespaces; the system may have one."""
+    """A folder with a bubblewrap that fails, as it does where users may make no namespaces; the system may have one."""
     program = folder / "broken" / "bwrap"
     program.parent.mkdir(exist_ok=True)
     program.write_text("#!/bin/sh\nexit 1\n", "utf-8")
@@ -147,7 +147,7 @@ def checked(
     stated = {"config_dir": config_dir, "checks_readable": f"{sys.prefix},{sys.base_prefix}", **settings}
     environment = f"{bubblewrap() if confined else broken(folder)}{os.pathsep}{os.environ['PATH']}"
     if confined and sandbox.bubblewrap({"PATH": environment}) is None:
-        pytest.skip("platform: nobody may make namespaces here")
+        pytest.skip("platform: users may make no namespaces here")
     with (
         of(folder, PATH=environment, **stated) as broker,
         Checked(broker, folder / "repository", config_dir) as project,

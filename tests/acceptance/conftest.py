@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from tests.acceptance.checking import Checked, checked
 from tests.acceptance.gating import Branch
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess, broker, database_settings, fresh_project, start_broker
+from tests.commandline import Shell, repository
 from tests.git.sandbox import Sandbox
 
 __all__ = ["broker", "database_settings", "start_broker"]
@@ -54,6 +55,28 @@ def shop(broker: BrokerProcess, repo: Sandbox) -> Iterator[Desk]:
 def feature(shop: Desk, repo: Sandbox) -> Branch:
     """A branch beside `main`, whose gate is on."""
     return Branch(shop, repo)
+
+
+@pytest.fixture
+def files() -> Mapping[str, bytes] | None:
+    """What the repository of `shell` has, if not what `repository` gives it; modules may say so."""
+    return None
+
+
+@pytest.fixture
+def shell(broker: BrokerProcess, tmp_path: Path, files: Mapping[str, bytes] | None) -> Shell:
+    """The command line in a registered repository."""
+    found = Shell(broker.url, repository(tmp_path / fresh_project(), files))
+    with Desk(broker.url, found.cwd.name) as desk:
+        desk.register(found.cwd)
+    return found
+
+
+@pytest.fixture
+def others(shell: Shell) -> Iterator[Desk]:
+    """The project of `shell`, for those who review there."""
+    with Desk(shell.url, shell.cwd.name) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -2,31 +2,83 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, cast
 
-from tandem.cycles.payloads import ARRAYS
 from tandem.rulings.trust import CHECKS_FILE
+from tandem.server.catalogue import REGISTRY
+from tests.acceptance.gated import Team
 from tests.acceptance.pooling import Steward
-from tests.acceptance.receiving import NOBODY, added
+from tests.acceptance.receiving import NOBODY, added, proved
 from tests.acceptance.reviewing import Desk, edited
+from tests.acceptance.tables import table
 from tests.broker import CALL_SECONDS
 from tests.git.sandbox import Sandbox
 
 AGENT = "agent-7"
-CHANGES = [{"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}]
-"""The raw difference of some commit."""
+REQUESTS: dict[str, list[dict[str, Any]]] = table("requests")
+"""Requests that are right, by operation; `$name` stands for a value of the shop."""
+
+
+def filled(part: Any, look_up: Callable[[str], Any]) -> Any:
+    """A part of a request with what is known for each `$name`; one that has no value gives fields, or nothing."""
+    if isinstance(part, str) and part.startswith("$"):
+        return look_up(part[1:])
+    if isinstance(part, list):
+        return [filled(one, look_up) for one in cast("list[Any]", part)]
+    if not isinstance(part, dict):
+        return part
+    found: dict[str, Any] = {}
+    for name, inner in cast("dict[str, Any]", part).items():
+        if not name.startswith("$"):
+            found[name] = filled(inner, look_up)
+        elif isinstance(given := look_up(name[1:]), dict):
+            found |= cast("dict[str, Any]", given)
+    return found
 
 
 @dataclass(frozen=True)
 class Shop:
-    """A registered project; whatever is asked for in it is made then, and answered by its id."""
+    """A registered project; each thing in it is made when it is asked for, and answered by its id."""
 
     desk: Desk
     root: str
+    changes: ClassVar = [{"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}]
+    """The raw difference of some commit."""
+    diff: ClassVar = edited()
+    other_diff: ClassVar = edited(text="else")
+    diff_of_b: ClassVar = edited("b.txt")
+
+    @cached_property
+    def asker(self) -> Desk:
+        """Who sends the requests."""
+        return Desk(self.desk.url, self.desk.project, agent=AGENT).admitted_as(self.desk)
+
+    def request(self, operation: str, number: int) -> dict[str, Any]:
+        """One of `REQUESTS`, with its project, and a key where it can have one."""
+        request = self.arguments(operation, number)
+        fields = REGISTRY.get(operation).request.model_fields
+        if "project" in fields:
+            request["project"] = self.desk.project
+        if "idempotency_key" in fields:
+            request["idempotency_key"] = "key-1"
+        return request
+
+    def arguments(self, operation: str, number: int) -> dict[str, Any]:
+        """The same as it stands there, without project and key."""
+        return filled(REQUESTS[operation][number], self._look_up)
+
+    def _look_up(self, name: str) -> Any:
+        found: Any = self
+        for word in name.split("."):
+            found = cast("dict[str, Any]", found)[word] if isinstance(found, dict) else getattr(found, word)
+        made: Any = found() if callable(found) else found
+        return made
 
     def furnished(self) -> Shop:
         """The same, with one review in each of several states."""
@@ -64,7 +116,7 @@ class Shop:
 
     @property
     def offered(self) -> str:
-        """A review with messages, a remark, and a counter-patch that nobody has decided about."""
+        """A review with messages, a remark, and an undecided counter-patch."""
         return self._offer[0]
 
     @property
@@ -81,7 +133,7 @@ class Shop:
 
     @cached_property
     def checked(self) -> str:
-        """A review whose base names a check, which nobody has trusted."""
+        """A review whose base names a check that no person has trusted."""
         repository = Sandbox(Path(self.root))
         repository.write(CHECKS_FILE, "[[check]]\nname = 'tests'\ncommand = ['true']\n")
         repository.commit("checks")
@@ -104,12 +156,35 @@ class Shop:
 
     def overriding(self) -> dict[str, Any]:
         """A request for an override, with the proof that a person answered."""
-        with Desk(self.desk.url, self.desk.project, agent=AGENT) as person:
-            return person.proved(changes=CHANGES, reason="The shop is down.")
+        return self.asker.proved(changes=self.changes, reason="The shop is down.")
+
+    def loosening(self) -> dict[str, Any]:
+        """A request that switches the gate off, with the proof of a person."""
+        return self.desk.loosening(enabled=False, reason="A pause.")
 
     def webhook(self) -> str:
         """A webhook to where nothing listens; its id."""
         return added(self.desk, NOBODY)["webhook_id"]
+
+    def proved_webhook(self, **options: Any) -> dict[str, Any]:
+        """A request for such a webhook."""
+        return proved(self.desk, NOBODY, project=self.desk.project, **options)
+
+    def proved_slack_webhook(self) -> dict[str, Any]:
+        """The same, for Slack and for reviews only."""
+        return self.proved_webhook(events=["review_"], format="slack")
+
+    def address(self) -> str:
+        """Where a mirror of the project finds it."""
+        return Path(self.root).as_uri()
+
+    def nowhere(self) -> str:
+        """Where a mirror finds nothing."""
+        return Path(self.root, "none").as_uri()
+
+    def secret(self) -> str:
+        """A supervisor's secret."""
+        return secrets.token_hex(32)
 
     def token(self) -> str:
         """An access token; its id."""
@@ -117,23 +192,51 @@ class Shop:
 
     @cached_property
     def staff(self) -> Staff:
-        """A pool with one reviewer; made for whoever asks."""
-        # Nobody is started while nothing waits.
+        """A pool with one reviewer."""
+        # No reviewer is started while nothing waits.
         assert self.pending
         return Staff.begin(self.desk)
 
     def settle(self) -> None:
-        """Wait for what goes on beside the test: its calls are not to outlive it."""
+        """Wait for the calls beside the test, which must not outlive it."""
         if "staff" in vars(self):
             self.staff.settle()
         for webhook in self.desk.do_unscoped("list_webhooks")["webhooks"]:
             if webhook["project"] == self.desk.project:
                 self.desk.do("remove_webhook", webhook_id=webhook["webhook_id"])
+        for name in {"asker", "team"} & vars(self).keys():
+            vars(self)[name].close()
 
     @cached_property
     def team(self) -> Team:
-        """A hand-off cycle under way; made for whoever asks."""
-        return Team.begin(self.desk)
+        """A hand-off cycle of the built-in workflow in its first phase, with a session of each role."""
+        team = Team(self.desk.url, self.desk.project).admitted_as(self.desk)
+        team.enrol()
+        team.begin()
+        return team
+
+    def handing(self) -> dict[str, Any]:
+        """The request of the first hand-off."""
+        return self.team.handing("gemini", "codex")
+
+    def completing(self) -> dict[str, Any]:
+        """The request that completes the cycle, which has come so far."""
+        self.team.pass_on("gemini", "codex")
+        self.team.pass_on("codex", "gemini")
+        return self.team.tokens("gemini")
+
+    def refined(self) -> bool:
+        """True, with the cycle in its last phase."""
+        return bool(self.completing())
+
+    def archiving(self) -> dict[str, Any]:
+        """The request that archives the cycle, which is complete."""
+        self.team.do("cycle_complete", **self.completing())
+        return self.team.tokens("gemini")
+
+    def archived(self) -> bool:
+        """True, with the cycle archived."""
+        return bool(self.team.do("cycle_archive", **self.archiving()))
 
 
 @dataclass
@@ -166,7 +269,7 @@ class Staff:
         return {}
 
     def settle(self) -> None:
-        """Wait until the supervisor has said what it started, if it was to start anybody."""
+        """Wait until the supervisor has reported the reviewers that it started, if any."""
         if self.starting is not None:
             self.starting.join(CALL_SECONDS)
 
@@ -183,41 +286,3 @@ class Staff:
             "reason": "It said nothing.",
             "tokens_in": 5,
         }
-
-
-@dataclass
-class Team:
-    """A hand-off cycle of the built-in workflow in its first phase, with a session of each role."""
-
-    desk: Desk
-    keys: dict[str, str]
-    sessions: dict[str, str]
-    cycle_id: str
-
-    @classmethod
-    def begin(cls, desk: Desk) -> Team:
-        keys = desk.do("cycle_init")["keys"]
-        sessions = {role: desk.do("session_open", role=role, psk=key)["session_token"] for role, key in keys.items()}
-        return cls(desk, keys, sessions, desk.do("cycle_start", feature="Answers")["cycle_id"])
-
-    def tokens(self, role: str) -> dict[str, Any]:
-        session = {"session_token": self.sessions[role]}
-        return {**session, "lock_token": self.desk.do("lock_acquire", **session)["lock_token"]}
-
-    def handing(self, role: str, target: str) -> dict[str, Any]:
-        payload: dict[str, Any] = {name: ["something"] for name in ARRAYS}
-        payload.update(cycle_id=self.cycle_id, feature="Answers", producer=role, consumer=target)
-        return {"target": target, "payload": payload, **self.tokens(role)}
-
-    def completing(self) -> dict[str, Any]:
-        self.desk.do("handoff_write", **self.handing("gemini", "codex"))
-        self.desk.do("handoff_write", **self.handing("codex", "gemini"))
-        return self.tokens("gemini")
-
-    def archiving(self) -> dict[str, Any]:
-        self.desk.do("cycle_complete", **self.completing())
-        return self.tokens("gemini")
-
-    def archived(self) -> dict[str, Any]:
-        self.desk.do("cycle_archive", **self.archiving())
-        return {}

@@ -1,4 +1,4 @@
-"""Hand-off cycles whose workflows ask for approval: the brokers, who plays in them, and what must always hold."""
+"""Hand-off cycles whose workflows ask for approval: the brokers, the players, and the invariants."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Team(Desk):
         keys: The roles' keys.
         sessions: The roles' session tokens.
         cycle_id: The cycle that was begun last.
-        feature: What it builds.
+        feature: Its name for the change.
     """
 
     def __init__(self, url: str, project: str, workflow: str = GATED, agent: str | None = None) -> None:
@@ -205,7 +205,7 @@ class Team(Desk):
         """What came since `_since`, to the newest event of any cycle; and the cursor behind it.
 
         A project's log goes as far as it is settled, and on PostgreSQL a transaction of another database holds that up.
-        A cycle's own events are there at once: what it has is waited for.
+        A cycle's own events are there at once, and are waited for.
         """
         found: list[dict[str, Any]] = []
         cursor, more = self._since, True
@@ -224,7 +224,7 @@ class Team(Desk):
 
     @contextmanager
     def unmoved(self) -> Generator[None]:
-        """What happens inside must leave the cycle where it is, whatever becomes of its review."""
+        """What happens inside must leave the cycle where it is, however its review ends."""
         before = self._standing()
         yield
         assert self._standing() == before
@@ -232,13 +232,13 @@ class Team(Desk):
     def _standing(self) -> dict[str, Any]:
         status = self.where()
         shown = {name: status[name] for name in ("cycle_id", "phase", "active_role", "handoffs")}
-        # Who takes the lock again may; but nobody else gets it.
+        # Who takes the lock again may; no one else gets it.
         shown["lock"] = status["lock"]["role"]
         return {**shown, "read": {role: self.do("handoff_read", target=role) for role in ROLES[self.workflow]}}
 
 
 def to_idle(team: Team) -> None:
-    """End whatever cycle is under way, by legal steps."""
+    """End the cycle that is under way, by legal steps."""
     while (status := team.where())["phase"] is not None:
         role, phase, waiting = status["active_role"], status["phase"], status["review"]
         team.cycle_id, team.feature = status["cycle_id"], status["feature"]

@@ -51,7 +51,7 @@ class Branch:
         repo.git("switch", "--quiet", "--create", name)
 
     def commit(self, path: str, content: str, message: str = "a change") -> str:
-        """A commit that nobody has approved; its id."""
+        """A commit without an approval; its id."""
         self.repo.write(path, content)
         return self.repo.commit(message)
 
@@ -62,7 +62,7 @@ class Branch:
         return self.desk.do("record_commit", commit=commit, **{**told, **more})
 
     def optimistic(self, path: str, content: str) -> tuple[str, str]:
-        """A commit that is put up for review when it is made, and recorded; commit and review."""
+        """A commit that is proposed when it is made, and recorded; commit and review."""
         self.repo.write(path, content)
         self.repo.git("add", "--all")
         diff = self.repo.diff("--cached")

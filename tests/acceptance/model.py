@@ -36,7 +36,7 @@ class Round:
 
 @dataclass
 class Patch:
-    """A counter-patch that nobody has decided about."""
+    """An undecided counter-patch."""
 
     id: str
     content: str

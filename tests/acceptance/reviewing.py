@@ -21,7 +21,7 @@ WHY = "Because the second line is wrong."
 
 
 class Desk(Caller):
-    """A project in which reviews are put up and answered."""
+    """A project in which changes are proposed and answered."""
 
     def register(self, root: Path) -> None:
         """Make the project a registered one."""
@@ -44,7 +44,7 @@ class Desk(Caller):
     def put_up_whole(self, **content: Any) -> dict[str, Any]:
         """A new review by `PROPOSER`; the whole answer."""
         if not content.keys() & {"diff", "description"}:
-            content["description"] = "What is to be done."
+            content["description"] = "The change in words."
         return self.do("create_review", **{**PROPOSAL, **content})
 
     def revise(self, review_id: str, **content: Any) -> dict[str, Any]:
@@ -91,8 +91,19 @@ class Desk(Caller):
         """The kinds of its events, oldest first."""
         return [event["kind"] for event in self.events(review_id)]
 
+    def pages(self, operation: str, **wanted: Any) -> list[dict[str, Any]]:
+        """Every answer of a list that comes by pages."""
+        answers: list[dict[str, Any]] = [self.do(operation, **wanted)]
+        while (page := answers[-1]["next_page"]) is not None:
+            answers.append(self.do(operation, page=page, **wanted))
+        return answers
+
+    def rows(self, operation: str, name: str, **wanted: Any) -> list[dict[str, Any]]:
+        """Every row of such a list."""
+        return [row for answer in self.pages(operation, **wanted) for row in answer[name]]
+
     def discussion(self, review_id: str, **more: Any) -> list[dict[str, Any]]:
-        """What was said, one page of it."""
+        """One page of the discussion."""
         return self.do("get_discussion", review_id=review_id, **more)["entries"]
 
     def everything(self, review_id: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from tandem.server.catalogue import REGISTRY
 from tests.acceptance.accessing import EVERY_ROLE, Bearer
 from tests.acceptance.furnishing import Shop
 from tests.acceptance.reviewing import PROPOSAL, edited
-from tests.acceptance.test_answers import CASES, REQUESTS, of_each, passes
+from tests.acceptance.test_answers import CASES, of_each, passes
 from tests.broker import BrokerProcess, fresh_project
 from tests.git.sandbox import Sandbox
 
@@ -84,13 +84,15 @@ def test_nothing_is_seen_or_done_of_another_project(furnished: Shop, stranger: B
 
 @of_each([case for case in CASES if passes(*case)])
 def test_nor_of_what_does_not_last_in_one(shop: Bearer, repo: Sandbox, stranger: Bearer, operation: str, number: int):
-    is_hidden(Shop(shop, str(repo.root)), stranger, operation, number)
+    theirs = Shop(shop, str(repo.root))
+    is_hidden(theirs, stranger, operation, number)
+    theirs.settle()
 
 
 def is_hidden(theirs: Shop, stranger: Bearer, operation: str, number: int) -> None:
     """The stranger neither sees nor changes anything; what there is, is answered as what there is not."""
     # Nobody is started here, so that no supervisor has to stand by.
-    request = {} if operation == "spawn_reviewer" else REQUESTS[operation][number](theirs)
+    request = {} if operation == "spawn_reviewer" else theirs.arguments(operation, number)
     request.pop("project", None)
     unknown, swapped = as_unknown(request)
     before = newest_event(theirs)

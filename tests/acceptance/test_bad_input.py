@@ -1,4 +1,4 @@
-"""Whatever is sent: the contract's code, a message that says what to do, and nothing changed."""
+"""Any bad request gets the contract's code and a message that says what to do, and changes nothing."""
 
 from __future__ import annotations
 
@@ -9,110 +9,35 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.reviewing import PROPOSAL, REVIEWER, WHY, Desk, edited
+from tests.acceptance.furnishing import filled
+from tests.acceptance.reviewing import PROPOSAL, WHY, Desk, edited
+from tests.acceptance.tables import table
 from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 
 HUGE = 10**30
-NAME = "x" * 201
-ID = "x" * 65
-REVIEW = object()
-"""Stands for the id of a claimed review."""
-
 CREATE = {**PROPOSAL, "description": "So."}
-VERDICT = {"review_id": REVIEW, "verdict": "comment", "reason": WHY, "claim_generation": 1}
-MESSAGE = {"review_id": REVIEW, "sender_role": "proposer", "body": "A word."}
-WRONG: list[tuple[str, dict[str, Any], str]] = [
-    # What is missing, unknown or of another type.
-    ("create_review", {}, "intent"),
-    ("create_review", {**CREATE, "surprise": 1}, "surprise"),
-    ("create_review", {**CREATE, "intent": 7}, "intent"),
-    ("create_review", {**CREATE, "intent": None}, "intent"),
-    ("create_review", {**CREATE, "metadata": []}, "metadata"),
-    ("create_review", {**CREATE, "metadata": "{}"}, "metadata"),
-    ("create_review", {**CREATE, "skip_diff_validation": "perhaps"}, "skip_diff_validation"),
-    ("create_review", {**CREATE, "category": "gossip"}, "category"),
-    ("create_review", {**CREATE, "category": "code_change"}, "diff"),
-    ("list_reviews", {"status": "lost"}, "status"),
-    ("list_reviews", {"priority": "highest"}, "priority"),
-    ("get_review_status", {"review_id": REVIEW, "wake_on": "never"}, "wake_on"),
-    ("get_proposal", {"review_id": REVIEW, "files": "a.txt"}, "files"),
-    ("add_message", {**MESSAGE, "sender_role": "operator"}, "sender_role"),
-    ("submit_verdict", {**VERDICT, "verdict": "perfect"}, "verdict"),
-    ("submit_verdict", {**VERDICT, "comments": [{"file": "a.txt"}]}, "comments.0.body"),
-    # Texts that are empty, too long, or no text that can be kept.
-    ("create_review", {**CREATE, "intent": ""}, "intent"),
-    ("create_review", {**CREATE, "intent": " \n\t"}, "intent"),
-    ("create_review", {**CREATE, "agent_type": ""}, "agent_type"),
-    ("create_review", {**CREATE, "agent_type": NAME}, "agent_type"),
-    ("create_review", {**CREATE, "phase": NAME}, "phase"),
-    ("create_review", {**CREATE, "proposer_id": " "}, "proposer_id"),
-    ("create_review", {**CREATE, "intent": "a\0b"}, "intent"),
-    ("create_review", {**CREATE, "description": "\0"}, "description"),
-    ("create_review", {**CREATE, "metadata": {"a": [{"b\0": 1}]}}, "metadata"),
-    ("create_review", {**CREATE, "idempotency_key": NAME}, "idempotency_key"),
-    ("create_review", {**CREATE, "idempotency_key": ""}, "idempotency_key"),
-    ("create_review", {**CREATE, "project": NAME}, "project"),
-    ("add_message", {**MESSAGE, "body": ""}, "body"),
-    ("add_message", {**MESSAGE, "body": "a\0b"}, "body"),
-    ("get_review_status", {"review_id": ID}, "review_id"),
-    ("get_review_status", {"review_id": ""}, "review_id"),
-    # Numbers out of range.
-    ("list_reviews", {"limit": 0}, "limit"),
-    ("list_reviews", {"limit": -1}, "limit"),
-    ("list_reviews", {"limit": 1.5}, "limit"),
-    ("list_reviews", {"limit": "many"}, "limit"),
-    ("get_proposal", {"review_id": REVIEW, "round": 0}, "round"),
-    ("get_proposal", {"review_id": REVIEW, "round": HUGE}, "round"),
-    ("get_proposal", {"review_id": REVIEW, "since_round": 1}, "since_round"),
-    ("renew_claim", {"review_id": REVIEW, "claim_generation": -1}, "claim_generation"),
-    ("renew_claim", {"review_id": REVIEW, "claim_generation": HUGE}, "claim_generation"),
-    ("submit_verdict", {**VERDICT, "comments": [{"file": "a", "line": 0, "body": "x"}]}, "comments.0.line"),
-    ("get_review_status", {"review_id": REVIEW, "wait": True, "timeout_s": -1}, "timeout_s"),
-    ("get_review_status", {"review_id": REVIEW, "wait": True, "timeout_s": HUGE}, "timeout_s"),
-    # Tokens that are not ours, or another list's.
-    ("list_reviews", {"page": "x"}, "page"),
-    ("list_reviews", {"page": "W10"}, "page"),
-    ("list_reviews", {"page": "WzEsMl0"}, "page"),
-    ("get_discussion", {"review_id": REVIEW, "page": "WzEsMiwiYSJd"}, "page"),
-    ("get_activity_feed", {"page": "WzFlMzBd"}, "page"),
-    ("get_activity_feed", {"page": "ä"}, "page"),
-    # Fields that do not go together.
-    ("create_review", {**PROPOSAL, "base": "HEAD", "description": "x"}, "base"),
-    ("create_review", {**CREATE, "diff": edited(), "path": "a.txt"}, "path"),
-    ("create_review", {**PROPOSAL, "path": "a.txt"}, "path"),
-    ("create_review", {**CREATE, "review_id": REVIEW, "parent_id": REVIEW}, "parent_id"),
-    ("create_review", {**CREATE, "review_id": REVIEW, "category": "verification"}, "category"),
-    ("create_review", {**CREATE, "path": "../out.md"}, "path"),
-    ("create_review", {**CREATE, "path": "/etc/out.md"}, "path"),
-    ("create_review", {**CREATE, "path": ".git/config"}, "path"),
-    ("get_review_stats", {"since": "yesterday"}, "since"),
-    ("get_review_stats", {"since": "0001-01-01T00:00:00+14:00"}, "since"),
-    ("check_gate", {"changes": [{"path": "a", "mode_after": "rwx"}]}, "changes.0.mode_after"),
-    ("check_gate", {"changes": [{"path": "a", "blob_after": "abc"}]}, "changes.0.blob_after"),
-    ("check_gate", {"changes": [], "signed": ["x"] * 11}, "signed"),
-    ("set_gate", {"enabled": True, "signers": ["ann=short"]}, "signers.0"),
-]
-UNKNOWN: list[tuple[str, dict[str, Any]]] = [
-    (operation, {"review_id": "rv_nothing", **more})
-    for operation, more in [
-        ("create_review", CREATE),
-        ("get_review_status", {}),
-        ("get_proposal", {}),
-        ("get_review", {}),
-        ("claim_review", {"reviewer_id": REVIEWER}),
-        ("renew_claim", {"claim_generation": 1}),
-        ("release_claim", {"claim_generation": 1}),
-        ("submit_verdict", {"verdict": "approved", "claim_generation": 1}),
-        ("submit_verdict", {"verdict": "comment", "reason": WHY, "claim_generation": 1, "counter_patch": "So."}),
-        ("accept_counter_patch", {"counter_patch_id": "cp_nothing"}),
-        ("reject_counter_patch", {"counter_patch_id": "cp_nothing"}),
-        ("add_message", {"sender_role": "proposer", "body": "x"}),
-        ("get_discussion", {}),
-        ("close_review", {}),
-        ("get_review_timeline", {}),
-    ]
-]
+MESSAGE = {"sender_role": "proposer", "body": "A word."}
+VERDICT = {"verdict": "comment", "reason": WHY, "claim_generation": 1}
+CHANGE = {"path": "a.txt", "mode_after": "100644", "blob_after": "2" * 40}
+VALUES: dict[str, Any] = {
+    "proposal": PROPOSAL,
+    "create": CREATE,
+    "diff": edited(),
+    "huge": HUGE,
+    "long_name": "x" * 201,
+    "long_id": "x" * 65,
+    "long_plan": "p" * 501,
+    "too_many": ["b"] * 501,
+    "commit": "1" * 40,
+    "changes": [CHANGE],
+    "twice": [CHANGE, CHANGE],
+    "message": MESSAGE,
+    "verdict": VERDICT,
+    "large_text": "ä" * 128_001,
+    "large_diff": "x" * 5_000_001,
+}
+WRONG: dict[str, dict[str, list[Any]]] = table("wrong_requests")
 
 
 @pytest.fixture
@@ -123,16 +48,23 @@ def review(desk: Desk) -> str:
     return put_up
 
 
-def test_what_no_state_could_accept_names_its_field(desk: Desk, review: str):
-    with desk.unchanged(review):
-        for operation, arguments, field in WRONG:
-            sent = {name: review if value is REVIEW else value for name, value in arguments.items()}
+@pytest.mark.parametrize("operation", WRONG)
+def test_what_no_state_could_accept_names_its_field(shop: Desk, operation: str):
+    review = shop.put_up()
+    shop.claim(review)
+    named = {"message": {**MESSAGE, "review_id": review}, "verdict": {**VERDICT, "review_id": review}}
+    values = {**VALUES, **named, "review": review}
+    with shop.unchanged(review):
+        for field, request in ((field, one) for field, requests in WRONG[operation].items() for one in requests):
+            sent = {"project": shop.project, **filled(request, values.__getitem__)}
             # The standard library's encoder: ours sends no number of more than 64 bits.
-            response = desk.send(operation, json.dumps({"project": desk.project, **sent}).encode())
+            response = shop.send(operation, json.dumps(sent).encode())
             error = response.json()["error"]
-            assert (response.status_code, error["code"]) == (400, "INVALID_INPUT"), (operation, arguments, error)
-            assert error["details"]["field"].startswith(field), (operation, arguments, error)
+            assert (response.status_code, error["code"]) == (400, "INVALID_INPUT"), (request, error)
+            assert error["details"]["field"].startswith(field), (request, error)
             assert not error["retryable"]
+    assert (shop.do("get_gate")["enabled"], shop.do("list_commits")["commits"]) == (False, [])
+    assert not shop.do("check_gate", changes=[CHANGE])["allowed"]
 
 
 def test_other_unknown_things_are_not_found(desk: Desk, review: str):
@@ -145,9 +77,9 @@ def test_other_unknown_things_are_not_found(desk: Desk, review: str):
 
 def test_neither_an_unknown_review_nor_another_projects_is_found(broker: BrokerProcess, desk: Desk, review: str):
     with Desk(broker.url, fresh_project()) as elsewhere, desk.unchanged(review):
-        for operation, arguments in UNKNOWN:
-            desk.refused("NOT_FOUND", operation, **arguments)
-            elsewhere.refused("NOT_FOUND", operation, **{**arguments, "review_id": review})
+        for operation, arguments in filled(table("unknown_reviews"), VALUES.__getitem__):
+            desk.refused("NOT_FOUND", operation, **arguments, review_id="rv_nothing")
+            elsewhere.refused("NOT_FOUND", operation, **arguments, review_id=review)
         elsewhere.refused("INVALID_INPUT", "create_review", **CREATE, parent_id=review)
 
 
@@ -277,27 +209,8 @@ def test_the_largest_numbers_that_are_allowed_work(desk: Desk, review: str):
 
 @ON_BOTH_DATABASES
 def test_what_is_too_large_is_refused_with_the_limit(desk: Desk, review: str):
-    text = "ä" * 128_001
-    remark = {"file": "a.txt", "body": text}
-    too_large: list[tuple[str, dict[str, Any]]] = [
-        ("create_review", {**CREATE, "description": text}),
-        ("create_review", {**CREATE, "intent": text}),
-        ("create_review", {**CREATE, "metadata": {"text": text}}),
-        ("create_review", {**CREATE, "diff": "x" * 5_000_001}),
-        ("add_message", {**MESSAGE, "review_id": review, "body": text}),
-        ("add_message", {**MESSAGE, "review_id": review, "metadata": {"text": text}}),
-        ("submit_verdict", {**VERDICT, "review_id": review, "reason": text}),
-        ("submit_verdict", {**VERDICT, "review_id": review, "comments": [remark]}),
-        ("submit_verdict", {**VERDICT, "review_id": review, "counter_patch": text}),
-        ("close_review", {"review_id": review, "reason": text}),
-        ("release_claim", {"review_id": review, "claim_generation": 1, "reason": text}),
-        ("list_reviews", {"limit": 201}),
-        ("get_discussion", {"review_id": review, "limit": 2**40}),
-        ("get_activity_feed", {"limit": 201}),
-        ("get_audit_log", {"limit": 201}),
-    ]
     with desk.unchanged(review):
-        for operation, arguments in too_large:
+        for operation, arguments in filled(table("too_large_requests"), {**VALUES, "review": review}.__getitem__):
             error = desk.send(operation, json.dumps({"project": desk.project, **arguments}).encode()).json()["error"]
             assert error["code"] == "TOO_LARGE"
             assert error["details"]["actual"] > error["details"]["limit"]
@@ -323,12 +236,6 @@ def test_what_is_too_large_is_refused_with_the_limit(desk: Desk, review: str):
     ],
 )
 def test_p1_a_role_endpoint_refuses_the_others_work(desk: Desk, review: str, role: str, operation: str):
-    arguments = {"review_id": review, "project": desk.project}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": operation, "arguments": arguments}}
-    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
     with desk.unchanged(review):
-        answer = httpx.post(f"{desk.url}/mcp/{role}", json=message, headers=headers)
-        data = next(line for line in answer.text.splitlines() if line.startswith("data: "))
-        result = json.loads(data.removeprefix("data: "))["result"]
-    assert result["isError"]
-    assert result["structuredContent"]["error"]["code"] == "FORBIDDEN"
+        answer = desk.over_mcp(operation, {"review_id": review, "project": desk.project}, role)
+    assert answer["error"]["code"] == "FORBIDDEN"

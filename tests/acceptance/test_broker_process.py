@@ -10,32 +10,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import psutil
 import pytest
 
 from tests.broker import CALL_SECONDS
-from tests.commandline import Inside
+from tests.commandline import Ended, Inside
 from tests.forked import run_tandem
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
 
 POSIX_ONLY = pytest.mark.skipif(sys.platform == "win32", reason="platform: Windows sends processes no signals")
-
-
-class Ended:
-    """How a command ended."""
-
-    def __init__(self, status: int, output: str, errors: str) -> None:
-        self.status = status
-        self.output = output
-        # Lines are broken for people; tests look for what they say.
-        self.errors = " ".join(errors.split())
-
-    @property
-    def data(self) -> dict[str, Any]:
-        return json.loads(self.output)["data"]
 
 
 def tandem(*arguments: str, **environment: str) -> Ended:
@@ -53,8 +38,7 @@ def started(*arguments: str) -> Ended:
 
 def inside(*arguments: str, **environment: str) -> Ended:
     """The command in this process, where it is to start none and to be none that stays."""
-    ended = Inside("", Path.cwd()).run(*arguments, stdin=b"", **environment)
-    return Ended(ended.status, ended.stdout, ended.stderr)
+    return Inside("", Path.cwd()).run(*arguments, stdin=b"", **environment)
 
 
 @pytest.fixture
@@ -74,8 +58,8 @@ def broker(data_dir: Path) -> Iterator[WatchedBroker]:
 def test_a_second_broker_on_the_same_data_is_refused_and_the_first_goes_on(broker: WatchedBroker) -> None:
     second = tandem("up", "--port", "0", "--data-dir", str(broker.data_dir))
     assert second.status == 1
-    assert f"process {broker.pid}, port {broker.url.rpartition(':')[2]}" in second.errors
-    assert f"tandem down --data-dir {broker.data_dir}" in second.errors
+    assert f"process {broker.pid}, port {broker.url.rpartition(':')[2]}" in second.unwrapped
+    assert f"tandem down --data-dir {broker.data_dir}" in second.unwrapped
     assert broker.health()["pid"] == broker.pid
 
 
@@ -84,8 +68,8 @@ def test_a_taken_port_is_refused_before_any_data_is_touched(data_dir: Path) -> N
         port = str(other.getsockname()[1])
         refused = tandem("up", "--port", port, "--data-dir", str(data_dir))
     assert refused.status == 1
-    assert f"Port {port} at 127.0.0.1 cannot be had" in refused.errors
-    assert "--port" in refused.errors
+    assert f"Port {port} at 127.0.0.1 cannot be had" in refused.unwrapped
+    assert "--port" in refused.unwrapped
     assert not list(data_dir.glob("*.db*"))
     assert not (data_dir / "broker.json").exists()
 
@@ -95,7 +79,7 @@ def test_a_taken_port_is_refused_before_any_data_is_touched(data_dir: Path) -> N
 def test_an_address_that_others_can_reach_is_refused(data_dir: Path, host: str, how: list[str]) -> None:
     refused = inside("up", *how, "--host", host, "--port", "0", "--data-dir", str(data_dir))
     assert refused.status == 1
-    assert "without access tokens" in refused.errors
+    assert "without access tokens" in refused.unwrapped
     assert not data_dir.exists()
 
 
@@ -107,19 +91,19 @@ def test_a_wrong_call_is_a_matter_of_usage(arguments: list[str]) -> None:
 def test_a_wrong_setting_is_refused_with_its_place(data_dir: Path) -> None:
     refused = inside("up", "--data-dir", str(data_dir), TANDEM_SWEEP_INTERVAL_SECONDS="soon")
     assert refused.status == 1
-    assert "TANDEM_SWEEP_INTERVAL_SECONDS must be a number" in refused.errors
+    assert "TANDEM_SWEEP_INTERVAL_SECONDS must be a number" in refused.unwrapped
 
 
 def test_the_life_of_a_broker_in_the_background(data_dir: Path) -> None:
     where = ("--data-dir", str(data_dir))
     first = started("up", "--background", "--port", "0", *where)
     assert first.status == 0
-    url = first.output.strip()
-    assert str(data_dir) in first.errors
+    url = first.stdout.strip()
+    assert str(data_dir) in first.unwrapped
 
     again = tandem("up", "--background", "--json", *where)
     assert (again.status, again.data["url"]) == (0, url)
-    assert "runs already" in again.errors
+    assert "runs already" in again.unwrapped
 
     running = tandem("status", "--json", *where)
     assert running.status == 0
@@ -188,9 +172,9 @@ def test_a_broker_that_cannot_use_its_data_says_why(data_dir: Path, how: list[st
     (data_dir / "tandem.db").write_bytes(b"this is no database" * 100)
     refused = started("up", *how, "--port", "0", "--data-dir", str(data_dir))
     assert refused.status == 1
-    assert "refused: " in refused.errors
-    assert "tandem.db" in refused.errors
-    assert "Traceback" not in refused.errors
+    assert "refused: " in refused.unwrapped
+    assert "tandem.db" in refused.unwrapped
+    assert "Traceback" not in refused.unwrapped
     assert not (data_dir / "broker.json").exists()
 
 
@@ -198,11 +182,11 @@ def test_the_log_shows_what_the_process_did(data_dir: Path) -> None:
     where = ("--data-dir", str(data_dir))
     with watched_broker(data_dir.parent) as broker:
         assert broker.stop_in_order() == 0
-    lines = [json.loads(line) for line in tandem("logs", "--json", *where).output.splitlines()]
+    lines = [json.loads(line) for line in tandem("logs", "--json", *where).stdout.splitlines()]
     events = [line["event"] for line in lines]
     assert events.index("ready") < events.index("stopping") < events.index("stopped")
     assert all(line["timestamp"].endswith("Z") and line["level"] for line in lines)
-    last = tandem("logs", "-n", "1", *where).output
+    last = tandem("logs", "-n", "1", *where).stdout
     assert last.count("\n") == 1
     assert "stopped" in last
 

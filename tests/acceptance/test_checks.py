@@ -1,4 +1,4 @@
-"""What is run on a change before it is reviewed, and what the gate waits for."""
+"""Checks of a change before it is reviewed, and the gate that waits for them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.acceptance.checking import PYTHON, Checked, check, checked, supervise
 from tests.acceptance.gating import staged
 from tests.acceptance.reviewing import edited
 from tests.acceptance.staffed import StaffedBroker, until
+from tests.acceptance.tables import table
 from tests.databases import ON_BOTH_DATABASES
 
 NO_BETTER = "import sys; sys.exit('better' in open('a.txt').read())"
@@ -48,7 +49,7 @@ def test_p2_a_required_check_that_failed_keeps_the_gate_closed(
         # A person may let it through all the same, on record.
         project.override(changes=changes, reason="The check is wrong.")
         assert project.do("check_gate", changes=changes)["allowed"]
-        # What mends it passes.
+        # The correction passes.
         mended = project.revise(review, diff=edited(text="good"))
         assert project.statuses(review) == {"tests": "passed", "calm": "passed"}
         project.approve(review)
@@ -183,40 +184,7 @@ def test_a_setup_is_made_once_for_each_content_of_its_files(project: Checked) ->
 
 
 SECRET = "what nobody else may read"
-HOSTILE = {
-    "hangs": ("import time; time.sleep(600)", "timeout", "2 seconds"),
-    "ignores": ("import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)", "timeout", "2 seconds"),
-    "fills": ("f = open('big', 'wb')\nwhile True: f.write(bytes(1 << 20)); f.flush()", "failed", ""),
-    "fills what nobody counts": ("open('/run/big', 'wb').write(bytes(1 << 20))", "failed", ""),
-    "fills with many": (
-        "import itertools\nfor n in itertools.count(): open(f'big-{n}', 'wb').write(bytes(1 << 20))",
-        "error",
-        "check_disk_bytes",
-    ),
-    "forks": (
-        "import os, time\nfor _ in range(1200):\n    if os.fork() == 0: time.sleep(600)\ntime.sleep(600)",
-        "error",
-        "processes",
-    ),
-    "writes without end": ("while True: print('x' * 100000)", "error", "more than 64 MB"),
-    "opens a socket": (
-        "import socket; socket.create_connection(('127.0.0.1', PORT), 5)",
-        "failed",
-        "",
-    ),
-    "reads the key": ("print(open('SECRET_KEY').read())", "failed", ""),
-    "writes outside": ("open('OUTSIDE', 'w')", "failed", ""),
-    "leaves a child": (
-        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0: time.sleep(600)\n    os._exit(0)",
-        "passed",
-        "",
-    ),
-    "reads the environment": (
-        "import os; print(sorted(os.environ)); assert 'TANDEM_SECRET' not in os.environ",
-        "passed",
-        "",
-    ),
-}
+HOSTILE: dict[str, dict[str, str]] = table("hostile_checks")
 
 
 @pytest.mark.timeout(300)
@@ -233,14 +201,14 @@ def test_a_hostile_check_is_stopped_and_said_to_be(tmp_path: Path, monkeypatch: 
         # Long enough for a busy machine: what ends the others is not their time.
         limits = {"hangs": 2, "ignores": 2}
         project.have(
-            *(check(name, code(text), timeout_seconds=limits.get(name, 90)) for name, (text, *_) in HOSTILE.items())
+            *(check(name, code(one["code"]), timeout_seconds=limits.get(name, 90)) for name, one in HOSTILE.items())
         )
         review = project.put_up(diff=edited())
         found = project.ended(review)
-        for name, (_, status, reason) in HOSTILE.items():
+        for name, wanted in HOSTILE.items():
             one = found[name]
-            assert one["status"] == status, (one, project.log(review, name))
-            assert reason in (one["reason"] or ""), one
+            assert one["status"] == wanted["status"], (one, project.log(review, name))
+            assert wanted["reason"] in (one["reason"] or ""), one
         assert "File too large" in project.log(review, "fills")
         assert "Connection refused" in project.log(review, "opens a socket")
         assert "Error: [Errno" in project.log(review, "reads the key")

@@ -164,7 +164,7 @@ def test_what_cannot_be_edited_as_text_is_refused(shop: Desk, repo: Sandbox):
     for path, text in refused:
         details = shop.refused("INVALID_INPUT", "draft_counter_patch", review_id=review, edits=edits((path, text)))
         assert (details["field"], details["path"]) == ("edits", path)
-    # Nobody needs to read what goes.
+    # A file that is deleted need not be text.
     assert len(draft(shop, review, ("nul.bin", None), ("latin.txt", None))["affected_files"]) == 3
 
 

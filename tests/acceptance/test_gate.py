@@ -24,7 +24,7 @@ def check(desk: Desk, changes: list[Change], **more: Any) -> dict[str, Any]:
 
 
 def put_up_staged(desk: Desk, repo: Sandbox, **more: Any) -> dict[str, Any]:
-    """Put up what the working tree changes."""
+    """Propose the changes of the working tree."""
     repo.git("add", "--all")
     return desk.put_up_whole(diff=repo.diff("--cached"), **more)
 
@@ -54,59 +54,33 @@ def test_p2_exactly_what_was_approved_passes(shop: Desk, repo: Sandbox, change: 
     assert shop.is_open_for(change["digest"])
 
 
-def _one_more_byte(repo: Sandbox) -> None:
-    repo.write("a.txt", repo.read("a.txt") + b" ")
-
-
-def _another_line_end(repo: Sandbox) -> None:
-    repo.write("new/file.txt", "new\r\n")
-
-
-def _another_mode(repo: Sandbox) -> None:
-    repo.write("new/file.txt", "new\n", executable=True)
-
-
-def _another_path(repo: Sandbox) -> None:
-    (repo.root / "new/file.txt").rename(repo.root / "new/other.txt")
-
-
-def _one_more_file(repo: Sandbox) -> None:
-    repo.write("smuggled.txt", "")
-
-
-def _one_file_less(repo: Sandbox) -> None:
-    repo.git("checkout", "--quiet", "HEAD", "--", "b.txt")
-
-
-def _a_link_instead(repo: Sandbox) -> None:
-    blob = repo.git("hash-object", "-w", "--stdin", stdin=b"new\n").strip()
-    repo.git("update-index", "--add", "--cacheinfo", f"120000,{blob},new/file.txt")
-
-
-ALTERATIONS: dict[Callable[[Sandbox], None], str] = {
-    _one_more_byte: "a.txt",
-    _another_line_end: "new/file.txt",
-    _another_mode: "new/file.txt",
-    _another_path: "new/other.txt",
-    _one_more_file: "smuggled.txt",
-    _one_file_less: "a.txt",
+ALTERATIONS: dict[str, tuple[str, Callable[[Sandbox], object]]] = {
+    "one_more_byte": ("a.txt", lambda repo: repo.write("a.txt", repo.read("a.txt") + b" ")),
+    "another_line_end": ("new/file.txt", lambda repo: repo.write("new/file.txt", "new\r\n")),
+    "another_mode": ("new/file.txt", lambda repo: repo.write("new/file.txt", "new\n", executable=True)),
+    "another_path": ("new/other.txt", lambda repo: repo.git("mv", "--force", "new/file.txt", "new/other.txt")),
+    "one_more_file": ("smuggled.txt", lambda repo: repo.write("smuggled.txt", "")),
+    "one_file_less": ("a.txt", lambda repo: repo.git("checkout", "--quiet", "HEAD", "--", "b.txt")),
 }
+"""What is done to an approved change, and which path is refused for it."""
 
 
-@pytest.mark.parametrize("alter", ALTERATIONS, ids=lambda alter: alter.__name__.strip("_"))
-def test_p2_anything_else_does_not(shop: Desk, repo: Sandbox, change: dict[str, Any], alter: Callable[[Sandbox], None]):
+@pytest.mark.parametrize("what", ALTERATIONS)
+def test_p2_anything_else_does_not(shop: Desk, repo: Sandbox, change: dict[str, Any], what: str):
+    path, alter = ALTERATIONS[what]
     alter(repo)
     decision = check(shop, staged(repo))
     assert not decision["allowed"]
-    refused = {path["path"]: path["reason"] for path in decision["paths"] if not path["allowed"]}
-    assert ALTERATIONS[alter] in refused
+    refused = {one["path"]: one["reason"] for one in decision["paths"] if not one["allowed"]}
+    assert path in refused
     assert all(refused.values())
     assert "tandem submit" in decision["reason"]
 
 
 def test_p2_a_link_with_the_approved_bytes_does_not(shop: Desk, repo: Sandbox, change: dict[str, Any]):
     repo.git("add", "--all")
-    _a_link_instead(repo)
+    blob = repo.git("hash-object", "-w", "--stdin", stdin=b"new\n").strip()
+    repo.git("update-index", "--add", "--cacheinfo", f"120000,{blob},new/file.txt")
     assert not check(shop, parsed(repo.run("diff-index", "--cached", *RAW, "HEAD").stdout))["allowed"]
 
 
@@ -214,7 +188,7 @@ Step = dict[str, str | None]
 
 
 def approved_steps(desk: Desk, repo: Sandbox, *steps: Step) -> list[str]:
-    """Changes that are approved and committed one after the other; null deletes a file. Their reviews."""
+    """Changes that are approved and committed one after the other; None deletes a file. Their reviews."""
     reviews: list[str] = []
     for step in steps:
         for name, content in step.items():
@@ -314,7 +288,7 @@ def test_p2_an_approved_text_passes_by_path_and_bytes(shop: Desk, repo: Sandbox)
     shop.approve(created["review_id"])
     repo.write("docs/plan.md", "# Plan\n")
     assert check(shop, staged(repo))["allowed"]
-    # A text covers its path, beside whatever else is approved.
+    # A text covers its path, beside other approvals.
     shop.approve(shop.put_up(diff=edited()))
     repo.write("a.txt", repo.read("a.txt").replace(b"line 2\n", b"better\n"))
     assert check(shop, staged(repo))["allowed"]

@@ -1,4 +1,4 @@
-"""P2: what may pass a gate without an approval of its own, and nothing beside it."""
+"""P2: the changes that pass a gate without an approval of their own, and nothing beside them."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_p2_what_was_approved_is_not_taken_back_without_review(feature: Branch, 
 
 
 def test_p2_a_hook_that_lies_about_a_commit_opens_nothing(feature: Branch, repo: Sandbox):
-    """A proposer may record whatever it likes; what a commit changed, the repository says."""
+    """A proposer may record any changes; the repository says which ones a commit has."""
     wanted = [{"path": "a.txt", "mode_before": "100644", "mode_after": "100644", "blob_before": "1" * 40}]
     wanted[0]["blob_after"] = "2" * 40
     harmless = feature.commit("notes.txt", "harmless\n")

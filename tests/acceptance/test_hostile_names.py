@@ -49,82 +49,10 @@ NO_TEXT_OF_OTHERS = {
 }
 FULL_SCREEN = {"review screen": "draws: tests/interfaces/test_review_screen_content.py"}
 WRONGLY_CALLED = 2
-ID = "{review}"
-CYCLE = ("--workflow", "frontend-backend")
-ARGUMENTS: dict[str, tuple[str, ...]] = {
-    "submit": ("-m", LINE),
-    "apply": (ID,),
-    "review checkout": (ID,),
-    "rollback": (ID,),
-    "inbox show": ("--person", "ada"),
-    "review create": ("--intent", LINE, "--description", LINE, "--proposer-id", LINE, "--phase", LINE, "--plan", LINE),
-    "review renew": (ID, "--claim-generation", "1"),
-    "review release": (ID, "--claim-generation", "1", "--reason", LINE),
-    "review claim": (ID, "--reviewer-id", LINE),
-    "review verdict": (ID, "--verdict", "comment", "--reason", LINE, "--claim-generation", "2"),
-    "review approve": (ID, "--agent", "ada"),
-    "review reject": (ID, "--reason", LINE, "--agent", "ada"),
-    "me": (LINE,),
-    "review withdraw": ("{other}", "--reason", LINE),
-    "review patch accept": (ID, LINE),
-    "review patch reject": (ID, LINE),
-    "review message": (ID, "--sender-role", "proposer", "--body", LINE),
-    "review file": (ID, "--path", LINE),
-    "review patch draft": (ID, "--text", LINE),
-    "review patch check": (ID, "--counter-patch", DIFF),
-    "review search": ("--text", "allowed"),
-    "review mark": (ID, "--path", LINE, "--round", "1", "--viewed", "--person", LINE),
-    "review viewed": (ID, "--round", "1", "--person", LINE),
-    **{f"review {verb}": (ID,) for verb in ("show", "status", "proposal", "discussion", "timeline", "retry")},
-    "review base-files": (ID,),
-    "review close": ("{other}",),
-    "webhook add": (f"http://127.0.0.1:9/{LINE}", "--events", LINE),
-    **{f"webhook {verb}": (LINE,) for verb in ("remove", "test", "deliveries")},
-    **{f"checks {verb}": (ID,) for verb in ("list", "run")},
-    "checks log": (ID, LINE),
-    "checks report": (ID, LINE, "--round", "1", "--runner", LINE, "--status", "queued", "--reason", LINE),
-    "gate check": ("--staged",),
-    "gate on": ("--yes", "--reason", LINE),
-    "gate override": ("--reason", LINE),
-    "gate set": ("--enabled", "--branches", BRANCH, "--reason", LINE),
-    "gate record-override": ("--changes", "[]", "--reason", LINE),
-    "gate task": ("--timeout", "0"),
-    "gate wave": ("--phase", "1", "--plan", "2", "--timeout", "0"),
-    "commit record": ("--commit", "{commit}", "--branch", BRANCH, "--plan", LINE, "--task", LINE, "--changes", "[]"),
-    "commit rolled-back": (
-        ID, "--branch", BRANCH, "--head-before", "{commit}", "--head-after", "{commit}",
-    ),
-    "audit commits": ("HEAD^..HEAD",),
-    "data backup": (f"{{folder}}{ACTS}",),
-    "data export": (f"{{folder}}{ACTS}.jsonl",),
-    "data restore": (f"{{folder}}{ACTS}",),
-    "data import": (f"{{folder}}{ACTS}",),
-    "data copy": ("sqlite:///{folder}" + ACTS,),
-    "reviewers kill": (LINE,),
-    "reviewers output": ("--reviewer-id", LINE),
-    "cycle init": CYCLE,
-    "cycle start": (LINE, *CYCLE),
-    "cycle export": ("--to", "{folder}"),
-    "cycle rotate": ("gemini",),
-    "cycle revoke": (LINE,),
-    **{f"cycle {verb}": ("--session-token", LINE, "--lock-token", LINE) for verb in ("complete", "archive")},
-    "session open": (LINE,),
-    "session close": ("--session-token", LINE),
-    "lock acquire": ("--session-token", LINE),
-    "handoff write": ("codex", "--payload", "{{}}", "--session-token", LINE, "--lock-token", LINE),
-    "handoff read": ("codex",),
-    "project add": (".", "--name", LINE),
-    "project move": (LINE,),
-    "project settings": ("--project", LINE),
-    "project remove": (LINE + "2",),
-    "token revoke": (LINE,),
-    "token create": ("ada", "--role", "reviewer"),
-    "supervisor register": (
-        "--secret", "s" * 32, "--incarnation", "first", "--host", LINE, "--provider", BRANCH, "--mode", "worker",
-    ),
-    "supervisor heartbeat": ("--secret", "s" * 32, "--incarnation", "first"),
-    "supervisor outcome": (ID, "--reviewer-id", LINE, "--claim-generation", "1", "--outcome", "crashed"),
-}  # fmt: skip
+TOLD = (Path(__file__).with_name("hostile_commands.txt")).read_text("utf-8").splitlines()
+ARGUMENTS = {
+    name: given.split() for name, _, given in (line.partition(": ") for line in TOLD if line and line[0] != "#")
+}
 """What each command is given that cannot be called without; in this order, before all the others."""
 
 
@@ -165,11 +93,12 @@ def test_no_command_hands_a_clients_text_to_the_terminal_as_it_is(
         desk.verdict(review, "changes_requested", generation, **sent)
         tandem = Inside(broker.url, repo.root)
         known = {"review": review, "other": desk.put_up(), "commit": commit, "folder": tmp_path / "exported"}
+        known |= {"line": LINE, "acts": ACTS, "branch": BRANCH, "diff": DIFF, "secret": "s" * 32}
         whole = ""
         faults: dict[str, str] = {}
         # The second time, what the first wrote is there to be read.
         for name in [*everything, *everything]:
-            given = [argument.format_map(known) for argument in ARGUMENTS.get(name, ())]
+            given = [argument.format_map(known) for argument in ARGUMENTS.get(name, [])]
             ended = tandem.run(*name.split(), *given, TANDEM_PSK=LINE)
             said = ended.stdout + ended.stderr
             lines = said.split("\n")

@@ -205,7 +205,7 @@ def test_what_should_have_happened_long_ago_is_stuck(
 ):
     folder = tmp_path_factory.mktemp("broker")
     with (
-        # Nobody takes back a claim that has run out.
+        # No sweep reclaims a claim that has run out.
         BrokerProcess(folder, sweep_interval_seconds=3600, **database_settings) as broker,
         Desk(broker.url, fresh_project()) as desk,
     ):
@@ -294,7 +294,7 @@ def test_a_handoff_that_waits_for_its_approval_is_of_its_cycle(writers: Team):
     tray, own = item(writers, "writer", review)
     assert (tray, own["kind"], own["why"]) == ("waiting", "cycle", "queued")
     writers.do("submit_verdict", review_id=review, verdict="approved", claim_generation=writers.claim(review))
-    # The cycle has gone on: nobody has anything to do with it any more, and nothing has to be closed.
+    # The cycle has gone on: no one has anything to do with it any more, and nothing has to be closed.
     for person in ("anna", "writer", REVIEWER):
         shown = inbox(writers, person)
         assert review not in {one["review"] and one["review"]["review_id"] for tray in TRAYS for one in shown[tray]}

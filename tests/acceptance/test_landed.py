@@ -1,4 +1,4 @@
-"""What is approved and committed already is not revised: what comes next is a new review."""
+"""A change that is approved and committed is not revised: the next one is a new review."""
 
 from __future__ import annotations
 

@@ -14,25 +14,13 @@ from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox, new_file
 
 
-def pages(desk: Desk, operation: str, rows: str, **filters: Any) -> list[dict[str, Any]]:
-    """Every row of a list, by pages."""
-    found: list[dict[str, Any]] = []
-    page: dict[str, Any] = {}
-    while True:
-        answer = desk.do(operation, **filters, **page)
-        found += answer[rows]
-        if answer["next_page"] is None:
-            return found
-        page = {"page": answer["next_page"]}
-
-
 @ON_BOTH_DATABASES
 def test_the_queue_is_by_priority_and_age_whatever_the_size_of_a_page(desk: Desk):
     kinds: list[dict[str, Any]] = [{"category": "verification"}, {}, {"agent_type": "planner"}]
     reviews = [desk.put_up(**kind) for kind in kinds * 3]
     expected = reviews[2::3] + reviews[1::3] + reviews[0::3]
     for limit in (1, 2, 4, 9, 50):
-        found = pages(desk, "list_reviews", "reviews", limit=limit)
+        found = desk.rows("list_reviews", "reviews", limit=limit)
         assert [row["review_id"] for row in found] == expected
         assert [row["priority"] for row in found] == ["critical"] * 3 + ["normal"] * 3 + ["low"] * 3
 
@@ -46,7 +34,7 @@ def test_the_queue_by_state_category_priority_and_turn(desk: Desk):
     desk.claim(claimed)
 
     def ids(**filters: Any) -> list[str]:
-        return [row["review_id"] for row in pages(desk, "list_reviews", "reviews", limit=1, **filters)]
+        return [row["review_id"] for row in desk.rows("list_reviews", "reviews", limit=1, **filters)]
 
     assert ids(status="pending") == [plan]
     assert ids(status="approved") == [approved]
@@ -78,7 +66,7 @@ def test_the_feed_is_by_latest_activity_with_its_event(desk: Desk):
     desk.say(reviews[3], "proposer")
     expected = [reviews[3], reviews[1], reviews[4], reviews[2], reviews[0]]
     for limit in (1, 2, 5):
-        found = pages(desk, "get_activity_feed", "entries", limit=limit)
+        found = desk.rows("get_activity_feed", "entries", limit=limit)
         assert [entry["review"]["review_id"] for entry in found] == expected
         assert [entry["last_event"]["kind"] for entry in found[:2]] == ["message_sent", "review_claimed"]
 
@@ -124,7 +112,7 @@ def test_statistics_count_what_happened(desk: Desk):
 def test_statistics_of_all_projects_tell_them_apart(desk: Desk):
     desk.put_up()
     with Desk(desk.url, fresh_project()) as other:
-        # Where just one is registered, whoever names none means that one.
+        # Where just one is registered, a request that names none means that one.
         for each in (desk, other):
             each.do_unscoped("register_project", name=each.project)
         approved = other.put_up()

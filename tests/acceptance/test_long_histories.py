@@ -35,14 +35,6 @@ def stocked(folder: Path, settings: dict[str, object], reviews: int, open_review
         yield desk
 
 
-def walked(desk: Desk, **wanted: Any) -> list[dict[str, Any]]:
-    """Every answer of a search, page by page."""
-    answers: list[dict[str, Any]] = [desk.do("search_reviews", project=None, **wanted)]
-    while (page := answers[-1]["next_page"]) is not None:
-        answers.append(desk.do("search_reviews", project=None, page=page, **wanted))
-    return answers
-
-
 @pytest.fixture
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("broker")
@@ -51,36 +43,31 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_search_stops_after_so_many_reviews_and_says_where(folder: Path, database_settings: dict[str, object]):
     with stocked(folder, database_settings, REVIEWS, 50) as desk:
         for sort in ("newest", "oldest", "queue"):
-            answers = walked(desk, sort=sort, text="nowhere")
+            answers = desk.pages("search_reviews", project=None, sort=sort, text="nowhere")
             assert [answer["reviews"] for answer in answers] == [[]] * 3
             assert [answer["searched_back_to"] is None for answer in answers] == [False, False, True]
-        places = [answer["searched_back_to"] for answer in walked(desk, sort="newest", text="nowhere")[:2]]
+        newest = desk.pages("search_reviews", project=None, sort="newest", text="nowhere")
+        places = [answer["searched_back_to"] for answer in newest[:2]]
         last = [REVIEWS - LOOKED_AT * number + 1 for number in (1, 2)]
         assert places == [f"1970-01-01T00:00:{number / 100:09.6f}Z" for number in last]
         # What is found on the way is found once, whatever the pages.
         for sort in ("newest", "oldest", "queue"):
             for limit in (40, 200):
-                found = [
-                    row
-                    for answer in walked(desk, sort=sort, limit=limit, proposer="agent-7")
-                    for row in answer["reviews"]
-                ]
+                wanted = {"project": None, "sort": sort, "limit": limit, "proposer": "agent-7"}
+                found = desk.rows("search_reviews", "reviews", **wanted)
                 assert len({row["review_id"] for row in found}) == len(found) == REVIEWS // 40 + 1
         # Only open ones are looked through where only they can be meant.
-        [answer] = walked(desk, sort="oldest", status="pending", text="nowhere")
+        [answer] = desk.pages("search_reviews", project=None, sort="oldest", status="pending", text="nowhere")
         assert answer["searched_back_to"] is None
 
 
 def test_a_search_by_latest_activity_goes_back_in_the_log_by_pages(folder: Path, database_settings: dict[str, object]):
     with stocked(folder, database_settings, REVIEWS, 50) as desk:
-        answers = walked(desk, sort="updated", text="nowhere")
+        answers = desk.pages("search_reviews", project=None, sort="updated", text="nowhere")
         # Two events a review.
         assert [answer["searched_back_to"] is None for answer in answers] == [False, False, True]
-        found = [
-            row["review_id"]
-            for answer in walked(desk, sort="updated", proposer="agent-7", limit=30)
-            for row in answer["reviews"]
-        ]
+        rows = desk.rows("search_reviews", "reviews", project=None, sort="updated", proposer="agent-7", limit=30)
+        found = [row["review_id"] for row in rows]
         assert found == sorted(set(found), reverse=True)
         assert len(found) == REVIEWS // 40 + 1
 

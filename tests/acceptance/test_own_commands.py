@@ -1,4 +1,4 @@
-"""An agent does not review its own work by commands, whatever name it gives; a person and another agent do."""
+"""An agent does not review its own work by commands under any name; a person and another agent do."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pytest
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import REVIEWER, Desk
 from tests.commandline import Ended, Shell, finish
-from tests.forked import Started
-from tests.git.sandbox import Sandbox
 
 # What decides here is on the caller's side, so that one database is enough.
 
@@ -19,35 +17,28 @@ CLAUDE = {"CLAUDECODE": "1"}
 CODEX = {"CODEX_THREAD_ID": "thread-1"}
 
 
-class Work:
-    """A working tree of a project, with agents and people in it."""
+def run(shell: Shell, *arguments: str, **environment: str) -> Ended:
+    return finish(shell.start(*arguments, **environment))
 
-    def __init__(self, shop: Desk, root: Path) -> None:
-        self._shell = Shell(shop.url, root)
-        self._project = ("--project", shop.project)
 
-    def run(self, *arguments: str, **environment: str) -> Ended:
-        return finish(self.starts(*arguments, **environment))
+def submitted(shell: Shell, **environment: str) -> str:
+    return run(shell, "submit", "-m", "Improve it", "--json", **environment).data["review_id"]
 
-    def starts(self, *arguments: str, **environment: str) -> Started:
-        return self._shell.start(*arguments, *self._project, **environment)
 
-    def submitted(self, **environment: str) -> str:
-        ended = self.run("submit", "-m", "Improve it", "--json", **environment)
-        return ended.data["review_id"]
+def claims(shell: Shell, review: str, **environment: str) -> Ended:
+    return run(shell, "review", "claim", review, "--reviewer-id", REVIEWER, "--json", **environment)
 
-    def claims(self, review: str, **environment: str) -> Ended:
-        return self.run("review", "claim", review, "--reviewer-id", REVIEWER, "--json", **environment)
 
-    def approves(self, review: str, **environment: str) -> Ended:
-        given = ("--verdict", "approved", "--reviewer-id", REVIEWER, "--json")
-        return self.run("review", "verdict", review, *given, **environment)
+def approves(shell: Shell, review: str, **environment: str) -> Ended:
+    given = ("--verdict", "approved", "--reviewer-id", REVIEWER, "--json")
+    return run(shell, "review", "verdict", review, *given, **environment)
 
 
 @pytest.fixture
-def work(shop: Desk, repo: Sandbox) -> Work:
-    repo.write("a.txt", "changed\n")
-    return Work(shop, repo.root)
+def shell(shell: Shell) -> Shell:
+    """With something to submit."""
+    (shell.cwd / "a.txt").write_bytes(b"changed\n")
+    return shell
 
 
 def refused(ended: Ended) -> str:
@@ -60,59 +51,58 @@ def refused(ended: Ended) -> str:
     ("environment", "shared"),
     [(CLAUDE, "folder"), ({"AI_AGENT": "other"}, "folder")],
 )
-def test_an_agent_in_the_same_folder_is_refused(shop: Desk, work: Work, environment: dict[str, str], shared: str):
-    review = work.submitted(**CLAUDE)
-    assert shop.do("get_proposal", review_id=review)["proposer_id"] == "claude-code"
-    with shop.unchanged(review):
-        assert shared in refused(work.claims(review, **environment))
+def test_an_agent_in_the_same_folder_is_refused(shell: Shell, others: Desk, environment: dict[str, str], shared: str):
+    review = submitted(shell, **CLAUDE)
+    assert others.do("get_proposal", review_id=review)["proposer_id"] == "claude-code"
+    with others.unchanged(review):
+        assert shared in refused(claims(shell, review, **environment))
     # Nor does it help to have somebody else's command claim it.
-    shop.claim(review)
-    with shop.unchanged(review):
-        refused(work.approves(review, **environment))
+    others.claim(review)
+    with others.unchanged(review):
+        refused(approves(shell, review, **environment))
     # A person in the same folder is not their agent.
-    assert work.approves(review).status == 0
-    assert shop.is_open_for(shop.status(review)["digest"])
+    assert approves(shell, review).status == 0
+    assert others.is_open_for(others.status(review)["digest"])
 
 
-def test_elsewhere_it_is_the_client_and_the_session_that_count(shop: Desk, work: Work, repo: Sandbox, tmp_path: Path):
-    review = work.submitted(**CODEX)
-    shutil.copytree(repo.root, tmp_path / "elsewhere")
-    elsewhere = Work(shop, tmp_path / "elsewhere")
-    assert "session" in refused(elsewhere.claims(review, **CODEX))
-    assert "client (codex)" in refused(elsewhere.claims(review, CODEX_THREAD_ID="thread-2"))
+def test_elsewhere_it_is_the_client_and_the_session_that_count(shell: Shell, others: Desk, tmp_path: Path):
+    review = submitted(shell, **CODEX)
+    elsewhere = shell.at(shutil.copytree(shell.cwd, tmp_path / "elsewhere"))
+    assert "session" in refused(claims(elsewhere, review, **CODEX))
+    assert "client (codex)" in refused(claims(elsewhere, review, CODEX_THREAD_ID="thread-2"))
     # One agent that another has started has the marks of both.
-    refused(elsewhere.claims(review, CODEX_THREAD_ID="thread-2", **CLAUDE))
-    assert elsewhere.claims(review, **CLAUDE).status == 0
-    assert elsewhere.approves(review, **CLAUDE).status == 0
+    refused(claims(elsewhere, review, CODEX_THREAD_ID="thread-2", **CLAUDE))
+    assert claims(elsewhere, review, **CLAUDE).status == 0
+    assert approves(elsewhere, review, **CLAUDE).status == 0
 
 
-def test_what_an_agent_proposed_over_mcp_is_known_by_what_its_client_is_called(shop: Desk, work: Work):
-    with Desk(shop.url, shop.project, agent="claude-code") as agent:
+def test_what_an_agent_proposed_over_mcp_is_known_by_what_its_client_is_called(shell: Shell, others: Desk):
+    with Desk(others.url, others.project, agent="claude-code") as agent:
         review = agent.do("create_review", intent="Improve it", agent_type="helper", description="So.")["review_id"]
-    assert "client (claude-code)" in refused(work.claims(review, **CLAUDE))
-    assert work.claims(review, **CODEX).status == 0
+    assert "client (claude-code)" in refused(claims(shell, review, **CLAUDE))
+    assert claims(shell, review, **CODEX).status == 0
 
 
-def test_what_comes_next_is_given_back(shop: Desk, work: Work):
-    review = work.submitted(**CLAUDE)
-    refused(work.run("review", "claim", "--reviewer-id", REVIEWER, "--json", **CODEX))
-    assert shop.status(review)["status"] == "pending"
+def test_what_comes_next_is_given_back(shell: Shell, others: Desk):
+    review = submitted(shell, **CLAUDE)
+    refused(run(shell, "review", "claim", "--reviewer-id", REVIEWER, "--json", **CODEX))
+    assert others.status(review)["status"] == "pending"
 
 
-def test_a_pools_reviewer_is_nobodys_own_agent(shop: Desk, work: Work):
-    review = work.submitted(**CLAUDE)
-    assert work.claims(review, **CLAUDE, TANDEM_REVIEWER=REVIEWER).status == 0
-    assert work.approves(review, **CLAUDE, TANDEM_REVIEWER=REVIEWER).status == 0
+def test_a_pools_reviewer_is_nobodys_own_agent(shell: Shell, others: Desk):
+    review = submitted(shell, **CLAUDE)
+    assert claims(shell, review, **CLAUDE, TANDEM_REVIEWER=REVIEWER).status == 0
+    assert approves(shell, review, **CLAUDE, TANDEM_REVIEWER=REVIEWER).status == 0
 
 
 @pytest.mark.parametrize(("environment", "is_agent"), [(CLAUDE, True), ({}, False)])
 def test_who_waits_for_a_verdict_that_does_not_come_is_told_what_is_theirs_to_do(
-    shop: Desk, work: Work, environment: dict[str, str], is_agent: bool
+    shell: Shell, others: Desk, environment: dict[str, str], is_agent: bool
 ):
-    steward = Steward(shop)
+    steward = Steward(others)
     steward.register()
-    waiting = work.starts("submit", "-m", "Improve it", "--wait", **environment)
-    page = shop.do("list_reviews", wait=True, timeout_s=40)
+    waiting = shell.start("submit", "-m", "Improve it", "--wait", **environment)
+    page = others.do("list_reviews", wait=True, timeout_s=40)
     assert len(page["reviews"]) == 1
     reviewer = steward.one()
     for _ in range(3):
@@ -121,5 +111,5 @@ def test_who_waits_for_a_verdict_that_does_not_come_is_told_what_is_theirs_to_do
     assert "or have it tried again: tandem review retry" in ended.stderr
     assert ("tell the person" in ended.stderr) == is_agent
     assert ended.status == 14
-    again = work.run("review", "status", page["reviews"][0]["review_id"], "--wait", **environment)
+    again = run(shell, "review", "status", page["reviews"][0]["review_id"], "--wait", **environment)
     assert again.status == 14

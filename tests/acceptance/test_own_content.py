@@ -1,4 +1,4 @@
-"""Nobody gives the verdict on content that they wrote, whatever it came in as and whatever they call themselves."""
+"""No one gives the verdict on content that they wrote, however it came in and under any name."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_with_tokens_the_tokens_own_name_decides(guarded_shop: Bearer, proposer:
         review = alice.do("create_review", **sent)["review_id"]
         for hers in (alice, again):
             check_refused(hers, review, reviewer or "alice")
-    # An agent that is to review her work has a token of its own, and so has somebody whose name only begins like hers.
+    # An agent that may review her work has a token of its own, and so has somebody whose name only begins like hers.
     with owner.give("alice2", *ROLES) as other:
         other.approve(review, "alice")
     assert owner.is_open_for(owner.status(review)["digest"])

@@ -1,4 +1,4 @@
-"""P10 over random small histories: whatever a gate opens for was checked on nothing that nobody answers for.
+"""P10 over random small histories: all that a gate opens for was checked on a tree of approved or held commits only.
 
 What a check ran on is read from its log and held against the histories by a rule of its own: every line that is
 written is another one, so that each line of the tree, and each that is missing, has exactly one commit that made it so.

@@ -1,4 +1,4 @@
-"""P9: what is shown is what is approved, whatever text a client sent for it."""
+"""P9: reviewers see exactly the content that they approve, for any text that a client sent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from tests.acceptance.databases import run_sql
 from tests.acceptance.reviewing import OTHER, Desk, drawn, edited
+from tests.acceptance.tables import table
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.git.sandbox import Sandbox, new_file
 
@@ -104,49 +105,7 @@ def test_a_line_that_looks_like_a_header_is_none(shop: Desk, repo: Sandbox) -> N
     assert created["digest"] == repo.index_digest("HEAD")
 
 
-REFUSED = {
-    "colours": ("\x1b[1mdiff --git a/a.txt b/a.txt\x1b[m\n\x1b[1m--- a/a.txt\x1b[m\n", "has colours"),
-    "line ends": (edited().replace("\n", "\r\n"), "line ends of the diff were turned into CRLF"),
-    "new file": (new_file("n.txt").replace("\n", "\r\n"), "line ends of the diff were turned into CRLF"),
-    "quoted": ("".join(f"> {line}\n" for line in edited().splitlines()), "quoted with '>'"),
-    "indented": ("".join(f"    {line}\n" for line in edited().splitlines()), "indented"),
-    "context diff": (
-        "*** a.txt\n--- a.txt\n***************\n*** 1,2 ****\n! line 1\n--- 1,2 ----\n! x\n",
-        "context diff",
-    ),
-    "apply_patch": ("*** Begin Patch\n*** Update File: a.txt\n@@\n-line 2\n+x\n*** End Patch\n", "apply_patch"),
-    "merge": (
-        "diff --cc a.txt\nindex 1,2..3\n--- a/a.txt\n+++ b/a.txt\n@@@ -1,1 -1,1 +1,1 @@@\n++x\n",
-        "diff of a merge",
-    ),
-    "binary": (
-        "diff --git a/run.sh b/run.sh\nindex 1..2 100755\nBinary files a/run.sh and b/run.sh differ\n",
-        "--binary",
-    ),
-    "no context": ("--- a/a.txt\n+++ b/a.txt\n@@ -2 +2 @@\n-line 2\n+x\n", "no context"),
-    "no context, added": ("--- a/a.txt\n+++ b/a.txt\n@@ -2,0 +3 @@\n+x\n", "hunk 1 has no context"),
-    "no context, at the end too": (
-        "--- a/twice.txt\n+++ b/twice.txt\n@@ -2 +2 @@\n-no\n+yes\n",
-        "hunk 1 has no context",
-    ),
-    "left out": (edited() + "Binary files a/x.png and b/x.png differ\n", "leaves a file out: Binary files a/x.png"),
-    "only in": ("Only in b: new.txt\n" + edited(), "leaves a file out: Only in b: new.txt"),
-    "submodule": ("Submodule lib 1234567..89abcde:\n  > log\n" + edited(), "leaves a file out: Submodule lib"),
-    "head of a hunk": (edited() + "@@ def g():\n line 8\n-line 9\n+x\n line 10\n", "begins no hunk for git"),
-    "head of a new file": (edited() + new_file("n.txt").replace("@@ -0", "@ -0"), "begins no hunk for git"),
-    "no hunk": (edited() + "...\n line 8\n-line 9\n+x\n line 10\n", "is in no hunk"),
-    "second quoted": (edited() + "".join(f"> {line}\n" for line in edited().splitlines()), "is in no hunk"),
-    "second indented": (edited() + "\n" + "".join(f"  {line}\n" for line in edited().splitlines()), "is in no hunk"),
-    "cut off": (edited() + "diff --git a/x b/x\nGIT binary patch\n", "has no content"),
-    "other tools": (edited() + "Files a/x and b/x differ\n", "leaves a file out: Files a/x and b/x differ"),
-    "only a submodule": ("Submodule lib 1234567..89abcde:\n  > log\n", "--submodule=short"),
-    "head before": ("@@ -2 +2 @@ in f\n-x\n+y\n" + edited(), "begins no hunk for git"),
-    "words": ("I changed the second line.\n", "not a diff"),
-    "lines": (edited().replace(" line 1", " line one"), "a.txt: around line 1 its lines are not"),
-    "lost line ends": (edited(name="dos.txt"), "it has CRLF line ends, and the diff has none"),
-    "odd name": (edited(name="x").replace("a/x", '"a/line\\nfeed"').replace("b/x", '"b/line\\nfeed"'), "no such file"),
-    "no file": (edited(name="none.txt"), "none.txt: there is no such file"),
-}
+REFUSED: dict[str, dict[str, str]] = table("refused_diffs")
 
 
 def test_texts_around_the_files_of_a_diff_are_passed_over(shop: Desk) -> None:
@@ -165,10 +124,9 @@ def test_a_refused_diff_is_told_what_is_wrong_with_it(shop: Desk, repo: Sandbox,
     repo.write("dos.txt", "line 1\r\nline 2\r\nline 3\r\n")
     repo.write("twice.txt", "x\nno\ny\nno\n")
     repo.commit()
-    diff, words = REFUSED[what]
-    error = shop.call("create_review", intent="x", agent_type="x", diff=diff)["error"]
+    error = shop.call("create_review", intent="x", agent_type="x", diff=REFUSED[what]["diff"])["error"]
     assert error["code"] == "INVALID_DIFF"
-    assert words in error["message"]
+    assert REFUSED[what]["says"] in error["message"]
     assert "git diff" in error["message"]
     assert "allow" not in error["message"]
 

@@ -21,7 +21,7 @@ def of(desk: Desk, review: str, path: str, **more: Any) -> dict[str, Any]:
 
 
 def content(desk: Desk, review: str, path: str, **more: Any) -> str | None:
-    """The file's whole content, put together as its lines say; null if it is not there."""
+    """The file's whole content, put together as its lines say; None if it is not there."""
     shown = of(desk, review, path, **more)
     assert not shown["binary"]
     assert shown["total_lines"] == len(shown["lines"])
@@ -64,7 +64,7 @@ def test_both_sides_of_a_change(shop: Desk, repo: Sandbox):
     }
     before = of(shop, review, "a.txt", side="before")
     assert (before["lines"], before["side"]) == (TEN, "before")
-    # What the change does not touch is the same on both sides; what is nowhere is on neither.
+    # Untouched files are the same on both sides; missing ones are on neither.
     assert of(shop, review, "b.txt")["lines"] == of(shop, review, "b.txt", side="before")["lines"] == TEN
     assert both(shop, review, "nowhere/c.txt") == (None, None)
     # Neither the working tree nor where the branch is by now has a say.

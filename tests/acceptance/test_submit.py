@@ -1,16 +1,16 @@
-"""`tandem submit`: what is put up is exactly what a commit of it would be, whatever the change is made of."""
+"""`tandem submit`: the proposal is exactly the commit of the change, for every kind of change."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tandem.client import TandemClient
-from tests.commandline import Shell, finish, git, repository, running_broker
+from tests.acceptance.reviewing import Desk
+from tests.commandline import Shell, finish, git, repository
 
 FILES = {
     "a.txt": b"one\ntwo\nthree\n",
@@ -23,29 +23,9 @@ FILES = {
 }
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
-        yield address
-
-
 @pytest.fixture
-def shell(url: str, tmp_path: Path) -> Shell:
-    """The command line in a registered repository."""
-    root = repository(tmp_path / tmp_path.name, FILES)
-    found = Shell(url, root)
-    found.ask(lambda client: client.register_project(root=str(root)))
-    return found
-
-
-def approve(shell: Shell, review_id: str) -> None:
-    async def work(client: TandemClient) -> None:
-        claim = await client.claim_review(reviewer_id="rita", review_id=review_id)
-        await client.submit_verdict(
-            review_id, verdict="approved", reviewer_id="rita", claim_generation=claim.claim_generation
-        )
-
-    shell.ask(work)
+def files() -> dict[str, bytes]:
+    return FILES
 
 
 def modify(root: Path) -> None:
@@ -101,7 +81,7 @@ if sys.platform != "win32":
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 def test_p2_what_was_submitted_and_approved_passes_the_gate_as_a_commit(
-    shell: Shell, change: Callable[[Path], None]
+    shell: Shell, others: Desk, change: Callable[[Path], None]
 ) -> None:
     change(shell.cwd)
     index = (shell.cwd / ".git" / "index").read_bytes()
@@ -109,7 +89,7 @@ def test_p2_what_was_submitted_and_approved_passes_the_gate_as_a_commit(
     assert created["validated"]
     assert created["category"] == "code_change"
     assert (shell.cwd / ".git" / "index").read_bytes() == index
-    approve(shell, created["review_id"])
+    others.approve(created["review_id"])
     git(shell.cwd, "add", "--all")
     git(shell.cwd, "commit", "--quiet", "--message", "as approved")
     checked = shell.run("gate", "check", "--commit", "HEAD")
@@ -188,15 +168,10 @@ def test_a_revised_text_is_read_again_by_itself(shell: Shell, which: str, option
     assert (proposal.path, proposal.description, proposal.category) == ("PLAN.md", "second", "plan_review")
 
 
-def test_a_rejected_change_goes_on_as_a_new_review_with_its_parent(shell: Shell) -> None:
+def test_a_rejected_change_goes_on_as_a_new_review_with_its_parent(shell: Shell, others: Desk) -> None:
     modify(shell.cwd)
     first = shell.run("submit", "-m", "m", "--json").data["review_id"]
-
-    async def reject(client: TandemClient) -> None:
-        await client.claim_review(reviewer_id="rita", review_id=first)
-        await client.submit_verdict(first, verdict="rejected", reason="no", reviewer_id="rita")
-
-    shell.ask(reject)
+    others.verdict(first, "rejected", others.claim(first))
     delete(shell.cwd)
     second = shell.run("submit", "--parent", first, "--json").data
     assert second["parent_id"] == first
@@ -279,13 +254,13 @@ def entries(data: dict[str, Any]) -> list[tuple[str, bool]]:
     return [(path["path"], path["allowed"]) for path in data["paths"]]
 
 
-def test_the_gate_says_path_by_path_what_covers_it(shell: Shell) -> None:
+def test_the_gate_says_path_by_path_what_covers_it(shell: Shell, others: Desk) -> None:
     modify(shell.cwd)
     review_id = shell.run("submit", "-m", "m", "--json").data["review_id"]
-    approve(shell, review_id)
+    others.approve(review_id)
     (shell.cwd / "PLAN.md").write_text("plan")
     plan_id = shell.run("submit", "-m", "p", "--text", "PLAN.md", "--json").data["review_id"]
-    approve(shell, plan_id)
+    others.approve(plan_id)
     delete(shell.cwd)
     git(shell.cwd, "add", "--all")
     checked = shell.run("gate", "check", "--staged", "--json")

@@ -1,32 +1,22 @@
-"""`tandem apply`: the working tree becomes what was approved, or nothing changes and it says why."""
+"""`tandem apply`: the working tree becomes the approved content, or nothing changes and it says why."""
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from tandem.client import TandemClient
-from tests.commandline import Shell, git, repository, running_broker
+from tests.acceptance.reviewing import Desk
+from tests.commandline import Shell, git, repository
 
 BEFORE = {"a.txt": b"one\ntwo\n", "gone.txt": b"gone\n", "other.txt": b"other\n"}
 
 
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
-        yield address
-
-
 @pytest.fixture
-def shell(url: str, tmp_path: Path) -> Shell:
-    root = repository(tmp_path / tmp_path.name, BEFORE)
-    found = Shell(url, root)
-    found.ask(lambda client: client.register_project(root=str(root)))
-    return found
+def files() -> dict[str, bytes]:
+    return BEFORE
 
 
 def change(root: Path) -> None:
@@ -45,18 +35,10 @@ def submitted(shell: Shell, *options: str) -> str:
     return shell.run("submit", "-m", "m", "--json", *options).data["review_id"]
 
 
-def approve(shell: Shell, review_id: str) -> None:
-    async def work(client: TandemClient) -> None:
-        await client.claim_review(reviewer_id="rita", review_id=review_id)
-        await client.submit_verdict(review_id, verdict="approved", reviewer_id="rita")
-
-    shell.ask(work)
-
-
-def test_brings_the_working_tree_to_the_approved_round_and_leaves_the_rest(shell: Shell) -> None:
+def test_brings_the_working_tree_to_the_approved_round_and_leaves_the_rest(shell: Shell, others: Desk) -> None:
     change(shell.cwd)
     review_id = submitted(shell)
-    approve(shell, review_id)
+    others.approve(review_id)
     put_away(shell.cwd)
     (shell.cwd / "other.txt").write_bytes(b"my own work\n")
     ended = shell.run("apply", review_id)
@@ -69,10 +51,10 @@ def test_brings_the_working_tree_to_the_approved_round_and_leaves_the_rest(shell
     assert git(shell.cwd, "diff", "--cached", "--name-only") == ""
 
 
-def test_with_the_index_what_was_applied_passes_the_gate(shell: Shell) -> None:
+def test_with_the_index_what_was_applied_passes_the_gate(shell: Shell, others: Desk) -> None:
     change(shell.cwd)
     review_id = submitted(shell)
-    approve(shell, review_id)
+    others.approve(review_id)
     put_away(shell.cwd)
     assert shell.run("apply", review_id, "--index").status == 0
     checked = shell.run("gate", "check", "--json")
@@ -80,10 +62,10 @@ def test_with_the_index_what_was_applied_passes_the_gate(shell: Shell) -> None:
     assert checked.data["review_ids"] == [review_id]
 
 
-def test_what_is_staged_besides_is_unstaged_by_the_command_that_it_names(shell: Shell) -> None:
+def test_what_is_staged_besides_is_unstaged_by_the_command_that_it_names(shell: Shell, others: Desk) -> None:
     (shell.cwd / "a.txt").write_bytes(b"approved\n")
     review_id = submitted(shell)
-    approve(shell, review_id)
+    others.approve(review_id)
     (shell.cwd / "my own.txt").write_bytes(b"my own work\n")
     git(shell.cwd, "add", "--all")
     [command] = re.findall(r"Unstage that: git (.*)", shell.run("apply", review_id, "--index").stdout)
@@ -92,10 +74,10 @@ def test_what_is_staged_besides_is_unstaged_by_the_command_that_it_names(shell: 
     assert "Unstage" not in shell.run("apply", review_id, "--index").stdout
 
 
-def test_says_that_it_is_already_there(shell: Shell) -> None:
+def test_says_that_it_is_already_there(shell: Shell, others: Desk) -> None:
     change(shell.cwd)
     review_id = submitted(shell)
-    approve(shell, review_id)
+    others.approve(review_id)
     shell.run("review", "close", review_id)
     ended = shell.run("apply", review_id)
     assert (ended.status, ended.stdout) == (0, f"Already there: the working tree has round 1 of {review_id}.\n")
@@ -113,19 +95,19 @@ def test_refuses_what_is_not_approved(shell: Shell) -> None:
     assert "closed (withdrawn)" in withdrawn.stderr
 
 
-def test_an_approval_that_a_revision_ended_is_not_applied(shell: Shell) -> None:
+def test_an_approval_that_a_revision_ended_is_not_applied(shell: Shell, others: Desk) -> None:
     change(shell.cwd)
     review_id = submitted(shell)
-    approve(shell, review_id)
+    others.approve(review_id)
     (shell.cwd / "a.txt").write_bytes(b"later\n")
     submitted(shell, "--revise", review_id)
     assert shell.run("apply", review_id).status == 1
 
 
-def test_refuses_to_overwrite_local_work_and_changes_nothing(shell: Shell) -> None:
+def test_refuses_to_overwrite_local_work_and_changes_nothing(shell: Shell, others: Desk) -> None:
     change(shell.cwd)
     review_id = submitted(shell)
-    approve(shell, review_id)
+    others.approve(review_id)
     put_away(shell.cwd)
     (shell.cwd / "a.txt").write_bytes(b"local work\n")
     ended = shell.run("apply", review_id)
@@ -137,12 +119,12 @@ def test_refuses_to_overwrite_local_work_and_changes_nothing(shell: Shell) -> No
     assert not (shell.cwd / "new").exists()
 
 
-def test_an_earlier_round_in_the_way_is_named_with_what_to_do(shell: Shell) -> None:
+def test_an_earlier_round_in_the_way_is_named_with_what_to_do(shell: Shell, others: Desk) -> None:
     (shell.cwd / "a.txt").write_bytes(b"round one\n")
     review_id = submitted(shell)
     (shell.cwd / "a.txt").write_bytes(b"round two\n")
     submitted(shell, "--revise", review_id)
-    approve(shell, review_id)
+    others.approve(review_id)
     (shell.cwd / "a.txt").write_bytes(b"round one\n")
     ended = shell.run("apply", review_id)
     assert ended.status == 1
@@ -150,35 +132,27 @@ def test_an_earlier_round_in_the_way_is_named_with_what_to_do(shell: Shell) -> N
     assert "git stash" in ended.stderr
 
 
-def test_applies_an_accepted_counter_patch(shell: Shell) -> None:
+def test_applies_an_accepted_counter_patch(shell: Shell, others: Desk) -> None:
     (shell.cwd / "a.txt").write_bytes(b"mine\n")
     review_id = submitted(shell)
     put_away(shell.cwd)
     (shell.cwd / "a.txt").write_bytes(b"better\n")
     patch = git(shell.cwd, "diff")
     put_away(shell.cwd)
-
-    async def offer(client: TandemClient) -> str | None:
-        await client.claim_review(reviewer_id="rita", review_id=review_id)
-        given = await client.submit_verdict(
-            review_id, verdict="changes_requested", reason="so", counter_patch=patch, reviewer_id="rita"
-        )
-        return given.counter_patch_id
-
-    patch_id = shell.ask(offer)
-    assert patch_id
+    generation = others.claim(review_id)
+    patch_id = others.verdict(review_id, "changes_requested", generation, counter_patch=patch)["counter_patch_id"]
     assert shell.run("review", "patch", "accept", review_id, patch_id, "--agent", "carol").status == 0
-    approve(shell, review_id)
+    others.approve(review_id)
     assert shell.run("apply", review_id).status == 0
     assert (shell.cwd / "a.txt").read_bytes() == b"better\n"
 
 
-def test_applies_a_text_to_its_file(shell: Shell) -> None:
+def test_applies_a_text_to_its_file(shell: Shell, others: Desk) -> None:
     plan = shell.cwd / "plans" / "PLAN.md"
     plan.parent.mkdir()
     plan.write_bytes(b"# Plan\r\nno newline")
     review_id = submitted(shell, "--text", "plans/PLAN.md")
-    approve(shell, review_id)
+    others.approve(review_id)
     assert "Already there" in shell.run("apply", review_id).stdout
     plan.write_bytes(b"local notes")
     refused = shell.run("apply", review_id)
@@ -191,37 +165,33 @@ def test_applies_a_text_to_its_file(shell: Shell) -> None:
     assert git(shell.cwd, "diff", "--cached", "--name-only") == "plans/PLAN.md\n"
 
 
-def test_a_text_that_git_ignores_is_closed_by_the_command_that_its_refusal_names(shell: Shell) -> None:
+def test_a_text_that_git_ignores_is_closed_by_the_command_that_its_refusal_names(shell: Shell, others: Desk) -> None:
     (shell.cwd / "PLAN.md").write_bytes(b"# Plan\n")
     (shell.cwd / ".git" / "info" / "exclude").write_text("PLAN.md\n", "utf-8")
     review_id = submitted(shell, "--text", "PLAN.md")
-    approve(shell, review_id)
+    others.approve(review_id)
     [command] = re.findall(
         r"If it is not to be committed: tandem (.*)", shell.run("apply", review_id, "--index").stderr
     )
     assert shell.run(*command.split()).status == 0
 
 
-def test_a_change_of_another_project_is_refused(shell: Shell, tmp_path: Path) -> None:
+def test_a_change_of_another_project_is_refused(shell: Shell, others: Desk, tmp_path: Path) -> None:
     change(shell.cwd)
     review_id = submitted(shell)
-    approve(shell, review_id)
+    others.approve(review_id)
     other = repository(tmp_path / f"{tmp_path.name}-other", BEFORE)
-    shell.ask(lambda client: client.register_project(root=str(other)))
+    others.do_unscoped("register_project", root=str(other))
     ended = shell.at(other).run("apply", review_id)
     assert ended.status == 1
     assert shell.cwd.name in ended.stderr
     assert (other / "gone.txt").exists()
 
 
-def test_no_unvalidated_words_are_applied(shell: Shell) -> None:
-    created = shell.ask(
-        lambda client: client.create_review(
-            intent="only words", agent_type="t", description="words", project=shell.cwd.name
-        )
-    )
-    approve(shell, created.review_id)
-    ended = shell.run("apply", created.review_id)
+def test_no_unvalidated_words_are_applied(shell: Shell, others: Desk) -> None:
+    review_id = others.put_up(description="words")
+    others.approve(review_id)
+    ended = shell.run("apply", review_id)
     assert ended.status == 1
     assert "no content to apply" in ended.stderr
 

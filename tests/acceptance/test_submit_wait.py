@@ -6,70 +6,54 @@ import re
 import shlex
 import socket
 import sys
-from collections.abc import Generator
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
-from tandem.client import TandemClient
-from tandem.reviews.answers import ReviewRow
+from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess
-from tests.commandline import Shell, finish, repository, running_broker
+from tests.commandline import Shell, finish, repository
 from tests.databases import ON_BOTH_DATABASES
-
-Decision = Literal["approved", "changes_requested", "rejected"]
-
-
-@pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
-        yield address
 
 
 @pytest.fixture
-def shell(url: str, tmp_path: Path) -> Shell:
-    """The command line in a registered repository with something to submit."""
-    root = repository(tmp_path / tmp_path.name)
-    found = Shell(url, root)
-    found.ask(lambda client: client.register_project(root=str(root)))
-    (root / "a.txt").write_bytes(b"changed\n")
-    return found
+def shell(shell: Shell) -> Shell:
+    """With something to submit."""
+    (shell.cwd / "a.txt").write_bytes(b"changed\n")
+    return shell
 
 
-async def arrival(client: TandemClient, project: str) -> ReviewRow:
+def arrival(others: Desk) -> str:
     """The project's first review, once it is there."""
-    page = await client.list_reviews(project=project, wait=True, timeout_s=40)
-    return page.reviews[0]
+    return others.do("list_reviews", wait=True, timeout_s=40)["reviews"][0]["review_id"]
 
 
-def decide(shell: Shell, verdict: Decision) -> str:
-    async def work(client: TandemClient) -> str:
-        review = await arrival(client, shell.cwd.name)
-        await client.claim_review(reviewer_id="rita", review_id=review.review_id)
-        await client.submit_verdict(review.review_id, verdict=verdict, reason="because", reviewer_id="rita")
-        return review.review_id
+def decide(others: Desk, verdict: str) -> str:
+    """A verdict on the project's first review; the review."""
+    review = arrival(others)
+    others.verdict(review, verdict, others.claim(review, "rita"))
+    return review
 
-    return shell.ask(work)
+
+def ask(others: Desk, review: str) -> None:
+    """The reviewer asks something."""
+    others.claim(review, "rita")
+    others.say(review, "reviewer", "why?", reviewer_id="rita")
 
 
 @pytest.mark.parametrize(("verdict", "status"), [("approved", 0), ("changes_requested", 10), ("rejected", 11)])
-def test_submit_ends_with_the_verdicts_own_exit_status(shell: Shell, verdict: Decision, status: int) -> None:
+def test_submit_ends_with_the_verdicts_own_exit_status(shell: Shell, others: Desk, verdict: str, status: int) -> None:
     waiting = shell.start("submit", "-m", "m", "--wait")
-    review_id = decide(shell, verdict)
+    review_id = decide(others, verdict)
     ended = finish(waiting)
     assert ended.status == status
     assert review_id in ended.stdout
     assert f"verdict   {verdict}" in ended.stdout
 
 
-def test_submit_ends_with_13_when_the_review_is_withdrawn(shell: Shell) -> None:
+def test_submit_ends_with_13_when_the_review_is_withdrawn(shell: Shell, others: Desk) -> None:
     waiting = shell.start("submit", "-m", "m", "--wait", "--json")
-
-    async def withdraw(client: TandemClient) -> None:
-        await client.close_review((await arrival(client, shell.cwd.name)).review_id)
-
-    shell.ask(withdraw)
+    others.do("close_review", review_id=arrival(others))
     ended = finish(waiting)
     assert ended.status == 13
     assert ended.data["outcome"] == "withdrawn"
@@ -81,10 +65,12 @@ def test_submit_ends_with_12_when_the_time_is_up(shell: Shell) -> None:
     assert ended.data["status"] == "pending"
 
 
-def test_an_agents_wait_ends_before_its_client_ends_it_and_names_the_command_to_go_on_with(shell: Shell) -> None:
+def test_an_agents_wait_ends_before_its_client_ends_it_and_names_the_command_to_go_on_with(
+    shell: Shell, others: Desk
+) -> None:
     client = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "3000"}
     review_id = shell.run("submit", "-m", "m", "--json").data["review_id"]
-    shell.ask(lambda client: client.claim_review(reviewer_id="rita", review_id=review_id))
+    others.claim(review_id)
     ended = finish(shell.start("submit", "-m", "m", "--wait", "--json", **client))
     assert (ended.status, ended.data["status"]) == (12, "pending")
     assert "still waiting for the verdict: " in ended.stderr
@@ -94,26 +80,22 @@ def test_an_agents_wait_ends_before_its_client_ends_it_and_names_the_command_to_
     assert (again.status, again.stderr.endswith(f"{go_on}\n")) == (12, True)
 
 
-def test_the_time_that_an_agent_states_comes_before_its_clients_limit(shell: Shell) -> None:
+def test_the_time_that_an_agent_states_comes_before_its_clients_limit(shell: Shell, others: Desk) -> None:
     client = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "300"}
     waiting = shell.start("submit", "-m", "m", "--wait", "--timeout", "60", **client)
     assert waiting.stderr is not None
     while not re.search("still waiting for the verdict: [1-9]", said := waiting.stderr.readline().decode()):
         assert said, "it has ended"
-    decide(shell, "approved")
+    decide(others, "approved")
     assert finish(waiting).status == 0
 
 
-def test_submit_ends_with_12_when_the_reviewer_asks_and_says_what_and_how_to_answer_and_go_on(shell: Shell) -> None:
+def test_submit_ends_with_12_when_the_reviewer_asks_and_says_what_and_how_to_answer_and_go_on(
+    shell: Shell, others: Desk
+) -> None:
     waiting = shell.start("submit", "-m", "m", "--wait")
-
-    async def converse(client: TandemClient) -> str:
-        review_id = (await arrival(client, shell.cwd.name)).review_id
-        await client.claim_review(reviewer_id="rita", review_id=review_id)
-        await client.add_message(review_id, sender_role="reviewer", body="why?", reviewer_id="rita")
-        return review_id
-
-    review_id = shell.ask(converse)
+    review_id = arrival(others)
+    ask(others, review_id)
     ended = finish(waiting)
     assert (ended.status, "rita asks: why?" in ended.stderr) == (12, True)
     assert f"tandem review discussion {review_id}\n" in re.sub(" +\n", "\n", ended.stdout)
@@ -121,7 +103,7 @@ def test_submit_ends_with_12_when_the_reviewer_asks_and_says_what_and_how_to_ans
     answered = shell.run(*shlex.split(answer))
     assert answered.status == 0
     [go_on] = re.findall(r"Wait for it: tandem (.*--wait)", answered.stdout)
-    shell.ask(lambda client: client.submit_verdict(review_id, verdict="approved", reviewer_id="rita"))
+    others.verdict(review_id, "approved")
     assert shell.run(*shlex.split(go_on)).status == 0
 
 
@@ -129,11 +111,11 @@ def test_submit_ends_with_12_when_the_reviewer_asks_and_says_what_and_how_to_ans
     ("verdict", "action"), [(None, "wait"), ("approved", "apply_and_close"), ("changes_requested", "revise")]
 )
 def test_the_same_state_has_the_same_next_action_in_every_answer(
-    shell: Shell, verdict: Decision | None, action: str
+    shell: Shell, others: Desk, verdict: str | None, action: str
 ) -> None:
     created = shell.run("submit", "-m", "m", "--json").data
     if verdict is not None:
-        decide(shell, verdict)
+        decide(others, verdict)
     review_id = created["review_id"]
     again = shell.run("submit", "-m", "m", "--json").data
     status = shell.run("review", "status", review_id, "--json").data
@@ -144,73 +126,67 @@ def test_the_same_state_has_the_same_next_action_in_every_answer(
     assert "next_action" not in (status["no_reviewer"] or {})
 
 
-def test_a_verdict_that_came_first_answers_at_once(shell: Shell) -> None:
+def test_a_verdict_that_came_first_answers_at_once(shell: Shell, others: Desk) -> None:
     created = shell.run("submit", "-m", "m", "--json").data
-    decide(shell, "changes_requested")
+    decide(others, "changes_requested")
     for cursor in ((), ("--cursor", created["cursor"])):
         ended = shell.run("review", "status", created["review_id"], "--wait", "--json", *cursor)
         assert ended.status == 10
         assert ended.data["verdict"] == "changes_requested"
 
 
-def test_a_status_without_waiting_is_an_answer_and_no_verdict(shell: Shell) -> None:
+def test_a_status_without_waiting_is_an_answer_and_no_verdict(shell: Shell, others: Desk) -> None:
     review_id = shell.run("submit", "-m", "m", "--json").data["review_id"]
-    decide(shell, "rejected")
+    decide(others, "rejected")
     assert shell.run("review", "status", review_id).status == 0
 
 
-def test_a_status_wait_wakes_for_the_proposers_turn_without_calling_it_approved(shell: Shell) -> None:
+def test_a_status_wait_wakes_for_the_proposers_turn_without_calling_it_approved(shell: Shell, others: Desk) -> None:
     review_id = shell.run("submit", "-m", "m", "--json").data["review_id"]
     waiting = shell.start("review", "status", review_id, "--wait", "--json")
-
-    async def ask(client: TandemClient) -> None:
-        await client.claim_review(reviewer_id="rita", review_id=review_id)
-        await client.add_message(review_id, sender_role="reviewer", body="why?", reviewer_id="rita")
-
-    shell.ask(ask)
+    ask(others, review_id)
     ended = finish(waiting)
     assert ended.status == 12
     assert ended.data["next_action"] == "answer_message"
 
 
-def test_a_revision_that_changes_nothing_is_no_round_and_ends_no_approval(shell: Shell) -> None:
+def test_a_revision_that_changes_nothing_is_no_round_and_ends_no_approval(shell: Shell, others: Desk) -> None:
     review_id = shell.run("submit", "-m", "m", "--json").data["review_id"]
-    decide(shell, "changes_requested")
+    decide(others, "changes_requested")
     again = shell.run("submit", "--revise", review_id, "--wait", "--json")
     assert (again.status, again.data["round"], again.data["status"]) == (10, 1, "changes_requested")
     # With another word it is a round, for the reviewer to look again.
     said = shell.run("submit", "--revise", review_id, "--description", "It is meant so.", "--json").data
     assert (said["round"], said["existed"]) == (2, False)
-    decide(shell, "approved")
+    decide(others, "approved")
     again = shell.run("submit", "--revise", review_id, "--wait", "--json")
     assert (again.status, again.data["round"], again.data["status"]) == (0, 2, "approved")
 
 
 @ON_BOTH_DATABASES
-def test_the_same_content_again_is_the_review_that_is_there_with_its_verdict(shell: Shell) -> None:
+def test_the_same_content_again_is_the_review_that_is_there_with_its_verdict(shell: Shell, others: Desk) -> None:
     first = shell.run("submit", "-m", "m", "--json").data
     again = shell.run("submit", "-m", "said differently", "--json").data
     assert (again["review_id"], again["round"], again["existed"]) == (first["review_id"], 1, True)
     assert "is there already" in shell.run("submit", "-m", "m").stdout
-    # Not what another proposes, or what is another kind of change.
-    others = (("--agent", "other"), ("--category", "verification"))
-    made = {shell.run("submit", "-m", "m", *other, "--json").data["review_id"] for other in others}
+    # Not another proposer's change, or another kind of change.
+    options = (("--agent", "other"), ("--category", "verification"))
+    made = {shell.run("submit", "-m", "m", *other, "--json").data["review_id"] for other in options}
     assert len(made | {first["review_id"]}) == 3
     waiting = shell.start("submit", "-m", "m", "--wait", "--json")
-    shell.ask(lambda client: client.claim_review(reviewer_id="rita", review_id=first["review_id"]))
-    shell.ask(lambda client: client.submit_verdict(first["review_id"], verdict="approved", reviewer_id="rita"))
-    # What is approved already is told at once.
+    others.approve(first["review_id"])
+    # An approval that exists is told at once.
     for ended in (finish(waiting), shell.run("submit", "-m", "m", "--wait", "--json")):
         assert (ended.status, ended.data["review_id"], ended.data["status"]) == (0, first["review_id"], "approved")
     shell.run("review", "close", first["review_id"])
     assert not shell.run("submit", "-m", "m", "--json").data["existed"]
 
 
-def test_a_status_wait_for_any_event_ends_with_the_next_one(shell: Shell) -> None:
+def test_a_status_wait_for_any_event_ends_with_the_next_one(shell: Shell, others: Desk) -> None:
     created = shell.run("submit", "-m", "m", "--json").data
     options = ("--wake-on", "any", "--cursor", created["cursor"], "--json")
     waiting = shell.start("review", "status", created["review_id"], "--wait", *options)
-    shell.ask(lambda client: client.claim_review(reviewer_id="rita", review_id=created["review_id"]))
+    others.claim(created["review_id"])
     ended = finish(waiting)
     assert (ended.status, ended.data["status"]) == (12, "claimed")
 
@@ -230,8 +206,8 @@ def test_a_list_wait_ends_with_12_when_the_time_is_up(shell: Shell) -> None:
 
 
 @pytest.mark.parametrize("command", [("review", "feed"), ("audit", "log")], ids=" ".join)
-def test_other_waits_end_with_the_next_event(shell: Shell, command: tuple[str, str]) -> None:
-    cursor = shell.ask(lambda client: client.get_audit_log(project=shell.cwd.name)).cursor
+def test_other_waits_end_with_the_next_event(shell: Shell, others: Desk, command: tuple[str, str]) -> None:
+    cursor = others.do("get_audit_log")["cursor"]
     waiting = shell.start(*command, "--wait", "--cursor", cursor, "--json")
     shell.run("submit", "-m", "m")
     ended = finish(waiting)
@@ -242,15 +218,15 @@ def test_other_waits_end_with_the_next_event(shell: Shell, command: tuple[str, s
 @pytest.mark.skipif(sys.platform == "win32", reason="platform: there is no SIGKILL")
 @pytest.mark.timeout(180)
 def test_p6_a_wait_goes_on_across_a_restart_of_the_broker(tmp_path: Path) -> None:
-    with BrokerProcess(tmp_path) as broker:
+    with BrokerProcess(tmp_path) as broker, Desk(broker.url, "shop") as shop:
         shell = Shell(broker.url, repository(tmp_path / "shop"))
-        shell.ask(lambda client: client.register_project(root=str(shell.cwd)))
+        shop.register(shell.cwd)
         (shell.cwd / "a.txt").write_bytes(b"changed\n")
         waiting = shell.start("submit", "-m", "m", "--wait", "--json")
-        shell.ask(lambda client: arrival(client, "shop"))
+        arrival(shop)
         broker.kill()
         broker.start()
-        decide(shell, "approved")
+        decide(shop, "approved")
         assert finish(waiting).status == 0
 
 

@@ -30,7 +30,7 @@ WAITS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
 def alone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker in which nobody else waits, for all tests here, on each database."""
+    """A broker in which no one else waits, for all tests here, on each database."""
     with ExitStack() as stack:
         folder = tmp_path_factory.mktemp("broker")
         yield stack.enter_context(BrokerProcess(folder, **database_of(request, stack)))
@@ -58,7 +58,7 @@ async def test_p6_the_broker_wakes_each_waiter_by_its_own_event_only(quiet: tupl
         with Desk(broker.url, fresh_project()) as elsewhere:
             await until_waiting(broker, len(WAITS))
             elsewhere.put_up()
-        # Another project's event wakes nobody here; another review's only those who look at the whole project.
+        # Another project's event wakes no one here; another review's only those who look at the whole project.
         desk.claim(other)
         for name in ("list_reviews", "get_activity_feed", "get_audit_log"):
             answer = await by_name[name].answer()

@@ -1,4 +1,4 @@
-"""An approval that is withdrawn, and one that a later approval takes back, open no gate."""
+"""An approval that is withdrawn, and one that a later approval reverts, open no gate."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_is_committed_is_named_and_can_be_reverted_without_a_review(feature
     assert (answer["commits"], answer["branches"]) == ([commit], ["main"])
     # As of any commit of its plan that was decided against.
     assert feature.plan()["against"] == [review]
-    # Whoever revises it now is not told that it has landed: nothing of it is approved any more.
+    # A revision is not told that it has landed: nothing of it is approved any more.
     assert feature.desk.revise(review, diff=edited("b.txt"))["round"] == 2
 
 
@@ -107,7 +107,7 @@ def test_reviewers_withdraw_only_their_own_approvals(owner: Bearer):
         assert operator.token_id
 
 
-# ------------------------------------------------------------------------------------- taken back by an approval
+# ------------------------------------------------------------------------------------- reverted by an approval
 
 
 def test_p2_an_approved_revert_ends_the_approval_that_it_takes_back(feature: Branch, repo: Sandbox):

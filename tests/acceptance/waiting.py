@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 from typing import Any, Self
 
 import orjson
@@ -32,9 +31,7 @@ class Waiter:
         await self._writer.drain()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._writer.close()
 
     async def answer(self) -> dict[str, Any]:

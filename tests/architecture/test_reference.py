@@ -51,19 +51,3 @@ def test_a_field_or_an_operation_without_words_fails(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(reference, "REGISTRY", (operation("unrefused", Unrefused, Empty),))
     with pytest.raises(Undocumented, match="unrefused"):
         reference.operations()
-
-
-def test_limits_and_defaults_are_told() -> None:
-    page = reference.operations()
-    assert "| `reviewer_id` | text | required | 1 to 200 characters |" in page
-    assert "| `limit` | integer | `50` | at least 1 | Rows per page, at most 200. |" in page
-    assert "| `port` | `TANDEM_PORT` | integer | `8321` | 0 to 65 535 |" in reference.settings()
-
-
-def test_the_life_cycle_shows_steps_guards_and_generations() -> None:
-    page = reference.life_cycle()
-    rows = {line.split(" ")[1]: line for line in page.splitlines() if line.startswith("| ")}
-    assert rows["expire"].count("`pending`, g+1") == 2
-    assert rows["revise"].endswith("| `pending`, r+1 | – | – |")
-    assert "last reviewer only" in rows["reviewer_message"]
-    assert "`closed`, withdrawn" in rows["close"]

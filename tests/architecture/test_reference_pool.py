@@ -10,10 +10,9 @@ from typing import Any, get_args
 import pytest
 from pydantic import TypeAdapter
 
-import reference
 import reference_pool
 from reference_parts import Undocumented, member_docs
-from tandem.pool.contract import PoolRules, PoolView, RunOutcome
+from tandem.pool.contract import PoolView, RunOutcome
 from tandem.pool.reviewers import RunContext, prompt
 from tandem.pool.reviewers.job import WorkerExit
 from tandem.pool.reviewers.outcomes import Outcome
@@ -37,21 +36,6 @@ def rows(page: str, section: str) -> list[list[str]]:
 
 def names_in(page: str, section: str) -> list[str]:
     return [row[0].strip("`") for row in rows(page, section)]
-
-
-def test_every_setting_is_on_the_page_with_its_limits_and_its_words(page: str) -> None:
-    assert [one for one in PoolSettings.model_fields if one not in names_in(page, "Settings")] == []
-    assert "| `max_pool_size` | integer | `3` | 1 to 10 | Most reviewers at a time. |" in page
-    assert "| `idle_timeout_seconds` | number | `300` | 60 to 86 400 |" in page
-    assert "| `enabled` | boolean | `false` |" in page
-    assert "| `provider` | one of `codex`, `claude`, `gemini`, `opencode`, `custom` | `codex` |" in page
-    assert "| `prompt_template_path` | file or null |" in page
-
-
-def test_the_page_of_settings_leads_to_the_table_of_the_pool() -> None:
-    (row,) = [line for line in reference.settings().splitlines() if line.startswith("| `reviewer_pool` |")]
-    assert "[its settings](reviewer-pool.md#settings) | no pool |" in row
-    assert "PoolSettings" not in row
 
 
 def test_a_setting_without_words_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,37 +79,12 @@ def test_outcomes_states_reasons_and_pauses_are_those_that_there_are(page: str) 
     assert [name for name in reference_pool.POOL_STATES if f"`{name}`" not in told] == []
 
 
-def test_the_numbers_are_those_of_the_rules(page: str) -> None:
-    assert rows(page, "Retries")[2:] == [
-        ["1", "30 s later, by any reviewer"],
-        ["2", "120 s later, by any reviewer"],
-        ["3", "not by itself: `attention` is raised"],
-    ]
-    assert rows(page, "The circuit")[2:] == [
-        ["0", "10 s"],
-        ["1", "20 s"],
-        ["2", "40 s"],
-        ["3", "80 s"],
-        ["4", "300 s: the circuit is open"],
-    ]
-    assert "for 600, 1 200, 2 400 and at most 3 600 s" in page
-
-
 def test_a_changed_rule_changes_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tandem.reviews.claim_rules.RETRIES", 1)
     monkeypatch.setattr("tandem.pool.rules.CIRCUIT_FAILURES", 2)
     page = reference_pool.reviewer_pool()
     assert rows(page, "Retries")[-1] == ["2", "not by itself: `attention` is raised"]
     assert rows(page, "The circuit")[-1] == ["2", "300 s: the circuit is open"]
-
-
-@pytest.mark.parametrize(("pending", "active"), [(0, 0), (1, 1), (3, 1), (4, 2), (6, 2), (7, 3), (100, 3)])
-def test_so_many_reviewers_as_the_page_says_are_started(pending: int, active: int) -> None:
-    assert reference_pool.reviewers_for(pending, PoolRules()) == active
-
-
-def test_a_wider_pool_starts_more() -> None:
-    assert reference_pool.reviewers_for(100, PoolRules(max_pool_size=10, scaling_ratio=20)) == 5
 
 
 def test_the_answer_that_is_shown_is_one_that_is_taken(page: str) -> None:
@@ -170,16 +129,3 @@ def test_what_is_said_of_programs_is_how_they_are_run(name: str, tmp_path: Path)
     assert model
     held = json.dumps(SCHEMA) in review.argv or any("schema" in one for one in review.argv)
     assert held is (form == "held to the schema")
-
-
-def test_every_program_has_a_row(page: str) -> None:
-    assert names_in(page, "Programs")[2:] == [*NAMES]
-
-
-def test_every_operation_of_pools_is_linked(page: str) -> None:
-    linked = names_in(page, "Operations")
-    for name in ("retry_review", "list_reviewers", "spawn_reviewer", "kill_reviewer", "supervisor_register"):
-        assert any(name in cell for cell in linked)
-    section = reference.operations().partition("\n## supervisor_heartbeat\n")[2].partition("\n## ")[0]
-    assert "| MCP | not offered |" in section
-    assert "| MCP | tool `list_reviewers` at `/mcp`, `/mcp/operator` |" in reference.operations()

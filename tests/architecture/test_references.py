@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from functools import cache
 
 from tests.architecture.pages import pages
@@ -94,7 +95,8 @@ def stale(text: str) -> list[str]:
         elif match := NAME.fullmatch(quoted):
             # A metric's name has a prefix, and the suffix of its kind.
             parts = {part.removeprefix("tandem_").removesuffix("_total") for part in match[1].split(".")}
-            wrong += [] if parts <= words or set(match[1].split(".")) <= words else [quoted]
+            known = match[1].split(".")[0] in sys.stdlib_module_names or set(match[1].split(".")) <= words
+            wrong += [] if known or parts <= words else [quoted]
     return wrong
 
 

@@ -93,8 +93,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     with BrokerProcess(tmp_path_factory.mktemp("broker")) as started:
         yield started
         # P8: whatever people did on the pages, the log tells.
-        verified = started.run("audit", "verify")
-        assert verified.returncode == 0, verified.stdout + verified.stderr
+        started.assert_intact()
 
 
 @pytest.fixture(scope="session")
@@ -102,8 +101,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     """One broker that requires access tokens, for all tests of logins."""
     with BrokerProcess(tmp_path_factory.mktemp("guarded"), auth="token", allowed_hosts="team.example") as started:
         yield Guarded(started)
-        verified = started.run("audit", "verify")
-        assert verified.returncode == 0, verified.stdout + verified.stderr
+        started.assert_intact()
 
 
 @contextmanager
