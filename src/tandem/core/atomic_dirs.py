@@ -266,10 +266,7 @@ class Installation:
         Raises:
             OSError: The system does not let us, or a parent is no folder.
         """
-        self._make_folders(path.parent)
-        self._steps.append(_Original.of(path))
-        if path.is_dir() and not path.is_symlink():
-            path.rmdir()
+        self._make_room(path)
         write_atomically(path, content, mode=mode, durable=durable)
 
     def link(self, path: Path, target: str) -> None:
@@ -278,13 +275,16 @@ class Installation:
         Raises:
             OSError: The system does not let us, or a parent is no folder.
         """
+        self._make_room(path)
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+
+    def _make_room(self, path: Path) -> None:
+        """Its parents are folders afterwards, and it is none."""
         self._make_folders(path.parent)
         self._steps.append(_Original.of(path))
         if path.is_dir() and not path.is_symlink():
             path.rmdir()
-        else:
-            path.unlink(missing_ok=True)
-        path.symlink_to(target)
 
     def undo(self) -> list[Path]:
         """Puts everything back, the latest first; leaves nothing for a second call.

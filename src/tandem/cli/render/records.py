@@ -22,11 +22,8 @@ if TYPE_CHECKING:
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _ELSEWHERE = "on other machines"
 _PERCENT = 100
-_PROBLEM = 60
-"""Letters of a receiver's answer in a list."""
 _SHORT = 12
 """Letters of a commit's id in a list."""
-_STATE_STYLES = {"valid": "green", "expired": "dim", "revoked": "dim"}
 
 
 @renders
