@@ -218,7 +218,7 @@ class Broker:
         if not any(os.environ.get(name) for name in _COLLECTOR) or os.environ.get("OTEL_SDK_DISABLED") == "true":
             return None
         try:
-            from tandem.server.tracing import Tracing
+            from tandem.server.tracing import Tracing  # an extra
         except ModuleNotFoundError:
             _log.warning('no traces are sent: pip install "tandem-broker[traces]", or unset %s', _COLLECTOR[0])
             return None
@@ -334,6 +334,7 @@ class Broker:
         if not self._settings.checks_at_once:
             return
         await self._services.checks_wanted.wait()
+        # Few brokers have checks to run.
         from tandem.pool.check_runner import FOLDER, CheckRunner, RunnerOptions
 
         options = RunnerOptions.of(self._settings, FOLDER)

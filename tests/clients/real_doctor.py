@@ -29,7 +29,7 @@ def test_a_hook_that_codex_skips_for_want_of_trust_is_a_problem(
     for name in ("name", "email"):
         gated.git("config", f"user.{name}", "ada@example.org")
     assert gated.tandem("init", "--gate", "--yes").status == 0
-    assert any("nobody has trusted it" in one for one in problems(gated))
+    assert any("has not trusted its present form" in one for one in problems(gated))
     with CodexHooks(gated.root, {**os.environ, **environment}) as hooks:
         hooks.trust_all()
     left = problems(gated)

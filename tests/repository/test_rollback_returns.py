@@ -10,7 +10,6 @@ import pytest
 
 from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
 from tests.repository.terminal import Terminal
-from tests.repository.terminals import Terminal
 
 WHY = "we keep it"
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from typing import Self
 
 from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
 from tandem.bridge.http import Exchange, HttpClient, quoted

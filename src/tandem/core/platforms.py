@@ -475,7 +475,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     if sys.platform == "win32":
         import asyncio as loops  # only the broker runs on one
     else:
-        import uvloop as loops
+        import uvloop as loops  # as asyncio
     return loops.new_event_loop()
 
 

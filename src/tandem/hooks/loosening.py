@@ -14,7 +14,6 @@ from tandem.rulings.broker_errors import Refused
 from tandem.rulings.enforcement import ROLLBACK_NOTE
 from tandem.rulings.state import FOLDER
 from tandem.rulings.trust import PER_PLAN
-from tandem.rulings.values import hex_digest
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:

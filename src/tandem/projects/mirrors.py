@@ -59,8 +59,10 @@ class MirrorSettings:
 
     def deploy_key(self, project: str) -> tuple[bytes, str]:
         """A project's private key as ssh reads it, and the line of the public one for the forge."""
-        # As in `gate.signing`: the library is large.
+        # As in `gate.ed25519`: the library is large.
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        # As above.
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
         key = Ed25519PrivateKey.from_private_bytes(self.tokens.deploy_seed(project))

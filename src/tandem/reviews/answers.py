@@ -66,14 +66,10 @@ class NoReviewer:
         Shown("hidden"),
     ]
     needs_person: Annotated[
-        bool,
-        Field(description="Whether none comes before a person has done something: then agents stop and say so."),
-        Shown("hidden"),
+        bool, Field(description="Whether none comes before a person acts: agents then stop."), Shown("hidden")
     ]
     message: Annotated[
-        str,
-        Field(description="The reason in words, with the program's own error where there is one."),
-        Shown(label="no reviewer"),
+        str, Field(description="The reason in words, with the program's own error."), Shown(label="no reviewer")
     ]
     remedy: Annotated[str, Field(description="What helps, and who does it.")]
 

@@ -11,7 +11,6 @@ import os
 
 from tandem.errors import TimedOut, Unavailable
 from tandem.git import raw
-from tandem.git.history import by_commit, signatures
 from tandem.git.place import HookRepository, first_line, head_commit
 from tandem.git.raw import by_commit, signatures
 from tandem.git.runner import BoundGit, Git, clean_environment, make_git_folder

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tandem.core.hashes import hex_digest
 from tandem.core.visible import visible_line
-from tandem.rulings.values import hex_digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -27,7 +27,7 @@ from tandem.rulings.trust import (
     Source,
     own_keys,
 )
-from tandem.rulings.values import NamedTuple, cast, hex_digest
+from tandem.rulings.values import NamedTuple, cast
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

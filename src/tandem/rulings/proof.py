@@ -15,7 +15,6 @@ import re
 
 from tandem.bridge.credentials import NoToken, stated_token
 from tandem.core.hashes import hex_digest
-from tandem.rulings.values import hex_digest
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import json
 import os
 
 from tandem.core.hashes import hex_digest
-from tandem.rulings.values import NamedTuple, cast, hex_digest
+from tandem.rulings.values import NamedTuple, cast
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:

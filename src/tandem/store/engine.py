@@ -43,7 +43,7 @@ def make_store(
     if url.startswith(_POSTGRESQL):
         # The driver takes 0.1 s to import, which a broker on SQLite need not spend, and is an extra.
         try:
-            from tandem.store.postgres import PostgresStore
+            from tandem.store.postgres import PostgresStore  # see above
         except ImportError as exc:
             raise ConfigInvalid(
                 f"PostgreSQL needs a driver that is not installed. Install it with: {how_to_add('postgres')}",

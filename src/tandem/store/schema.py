@@ -269,7 +269,7 @@ class Schema:
 @contextmanager
 def migrating(schema: Schema, words: SchemaDialect, raw: Any) -> Generator[Config]:
     """What Alembic's commands need to work on an open connection of the driver's, which stays open."""
-    from alembic.config import Config
+    from alembic.config import Config  # as in `_upgrade`
 
     engine = create_engine(words.url, creator=lambda: raw, poolclass=StaticPool)
     config = Config()

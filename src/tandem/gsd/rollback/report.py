@@ -212,11 +212,7 @@ async def tell(client: TandemClient, report: RollbackReport) -> RollbackReport:
     ]
     carried: Any = [{"commit": one.commit, "becomes": one.becomes} for one in report.carried]
     await client.record_rollback(
-        report.review_id,
-        project=report.project,
-        branch=report.branch,
-        head_before=report.head_before,
-        head_after=report.head_after,
+        **_rolled_back(report),
         reverted=reverted,
         carried=carried,
         rework=[one.commit for one in report.rework if one.commit is not None],
@@ -277,15 +273,17 @@ async def settle_rejection(
         keys = proof.keys(gate.data_dir if gate is not None else str(find_data_dir()))
         proved = proof.prove(keys, proof.settled_facts(report.project, report.review_id, report.head_after, reason))
     await client.record_rollback(
-        report.review_id,
-        project=report.project,
-        branch=report.branch,
-        head_before=report.head_before,
-        head_after=report.head_after,
+        **_rolled_back(report),
         how=how,
         reason=reason,
         proof=proved or None,
     )
+
+
+def _rolled_back(report: RollbackReport) -> dict[str, Any]:
+    """The review, and the branch before and after, as `record_rollback` takes them."""
+    names = ("review_id", "project", "branch", "head_before", "head_after")
+    return {name: getattr(report, name) for name in names}
 
 
 def _to_review(report: RollbackReport) -> Iterable[tuple[str, str]]:
