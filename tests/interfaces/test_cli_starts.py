@@ -70,13 +70,13 @@ def test_a_command_has_imported_nothing_slow_when_it_ends(tandem: Inside, words:
 
 def test_the_command_of_every_operation_is_read_and_carried_out_without_slow_imports() -> None:
     script = (
-        "import contextlib, io, json, sys; from tandem.cli import program;\n"
+        "import contextlib, io, json, sys; from tandem.cli import execution, program;\n"
         f"names = json.loads({json.dumps(json.dumps(commands()))})\n"
         "for name, words in names.items():\n"
         "    command, values = program.read(words)\n"
         "    assert command == name, (command, name)\n"
         "    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):\n"
-        "        program.carry_out(command, values)\n"
+        "        execution.carry_out(command, values)\n"
         f"    slow = [one for one in {SLOW} if one in sys.modules]\n"
         "    assert not slow, (name, slow)\n"
     )

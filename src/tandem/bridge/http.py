@@ -422,13 +422,9 @@ def _connected(target: Target, seconds: float) -> _socket.socket:
             made.close()
             raise
     else:
-        import socket  # only elsewhere are there names to look up
+        from tandem.bridge import tls  # only elsewhere are there names to look up, and certificates
 
-        made = socket.create_connection((target.host, target.port), seconds)
-        if target.secure:
-            from tandem.bridge import tls  # as above
-
-            made = tls.secured(made, target.host)
+        made = tls.connected(target, seconds)
     # The head and the body of a request leave in one piece; waiting for more would only delay them.
     made.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
     return made

@@ -30,6 +30,17 @@ def ca_file() -> str | None:
     return os.path.abspath(os.path.expanduser(named)) if isinstance(named, str) and named else None
 
 
+def connected(target: Target, seconds: float) -> socket.socket:
+    """A connection to a broker elsewhere.
+
+    Raises:
+        Untrusted: As for `secured`.
+        OSError: Nothing answers there, or not in TLS.
+    """
+    plain = socket.create_connection((target.host, target.port), seconds)
+    return secured(plain, target.host) if target.secure else plain
+
+
 def secured(connected: socket.socket, host: str) -> ssl.SSLSocket:
     """TLS on a connection.
 

@@ -19,6 +19,7 @@ from tandem.bridge.location import locate
 from tandem.bridge.main import run as run_bridge
 from tandem.bridge.messages import as_object
 from tandem.bridge.session import unreachable
+from tandem.cli import loops
 from tandem.cli.declared import Option
 from tandem.cli.terminal import EnvelopeOption, Exit, indented, say, show_data, show_log, tell
 from tandem.core import platforms
@@ -261,7 +262,7 @@ def _serve_now(start: _Start, *, as_json: bool) -> None:
     with Instance(start.settings, any_port=start.any_port) as instance:
         begin_log(start.settings, start.settings.log_file)
         try:
-            with asyncio.Runner(loop_factory=platforms.new_event_loop) as runner:
+            with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
                 runner.run(_run(start, instance, as_json=as_json))
         except TandemError as error:
             _log.error("not started: %s: %s", error.code, error.message)
@@ -277,7 +278,7 @@ def _serve_now(start: _Start, *, as_json: bool) -> None:
 
 async def _run(start: _Start, instance: Instance, *, as_json: bool) -> None:
     stop, settings = asyncio.Event(), start.settings
-    platforms.on_stop_signals(asyncio.get_running_loop(), stop.set)
+    loops.on_stop_signals(asyncio.get_running_loop(), stop.set)
     # After the signals: a broker that is still importing can be stopped too.
     from tandem import app
 

@@ -22,7 +22,7 @@ from typer.main import get_group
 from tandem.bridge.operations import OPERATIONS
 from tandem.cli import completion, wording
 from tandem.cli.declared import Argument, Command, Misused, Parameter
-from tandem.cli.program import carry_out
+from tandem.cli.execution import carry_out
 from tandem.cli.review import is_at_terminal
 from tandem.cli.table import COMMANDS
 from tandem.cli.terminal import Exit, indented, show, show_envelope

@@ -1,4 +1,4 @@
-"""The command line: which command it calls, with which values, and carrying it out.
+"""The command line: which command it calls, and with which values.
 
 `cli.table` says what each command takes. Typer (`cli.main`), which reads the same table, takes longer to import than
 most commands to answer: it is left what this parser does not know for certain, help, completion and every mistake.
@@ -6,17 +6,16 @@ most commands to answer: it is left what this parser does not know for certain, 
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import sys
-from importlib import import_module
 from pathlib import Path
 
 from tandem.cli.declared import Misused
+from tandem.cli.execution import carry_out
 from tandem.cli.table import COMMANDS
 from tandem.cli.terminal import show_refusal
-from tandem.errors import NotFound, TandemError
+from tandem.errors import NotFound
 from tandem.git.place import deleted_folder
 
 TYPE_CHECKING = False  # as in `declared`
@@ -133,47 +132,3 @@ def _typed(one: Parameter, value: Any) -> Any:
     if one.min is not None and number < one.min:
         raise ValueError(value)
     return number
-
-
-def carry_out(words: str, values: dict[str, Any]) -> int:
-    """Carry out a command; a refusal by the broker, or by the command itself, is printed.
-
-    Args:
-        words: The command's words.
-        values: Those of its parameters, by their names.
-
-    Returns:
-        The exit status.
-
-    Raises:
-        Misused: The command was called wrongly.
-    """
-    command = COMMANDS[words]
-    try:
-        return _done(command, dict(values))
-    except TandemError as error:
-        return show_refusal(error, as_json=bool(values.get("as_json")), parameters=command.parameters)
-
-
-def _done(command: Command, values: dict[str, Any]) -> int:
-    if ":" not in command.function:
-        return _imported("tandem.cli.calls:operate")(command.function, command.parameters, values)
-    function = _imported(command.function)
-    for name, kind in command.groups.items():
-        fields = [one.name for one in command.parameters if one.group == name]
-        values[name] = _imported(kind)(**{field: values.pop(field) for field in fields})
-    if command.function != "tandem.cli.broker:up":
-        # See `__main__`. What is there now stays, and need not be looked through again.
-        gc.freeze()
-        gc.enable()
-    ended = function(**values)
-    if hasattr(ended, "send"):
-        import asyncio  # takes longer to import than most commands, which await nothing
-
-        ended = asyncio.run(ended)
-    return ended or 0
-
-
-def _imported(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)

@@ -22,8 +22,7 @@ else:
 
 TYPE_CHECKING = False  # as in `files`
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from socket import socket
     from typing import Any, BinaryIO
 
@@ -468,27 +467,6 @@ def limit_process(number: int, most_bytes: int) -> None:
                 resource.prlimit(number, kind, (most_bytes, most_bytes))
             except (OSError, ValueError):
                 continue
-
-
-def new_event_loop() -> asyncio.AbstractEventLoop:
-    """The fastest event loop that there is for the platform."""
-    if sys.platform == "win32":
-        import asyncio as loops  # only the broker runs on one
-    else:
-        import uvloop as loops  # as asyncio
-    return loops.new_event_loop()
-
-
-def on_stop_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
-    """Call `stop` in the loop's thread whenever the process is asked to stop by a signal."""
-    import signal  # as in `new_event_loop`
-
-    if sys.platform == "win32":
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGBREAK):
-            signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stop))
-    else:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop)
 
 
 def make_private(path: str) -> None:

@@ -228,15 +228,14 @@ class Git:
         try:
             if cwd is None and hasattr(os, "posix_spawnp"):
                 return Spawned(command, environment)
-            from subprocess import DEVNULL, PIPE, Popen  # hooks do without it
-
-            process = Popen(
+            started = _subprocess()
+            process = started.Popen(
                 command,
                 cwd=cwd,
                 env=environment,
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=DEVNULL if quiet else PIPE,
+                stdin=started.PIPE,
+                stdout=started.PIPE,
+                stderr=started.DEVNULL if quiet else started.PIPE,
                 start_new_session=True,
             )
         except OSError as exc:
@@ -291,6 +290,12 @@ class BoundGit:
         return self._git.run(command, environment=environment, cwd=self._cwd, stdin=stdin, accept=accept)
 
 
+def _subprocess():  # noqa: ANN202 - a module, whose type has no name
+    import subprocess  # hooks do without it
+
+    return subprocess
+
+
 def interactively(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     """Runs git as the person would, with their terminal, for as long as it takes; answers with its exit status.
 
@@ -298,9 +303,7 @@ def interactively(arguments: Sequence[str], environment: Mapping[str, str]) -> i
         arguments: What follows `git`.
         environment: The whole environment.
     """
-    from subprocess import run  # as in `Git.start`
-
-    return run(["git", *arguments], env=dict(environment), check=False).returncode
+    return _subprocess().run(["git", *arguments], env=dict(environment), check=False).returncode
 
 
 class Spawned:
@@ -400,11 +403,9 @@ def _exchange(process: Process, stdin: bytes, deadline: float) -> tuple[bytes, b
 
 def _communicate(process: subprocess.Popen[bytes], stdin: bytes, timeout_seconds: float) -> tuple[bytes, bytes]:
     """As `_exchange`, on Windows, which polls no pipes."""
-    from subprocess import TimeoutExpired  # as in `Git.start`
-
     try:
         return process.communicate(stdin, timeout_seconds)
-    except TimeoutExpired:
+    except _subprocess().TimeoutExpired:
         raise TimeoutError from None
 
 
