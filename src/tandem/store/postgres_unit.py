@@ -132,6 +132,7 @@ class Transaction:
         "_beginning",
         "_events",
         "_is_used",
+        "_known",
         "_later",
         "_moves",
         "_node",
@@ -163,6 +164,8 @@ class Transaction:
         self._beginning = beginning
         self._slot = slot
         self._node = node
+        # As of now: its snapshot, taken later, has all that came before it, but not all that is settled meanwhile.
+        self._known = node.settled
         # The place is asked for before all else: later statements of a writer see more than the first, and most readers
         # need it, too.
         self._later: list[Sent] = [(sql, ()) for sql in beginning if sql is not None]
@@ -185,7 +188,7 @@ class Transaction:
         place = self.place or _NOWHERE
         if place.base is None or (place.id is not None and (self.is_alone or place.ended >= place.id)):
             return FOREVER
-        return max(place_before(place.base, place.ended), self._node.settled)
+        return max(place_before(place.base, place.ended), self._known)
 
     def take_seq(self) -> int:
         """See `Unit`; once the place is known.

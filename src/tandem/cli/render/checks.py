@@ -13,7 +13,7 @@ from tandem.rulings.trust import CHECKS_FILE
 
 if TYPE_CHECKING:
     from tandem.present.text import Drawable
-    from tandem.reviews.check_contract import CheckList, CheckLog, CheckView
+    from tandem.reviews.check_contract import CheckList, CheckLog, CheckReported, CheckView
 
 _STYLES = {"queued": "yellow", "running": "cyan", "passed": "green", "skipped": "dim"}
 _WORDS = {"queued": "waits", "running": "runs", "timeout": "timed out"}
@@ -101,6 +101,11 @@ def _(answer: CheckList) -> Drawable:
     if told is not None:
         shown.append(Text(f"Read what it wrote: {log_command(told)}", style="dim"))
     return Group(*shown)
+
+
+@renders
+def _(answer: CheckReported) -> Drawable:
+    return table([answer.check], with_review=True)
 
 
 @renders
