@@ -44,7 +44,7 @@ from tandem.retention.queries import newest_removed
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services
 from tandem.rulings import proof
-from tandem.schema import TANDEM, UNCHANGED
+from tandem.schema import TANDEM
 from tandem.server.app import Application
 from tandem.server.asgi.connections import BrokerProtocol, Connections, TlsListener
 from tandem.server.asgi.limits import RateLimits
@@ -95,11 +95,6 @@ def _store_of(settings: Settings, seal: Seal) -> Store:
     return make_store(
         settings.database, schema=TANDEM, durability=settings.durability, readers=settings.reader_threads, seal=seal
     )
-
-
-def reading_store_of(settings: Settings) -> Store:
-    """The store that the settings name for a reader, perhaps beside a broker: the schema stays as it is."""
-    return make_store(settings.database, readers=1, schema=UNCHANGED)
 
 
 def _addresses(settings: Settings) -> tuple[str, ...]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from tandem.app import reading_store_of
 from tandem.audit import audit
 from tandem.cli.broker import DataDirOption
 from tandem.cli.connection_options import JsonOption
@@ -27,7 +26,9 @@ from tandem.core.secret_key import Tokens, find
 from tandem.data import copies
 from tandem.errors import NotFound
 from tandem.present.text import Text
+from tandem.schema import UNCHANGED
 from tandem.settings.config import Settings, load_settings, masked
+from tandem.store.engine import make_store
 from tandem.store.log import HELP, Record
 from tandem.store.sqlite_file import DatabaseFile
 
@@ -251,7 +252,7 @@ async def verified(
     key = find(settings.secret_key)
     record = Record(settings.data_dir, masked("database_url", settings.database))
     return await audit.verify(
-        reading_store_of(settings),
+        make_store(settings.database, readers=1, schema=UNCHANGED),
         seal=Tokens(key).seal_event if key else None,
         find_known=(lambda _log_id: None) if is_copy else record.as_of_now(),
         progress=progress,
