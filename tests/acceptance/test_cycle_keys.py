@@ -241,3 +241,13 @@ def test_p4_new_keys_are_shown_once(crew: Crew):
     assert again == {**rotated, "keys": {"gemini": SHOWN_ONCE}}
     assert is_key_of(crew, "gemini", rotated["keys"]["gemini"])
     crew.refused("IDEMPOTENCY_CONFLICT", "cycle_rotate", role="codex", **IDEM)
+
+
+@ON_BOTH_DATABASES
+def test_p4_a_refusal_is_repeated_too(crew: Crew):
+    wrong = {"role": "gemini", "psk": "not the key of gemini", **IDEM}
+    crew.make_keys()
+    crew.refused("AUTH_FAILED", "session_open", **wrong)
+    crew.do("cycle_rotate", role="gemini", key=wrong["psk"])
+    crew.refused("AUTH_FAILED", "session_open", **wrong)
+    assert is_key_of(crew, "gemini", wrong["psk"])

@@ -120,6 +120,23 @@ def test_the_lock_has_one_token_for_one_role_at_a_time(either: Team):
                 assert answer["error"]["details"]["requestedRole"] == role
 
 
+def test_a_cycle_is_completed_or_handed_on_never_both(writers: Team):
+    for _ in range(ROUNDS * 2):
+        settle(writers)
+        lock_token = writers.lock("writer")
+        steps: list[Callable[[], Answer]] = [
+            partial(writers.call, "cycle_complete", **writers.tokens("writer", lock_token)),
+            partial(writers.call, "handoff_write", **writers.handing("writer", "editor", lock_token)),
+            partial(writers.call, "handoff_write", **writers.handing("writer", "printer", lock_token)),
+        ]
+        answers = at_once(steps)
+        won = the_one(answers, "INVALID_PHASE")
+        status = writers.where()
+        assert status["phase"] == ("complete" if won == 0 else "draft")
+        target = status["review"]["target"] if status["review"] else None
+        assert target == (None, "editor", "printer")[won]
+
+
 def test_of_many_archives_one_is_made_and_it_is_whole(writers: Team):
     for _ in range(ROUNDS):
         writers.begin()

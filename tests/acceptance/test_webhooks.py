@@ -180,6 +180,13 @@ def test_a_receiver_says_when_it_is_tried_again(office: Desk, receiver: Receiver
     assert seconds / 2 <= tried_again.total_seconds() < seconds * 1.2 + 60
 
 
+def test_p6_a_delivery_is_taken_by_its_status_though_the_answer_breaks_off(office: Desk, receiver: Receiver):
+    receiver.headers = {"content-length": "1000"}
+    webhook = added(office, receiver.url)["webhook_id"]
+    tried = office.do("test_webhook", webhook_id=webhook)
+    assert (tried["delivered"], tried["status"]) == (True, 200)
+
+
 def test_only_the_kinds_that_were_asked_for_are_posted_and_slack_gets_a_line(office: Desk, receiver: Receiver):
     added(office, receiver.url, events=["review_cr", "verdict_"], format="slack")
     hostile = office.put_up(intent="<!channel> & co\nsecond line")

@@ -134,6 +134,23 @@ def test_codex_patches_are_judged_by_what_they_make_of_the_file(gated: Gated) ->
         assert "Write the whole file" in words, change
 
 
+def test_p2_a_codex_patch_that_names_a_file_twice_is_refused(gated: Gated) -> None:
+    """Each section is applied to what the one before it has left, which is not the file that is judged."""
+    agent = Agent("codex", gated.root)
+    gated.write({CONTEXT: "one\none\n", "other.md": "one\none\n"})
+    approve_text(gated, CONTEXT, "two\none\n")
+    once = ("@@", "-one", "+two")
+    update, other = f"*** Update File: {CONTEXT}", "*** Update File: other.md"
+    assert agent.asks("patch", content=patch_of(update, *once)).passes
+    for patches in (
+        patch_of(update, *once, update, *once),
+        patch_of(update, *once, f"*** Update File: ./{CONTEXT}", *once),
+        patch_of(other, *once, other, f"*** Move to: {CONTEXT}", *once),
+        patch_of(update, *once) + "apply_patch <<'Q'\n" + patch_of(update, *once),
+    ):
+        assert "Write the whole file" in agent.asks("patch", content=patches).words, patches
+
+
 def test_edits_keep_the_files_line_ends(gated: Gated) -> None:
     agent = Agent("claude", gated.root)
     gated.write({CONTEXT: b"# Context\r\none\r\n"})

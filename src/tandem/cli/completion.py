@@ -24,7 +24,8 @@ def _asking(operation: str, pairs: Callable[[Any], Offers], **request: Any) -> C
         try:
             with ConnectionOptions(os.environ.get("TANDEM_BROKER")).session() as session:
                 offers = pairs(data_of(session.call(operation, request, within_s=_LIMIT_SECONDS)))
-        except TandemError:
+        except (TandemError, LookupError, TypeError, ValueError):
+            # The last three: a broker of another version answers otherwise.
             return []
         return [(visible_line(name), visible_line(about)) for name, about in offers if name.startswith(incomplete)]
 

@@ -233,6 +233,7 @@ def _patched(text: str, folder: str) -> Iterator[PendingWrite]:
         folder = os.path.join(folder, next(part for part in moved.groups() if part is not None))
     is_inside = False
     kind, path, source, lines = "", "", "", list[str]()
+    named_before = set[str]()
     for line in (line.removesuffix("\r") for line in text.split("\n")):
         is_end = line.strip().startswith(_END)
         named = None if is_end or not is_inside else _FILE.match(line)
@@ -242,9 +243,11 @@ def _patched(text: str, folder: str) -> Iterator[PendingWrite]:
         if not is_inside or is_end:
             is_inside = not is_inside and line.strip().endswith(_BEGIN)
         elif named is not None:
-            kind, former, path, lines = named[1], path, os.path.join(folder, named[2].strip()), []
-            # A file that moves is named in the line before.
-            source = former if kind == _MOVED else path
+            kind, path, lines = named[1], os.path.join(folder, named[2].strip()), []
+            real = os.path.normcase(os.path.realpath(path))
+            # A file that moves is named in the line before. One that was named before is not on the disk as it will be.
+            source = source if kind == _MOVED else "" if real in named_before else path
+            named_before.add(real)
         elif kind:
             lines.append(line)
         elif line.strip():
@@ -274,6 +277,8 @@ def _changed(path: str, lines: Sequence[str]) -> bytes:
     Raises:
         UnknownContent: It does not have each line exactly: Codex then looks for the place in other ways.
     """
+    if not path:
+        raise UnknownContent("the patch names the file twice")
     text, line_end = _lines_of(path)
     done, left = "", text.removesuffix("\n") + "\n"
     hunks: list[tuple[str, list[str]]] = [("", [])]

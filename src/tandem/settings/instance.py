@@ -206,7 +206,9 @@ class Instance:
         """Let the bridge and the command line find the broker; only its own user can read it."""
         own = platforms.this_process()
         running = Running(self.url, own.pid, own.started_us, version, instance_id, token, self.tls_url)
-        content = json.dumps(asdict(running)).encode() + b"\n"
+        # Commands from before there was TLS take what they do not know for no broker.
+        stated = {name: value for name, value in asdict(running).items() if (name, value) != ("tls_url", None)}
+        content = json.dumps(stated).encode() + b"\n"
         # A new file: what is left of an earlier one, or put there by somebody, may be open to others.
         files.write_atomically(self.data_dir / RUNTIME_FILE, content, durable=False)
         self._published = content

@@ -254,7 +254,7 @@ async def _told(
         if error.details.get("needed") != "person":
             raise
         names = {oid: f"{name}, now {oid[:_SHORT]}," for name, oid in accepted.items()}
-        stated: list[str] = error.details["loosens"]
+        stated: list[str] = error.details.get("loosens", [error.message])
         found = [" ".join(names.get(word, word) for word in one.split(" ")) for one in stated]
         _need_agreed(before, gate, found, agreed)
         proved = proof.proved(gate, gate.project, **request)

@@ -6,6 +6,7 @@ There is no second look at the name, no redirect and no proxy of the environment
 from __future__ import annotations
 
 import asyncio
+import importlib
 import ipaddress
 import re
 import socket
@@ -171,7 +172,7 @@ async def list_addresses(target: Target, *, allow_private: bool) -> list[str]:
 async def post(url: str, headers: dict[str, str], body: bytes, *, allow_private: bool) -> Reply:
     """Post to a webhook's URL; whatever goes wrong is the reply."""
     # With the first message: most brokers have no webhooks, and the import takes a tenth of a second.
-    import httpx
+    httpx = await asyncio.to_thread(importlib.import_module, "httpx")
 
     try:
         target = read_url(url)
@@ -180,8 +181,8 @@ async def post(url: str, headers: dict[str, str], body: bytes, *, allow_private:
             *others, last = await list_addresses(target, allow_private=allow_private)
             for address in others:
                 with suppress(httpx.ConnectError):
-                    return await _exchange(client, target, address, headers, body)
-            return await _exchange(client, target, last, headers, body)
+                    return await _exchange(client, target, address, headers, body, httpx.RemoteProtocolError)
+            return await _exchange(client, target, last, headers, body, httpx.RemoteProtocolError)
     except (TimeoutError, httpx.TimeoutException):
         return Reply(None, f"no answer within {SECONDS} s")
     except (NotAllowed, InvalidInput, httpx.HTTPError, OSError, UnicodeError) as error:
@@ -189,7 +190,12 @@ async def post(url: str, headers: dict[str, str], body: bytes, *, allow_private:
 
 
 async def _exchange(
-    client: httpx.AsyncClient, target: Target, address: str, headers: dict[str, str], body: bytes
+    client: httpx.AsyncClient,
+    target: Target,
+    address: str,
+    headers: dict[str, str],
+    body: bytes,
+    cut_off: type[Exception],
 ) -> Reply:
     """Post to an address that was looked at, as the host that has it; takes no more of the answer than is shown."""
     sent = {
@@ -204,10 +210,12 @@ async def _exchange(
     asked = {"sni_hostname": target.host, "target": target.path.encode("ascii")}
     said = b""
     async with client.stream("POST", place, headers=sent, content=body, extensions=asked) as response:
-        async for data in response.aiter_raw():
-            said += data
-            if len(said) >= _MOST_BYTES:
-                break
+        # The status decides: a body that breaks off takes nothing back.
+        with suppress(cut_off):
+            async for data in response.aiter_raw():
+                said += data
+                if len(said) >= _MOST_BYTES:
+                    break
     shown = _shown(said[:_MOST_BYTES].decode("utf-8", "replace"))
     return Reply(response.status_code, shown, _seconds_of(response.headers.get("retry-after", "")))
 
