@@ -105,10 +105,8 @@ def _write(counts: Counter[str]) -> int:
 
 
 def folder(where: str) -> str:
-    """The folder with a ceiling of its own: a package of the source, the decisions, else the first of the path."""
+    """The folder with a ceiling of its own: a package of the source, else the first of the path."""
     parts = where.split("/")
-    if where == "docs/architecture.md" or where.startswith("docs/decisions/"):
-        return "/".join(parts[:2])
     return "/".join(parts[:3]) if parts[0] == "src" and len(parts) > 3 else parts[0]  # noqa: PLR2004 - src/tandem/name
 
 
