@@ -78,13 +78,13 @@ Pair = tuple[float, float]
 
 
 async def measure(run: Run) -> None:
-    """A history that grows as histories do: by what is over."""
+    """A history that grows as histories do: by closed reviews."""
     many = run.times(MANY, MANY_QUICK)
     await _compare_histories(run, run.recorder(PAGES), {FEW: OPEN, many: OPEN})
 
 
 async def measure_backlog(run: Run) -> None:
-    """The worst case: nobody ever closes anything."""
+    """The worst case: no review is ever closed."""
     many = run.times(MANY, MANY_QUICK)
     await _compare_histories(run, run.recorder(BACKLOG), {FEW: FEW // 2, many: many // 2})
 

@@ -1,4 +1,4 @@
-"""What it takes to validate a diff, and whether anybody else notices."""
+"""The cost of validating a diff, for its proposer and for other clients."""
 
 from __future__ import annotations
 

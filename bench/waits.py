@@ -1,4 +1,4 @@
-"""Waiting: how soon a waiter hears, what it costs to wait, and what becomes of waiters who vanish."""
+"""Waits: how soon they are answered, their cost, and the end of those whose client vanishes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def measure(run: Run) -> None:
     record = run.recorder(MEASURE)
     for revision in (SESSION_ERA, MODERN):
         with Broker(run.scratch / f"waits-{revision}", wait_max_seconds=_WAIT_SECONDS) as broker:
-            # Both eras have what they import behind them before memory is counted.
+            # Both eras have finished their imports before memory is counted.
             first = await Agent.connect(broker.port, SESSION_ERA)
             agent = await Agent.connect(broker.port, revision)
             crowd = await _park(broker, agent, record, revision)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from tests.architecture.source import ROOT
@@ -45,6 +46,13 @@ class Page:
     @property
     def blocks(self) -> list[Block]:
         return [Block(self, match["language"], match["text"]) for match in _FENCE.finditer(self.text)]
+
+    @property
+    def sections(self) -> list[str]:
+        """The text from one heading to the next; blocks of code are empty lines."""
+        hidden = _FENCE.sub(lambda block: "\n" * block[0].count("\n"), self.text)
+        starts = [*(match.start() for match in _HEADING.finditer(hidden)), len(hidden)]
+        return [hidden[start:end] for start, end in pairwise(starts)]
 
     @property
     def links(self) -> list[str]:

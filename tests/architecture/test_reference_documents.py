@@ -15,6 +15,9 @@ from tests.architecture.pages import Block, Page, pages
 from tests.architecture.source import ROOT
 
 PAGES = list(pages())
+GUIDES = [page for page in PAGES if page.where.startswith("docs/guide/")]
+SCREEN = 45
+"""The most lines of a section of a guide."""
 OF_EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.where)
 
 
@@ -42,6 +45,12 @@ def test_every_page_is_reached_from_the_readme() -> None:
         targets = [(path.parent / link.partition("#")[0]).resolve() for link in Page(path).links]
         pending += [target for target in targets if target.suffix == ".md" and target.is_file()]
     assert [page.where for page in PAGES if page.where not in reached] == []
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda guide: guide.where)
+def test_a_guide_has_sections_of_one_screen_and_leads_to_the_reference(guide: Page) -> None:
+    assert [section.partition("\n")[0] for section in guide.sections if section.count("\n") > SCREEN] == []
+    assert any(link.startswith("../reference/") for link in guide.links)
 
 
 @contextmanager

@@ -58,7 +58,7 @@ OF_THE_POOL = [
     "$ tandem submit -m 'Read prices from the form' --wait",
     "changes_requested",
     "which the pool started by itself, requests changes:",
-    "prices.py:5: eval runs whatever text it is given",
+    "prices.py:5: eval runs any text that it is given",
     "$ tandem submit --revise rv_",
     "approved",
     "allowed  everything is approved",

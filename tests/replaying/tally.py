@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.replaying.clone import Commit
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs/guide"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 SECTION = "Diffs that are refused"
 _NAMED = re.compile(r"`([A-Z]+_[A-Z_]+(?:: [^`]+)?)`")
 _ROW = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
@@ -18,13 +18,13 @@ _NUMBER = re.compile(r"\d[\d,.]*")
 
 
 def named_refusals() -> list[re.Pattern[str]]:
-    """The sentences of the guide that say why a diff is refused; `…` stands for anything.
+    """The sentences of guides and of the page of diffs that say why a diff is refused; `…` stands for anything.
 
     They are the quoted ones that begin with an error code, and the first column of the section on refused diffs. A
     code alone names its sentences unless it is one of wrong input, which has too many.
     """
     sentences: list[str] = []
-    for page in sorted(GUIDE.glob("*.md")):
+    for page in (*sorted((DOCS / "guide").glob("*.md")), DOCS / "reference/diffs.md"):
         text = page.read_text("utf-8")
         section = text.partition(f"# {SECTION}\n")[2].partition("\n## ")[0]
         sentences += [*_NAMED.findall(text), *_ROW.findall(section)]

@@ -25,9 +25,9 @@ DEFECTS = {
     re.compile(r"\bTOD[O]\b"): "This line says itself that it is not done. Finish it, or leave it out.",
     re.compile(
         r"\beval\("
-    ): "eval runs whatever text it is given. Use a parser that only reads values, such as ast.literal_eval.",
+    ): "eval runs any text that it is given. Use a parser that only reads values, such as ast.literal_eval.",
 }
-"""What may not be in an added line, and what to say of it."""
+"""Defects of an added line, each with the comment on it."""
 
 _SLOW_SECONDS = 0.7
 _HANG_SECONDS = 3600.0
@@ -36,13 +36,13 @@ _FRAME = re.compile(
     r"^=== BEGIN DATA (?P<mark>\w+): (?P<label>[^\n]*)\n(?P<text>.*?)\n=== END DATA (?P=mark)$",
     re.MULTILINE | re.DOTALL,
 )
-"""Other people's text stands between two lines with a mark that nobody could know beforehand."""
+"""Other people's text is between two lines with a mark that its author could not know beforehand."""
 
 _NONCE = re.compile(r'^For `nonce` write "(?P<nonce>[0-9a-f]+)":', re.MULTILINE)
-"""Shows that an answer is of this run: what is quoted from a proposal cannot have it."""
+"""Shows that an answer is of this run: a quotation from a proposal cannot have it."""
 
 _READ = re.compile(r'^The nonce of file (?P<file>[0-9]+) is "(?P<nonce>[0-9a-f]+)"\.$', re.MULTILINE)
-"""Stands behind each file of the change: shows that it was read to its end."""
+"""Follows each file of the change: shows that the file was read to its end."""
 
 _DIGEST = re.compile(r'^For `digest` write (?P<digest>"[^"\n]*"|null):', re.MULTILINE)
 _DIFF_FILE = re.compile(
@@ -67,7 +67,7 @@ def main() -> int:
         time.sleep(_HANG_SECONDS)
     if "SLOW" in intent:
         time.sleep(_SLOW_SECONDS)
-    # What others wrote cannot pass for a word of the prompt's own.
+    # The text of others cannot pass for the prompt's own.
     ours = _FRAME.sub("", prompt)
     nonce = _NONCE.search(ours)
     too_long = _DIFF_FILE.search(ours)
@@ -101,14 +101,14 @@ def _answer(content: list[tuple[str, int, str]] | None, digest: str | None) -> d
 
 
 def _digest(ours: str, facts: dict[str, Any]) -> str | None:
-    """The digest of what is reviewed, which says what the verdict is for."""
+    """The digest of the reviewed round, which the verdict names."""
     named = _DIGEST.search(ours)
     stated: str | None = json.loads(named["digest"]) if named else facts.get("digest")
     return stated
 
 
 def _content(frames: dict[str, str], facts: dict[str, Any], given: str | None) -> list[tuple[str, int, str]] | None:
-    """Every added line with its file and its number there, or each line of a text; null if there is nothing."""
+    """Every added line with its file and its number there, or each line of a text; None if there is nothing."""
     files = [text for label, text in frames.items() if label.startswith("diff of file")]
     if given is not None or files:
         return list(_added(given or "\n".join(files)))
@@ -123,7 +123,7 @@ def _added(diff: str) -> Iterator[tuple[str, int, str]]:
     file, line, old, new = "", 0, 0, 0
     for text in diff.split("\n"):
         if old > 0 or new > 0:
-            # Within a hunk the first character says it all, whatever else the line looks like.
+            # Within a hunk only the first character counts.
             if text.startswith("+"):
                 yield file, line, text[1:]
             old -= not text.startswith(("+", "\\"))
