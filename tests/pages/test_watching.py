@@ -59,7 +59,7 @@ def test_statistics_are_charts_and_the_same_numbers_as_tables(page: Page, shop: 
     today = throughput.get_by_role("row").nth(1)
     expect(today.get_by_role("cell")).to_have_text(["3", "0", "3"])
     bars = throughput.locator("rect.first[height]").locator("title")
-    expect(bars).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d: 3 put up$"))
+    expect(bars).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d: 3 submitted$"))
     expect(page.get_by_role("region", name="By reviewer").get_by_role("row", name=re.compile("rita"))).to_contain_text(
         "67%"
     )
