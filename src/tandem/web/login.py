@@ -29,7 +29,7 @@ _TO_ANOTHER_ORIGIN = {"referrer-policy": "strict-origin-when-cross-origin"}
 """By it the broker knows that one of its own login pages sent somebody on."""
 _OF_THE_PAGE = frozenset(
     f"{TOKEN_FIELD} form_name seen idempotency_key on_round claim_generation held side next mode round index viewed "
-    "quiet answers counter_patch_id review_id supervisor_id original ends exists do then".split()
+    "quiet answers counter_patch_id quote review_id supervisor_id original ends exists do then".split()
 )
 """Fields that say something of the page that a form was on; no one has typed them."""
 _REFUSED = {"revoked": "This access token was revoked.", "expired": "This access token has expired."}

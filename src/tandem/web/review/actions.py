@@ -98,11 +98,17 @@ def _comments(request: PageRequest) -> list[dict[str, Any]]:
     if not isinstance(kept, list):
         raise InvalidInput("The comments on lines are no list.", field="comments")
     found = [_one_comment(item) for item in cast("list[Any]", kept)[:_MOST_COMMENTS]]
-    body, path = request.form.get("comment_body", "").strip(), request.form.get("comment_path", "")
+    path, line, body = request.form.get("comment_path", ""), request.number("comment_line"), _remark(request)
     if body and path:
-        line = request.number("comment_line")
         found.append({"file": path, "body": body} | ({} if line is None else {"line": line}))
     return found
+
+
+def _remark(request: PageRequest) -> str:
+    """The comment of the fields; on a line that the change removes, behind what the line said."""
+    body = request.form.get("comment_body", "").strip()
+    quote = request.form.get("quote")
+    return f"{quote}\n\n{body}" if quote and body else body
 
 
 def _one_comment(item: Any) -> dict[str, Any]:
@@ -112,24 +118,23 @@ def _one_comment(item: Any) -> dict[str, Any]:
     return {name: given[name] for name in ("file", "line", "body") if given.get(name) is not None}
 
 
-def spoken(request: PageRequest, body: str) -> dict[str, Any]:
-    """A message by the side that the form speaks for."""
+def _message(request: PageRequest) -> dict[str, Any]:
+    """A message by the side that the form speaks for, perhaps about a line or a comment."""
     side = "reviewer" if request.form.get("side") == "reviewer" else "proposer"
-    found: dict[str, Any] = {"sender_role": side, "body": body}
+    about = {
+        "file": request.form.get("file") or request.form.get("comment_path") or None,
+        "line": request.number("line") or request.number("comment_line"),
+        "answers": request.form.get("answers"),
+    }
+    found: dict[str, Any] = {
+        "sender_role": side,
+        "body": request.form.get("body") or _remark(request),
+        "metadata": {name: value for name, value in about.items() if value is not None} or None,
+    }
     if side == "reviewer":
         found["reviewer_id"] = request.person.name
         found["claim_generation"] = request.number("claim_generation") if request.form.get("held") else None
     return found
-
-
-def _message(request: PageRequest) -> dict[str, Any]:
-    about = {
-        "file": request.form.get("file") or None,
-        "line": request.number("line"),
-        "answers": request.form.get("answers"),
-    }
-    metadata = {name: value for name, value in about.items() if value is not None} or None
-    return {**spoken(request, request.form.get("body", "")), "metadata": metadata}
 
 
 def _answer(request: PageRequest) -> dict[str, Any]:

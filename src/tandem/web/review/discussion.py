@@ -88,7 +88,7 @@ class Acts:
         """Every line of the shown round that has comments."""
         commented = self.view.commented
         return [
-            (path, line) for path in sorted(commented) for line in sorted(commented[path], key=lambda one: one or 0)
+            (path, line) for path in sorted(commented) for line in sorted({*commented[path]}, key=lambda one: one or 0)
         ]
 
     def answers(self, comment_id: str) -> tuple[DiscussionEntry, ...]:

@@ -17,11 +17,12 @@ from tandem.reviews.answers import Proposal
 from tandem.web.diffs.documents import compare
 from tandem.web.diffs.markdown import markdown, parsed, rendered
 from tandem.web.diffs.syntax import Budget
+from tandem.web.diffs.views import outline
 from tandem.web.diffs.views import view as painted_view
 from tandem.web.page import PageRequest, in_worker
 from tandem.web.rendering import as_text
 from tandem.web.review.files import FilePart
-from tandem.web.review.view import ReviewView, change
+from tandem.web.review.view import ReviewView
 
 _TOP, _LEVEL = 2, 3
 """Of the first headings of a document, and of a description or difference on a page."""
@@ -134,7 +135,7 @@ async def text_values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
 
 def source(view: ReviewView) -> FileDiff:
     """The text as a file, line by line; with an earlier round, what changed in its lines."""
-    changed = change(view).files if view.since is not None else ()
+    changed = outline(view.diff).files if view.since is not None else ()
     if changed and changed[0].hunks:
         return changed[0]
     return as_lines(view.proposal.description or "", view.proposal.path or _NAMELESS)
