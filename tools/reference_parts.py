@@ -10,7 +10,10 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any, Final, TypeVar
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tandem.contract.operation import ALL, MCP_ROLES, Operation
 from tandem.contract.request import Check
@@ -20,6 +23,9 @@ Schema = dict[str, Any]
 Member = TypeVar("Member", bound=Enum)
 
 _GENERATED: Final = "<!-- Written by `make docs` from the source; edits here are lost. -->"
+_PAGES: Final = Environment(  # noqa: S701 - Markdown, and all of it is ours
+    loader=FileSystemLoader(Path(__file__).with_name("pages")), undefined=StrictUndefined
+)
 _RANGES: Final = (
     ("minimum", "maximum", ""),
     ("minLength", "maxLength", " characters"),
@@ -49,6 +55,11 @@ _SEE: Final = re.compile(rf"\bsee ({'|'.join(_LINKS)})\b")
 def page(title: str, *parts: str) -> str:
     """A whole page: the remark that it is generated, its title, its paragraphs, tables and headings."""
     return "\n\n".join([_GENERATED, f"# {title}", *(part.strip("\n") for part in parts)]) + "\n"
+
+
+def rendered(name: str, **facts: Any) -> str:
+    """A page whose words stand in `pages`, with the tables and numbers that come from the source."""
+    return f"{_GENERATED}\n\n{_PAGES.get_template(name).render(facts)}\n"
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
