@@ -41,8 +41,7 @@ def test_events_come_by_themselves_are_filtered_and_resumed(page: Page, shop: De
 
 def test_a_place_in_another_log_is_refused_in_words(windows: Windows):
     windows.allow(r"status of 4\d\d")
-    page = windows.open()
-    page.goto("/activity?after=another.5")
+    page = windows.open(at="/activity?after=another.5")
     expect(page.get_by_role("alert")).to_be_visible()
 
 
