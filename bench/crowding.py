@@ -1,4 +1,4 @@
-"""One large request beside everybody else's: what it costs for each path, and what another client waits meanwhile."""
+"""One large request beside everybody else's: its cost for each path, and how long another client waits meanwhile."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def _seed(connection: sqlite3.Connection, reviews: int, open_reviews: int, seal:
 
 
 def _fill(connection: sqlite3.Connection, table: str, columns: Mapping[str, str], source: str) -> None:
-    """Insert a row of expressions for each of the numbered reviews; columns that are not named stay null."""
+    """Insert a row of expressions for each of the numbered reviews; columns that are not named stay empty."""
     assert set(columns) <= set(metadata.tables[table].columns.keys())
     names = ", ".join(f'"{name}"' for name in columns)
     connection.execute(f"INSERT INTO {table} ({names}) SELECT {', '.join(columns.values())} FROM {source}")  # noqa: S608 - all of it stands in this file

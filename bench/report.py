@@ -1,4 +1,4 @@
-"""What was measured: figures with their targets, as a table for people and as JSON."""
+"""The results: figures with their targets, as a table for people and as JSON."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Figure:
 
     Attributes:
         measure: The measure that it belongs to.
-        name: What it is.
+        name: The thing that was measured.
         value: The number, a median unless the name says otherwise.
         unit: Its unit; `x` for a ratio.
-        target: What it should be; null where it is there to be compared with.
+        target: The wanted value; None where it is only compared with others.
         direction: On which side of the target it should be.
         detail: What else a reader wants to know: spread, counts, multiples of a floor.
     """
@@ -38,7 +38,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met; null without one."""
+        """Whether the target is met; None without one."""
         if self.target is None:
             return None
         return self.value <= self.target if self.direction == "<=" else self.value >= self.target

@@ -1,4 +1,4 @@
-"""What it takes to validate a diff, and whether anybody else notices."""
+"""The time to validate a diff, and whether other clients notice."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Connection:
 
     Attributes:
         reader: What the server says.
-        writer: What it is told.
+        writer: Takes the requests.
     """
 
     reader: asyncio.StreamReader
@@ -49,7 +49,7 @@ class Connection:
         return await self.answer()
 
     async def answer(self) -> bytes:
-        """The next answer's body; pings of an event stream are passed over by whoever reads it."""
+        """The next answer's body; pings of an event stream are passed over by its reader."""
         head = await self.reader.readuntil(b"\r\n\r\n")
         lower = head.lower()
         if b"transfer-encoding: chunked" in lower:

@@ -94,7 +94,7 @@ def test_a_review_goes_from_your_turn_to_others_and_away_while_one_looks_on(page
     expect(yours).to_contain_text("Nothing waits for you.")
     review = shop.put_up(intent="Sort the names")
     row = yours.get_by_role("listitem").filter(has_text="Sort the names")
-    expect(row).to_contain_text("Nobody has taken it")
+    expect(row).to_contain_text("Not taken yet")
     expect(row.locator("time")).to_have_attribute("datetime", re.compile(r"^\d{4}-"))
     generation = shop.claim(review, "rita")
     row = others.get_by_role("listitem").filter(has_text="Sort the names")

@@ -70,7 +70,7 @@ class Clock:
         """`prefix_`, the milliseconds since the epoch and 45 random bits, in Crockford's base 32.
 
         New ids sort behind older ones, those of one clock within a millisecond as well, so that lists go by
-        them, and what is made together is stored together: a database then writes fewer pages a transaction.
+        them, and rows that are made together are stored together: a database then writes fewer pages a transaction.
         """
         number = (self.now_us() // 1_000) << (_BITS * _RANDOM_LETTERS)
         with self._turn:

@@ -40,7 +40,7 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-    """As `visible`, for what stands within a line: the name of a file or branch, a subject."""
+    """As `visible`, for a text within a line: the name of a file or branch, a subject."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

@@ -36,7 +36,7 @@ class Fact:
 
     @property
     def label(self) -> str:
-        """What it is called."""
+        """Its name for people."""
         return self.field.label
 
     @property

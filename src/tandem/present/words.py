@@ -5,7 +5,7 @@ from __future__ import annotations
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
 
 WHY = {
-    "review": "nobody has taken it",
+    "review": "not taken yet",
     "verdict": "your verdict is asked for",
     "answer": "a question to you",
     "decide": "a counter-patch to decide on",

@@ -171,7 +171,7 @@ class Dispatcher:
         Args:
             registry: The operations.
             handlers: The service function of each, by name.
-            services: What they stand on.
+            services: Passed to each of them.
             clock: Gives reference ids for unknown faults.
             authorisation: Checks what tokens allow; None on a trusted broker.
         """
@@ -276,7 +276,7 @@ class Dispatcher:
             try:
                 return await self._once(operation, request, caller, key, services)
             except Unavailable as error:
-                # Whatever became of it: with its key the same call has one effect.
+                # It may have been done or not: with its key the same call has one effect.
                 if not error.retryable:
                     error = Unavailable(f"{error.message.partition(',')[0]}. Send it again with its idempotency_key.")
                 turn.trouble = error.message
@@ -323,7 +323,7 @@ class Dispatcher:
     def _hash(self, body: bytes, *, has_secret: bool) -> str:
         """What tells bodies apart, and is the same on every node that the call may be repeated at."""
         if has_secret:
-            # Nobody who reads the database is to try out keys. Nodes that share sessions share the secret, too.
+            # A reader of the database cannot try out keys. Nodes that share sessions share the secret, too.
             return idempotency.SEALED + self._services.tokens.body_hash(body)
         return idempotency.PLAIN + hashlib.sha256(body).hexdigest()
 
@@ -365,7 +365,7 @@ def _ensure_small_items(operation: Operation, arguments: dict[str, Any]) -> None
 
 
 def _field(place: tuple[int | str, ...]) -> str:
-    """Where a complaint is; names that nobody gave to a field may have any length."""
+    """Where a complaint is; names that are no field's may have any length."""
     return ".".join(name if len(name) <= _FIELD_LENGTH else f"{name[:_FIELD_LENGTH]}…" for name in map(str, place))
 
 

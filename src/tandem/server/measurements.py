@@ -46,7 +46,7 @@ def _family(*facts: Any) -> Metric:
 
 
 class _LoopLag:
-    """How late the event loop runs what is due; measured from the first scrape on."""
+    """How late the event loop runs its timers; measured from the first scrape on."""
 
     def __init__(self) -> None:
         self.durations = Durations(_LAG_BOUNDS)
@@ -90,17 +90,17 @@ def _database(unit: Unit, now_us: int) -> list[Metric]:
         _family("gauge", "oldest_pending_seconds", "Age of the oldest review that is pending.", {(): age}),
         _family("gauge", "reviewers", "Reviewers of pools that run, by state.", _labelled(reviewers), _STATE),
         _family("gauge", "pools", "Reviewer pools whose supervisor answers, by state.", pool_states, _STATE),
-        _family("gauge", "pools_circuit_open", "Pools that start nobody after repeated failures.", {(): circuits}),
+        _family("gauge", "pools_circuit_open", "Pools that start no reviewer after repeated failures.", {(): circuits}),
         _family("gauge", "checks", "Checks that are queued or running.", _labelled(checks), ("status",)),
     ]
 
 
 class Measurements:
-    """What there is to measure of one broker.
+    """The measurements of one broker.
 
     Attributes:
-        connections: How many there are, by what they do; whoever serves names it.
-        rate_limited: How many requests were refused as too many, by what they were charged to; likewise.
+        connections: How many there are, by state; the server sets it.
+        rate_limited: How many requests were refused as too many, by the kind of bucket; likewise.
     """
 
     def __init__(self, services: Services, dispatcher: Dispatcher, version: str) -> None:
@@ -160,18 +160,18 @@ class Measurements:
         yield from self._calls()
         yield _family("gauge", "waits_parked", "Calls that wait for an event.", {(): services.waits.parked})
         connections = _labelled(self.connections())
-        yield _family("gauge", "connections", "Connections of clients by what they do.", connections, _STATE)
+        yield _family("gauge", "connections", "Connections of clients by state.", connections, _STATE)
         yield _family(
             "counter",
             "rate_limited",
-            "Requests that were refused as too many, by what they are charged to.",
+            "Requests that were refused as too many, by the kind of bucket.",
             _labelled(self.rate_limited),
             ("by",),
         )
         yield _family(
             "histogram",
             "event_loop_lag_seconds",
-            "How late the event loop runs what is due.",
+            "How late the event loop runs its timers.",
             {(): self._lag.durations},
         )
         yield from self._store()

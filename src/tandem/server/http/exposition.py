@@ -29,7 +29,7 @@ def family(
     Args:
         kind: Which kind of metric; the samples of a histogram are durations.
         name: Without the prefix and, for a counter, the suffix.
-        words: What it is, for people.
+        words: Its description.
         samples: By the values of the labels.
         labels: Their names.
     """
