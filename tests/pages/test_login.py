@@ -145,7 +145,7 @@ def test_a_wrong_revoked_or_expired_token_is_refused_with_what_to_do(guarded: Gu
         answer = post(stranger, "/login", token=token)
         assert answer.status_code == UNAUTHENTICATED, token
         assert told in answer.text
-        assert "from whoever runs the broker" in answer.text
+        assert "from the person who runs the broker" in answer.text
         assert not token or token not in answer.text
         assert not is_in(stranger)
 

@@ -185,7 +185,7 @@ def test_comments_are_answered_and_resolved_in_their_places(page: Page, shop: De
 def test_release_and_close(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     page.get_by_role("button", name="Release").click()
-    expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
+    expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
     assert shop.status(review)["status"] == "pending"
     page.get_by_text(f"Close in {PROPOSER}'s place").click()
     expect(page.get_by_text("It ends withdrawn, without a decision.")).to_be_visible()
@@ -225,7 +225,7 @@ def test_the_lease_is_renewed_while_somebody_works_and_runs_out_when_nobody_does
         assert renewed.value.ok
         assert shop.status(review)["lease_expires_at"] > first
         assert shop.kinds(review) == ["review_created", "review_claimed"]
-        expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
+        expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
         expect(page.locator("#acts-kept")).to_contain_text("It takes a while to say.")
         expect(page.locator("#stream").get_by_text("The claim of ada ended")).to_be_visible()
 
@@ -237,7 +237,7 @@ def test_a_double_click_sends_once(page: Page, shop: Desk) -> None:
     expect(page.locator("#stream").get_by_text("Once.")).to_be_visible()
     # Whatever the second click did has been answered when a later act is.
     page.get_by_role("button", name="Release").click()
-    expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
+    expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
     assert shop.kinds(review).count("verdict_comment") == 1
 
 

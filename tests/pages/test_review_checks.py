@@ -167,7 +167,7 @@ def test_logs_are_read_and_checks_run_again_without_a_script(project: Checked, w
     project.ended(review)
     page = windows.open(javascript=False, at=f"/reviews/{review}")
     row(page, "unit tests").locator("summary").click()
-    page.get_by_role("link", name="Show the end of what it wrote").click()
+    page.get_by_role("link", name="Show the end of its output").click()
     expect(page.locator("#check-log")).to_have_text("<b>3</b> is \\x1b[31mnot\\u202e 4\n")
     page.get_by_role("link", name="Back to the review").click()
     row(page, "unit tests").get_by_role("button", name="Run again").click()

@@ -50,7 +50,7 @@ def test_written_seen_sent_and_accepted(page: Page, shop: Desk, windows: Windows
     own = windows.open(PROPOSER, at=f"/reviews/{review}")
     expect(own.locator("#counter-patch table.diff").get_by_text("nine")).to_be_visible()
     own.get_by_role("button", name="Accept the counter-patch").click()
-    expect(own.get_by_text("Nobody has claimed it.")).to_be_visible()
+    expect(own.get_by_text("It is not claimed yet.")).to_be_visible()
     status = shop.status(review)
     assert (status["round"], status["status"], status["counter_patch_status"]) == (2, "pending", "accepted")
     diff = shop.do("get_proposal", review_id=review)["diff"]

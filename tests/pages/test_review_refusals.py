@@ -57,7 +57,7 @@ def test_nobody_decides_on_their_own(windows: Windows, shop: Desk, axe: Check) -
     axe(page)
     assert shop.kinds(review) == kinds
     page.get_by_role("button", name="Release").click()
-    expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
+    expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
     expect(page.locator("#acts")).to_contain_text("somebody else gives the verdict")
     expect(page.locator("#acts-kept")).to_contain_text(TYPED)
 

@@ -48,7 +48,7 @@ def test_a_new_round_is_told_and_takes_nothing_away(page: Page, shop: Desk, repo
     expect(note).to_be_visible()
     expect(field).to_have_value("What I was about to say")
     expect(page.locator("table.diff")).to_contain_text("value_20 = first")
-    note.get_by_role("link", name="Show what is new in it").click()
+    note.get_by_role("link", name="Show the changes in it").click()
     expect(page.locator("table.diff tr.added").first).to_contain_text("value_20 = second")
     expect(page.locator("table.diff tr.deleted").first).to_contain_text("value_20 = first")
     expect(field).to_have_value("What I was about to say")

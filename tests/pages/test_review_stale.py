@@ -132,7 +132,7 @@ def test_what_is_typed_is_left_alone_by_what_comes_in(page: Page, shop: Desk, wi
     expect(page.locator("#stream").get_by_text("Wait.")).to_be_visible()
     expect(page.get_by_label("Your verdict on round 1")).to_have_value(TYPED)
     shop.do("release_claim", review_id=review, claim_generation=shop.status(review)["claim_generation"])
-    expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
+    expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
     expect(page.locator("#acts-kept")).to_contain_text(TYPED)
     page.get_by_role("button", name="Claim").click()
     expect(page.get_by_label("Your verdict on round 1")).to_have_value(TYPED)

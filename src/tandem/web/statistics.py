@@ -29,7 +29,7 @@ class Series(NamedTuple):
 
     Attributes:
         name: As the legend says it.
-        kind: What it is, for its colour: `first`, `second` or `third`.
+        kind: The class of its colour: `first`, `second` or `third`.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Chart:
 
     @property
     def grid(self) -> list[tuple[float, str]]:
-        """Horizontal lines with what they stand for, lowest first."""
+        """Horizontal lines with their values, lowest first."""
         values = [self._top * step / _LINES for step in range(_LINES + 1)]
         return [(round(self._y(value), 2), told(value, self.unit)) for value in values]
 

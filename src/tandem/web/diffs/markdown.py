@@ -4,7 +4,7 @@ Three things stand between a text and the page: the parser takes no HTML and mak
 the sanitiser keeps only the tags and classes listed here, and the page's Content-Security-Policy runs nothing.
 
 Agents read the source, so people see all of its words. Titles, info strings and addresses of links without a text are
-shown beside what they belong to. A text whose words do not all come out of the parser is shown as it was written.
+shown beside their element. A text whose words do not all come out of the parser is shown as it was written.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def rendered(tokens: Sequence[Token], heading: int, budget: Budget) -> Markup:
 
 
 def clean(html: str) -> Markup:
-    """HTML with nothing but what is listed here."""
-    return Markup(  # noqa: S704 - this is what makes it safe
+    """HTML with only the tags and attributes that are listed here."""
+    return Markup(  # noqa: S704 - this makes it safe
         nh3.clean(
             html,
             tags=_TAGS,
@@ -169,17 +169,17 @@ _WEB = re.compile(r"https?://[/\\]*([^/\\?#]*)", re.IGNORECASE)
 _LOCAL_ENDS = (".localhost", ".localdomain", ".local", ".internal", ".lan", ".home.arpa")
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
 _NUMBERS = re.compile(r"[0-9a-fx.]+")
-# A name without a dot is one of the own network. What is not ASCII was written as punycode by the parser.
+# A name without a dot is one of the own network. The parser wrote names that are not ASCII as punycode.
 _NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")
 _PORT = re.compile(r":[0-9]*$")
 _EMBEDDING = (0, 0x0064FF9B << 64)
-"""What stands before the last four bytes of an IPv6 address when these are one of IPv4: `::` and `64:ff9b::`."""
+"""The bytes before the last four of an IPv6 address when these are one of IPv4: `::` and `64:ff9b::`."""
 
 
 def may_be_link(url: str) -> bool:
     """Whether an address leads to the web, or is for mail; read as browsers read it, and refused where in doubt.
 
-    Relative addresses would lead into the broker's own pages, and those of this machine to whatever listens there.
+    Relative addresses would lead into the broker's own pages, and those of this machine to other programs.
     """
     if url.lower().startswith("mailto:"):
         return True
@@ -204,7 +204,7 @@ def _is_elsewhere(host: str) -> bool:
     name = host.removesuffix(".")
     last = name.rpartition(".")[2]
     if _NUMBER.fullmatch(last):
-        # As browsers read it: one to four numbers, decimal, octal or hexadecimal; the last fills what is left.
+        # As browsers read it: one to four numbers, decimal, octal or hexadecimal; the last fills the rest.
         return bool(_NUMBERS.fullmatch(name)) and IPv4Address(inet_aton(name)).is_global
     return bool(_NAME.fullmatch(name)) and not name.endswith(_LOCAL_ENDS)
 

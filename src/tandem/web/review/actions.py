@@ -1,4 +1,4 @@
-"""What a person does to a review: one form, one operation; refused with what was typed if the page is too old."""
+"""A person's actions on a review: one form, one operation; a page that is too old gets its text back."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Act:
         operation: The operation.
         matters: The kinds of events that make the page too old for it.
         arguments: The operation's arguments from the form, besides the review and the key.
-        keeps: Whether what was typed stays on the page after it was done: claiming comes before the verdict.
+        keeps: Whether the typed text stays on the page after it was done: claiming comes before the verdict.
         leaves: Whether a script, too, goes on to another page when it was done.
     """
 
@@ -183,11 +183,11 @@ async def act(
     """Do what a form asks for, if the page that it was on is not too old for it.
 
     Answers with the page as it is then: a redirection for a browser that sent the form itself, and the acting
-    part alone for a script. A refusal answers with the page, too, with what was typed.
+    part alone for a script. A refusal answers with the page, too, with the typed text.
 
     Args:
         request: The request.
-        one: What is asked for.
+        one: The act.
         again: Makes the page that the form stands on.
         onward: Gives the address to go on to when it was done.
         besides: Makes the arguments that take more than reading the form, once the page is known not to be too old.
@@ -233,7 +233,7 @@ async def _back(request: PageRequest) -> str:
 
 
 def _editor(request: PageRequest) -> str:
-    """The counter-patch that the form was sent from; what is typed there is kept by the window."""
+    """The counter-patch that the form was sent from; the window keeps the text there."""
     return request.http.url.path.rpartition("/")[0] + "/edit"
 
 

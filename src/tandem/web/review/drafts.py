@@ -33,11 +33,11 @@ class Editable:
 
     Attributes:
         path: The file.
-        content: What stands in the field.
-        original: A digest of what stood there at first, so that what was not touched is not sent.
+        content: The text in the field.
+        original: A digest of the first text, so that an untouched file is not sent.
         ends: `lf` or `crlf`: what ends its lines; a text field would lose carriage returns.
         exists: Whether the round leaves such a file.
-        delete: Whether it is to be deleted.
+        delete: Whether the person deletes it.
         refused: Why it cannot be edited here; empty if it can.
     """
 
@@ -51,7 +51,7 @@ class Editable:
 
     @property
     def changed(self) -> bool:
-        """Whether anything is to become of it."""
+        """Whether the draft changes it."""
         if self.delete or self.refused:
             return self.delete and self.exists
         return digest(self.content) != self.original
@@ -160,7 +160,7 @@ class DraftResult:
     Attributes:
         applies: Whether a verdict could carry it; None if nothing was changed yet.
         problem: Why not.
-        files: What it changes of the round.
+        files: Its changes to the round.
         document: The same for a text.
         counter_patch: What would be sent.
     """
@@ -253,7 +253,7 @@ async def _send(request: PageRequest, view: ReviewView, draft: Draft, verdict: s
 
 
 async def _result(request: PageRequest, view: ReviewView, draft: Draft) -> DraftResult:
-    """What a verdict with the draft would be told, and what it changes of the round."""
+    """The answer to a verdict with the draft, and its changes to the round."""
     operation = "check_counter_patch" if draft.mode == "patch" else "draft_counter_patch"
     edits = [file.edit() for file in draft.files if file.changed]
     given = {"patch": {"counter_patch": draft.text}, "text": {"text": draft.text}, "files": {"edits": edits}}[

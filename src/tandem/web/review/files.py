@@ -70,7 +70,7 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What is known of a binary file.
+    """The known facts of a binary file.
 
     Attributes:
         versions: Before and after; none if they cannot be read.
@@ -92,7 +92,7 @@ class FilePart(ShownFile):
         view: Its lines, where they are shown and not known as HTML yet.
         html: Its lines as HTML, where they were made before.
         is_usual: Whether its lines are what everybody is shown first, and so may be kept as HTML.
-        content: What is known of a binary file, where it was asked for.
+        content: Of a binary file, where it was asked for.
     """
 
     review: ReviewView
@@ -160,7 +160,7 @@ class FilePart(ShownFile):
         return lambda _path, side, line: f"{start}{side}={line}"
 
     def threads(self, thread: Callable[[str, str, int | None], Markup]) -> dict[tuple[str, str, int], Markup]:
-        """What was said below its lines, by the key that the diff's macros look for."""
+        """The threads below its lines, by the key that the diff's macros look for."""
         lines = self.review.commented.get(self.path, ())
         return {(self.path, self.side, line): thread(self.path, self.side, line) for line in lines if line is not None}
 
@@ -316,7 +316,7 @@ async def send_content(request: PageRequest) -> Response:
 
     Raises:
         NotFound: There is no such file.
-        TooLarge: It is larger than what is sent.
+        TooLarge: It is too large to be sent.
     """
     review = await load(request)
     _, file = await in_worker(find_file, request, review)
@@ -340,7 +340,7 @@ async def send_content(request: PageRequest) -> Response:
 
 
 async def show_gap(request: PageRequest) -> PageResponse:
-    """The rows that take the place of a gap; what is still left out of it is a smaller gap among them.
+    """The rows that take the place of a gap; the rest of it is a smaller gap among them.
 
     Raises:
         NotFound: There is no such file, or nowhere to read it from.

@@ -29,7 +29,7 @@ class Spot:
         side: Whose number it has.
         number: Its number there.
         line: The line that a comment on it is kept at; beside a removed one, a line of the file as it would be.
-        text: What it says; None for a line that the diff leaves out.
+        text: Its text; None for a line that the diff leaves out.
         is_removed: Whether the file goes on without it, so that a comment has to quote it.
     """
 
@@ -48,7 +48,7 @@ class Spot:
 
 
 async def show(request: PageRequest, acting: FormResult = NOTHING, status: int = 200) -> PageResponse:
-    """The line with what was said about it, and a form.
+    """The line with its comments, and a form.
 
     Raises:
         NotFound: The change has no such file.
@@ -60,7 +60,7 @@ async def show(request: PageRequest, acting: FormResult = NOTHING, status: int =
 
 
 async def send(request: PageRequest) -> PageResponse | Response:
-    """Send what was written, as the form's button says; or claim the review, and keep it."""
+    """Send the text, as the form's button says; or claim the review, and keep it."""
     does = request.form.get("do")
     return await act(request, ACTS[does if does in ("claim", "message") else "comment"], show, _onward)
 
@@ -95,7 +95,7 @@ def spot(file: FileDiff, index: int, side: Literal["before", "after"], number: i
 
 
 async def _onward(request: PageRequest) -> str:
-    """To what was said: below its line, or in the discussion."""
+    """To the comment: below its line, or in the discussion."""
     review, found = await _look(request)
     if request.form.get("do") == "message":
         return review.link() + "#talk"

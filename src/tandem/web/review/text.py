@@ -32,12 +32,12 @@ _HIGHLIGHT_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands below it, up to the next one.
+    """A heading and the text below it, up to the next one.
 
     Attributes:
         anchor: Its name within the page.
-        level: Of the heading, from 1; 0 for what stands before the first.
-        title: The heading's text; empty for what stands before the first.
+        level: Of the heading, from 1; 0 for the text before the first.
+        title: The heading's text; empty for the text before the first.
         line: Where it begins in the text, from 1.
         html: All of it.
     """
@@ -115,7 +115,7 @@ def description_html(text: str | None) -> Markup | None:
 
 
 async def text_values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
-    """The text as it is to be shown: rendered, as written, or with what changed since an earlier round."""
+    """The text as the page shows it: rendered, as written, or with the changes since an earlier round."""
     show = view.more.get("show") or ("rendered" if view.since is None else "changes")
     text = view.proposal.description or ""
     values: dict[str, Any] = {"show": show, "since": view.since or view.round - 1}

@@ -163,7 +163,7 @@ class ReviewView:
 
     @property
     def diff(self) -> str:
-        """The change that is shown: the whole round's, or what is new since an earlier one."""
+        """The change that is shown: the whole round's, or the changes since an earlier one."""
         shown = self.proposal.diff if self.since is None else self.proposal.interdiff
         return shown or ""
 
