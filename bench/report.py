@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -50,16 +50,8 @@ class Figure:
 
     def as_dict(self) -> dict[str, Any]:
         """The figure as JSON."""
-        return {
-            "measure": self.measure,
-            "name": self.name,
-            "value": round(self.value, 6),
-            "unit": self.unit,
-            "target": self.target,
-            "direction": None if self.target is None else self.direction,
-            "met": self.met,
-            "detail": self.detail,
-        }
+        direction = None if self.target is None else self.direction
+        return {**asdict(self), "value": round(self.value, 6), "direction": direction, "met": self.met}
 
 
 def percentile(values: Sequence[float], share: float) -> float:

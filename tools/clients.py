@@ -82,7 +82,7 @@ def _names(text: str) -> list[str]:
 
 def _run_tests(programs: Path, names: list[str], arguments: list[str]) -> int:
     path = os.pathsep.join([str(programs / "node_modules" / ".bin"), str(NODE.parent)])
-    # Mostly one program waits for another; and the models are scripts, so that two at once disturb nobody.
+    # Mostly one program waits for another; and the models are scripts, so that two at once do not disturb each other.
     workers = ["-n", str(WORKERS), "--dist", "worksteal"]
     command = [sys.executable, "-m", "pytest", *workers, "--timeout", "600", *TESTS, *arguments]
     environment = {**os.environ, "TANDEM_CLIENTS_PATH": path, "TANDEM_CLIENTS": ",".join(names)}

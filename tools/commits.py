@@ -57,7 +57,7 @@ def _obstacle(base: str) -> str:
 
 
 def problems(commit: str, generated: list[str]) -> list[str]:
-    """What is wrong with a commit, in sentences."""
+    """The faults of a commit, in sentences."""
     subject, _, body = _git("log", "-1", "--format=%B", commit).strip().partition("\n")
     found = of_subject(subject)
     lines = _changed_lines(commit, generated)
@@ -67,7 +67,7 @@ def problems(commit: str, generated: list[str]) -> list[str]:
 
 
 def of_subject(subject: str) -> list[str]:
-    """What is wrong with a subject."""
+    """The faults of a subject."""
     found: list[str] = []
     if len(subject) > LONGEST_SUBJECT:
         found.append(f"{subject!r}: {len(subject)} characters, at most {LONGEST_SUBJECT}")

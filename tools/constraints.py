@@ -1,7 +1,7 @@
-"""Keeps `constraints.txt`: one `name==version` for every package that any platform installs; and what has hashes.
+"""Keeps `constraints.txt`: one `name==version` for every package that any platform installs; and the files with hashes.
 
-    python tools/constraints.py --check   what is installed and what is pinned agree (run by `make test`)
-    python tools/constraints.py --write   pin what is installed now; pins of other platforms stay
+    python tools/constraints.py --check   installed and pinned packages agree (run by `make test`)
+    python tools/constraints.py --write   pin the installed packages; pins of other platforms stay
     python tools/constraints.py --hash    write the pins of those who only use Tandem, with the hashes of their files
 
 `requirements.txt` is what the guides have people install: Tandem's own dependencies and what builds it, for all
@@ -157,7 +157,7 @@ def _is_well_formed(line: str) -> bool:
 
 
 def render(have: dict[str, str], pins: dict[str, tuple[str, str | None]]) -> str:
-    """The whole file: what is installed, and what is pinned for other platforms."""
+    """The whole file: the installed packages, and the pins for other platforms."""
     elsewhere = {name: version for name, (version, marker) in pins.items() if marker and name not in have}
     lines: list[str] = []
     for name, version in sorted({**have, **elsewhere}.items()):

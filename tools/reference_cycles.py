@@ -44,7 +44,7 @@ def cycles() -> str:
 
 
 def transitions(workflow: Workflow) -> str:
-    """What can happen to a cycle of a workflow, as a table."""
+    """The steps of a cycle of a workflow, as a table."""
     first = workflow.phase(workflow.start)
     rows = [(_NOWHERE, "`cycle_start`", "anybody", f"`{first.name}`", f"{first.role} holds it")]
     for phase in workflow.phases.values():

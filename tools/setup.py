@@ -4,7 +4,7 @@
     python3 tools/setup.py --running  only what running needs: a tenth of the download
     python3.12 tools/setup.py --exact  the environment must be made by this very Python
 
-A stamp inside the environment says what it was made from, so that a second run costs nothing. The
+A stamp inside the environment names its sources, so that a second run costs nothing. The
 file is kept readable for old interpreters, because saying "too old" clearly is part of its work.
 """
 
@@ -30,7 +30,7 @@ BUILD_BACKEND = ("hatchling", "editables")
 EVERYTHING, RUNNING = ".[dev]", "."
 GIT_RUNNER = ROOT / "src/tandem/git/runner.py"
 _WINDOWS = os.name == "nt"
-# How pip tells that no index answered, whatever it then fails with.
+# How pip tells that no index answered, with any error after it.
 _UNREACHABLE = re.compile(
     r"(\w+ConnectionError|ConnectTimeoutError|ReadTimeoutError|NameResolutionError|ProxyError|SSL\w*Error)"
 )
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def _git_fault() -> str | None:
-    """What is wrong with this machine's git; the oldest that will do is written where Tandem runs it."""
+    """The fault of this machine's git; the oldest that will do is written where Tandem runs it."""
     found = re.search(r"OLDEST_GIT = \((\d+), (\d+)\)", GIT_RUNNER.read_text("utf-8"))
     oldest = tuple(map(int, found.groups())) if found else ()
     how = f"Install git {'.'.join(map(str, oldest))} or newer (Debian: apt install git; macOS: xcode-select --install)."
@@ -114,7 +114,7 @@ def _fingerprint() -> str:
 
 
 class Stamp(NamedTuple):
-    """What the environment was made from: its pins, its place (scripts name it), its Python, and what is in it."""
+    """What the environment was made from: its pins, its place (scripts name it), its Python, and its content."""
 
     fingerprint: str
     folder: str
@@ -128,7 +128,7 @@ def _stamp() -> Stamp | None:
 
 
 def _content(*, exact: bool) -> str | None:
-    """What is in the environment: `EVERYTHING` or `RUNNING`; None if there is none that fits."""
+    """The content of the environment: `EVERYTHING` or `RUNNING`; None if there is none that fits."""
     stamp = _stamp()
     if stamp is None or not environment_python().exists():
         return None

@@ -72,7 +72,7 @@ def _name(kind: Any) -> str:
 
 
 def _unwrapped(hint: Any) -> tuple[Any, list[Any]]:
-    """A type without `Annotated` and None, and what is said of it."""
+    """A type without `Annotated` and None, and its marks."""
     marks: list[Any] = []
     while True:
         if hasattr(hint, "__metadata__"):

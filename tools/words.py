@@ -74,7 +74,7 @@ def main() -> int:
 
 
 def too_many(found: list[Found], allowed: dict[str, int]) -> list[str]:
-    """What is wrong: every place where a folder has none left, else the folder and by how much it is over."""
+    """The faults: every place where a folder has none left, else the folder and by how much it is over."""
     wrong: list[str] = []
     for name, count in sorted(Counter(folder(one.where) for one in found).items()):
         ceiling = allowed.get(name, 0)

@@ -7,6 +7,7 @@ standard library only.
 from __future__ import annotations
 
 import sys
+import unicodedata
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -64,8 +65,6 @@ def is_blank(text: str) -> bool:
 
 
 def _can_be_seen(char: str) -> bool:
-    import unicodedata  # as in `_pattern`
-
     return unicodedata.category(char)[0] != "M" and _pattern(f"[{HIDDEN}]").fullmatch(char) is None
 
 
