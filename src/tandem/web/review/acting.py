@@ -122,7 +122,7 @@ def _ended(data: Mapping[str, Any]) -> str:
 
 _CHECK_ENDS = {"timeout": "timed out", "error": "ended in an error", "skipped": "was not run"}
 _REST = {
-    "review_created": "put it up",
+    "review_created": "submitted it",
     "claim_released": "released it",
     "message_sent": "wrote a message",
     "message_resolved": "resolved a comment",
@@ -134,7 +134,7 @@ _REST = {
     "review_closed": "closed it",
     "attention_raised": "asked for a person's attention",
     "attention_cleared": "put it back into the queue",
-    "change_rolled_back": "took the change back",
+    "change_rolled_back": "reverted the change",
 }
 
 
