@@ -63,7 +63,7 @@ BY_NAME_ONLY = frozenset({"backlog"})
 
 
 def main() -> int:
-    """Run what was asked for; the process's exit status."""
+    """Run the measures that were asked for; the process's exit status."""
     options = _options()
     if options.against:
         return _compare(options)
@@ -117,7 +117,7 @@ def _isolate() -> None:
 
 
 def _measure(run: Run, name: str) -> None:
-    """Run one measure and show what it found."""
+    """Run one measure and show its figures."""
     before = len(run.figures)
     with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
         runner.run(MEASURES[name](run))

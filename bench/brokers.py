@@ -190,7 +190,7 @@ class _Watched:
         return _cpu_ms(self._postmaster, without=self._connection.info.backend_pid)
 
     def report(self, record: Recorder, name: str, bare_ms: float, target: float | None) -> None:
-        """The figures that were sampled while many clients worked."""
+        """The figures of the samples that were taken while many clients were at work."""
         total = max(1, self._samples.total())
         shares = " ".join(f"{kind}={100 * count / total:.0f}%" for kind, count in self._samples.most_common())
         waits = 100 * self._samples["Lock"] / total

@@ -1,4 +1,4 @@
-"""One large request beside those of others: its cost for each path, and the wait of another client meanwhile."""
+"""One large request beside everybody else's: its cost for each path, and how long another client waits meanwhile."""
 
 from __future__ import annotations
 

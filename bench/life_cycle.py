@@ -1,4 +1,4 @@
-"""A review's life in five calls: its cost for the broker, with one client and with many."""
+"""A review's life in five calls: its cost to the broker, and how it goes with many clients."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _bytes(connection: sqlite3.Connection) -> int:
 
 
 class _Era:
-    """The clients of one protocol revision, and their figures."""
+    """The clients of one protocol revision, and their measurements."""
 
     def __init__(self, broker: Broker, revision: str, agents: list[Agent]) -> None:
         self._broker = broker

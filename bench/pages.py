@@ -17,7 +17,7 @@ from bench.report import percentile, quartiles
 from bench.run import Recorder, Run
 from bench.wire import HEALTH, MODERN, Agent, CallFailed, Connection, http_request, tool_answer, tool_call
 
-PAGES = "pages: with a thousand stored reviews, and with a million; what is open stays the same"
+PAGES = "pages: with a thousand stored reviews, and with a million; as many are open in both"
 BACKLOG = "backlog: with a thousand stored reviews, and with a million; half of them are open"
 OPEN = 600
 RATIO = 2.0
@@ -78,7 +78,7 @@ Pair = tuple[float, float]
 
 
 async def measure(run: Run) -> None:
-    """A history that grows as histories do: by closed reviews."""
+    """A history that grows as histories do: by reviews that are closed."""
     many = run.times(MANY, MANY_QUICK)
     await _compare_histories(run, run.recorder(PAGES), {FEW: OPEN, many: OPEN})
 

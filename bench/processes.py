@@ -49,7 +49,7 @@ def environment(data_dir: Path, **settings: object) -> dict[str, str]:
 
 
 def free_port() -> int:
-    """A free port."""
+    """A port that is free now."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return probe.getsockname()[1]
 

@@ -1,10 +1,10 @@
-"""The measured figures with their targets, as a table for people and as JSON."""
+"""The results: figures with their targets, as a table for people and as JSON."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -20,10 +20,10 @@ class Figure:
 
     Attributes:
         measure: The measure that it belongs to.
-        name: The measured quantity.
+        name: The thing that was measured.
         value: The number, a median unless the name says otherwise.
         unit: Its unit; `x` for a ratio.
-        target: The value that it should have; None for a figure to compare with.
+        target: The wanted value; None where it is only compared with others.
         direction: On which side of the target it should be.
         detail: What else a reader wants to know: spread, counts, multiples of a floor.
     """
@@ -50,16 +50,8 @@ class Figure:
 
     def as_dict(self) -> dict[str, Any]:
         """The figure as JSON."""
-        return {
-            "measure": self.measure,
-            "name": self.name,
-            "value": round(self.value, 6),
-            "unit": self.unit,
-            "target": self.target,
-            "direction": None if self.target is None else self.direction,
-            "met": self.met,
-            "detail": self.detail,
-        }
+        direction = None if self.target is None else self.direction
+        return {**asdict(self), "value": round(self.value, 6), "direction": direction, "met": self.met}
 
 
 def percentile(values: Sequence[float], share: float) -> float:

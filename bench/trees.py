@@ -1,4 +1,4 @@
-"""The cost of giving a reviewer the files of a round, in the first folder, in later ones, and for small changes."""
+"""The time to give a reviewer the files of a round, in the first folder, in later ones, and for small changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cost of validating a diff, for its proposer and for other clients."""
+"""The time to validate a diff, and whether other clients notice."""
 
 from __future__ import annotations
 

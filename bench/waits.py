@@ -1,4 +1,4 @@
-"""Waits: how soon they are answered, their cost, and the end of those whose client vanishes."""
+"""Waiting: how soon a waiter hears, the cost of a wait, and what becomes of waiters who vanish."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def measure(run: Run) -> None:
     record = run.recorder(MEASURE)
     for revision in (SESSION_ERA, MODERN):
         with Broker(run.scratch / f"waits-{revision}", wait_max_seconds=_WAIT_SECONDS) as broker:
-            # Both eras have finished their imports before memory is counted.
+            # Both eras have imported all that they need before memory is counted.
             first = await Agent.connect(broker.port, SESSION_ERA)
             agent = await Agent.connect(broker.port, revision)
             crowd = await _park(broker, agent, record, revision)

@@ -27,8 +27,8 @@ class Connection:
     """One connection; one request at a time.
 
     Attributes:
-        reader: The server's bytes.
-        writer: The bytes for the server.
+        reader: What the server says.
+        writer: Takes the requests.
     """
 
     reader: asyncio.StreamReader
@@ -49,7 +49,7 @@ class Connection:
         return await self.answer()
 
     async def answer(self) -> bytes:
-        """The next answer's body; the reader skips pings of an event stream."""
+        """The next answer's body; pings of an event stream are passed over by its reader."""
         head = await self.reader.readuntil(b"\r\n\r\n")
         lower = head.lower()
         if b"transfer-encoding: chunked" in lower:

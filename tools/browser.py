@@ -165,7 +165,7 @@ def _install_by_apt() -> None:
 
 def _install_by_playwright() -> None:
     _say("installing Playwright's own Chromium")
-    # With the packages of the system that it needs, where they can be installed.
+    # With its packages of the system, where that can be installed.
     whole = ["--with-deps"] if shutil.which("apt-get") and _as_root() is not None else []
     _do([sys.executable, "-m", "playwright", "install", *whole, "chromium"])
 
@@ -184,7 +184,7 @@ def _as_root() -> list[str] | None:
 
 
 def _do(command: list[str]) -> bool:
-    """Run it; whether it succeeded. Only its errors are shown."""
+    """Run it; whether it succeeded. Its errors are shown, its progress is not."""
     _runs.cache_clear()
     try:
         done = subprocess.run(

@@ -88,7 +88,7 @@ SCREENSHOTS = "TANDEM_SCREENSHOTS"
 
 
 def main() -> int:
-    """Runs the requested checks and prints the summary last."""
+    """Runs the wanted checks and prints the summary last."""
     options, pytest_arguments = _arguments()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
@@ -168,7 +168,7 @@ def _run_check(check: Check) -> Outcome:
 def _environment() -> dict[str, str]:
     """Ours, without what a git hook or an active environment adds, and with Node from the pinned wheel.
 
-    Python keeps compiled files in any case: else every worker compiles every test again.
+    Python keeps its compiled files, also where it is told not to: else every worker compiles every test again.
     """
     without = ("GIT_", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(without)}

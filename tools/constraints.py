@@ -1,6 +1,6 @@
 """Keeps `constraints.txt`: one `name==version` for every package that any platform installs; and the files with hashes.
 
-    python tools/constraints.py --check   the installed packages are the pinned ones (run by `make test`)
+    python tools/constraints.py --check   installed and pinned packages agree (run by `make test`)
     python tools/constraints.py --write   pin the installed packages; pins of other platforms stay
     python tools/constraints.py --hash    write the pins of those who only use Tandem, with the hashes of their files
 

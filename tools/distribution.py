@@ -27,7 +27,7 @@ class Readme(MetadataHookInterface):
     """Gives the project its description, as an index of packages shows it."""
 
     def update(self, metadata: dict[str, Any]) -> None:
-        """Add the README to the metadata of the project."""
+        """Add the README to the facts of the project."""
         text, repository = (ROOT / "README.md").read_text("utf-8"), metadata["urls"]["Repository"]
         page = with_addresses(text, repository, f"v{released()[0]}")
         # By this line the MCP registry knows that the package is the one that server.json names.

@@ -20,7 +20,7 @@ _IMPATIENT = ("--fetch-retries=1", "--fetch-retry-mintimeout=1000", "--fetch-ret
 _ANSWER_SECONDS = 20
 _SECONDS = 600
 _LAST_LINES = 8
-# Before tests take it away: npm needs the settings of the user who runs them.
+# Before tests take it away: npm needs the settings of the user.
 _ENVIRONMENT = dict(os.environ)
 
 

@@ -3,7 +3,7 @@
     python tools/picture.py [FILE]     play the session and write docs/images/session.svg, or the file
 
 Commands, git and broker are real, in a scratch folder with a home of its own. Ids and times, which differ from one
-session to the next, are written as fixed ones, so that the file changes only when what is shown does. Who wants no
+session to the next, are written as fixed ones, so that the file changes only when the session does. Who wants no
 motion sees the end of the session.
 """
 
@@ -29,7 +29,7 @@ ROWS = {PROPOSER: 15, REVIEWER: 13}
 CELL, LINE, FONT = 7.5, 18, 12.5
 MARGIN, TITLE, GAP = 14, 30, 10
 WORD_SECONDS, LINE_SECONDS, PAUSE_SECONDS, READ_SECONDS, LAST_SECONDS = 0.08, 0.02, 0.4, 1.6, 5.0
-# A session that is waiting for a line that nobody prints any more ends.
+# A session that waits for a line that does not come ends.
 LONGEST_SECONDS = 120
 BEFORE = """\
 import time
@@ -188,7 +188,7 @@ def play(session: Session) -> None:
     commit = f"git commit -m {shlex.quote(INTENT)}"
     session.run(PROPOSER, "git add upload.py")
     if "tandem: refused" not in session.run(PROPOSER, commit):
-        raise SystemExit("picture: the gate has let pass what nobody approved")
+        raise SystemExit("picture: the gate has let an unapproved commit pass")
     waiting = session.start(PROPOSER, f"tandem submit --staged --wait -m {shlex.quote(INTENT)}")
     review = next(found[0] for line in waiting if (found := ID.search(line)))
     # Said last before it waits, in two lines.
@@ -241,7 +241,7 @@ def draw(record: Recording) -> str:
 
 
 def _text(shown: Shown, length: float, rules: dict[str, str]) -> str:
-    """A piece of text that appears at its time; as wide in every font, so that what is typed after it stands right."""
+    """A piece of text that appears at its time; as wide in every font, so that the text after it stands right."""
     name = f"at{round(shown.at * 1000)}"
     rules[name] = f"@keyframes {name}{{0%{{opacity:0}}{shown.at / length:.2%},100%{{opacity:1}}}}"
     return (

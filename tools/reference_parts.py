@@ -10,7 +10,10 @@ import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any, Final, TypeVar
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from tandem.contract.operation import ALL, MCP_ROLES, Operation
 from tandem.contract.request import Check
@@ -20,6 +23,9 @@ Schema = dict[str, Any]
 Member = TypeVar("Member", bound=Enum)
 
 _GENERATED: Final = "<!-- Written by `make docs` from the source; edits here are lost. -->"
+_PAGES: Final = Environment(  # noqa: S701 - Markdown, and all of it is ours
+    loader=FileSystemLoader(Path(__file__).with_name("pages")), undefined=StrictUndefined
+)
 _RANGES: Final = (
     ("minimum", "maximum", ""),
     ("minLength", "maxLength", " characters"),
@@ -51,8 +57,13 @@ def page(title: str, *parts: str) -> str:
     return "\n\n".join([_GENERATED, f"# {title}", *(part.strip("\n") for part in parts)]) + "\n"
 
 
+def rendered(name: str, **facts: Any) -> str:
+    """A page whose words stand in `pages`, with the tables and numbers that come from the source."""
+    return f"{_GENERATED}\n\n{_PAGES.get_template(name).render(facts)}\n"
+
+
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table; what stands in a cell may be any text of one paragraph."""
+    """A table; a cell may be any text of one paragraph."""
     lines = [list(head)]
     lines += [[" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in rows]
     lines.insert(1, ["---"] * len(lines[0]))
@@ -70,7 +81,7 @@ def spaced(number: int) -> str:
 
 
 def shown_default(value: Any) -> str:
-    """A setting's default as a cell; nothing for null and for an empty list."""
+    """A setting's default as a cell; nothing for None and for an empty list."""
     match value:
         case None | [] | ():
             return ""
@@ -83,7 +94,7 @@ def shown_default(value: Any) -> str:
 
 
 def linked(text: str) -> str:
-    """A description with links to what it says to see."""
+    """A description with links for its `see …`."""
     return _SEE.sub(lambda found: f"see [{found[1]}]({_LINKS[found[1]]})", text)
 
 
@@ -135,9 +146,9 @@ class Field:
     Attributes:
         name: The field's name.
         type: Its type in words, with links to types on the same page.
-        default: Its default as JSON, `required`, or nothing for null.
+        default: Its default as JSON, `required`, or nothing for None.
         limits: What a value must keep to, in words.
-        about: What it means.
+        about: Its meaning.
     """
 
     name: str
@@ -201,7 +212,7 @@ def _field(name: str, schema: Schema, *, required: bool) -> Field:
 
 
 def _description(schema: Schema) -> str:
-    """A field's words; those of a type that may also be null stand at the type."""
+    """A field's words; those of a type that may also be None stand at the type."""
     own = schema.get("description")
     return (
         str(own) if own else next((one["description"] for one in schema.get("anyOf", ()) if "description" in one), "")

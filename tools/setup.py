@@ -30,7 +30,7 @@ BUILD_BACKEND = ("hatchling", "editables")
 EVERYTHING, RUNNING = ".[dev]", "."
 GIT_RUNNER = ROOT / "src/tandem/git/runner.py"
 _WINDOWS = os.name == "nt"
-# How pip tells that no index answered, with any later error.
+# How pip tells that no index answered, with any error after it.
 _UNREACHABLE = re.compile(
     r"(\w+ConnectionError|ConnectTimeoutError|ReadTimeoutError|NameResolutionError|ProxyError|SSL\w*Error)"
 )
@@ -114,7 +114,7 @@ def _fingerprint() -> str:
 
 
 class Stamp(NamedTuple):
-    """The sources of the environment: its pins, its place (scripts name it), its Python, and its content."""
+    """What the environment was made from: its pins, its place (scripts name it), its Python, and its content."""
 
     fingerprint: str
     folder: str

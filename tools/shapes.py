@@ -27,7 +27,7 @@ def render(registry: Registry) -> str:
     described = [(field.name, field.label, _description(field.name)) for field in shape(Work)]
     words = [f"    ({', '.join(map(json.dumps, texts))}),\n" for texts in described]
     text = f"{HEAD}{''.join(lines)}}}\n\nWORK: tuple[tuple[str, str, str], ...] = (\n{''.join(words)})\n"
-    return text + '"""Each field of `Work`: its name, its label and what it says."""\n'
+    return text + '"""Each field of `Work`: its name, its label and its description."""\n'
 
 
 def shape(answer: type[Any]) -> Iterator[ShownField]:
@@ -72,7 +72,7 @@ def _name(kind: Any) -> str:
 
 
 def _unwrapped(hint: Any) -> tuple[Any, list[Any]]:
-    """A type without `Annotated` and None, and its annotations."""
+    """A type without `Annotated` and None, and its marks."""
     marks: list[Any] = []
     while True:
         if hasattr(hint, "__metadata__"):

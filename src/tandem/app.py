@@ -82,7 +82,7 @@ _BACKLOG = 2048
 _CONNECTIONS = 4096
 _OPEN_FILES = 16_384
 _ANSWER_SECONDS = 15.0
-"""The guide promises an answer within 16 s, whatever has become of the database."""
+"""The guide promises an answer within 16 s, also when the database does not answer."""
 _VALIDATIONS_AT_ONCE = 4
 """More than the connections, those that wait to be taken, the database and git need together."""
 _COLLECTOR = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -143,7 +143,7 @@ class Broker:
         instance_id: Tells this run of the broker from every other.
         application: The ASGI application of all interfaces.
         measurements: What monitoring is told.
-        owner_token: What whoever runs the broker shows it; None if it needs no tokens.
+        owner_token: The token of the person who runs the broker; None if it needs no tokens.
         published: Set unless clients cannot find the broker and its owner's token yet, although it may answer already.
     """
 
@@ -209,7 +209,7 @@ class Broker:
         self._tracing = self._trace()
 
     def _trace(self) -> Tracing | None:
-        """Trace what is done, if the environment names a collector; None if it does not."""
+        """Trace the operations, if the environment names a collector; None if it does not."""
         if not any(os.environ.get(name) for name in _COLLECTOR) or os.environ.get("OTEL_SDK_DISABLED") == "true":
             return None
         try:
@@ -252,7 +252,7 @@ class Broker:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Open the data, recover, and serve until left; whatever began is ended in reverse."""
+        """Open the data, recover, and serve until left; everything that began is ended in reverse."""
         async with contextlib.AsyncExitStack() as stack:
             if self._tracing is not None:
                 stack.push_async_callback(asyncio.to_thread, self._tracing.stop)
@@ -277,7 +277,7 @@ class Broker:
                 self._services.webhooks_wanted.set()
             if await self._store.read(reviewers.list_pools):
                 self._services.has_pools.set()
-            # What processes left behind that were killed, in this one and others; nobody waits for it.
+            # What processes left behind that were killed, in this one and others; no start waits for it.
             threading.Thread(target=sweep, args=((None, memory_folder()),), name="sweep", daemon=True).start()
             await self._maintenance.start()
             stack.push_async_callback(self._maintenance.stop)
@@ -357,7 +357,7 @@ class Broker:
         write_atomically(folder / proof.FILE, f"{self._services.tokens.person_key()}\n".encode(), durable=False)
 
     async def drain(self) -> None:
-        """Take no new work and answer every wait, so that what is under way can end."""
+        """Take no new work and answer every wait, so that running calls can end."""
         self.health.phase = BrokerPhase.DRAINING
         await self._services.waits.stop()
 

@@ -1,7 +1,7 @@
 """The broker's log: JSON lines in a file that is rotated, and readable lines where somebody watches.
 
 What passes through is made of names, ids and numbers. Bodies and secrets have no business here, so the
-fields that could carry them are dropped whoever logs them.
+fields that could carry them are dropped from every record.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _QUIET = ("asyncio", "httpcore", "httpx", "mcp", "uvicorn")
 """Libraries that tell of their own work below the level of a warning."""
 
 _OF_EVERY_RECORD = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime"})
-"""What is no fact of the caller's; the last two are what other formatters leave on a record."""
+"""Fields that are no facts of the caller's; the last two are those that other formatters leave on a record."""
 
 _HEAD = frozenset({"timestamp", "level", "logger", "event", "stack_info", "exception"})
 """What a readable line has in places of its own, or leaves out."""

@@ -12,7 +12,7 @@ def test_an_inbox_says_what_waits_for_whom(tandem: Inside) -> None:
     assert shown("rita") == "Nothing waits for anybody.\n"
     review = tandem.created("--agent", "anna")
     assert "Your turn 1" in shown("rita")
-    assert "nobody has taken it" in shown("rita")
+    assert "not taken yet" in shown("rita")
     assert "Waiting on others 1" in shown("anna")
     tandem.run("review", "claim", review, "--reviewer-id", "rita")
     assert "your verdict is asked for" in shown("rita")

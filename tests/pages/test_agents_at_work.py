@@ -13,6 +13,7 @@ from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import StaffedBroker, counter, only_posix
 from tests.broker import BrokerProcess, fresh_project
 from tests.pages.conftest import Check, OpenWindows, Shot
+from tests.pages.windows import write
 
 
 @only_posix
@@ -24,8 +25,7 @@ def test_real_reviewers_are_watched_started_drained_and_ended(
         counter(broker, tmp_path / "repository") as project,
         browser_windows(broker.url) as windows,
     ):
-        page = windows.open()
-        page.goto("/reviewers")
+        page = windows.open(at="/reviewers")
         expect(page.get_by_role("heading", name=re.compile("custom on .* running"))).to_be_visible()
         review = project.ask("hold until-let")
         at_work = page.get_by_role("region", name="Reviewers at work").get_by_role("row")
@@ -47,8 +47,7 @@ def test_real_reviewers_are_watched_started_drained_and_ended(
         axe(page)
         page.goto("/reviewers")
         expect(at_work.filter(has_text=name)).to_contain_text("verdict 1")
-        page.get_by_label("Why it is paused").fill("Out to lunch")
-        page.get_by_role("button", name="Pause").click()
+        write(page, "Why it is paused", "Out to lunch", "Pause")
         expect(page.get_by_text("Out to lunch")).to_be_visible()
         page.goto("/")
         expect(page.get_by_role("region", name="Problems")).to_contain_text("The pool is paused")

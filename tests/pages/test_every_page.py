@@ -123,8 +123,7 @@ def test_every_page_reads_without_scripts(kept_windows: OpenWindows, stock: Stoc
         # Nothing waits for a script to come and fill it in.
         assert not re.search(r"loading|please wait", re.sub(r"<[^>]*>", "", main), re.IGNORECASE), name
     with kept_windows(stock.url) as windows:
-        page = windows.open("ada", javascript=False)
-        page.goto(address("inbox", stock))
+        page = windows.open("ada", javascript=False, at=address("inbox", stock))
         page.get_by_role("link", name="Charge again when the payment provider is away").first.click()
         for words in ("for some seconds after each of its releases", "Idempotency-Key", "charge twice", "codex-2"):
             expect(page.locator("main")).to_contain_text(words)

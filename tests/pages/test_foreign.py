@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import itertools
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,12 +15,11 @@ from playwright.sync_api import Page, expect
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess
 from tests.pages.elsewhere import Elsewhere, serving_elsewhere
-from tests.pages.windows import Windows, signed_in
+from tests.pages.windows import Windows
 
 # Another site; the same site by another port, to which the browser does send the cookie; a foreign name.
 HOSTS = ("localhost", "127.0.0.1", "evil.rebound.test")
 KINDS = ("text/plain", "application/json")
-_TOKEN = re.compile(r'name="form_token"\s+value="([^"]+)"')
 
 _SUBMIT = "document.forms[0].submit()"
 _TRY = """async ([address, options]) => {
@@ -146,19 +144,3 @@ def test_a_foreign_name_for_the_broker_is_refused(reckless: Page, broker: Broker
         assert answer is not None
         assert answer.status == httpx.codes.FORBIDDEN, path
         assert "Use 127.0.0.1 or localhost" in answer.text()
-
-
-def test_a_form_is_refused_without_the_token_of_this_browser(broker: BrokerProcess) -> None:
-    name, _, value = signed_in(broker.url, "ada").partition("=")
-    with httpx.Client(base_url=broker.url, cookies={name: value}, trust_env=False) as browser:
-        for token in ("", "guessed", _another_token(broker.url)):
-            answer = browser.post("/you", data={"form_token": token, "name": "mallory", "next": "/"})
-            assert answer.status_code == httpx.codes.FORBIDDEN
-            assert "load the page again" in answer.text
-        assert 'value="ada"' in browser.get("/you").text
-
-
-def _another_token(url: str) -> str:
-    found = _TOKEN.search(httpx.get(f"{url}/you", trust_env=False).text)
-    assert found
-    return found[1]

@@ -156,8 +156,7 @@ def test_hostile_texts_are_nothing_but_texts_on_every_page(
 
 def test_hostile_texts_can_be_read_as_they_are(kept_windows: OpenWindows, planted: Planted) -> None:
     with kept_windows(planted.url) as windows:
-        page = windows.open("ada")
-        page.goto(f"/reviews/{planted.reviews[0]}")
+        page = windows.open("ada", at=f"/reviews/{planted.reviews[0]}")
         main = page.locator("main")
         expect(page.get_by_role("heading", level=1)).to_contain_text(
             '<img src=x onerror="window.ran=11">{{7199991*99991}}'

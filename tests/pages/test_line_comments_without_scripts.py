@@ -10,7 +10,7 @@ from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.git.sandbox import Sandbox
 from tests.pages.changes import line, many_files
 from tests.pages.conftest import Check, Shot
-from tests.pages.windows import Windows
+from tests.pages.windows import Windows, write
 
 TYPED = "It took long to write this."
 
@@ -40,8 +40,7 @@ def test_comments_on_several_lines_and_a_verdict(windows: Windows, shop: Desk, a
     scripted = windows.open()  # axe is a script itself
     scripted.goto(page.url)
     axe(scripted)
-    page.get_by_label("Comment").fill("Why *better*?")
-    page.get_by_role("button", name="Send the comment").click()
+    write(page, "Comment", "Why *better*?", "Send the comment")
 
     # Back at the line, with what was said below it.
     expect(page).to_have_url(re.compile(r"/reviews/[^/]+#thread-"))
@@ -49,8 +48,7 @@ def test_comments_on_several_lines_and_a_verdict(windows: Windows, shop: Desk, a
     line(page, 2, side="before").click()
     expect(page.get_by_role("heading", name="Comment on a.txt:2 (a removed line)")).to_be_visible()
     expect(page.locator(".comment").get_by_text("Why better?")).to_be_visible()
-    page.get_by_label("Comment").fill("It was good.")
-    page.get_by_role("button", name="Send the comment").click()
+    write(page, "Comment", "It was good.", "Send the comment")
     expect(page.locator("table.diff .thread").get_by_text("It was good.")).to_be_visible()
 
     page.get_by_role("button", name="Approve").click()
@@ -67,8 +65,7 @@ def test_the_claim_comes_first_and_what_was_written_stays(windows: Windows, shop
     review = shop.put_up(diff=edited())
     page = plain(windows, shop, review, view="split")
     line(page, 3).click()
-    page.get_by_label("Comment").fill(TYPED)
-    page.get_by_role("button", name="Claim the review, and keep what you wrote").click()
+    write(page, "Comment", TYPED, "Claim the review, and keep what you wrote")
     expect(page.get_by_label("Comment")).to_have_value(TYPED)
     assert shop.status(review)["reviewer_id"] == "ada"
 
@@ -88,8 +85,7 @@ def test_the_proposer_sends_a_message_about_the_line(windows: Windows, shop: Des
     review = shop.put_up(diff=edited())
     page = plain(windows, shop, review, PROPOSER)
     line(page, 2).click()
-    page.get_by_label("Comment").fill("Look here first.")
-    page.get_by_role("button", name="Send as a message").click()
+    write(page, "Comment", "Look here first.", "Send as a message")
     expect(page.locator("#stream").get_by_text("Look here first.")).to_be_visible()
     expect(page.locator("#stream").get_by_text("a.txt:2")).to_be_visible()
     [message] = shop.discussion(review)
@@ -125,8 +121,7 @@ def test_a_line_of_a_file_that_is_not_on_the_page(windows: Windows, shop: Desk, 
     page.get_by_role("link", name="Unified").click()
     expect(page.locator("table.diff-unified")).to_be_visible()
     line(page, 1).click()
-    page.get_by_label("Comment").fill("The last file.")
-    page.get_by_role("button", name="Send the comment").click()
+    write(page, "Comment", "The last file.", "Send the comment")
     expect(page.locator("table.diff .thread").get_by_text("The last file.")).to_be_visible()
     assert comments(shop, review) == [("src/part_4/module_49.py", 1, "The last file.")]
 
@@ -137,7 +132,6 @@ def test_a_line_of_a_plan(windows: Windows, desk: Desk) -> None:
     page = plain(windows, desk, review, show="source")
     line(page, 3).click()
     expect(page.locator("pre").get_by_text("First this.")).to_be_visible()
-    page.get_by_label("Comment").fill("Why first?")
-    page.get_by_role("button", name="Send the comment").click()
+    write(page, "Comment", "Why first?", "Send the comment")
     expect(page.locator(".thread").get_by_text("Why first?")).to_be_visible()
     assert [(line, body) for _, line, body in comments(desk, review)] == [(3, "Why first?")]

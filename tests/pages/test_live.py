@@ -28,8 +28,7 @@ def test_p6_a_window_goes_on_after_its_broker_was_killed_and_started_again(
     project = fresh_project()
     with browser_windows(broker.url) as windows:
         windows.allow(GONE, "Failed to fetch")
-        page = windows.open()
-        page.goto("/")
+        page = windows.open(at="/")
         expect(page.get_by_role("status")).to_have_text("live")
         broker.kill()
         expect(page.get_by_role("status")).to_have_text("offline")
@@ -49,8 +48,7 @@ def test_an_event_refreshes_an_open_review_with_few_operations(start_broker: Sta
     with Desk(broker.url, fresh_project()) as desk, browser_windows(broker.url) as windows:
         review = desk.put_up(intent="To be talked about")
         desk.claim(review)
-        page = windows.open()
-        page.goto(f"/reviews/{review}")
+        page = windows.open(at=f"/reviews/{review}")
         expect(page.get_by_role("status").filter(has_text="live")).to_be_visible()
         desk.say(review, "reviewer", "The first word.")
         expect(page.locator("#stream")).to_contain_text("The first word.")
@@ -96,8 +94,7 @@ def test_p6_what_happens_before_a_page_listens_is_on_it(windows: Windows, shop: 
 
 def test_p6_a_place_in_the_log_that_is_looked_at_misses_nothing_either(windows: Windows, shop: Desk):
     review = shop.put_up()
-    page = windows.open()
-    page.goto(f"/activity?project={shop.project}")
+    page = windows.open(at=f"/activity?project={shop.project}")
     with held(page, "**/events*") as listening:
         page.get_by_role("link", name="Only what happens from here on").click()
         expect(page.get_by_text("Nothing has happened since.")).to_be_visible()
@@ -107,8 +104,7 @@ def test_p6_a_place_in_the_log_that_is_looked_at_misses_nothing_either(windows: 
 
 
 def test_p6_a_second_window_has_what_the_first_heard_before_it_was_there(windows: Windows, shop: Desk):
-    first = windows.open()
-    first.goto("/")
+    first = windows.open(at="/")
     expect(first.get_by_role("status")).to_have_text("live")
     second = first.context.new_page()
     with held(second, "**/live.js*") as script:

@@ -20,7 +20,7 @@ from tests.pages.elsewhere import serving_elsewhere
 from tests.pages.guarded import Guarded, Issued, entered, form_token, post
 from tests.pages.test_every_page import assert_fits
 from tests.pages.test_foreign import form
-from tests.pages.windows import Scheme, Windows
+from tests.pages.windows import Scheme, Windows, write
 
 COOKIE = "tandem_person"
 SEE_OTHER, UNAUTHENTICATED, FORBIDDEN = httpx.codes.SEE_OTHER, httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN
@@ -56,16 +56,14 @@ def cookie_of(answer: httpx.Response) -> Morsel[str]:
 
 def test_the_login_page_is_accessible_and_fits(doors: Windows, axe: Check, shot: Shot, guarded: Guarded) -> None:
     doors.allow("status of 401")
-    page = doors.open(None)
-    page.goto("/queue?status=closed")
+    page = doors.open(None, at="/queue?status=closed")
     expect(page).to_have_url(f"{guarded.url}/login?to={quote('/queue?status=closed')}")
     expect(page.get_by_label("Access token")).to_be_focused()
     expect(page.get_by_label("Access token")).to_have_attribute("type", "password")
     expect(page.locator("main")).to_contain_text("tandem open logs in by itself")
     expect(page.locator("main")).to_contain_text("tandem token create")
     in_both_themes_and_widths(page, "login", axe, shot)
-    page.get_by_label("Access token").fill("tdm_no")
-    page.get_by_role("button", name="Log in").click()
+    write(page, "Access token", "tdm_no", "Log in")
     expect(page.get_by_role("alert").first).to_contain_text("knows no such access token")
     in_both_themes_and_widths(page, "login-refused", axe, shot)
 
@@ -147,7 +145,7 @@ def test_a_wrong_revoked_or_expired_token_is_refused_with_what_to_do(guarded: Gu
         answer = post(stranger, "/login", token=token)
         assert answer.status_code == UNAUTHENTICATED, token
         assert told in answer.text
-        assert "from whoever runs the broker" in answer.text
+        assert "from the person who runs the broker" in answer.text
         assert not token or token not in answer.text
         assert not is_in(stranger)
 
@@ -260,8 +258,7 @@ def test_a_link_logs_in_once(guarded: Guarded, stranger: httpx.Client, ada: Issu
 def test_the_owner_logs_in_by_a_link_and_is_asked_for_a_name_once(
     doors: Windows, guarded: Guarded, axe: Check, shot: Shot
 ) -> None:
-    page = doors.open(None)
-    page.goto(guarded.link())
+    page = doors.open(None, at=guarded.link())
     expect(page).to_have_url(re.compile(r"//[0-9a-f]{32}\.localhost:\d+/you"))
     expect(page.get_by_role("region", name="Logged in")).to_contain_text("the owner of this broker")
     page.get_by_label("Name").fill("Grace Hopper")
@@ -365,8 +362,7 @@ def test_a_link_from_elsewhere_leads_through_the_login(doors: Windows, guarded: 
         site.pages["/chat"] = f'<!doctype html><a href="{guarded.url}/statistics?days=7">Look</a>'
         page.goto(site.at("localhost", "/chat"))
         page.get_by_role("link", name="Look").click()
-    page.get_by_label("Access token").fill(ada.token)
-    page.get_by_role("button", name="Log in").click()
+    write(page, "Access token", ada.token, "Log in")
     expect(page).to_have_url(f"{guarded.home(ada.token)}/statistics?days=7")
 
 

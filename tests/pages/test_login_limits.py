@@ -15,7 +15,7 @@ from tests.git.sandbox import Sandbox
 from tests.pages.conftest import Check, Shot
 from tests.pages.guarded import Guarded, Issued, entered, form_token, post
 from tests.pages.test_every_page import TABS
-from tests.pages.windows import Windows
+from tests.pages.windows import Windows, write
 
 SECRET = "Zanzibar"
 """In every text of the other project, and nowhere else."""
@@ -93,11 +93,9 @@ def test_a_reviewer_reviews_under_their_own_name_and_does_not_speak_for_the_prop
     expect(page.locator("#message-form, #close-form")).to_have_count(0)
     page.get_by_role("button", name="Claim").click()
     expect(page.get_by_text("You hold it.")).to_be_visible()
-    page.get_by_label("Message as the reviewer").fill("Which colour?")
-    page.get_by_role("button", name="Send the message").click()
+    write(page, "Message as the reviewer", "Which colour?", "Send the message")
     expect(page.locator("#stream")).to_contain_text("Which colour?")
-    page.get_by_label("Your verdict").fill("White.")
-    page.get_by_role("button", name="Request changes").click()
+    write(page, "Your verdict", "White.", "Request changes")
     expect(page.locator("#acts")).to_contain_text("Changes were requested by rita")
     assert guarded.status(two.own_review)["reviewer_id"] == "rita"
 
@@ -174,8 +172,7 @@ def test_a_page_whose_token_is_revoked_goes_to_the_login_and_comes_back(doors: W
     for one in (page, second):
         expect(one.get_by_role("heading", name="Log in")).to_be_visible()
         expect(one.locator("main")).to_contain_text("You are not logged in any more")
-    page.get_by_label("Access token").fill(guarded.issue("grace").token)
-    page.get_by_role("button", name="Log in").click()
+    write(page, "Access token", guarded.issue("grace").token, "Log in")
     expect(page).to_have_url(re.compile(r"/queue\?status=closed$"))
 
 
@@ -189,8 +186,7 @@ def test_what_was_being_written_when_the_token_was_revoked_is_there_after_the_ne
     expect(page.locator("#live")).to_have_text("live")
     page.locator("#message-body").fill("A thought that took an hour.")
     guarded.revoke(issued)
-    page.get_by_label("Access token").fill(guarded.issue("grace").token)
-    page.get_by_role("button", name="Log in").click()
+    write(page, "Access token", guarded.issue("grace").token, "Log in")
     expect(page).to_have_url(re.compile(f"/reviews/{review}$"))
     expect(page.locator("#message-body")).to_have_value("A thought that took an hour.")
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from tests.broker import BrokerProcess
 from tests.pages.elsewhere import Elsewhere, serving_elsewhere
 from tests.pages.guarded import Guarded
-from tests.pages.windows import Windows
+from tests.pages.windows import Windows, write
 
 HERE = ("127.0.0.1", "localhost")
 
@@ -32,10 +32,8 @@ def elsewhere() -> Iterator[Elsewhere]:
 
 def owner(doors: Windows, guarded: Guarded) -> Page:
     """The owner's window, as `tandem open` opens it."""
-    page = doors.open(None)
-    page.goto(guarded.link())
-    page.get_by_label("Name").fill("Grace")
-    page.get_by_role("button", name="Go on").click()
+    page = doors.open(None, at=guarded.link())
+    write(page, "Name", "Grace", "Go on")
     expect(page.get_by_role("heading", name="Your turn")).to_be_visible()
     return page
 
@@ -65,10 +63,8 @@ def test_a_token_that_is_pasted_under_this_machines_name_leads_to_the_persons_ow
 ) -> None:
     ada = guarded.issue("ada")
     for javascript in (True, False):
-        page = doors.open(None, javascript=javascript)
-        page.goto("/queue?status=closed")
-        page.get_by_label("Access token").fill(ada.token)
-        page.get_by_role("button", name="Log in").click()
+        page = doors.open(None, javascript=javascript, at="/queue?status=closed")
+        write(page, "Access token", ada.token, "Log in")
         expect(page).to_have_url(f"{guarded.home(ada.token)}/queue?status=closed")
         expect(page.get_by_role("heading", name="Queue")).to_be_visible()
         page.goto("/queue")  # under 127.0.0.1 nobody is logged in

@@ -10,7 +10,7 @@ from tests.acceptance.reviewing import Desk
 from tests.broker import StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
 from tests.pages.conftest import OpenWindows, Shot
-from tests.pages.windows import Windows
+from tests.pages.windows import Windows, write
 
 
 def test_reviews_are_found_by_state_words_path_and_people(page: Page, shop: Desk, repo: Sandbox, shot: Shot):
@@ -24,15 +24,13 @@ def test_reviews_are_found_by_state_words_path_and_people(page: Page, shop: Desk
     expect(rows).to_have_count(2)
     shot(page, "queue")
     for field, text in (("Words", "SORT names"), ("Path", "a.tx"), ("Proposer", "gsd-7")):
-        page.get_by_label(field, exact=True).fill(text)
-        page.get_by_role("button", name="Search").click()
+        write(page, field, text, "Search", exact=True)
         expect(rows).to_have_count(1)
         expect(rows).to_contain_text("Sort the names")
         page.goto(f"/queue?project={shop.project}")
     page.get_by_role("link", name="Rejected").click()
     expect(rows).to_contain_text("Drop the names")
-    page.get_by_label("Words").fill("nothing like it")
-    page.get_by_role("button", name="Search").click()
+    write(page, "Words", "nothing like it", "Search")
     expect(page.get_by_text("Nothing is found.")).to_be_visible()
     page.get_by_role("link", name="Clear").click()
     page.goto(f"/queue?project={shop.project}&status=all")
@@ -59,13 +57,11 @@ def test_what_comes_into_the_queue_is_seen_at_once_and_what_is_ticked_stays(page
 def test_several_are_closed_at_once_and_each_tells_what_came_of_it(windows: Windows, shop: Desk):
     first, second, third = (shop.put_up(intent=f"Number {number}") for number in (1, 2, 3))
     windows.accept_dialogs()
-    page = windows.open()
-    page.goto(f"/queue?project={shop.project}")
+    page = windows.open(at=f"/queue?project={shop.project}")
     page.get_by_role("checkbox", name="Choose Number 1").check()
     page.get_by_role("checkbox", name="Choose Number 3").check()
     page.get_by_text("Close several").click()
-    page.get_by_label("Reason").fill("Not needed any more")
-    page.get_by_role("button", name="Close the chosen ones").click()
+    write(page, "Reason", "Not needed any more", "Close the chosen ones")
     expect(page.get_by_role("status").filter(has_text="2 closed")).to_be_visible()
     assert [shop.status(one)["status"] for one in (first, second, third)] == ["closed", "pending", "closed"]
     event = shop.events(first)[-1]
@@ -79,8 +75,7 @@ def test_closing_nothing_says_so_and_keeps_the_reason(windows: Windows, shop: De
     shop.put_up(intent="Not closed")
     page.goto(f"/queue?project={shop.project}")
     page.get_by_text("Close several").click()
-    page.get_by_label("Reason").fill("Not needed any more")
-    page.get_by_role("button", name="Close the chosen ones").click()
+    write(page, "Reason", "Not needed any more", "Close the chosen ones")
     expect(page.get_by_role("alert")).to_contain_text("Tick the reviews")
     expect(page.get_by_label("Reason")).to_have_value("Not needed any more")
     expect(page.get_by_role("link", name="Not closed")).to_be_visible()
@@ -88,8 +83,7 @@ def test_closing_nothing_says_so_and_keeps_the_reason(windows: Windows, shop: De
 
 def test_a_filter_that_cannot_be_is_refused_in_words(windows: Windows, shop: Desk):
     windows.allow("status of 400")
-    page = windows.open()
-    page.goto(f"/queue?project={shop.project}&category=nonsense&text=kept")
+    page = windows.open(at=f"/queue?project={shop.project}&category=nonsense&text=kept")
     expect(page.get_by_role("alert")).to_contain_text("INVALID_INPUT")
     expect(page.get_by_label("Words")).to_have_value("kept")
 
@@ -100,7 +94,7 @@ def test_a_review_goes_from_your_turn_to_others_and_away_while_one_looks_on(page
     expect(yours).to_contain_text("Nothing waits for you.")
     review = shop.put_up(intent="Sort the names")
     row = yours.get_by_role("listitem").filter(has_text="Sort the names")
-    expect(row).to_contain_text("Nobody has taken it")
+    expect(row).to_contain_text("Not taken yet")
     expect(row.locator("time")).to_have_attribute("datetime", re.compile(r"^\d{4}-"))
     generation = shop.claim(review, "rita")
     row = others.get_by_role("listitem").filter(has_text="Sort the names")

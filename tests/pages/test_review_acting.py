@@ -13,7 +13,7 @@ from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.broker import BrokerProcess
 from tests.pages.changes import held, line, shown
 from tests.pages.conftest import Check, OpenWindows, Shot
-from tests.pages.windows import Windows
+from tests.pages.windows import Windows, write
 
 
 def test_claim_comment_approve_by_keyboard(page: Page, shop: Desk, axe: Check, shot: Shot) -> None:
@@ -84,8 +84,7 @@ def test_comments_stay_over_a_reload_and_can_be_changed_and_sent_alone(page: Pag
     expect(page.get_by_label("Comment on a.txt:2 (a removed line)")).to_have_value("Keep it")
     page.get_by_role("button", name="Add to the verdict").click()
     page.get_by_role("button", name="Edit", exact=True).click()
-    page.get_by_label("Comment on a.txt:2 (a removed line)").fill("Keep it, please")
-    page.get_by_role("button", name="Send now").click()
+    write(page, "Comment on a.txt:2 (a removed line)", "Keep it, please", "Send now")
     expect(page.locator("table.diff .thread").get_by_text("Keep it, please")).to_be_visible()
     expect(page.get_by_text("Not sent yet")).to_have_count(0)
     [comment] = [entry for entry in shop.discussion(review) if entry["kind"] == "comment"]
@@ -96,8 +95,7 @@ def test_comments_stay_over_a_reload_and_can_be_changed_and_sent_alone(page: Pag
 def test_comments_may_be_collected_before_the_claim(page: Page, shop: Desk) -> None:
     review = shown(page, shop)
     line(page, 2).click()
-    page.get_by_label("Comment on a.txt:2").fill("First thoughts")
-    page.get_by_role("button", name="Add to the verdict").click()
+    write(page, "Comment on a.txt:2", "First thoughts", "Add to the verdict")
     page.get_by_role("button", name="Claim").click()
     expect(page.get_by_text("1 comment on lines goes with it")).to_be_visible()
     page.get_by_role("button", name="Comment", exact=True).click()
@@ -115,8 +113,7 @@ def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, wi
     for name in ("Claim", "Approve", "Release", "Request changes"):
         expect(acts.get_by_role("button", name=name)).to_have_count(0)
 
-    nobody = windows.open(None)
-    nobody.goto(f"/reviews/{review}")
+    nobody = windows.open(None, at=f"/reviews/{review}")
     expect(nobody.get_by_role("link", name="Say your name to take part")).to_be_visible()
     expect(nobody.locator("#acts, #stream").get_by_role("button")).to_have_count(0)
 
@@ -129,16 +126,14 @@ def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, wi
     shop.revise(other, proposer_id="mallory", diff=edited(text="great"))
     given = shop.verdict(other, "changes_requested", shop.claim(other), counter_patch=edited(text="best"))
     shop.accept(other, given["counter_patch_id"])
-    revised = windows.open("mallory")
-    revised.goto(f"/reviews/{other}")
+    revised = windows.open("mallory", at=f"/reviews/{other}")
     expect(revised.locator("#acts").get_by_text("It is your own: somebody else gives the verdict.")).to_be_visible()
 
     # Nor to whose counter-patch somebody accepted without a name: it may have been they themselves.
     held = shop.put_up(diff=edited())
     given = shop.verdict(held, "comment", shop.claim(held, "rita"), counter_patch=edited(text="best"))
     shop.do("accept_counter_patch", review_id=held, counter_patch_id=given["counter_patch_id"])
-    holder = windows.open("rita")
-    holder.goto(f"/reviews/{held}")
+    holder = windows.open("rita", at=f"/reviews/{held}")
     expect(holder.locator("#acts").get_by_text("This round is your own: release it")).to_be_visible()
     expect(holder.locator("#acts").get_by_role("button", name="Approve")).to_have_count(0)
     holder.locator("#acts").get_by_role("button", name="Release").click()
@@ -149,8 +144,7 @@ def test_who_holds_it_and_why_nothing_else_is_offered(page: Page, shop: Desk, wi
 
 def test_two_windows_talk(page: Page, shop: Desk, windows: Windows, axe: Check) -> None:
     review = held(page, shop)
-    own = windows.open(PROPOSER, width=360, height=740, scheme="dark")
-    own.goto(f"/reviews/{review}")
+    own = windows.open(PROPOSER, width=360, height=740, scheme="dark", at=f"/reviews/{review}")
     page.keyboard.press("m")
     page.keyboard.type("Is it **tested**?")
     page.keyboard.press("Control+Enter")
@@ -160,8 +154,7 @@ def test_two_windows_talk(page: Page, shop: Desk, windows: Windows, axe: Check) 
 
     expect(own.locator("#stream").get_by_text("Is it tested?")).to_be_visible()
     expect(own.locator("#acts").get_by_text("You are asked to answer.")).to_be_visible()
-    own.get_by_label("Message as the proposer").fill("It is.")
-    own.get_by_role("button", name="Send the message").click()
+    write(own, "Message as the proposer", "It is.", "Send the message")
     expect(page.locator("#stream").get_by_text("It is.", exact=True)).to_be_visible()
     expect(page.get_by_role("button", name="Send the message")).to_be_enabled()
     axe(own)
@@ -176,8 +169,7 @@ def test_comments_are_answered_and_resolved_in_their_places(page: Page, shop: De
     shop.verdict(review, "comment", comments=[{"file": "a.txt", "line": 2, "body": "Why?"}])
     expect(page.locator("table.diff .thread").get_by_text("Why?")).to_be_visible()
     expect(page.locator("table.diff .thread").get_by_text("You spoke last.")).to_be_visible()
-    own = windows.open(PROPOSER)
-    own.goto(f"/reviews/{review}")
+    own = windows.open(PROPOSER, at=f"/reviews/{review}")
     thread = own.locator("table.diff .thread")
     thread.get_by_text("Answer or resolve").click()
     thread.get_by_label("Your answer").fill("It reads well.")
@@ -193,12 +185,11 @@ def test_comments_are_answered_and_resolved_in_their_places(page: Page, shop: De
 def test_release_and_close(page: Page, shop: Desk) -> None:
     review = held(page, shop)
     page.get_by_role("button", name="Release").click()
-    expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
+    expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
     assert shop.status(review)["status"] == "pending"
     page.get_by_text(f"Close in {PROPOSER}'s place").click()
     expect(page.get_by_text("It ends withdrawn, without a decision.")).to_be_visible()
-    page.get_by_label("Why", exact=False).fill("Not needed any more.")
-    page.get_by_role("button", name="Close the review").click()
+    write(page, "Why", "Not needed any more.", "Close the review")
     expect(page.locator("#acts").get_by_text("Closed, withdrawn: Not needed any more.")).to_be_visible()
     assert shop.status(review)["outcome"] == "withdrawn"
     assert shop.events(review)[-1]["actor"] == "ada"
@@ -225,8 +216,7 @@ def test_the_lease_is_renewed_while_somebody_works_and_runs_out_when_nobody_does
     own = start_broker(claim_timeout_seconds=12)
     with Desk(own.url, "label") as shop, browser_windows(own.url) as windows:
         page = windows.open()
-        review = shop.put_up(diff=edited())
-        page.goto(f"/reviews/{review}")
+        review = shown(page, shop)
         page.keyboard.press("c")
         expect(page.locator("#lease")).to_have_text(re.compile(r"Lease 0:[01]\d"))
         first = shop.status(review)["lease_expires_at"]
@@ -235,7 +225,7 @@ def test_the_lease_is_renewed_while_somebody_works_and_runs_out_when_nobody_does
         assert renewed.value.ok
         assert shop.status(review)["lease_expires_at"] > first
         assert shop.kinds(review) == ["review_created", "review_claimed"]
-        expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
+        expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
         expect(page.locator("#acts-kept")).to_contain_text("It takes a while to say.")
         expect(page.locator("#stream").get_by_text("The claim of ada ended")).to_be_visible()
 
@@ -247,7 +237,7 @@ def test_a_double_click_sends_once(page: Page, shop: Desk) -> None:
     expect(page.locator("#stream").get_by_text("Once.")).to_be_visible()
     # Whatever the second click did has been answered when a later act is.
     page.get_by_role("button", name="Release").click()
-    expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
+    expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
     assert shop.kinds(review).count("verdict_comment") == 1
 
 
@@ -267,13 +257,11 @@ def test_every_key_is_listed(page: Page, shop: Desk) -> None:
 
 def test_all_that_matters_works_without_a_script(shop: Desk, windows: Windows) -> None:
     review = shop.put_up(diff=edited())
-    page = windows.open(javascript=False)
-    page.goto(f"/reviews/{review}")
+    page = windows.open(javascript=False, at=f"/reviews/{review}")
     page.get_by_role("button", name="Claim").click()
     expect(page.get_by_text("You hold it.")).to_be_visible()
     page.get_by_role("button", name="Renew").click()
-    page.get_by_label("Message as the reviewer").fill("A word.")
-    page.get_by_role("button", name="Send the message").click()
+    write(page, "Message as the reviewer", "A word.", "Send the message")
     expect(page.locator("#stream").get_by_text("A word.")).to_be_visible()
 
     windows.allow("status of 400")
@@ -281,8 +269,7 @@ def test_all_that_matters_works_without_a_script(shop: Desk, windows: Windows) -
     expect(page.get_by_text("REASON_REQUIRED")).to_be_visible()
     page.get_by_label("Your verdict on round 1").fill("The second line.")
     page.get_by_label("Line", exact=True).fill("2")
-    page.get_by_label("Comment", exact=True).fill("This one.")
-    page.get_by_role("button", name="Request changes").click()
+    write(page, "Comment", "This one.", "Request changes", exact=True)
     expect(page.locator("#acts").get_by_text("Changes were requested by ada: The second line.")).to_be_visible()
     expect(page.locator("table.diff .thread").get_by_text("This one.")).to_be_visible()
     assert shop.status(review)["status"] == "changes_requested"

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, Request, expect
 
 from tests.acceptance.checking import Checked, check, checked
 from tests.acceptance.reviewing import edited
+from tests.pages.changes import shown
 from tests.pages.conftest import Check, OpenWindows, Shot
 from tests.pages.windows import Windows
 
@@ -64,8 +65,7 @@ def test_checks_are_shown_as_they_run_and_their_logs_when_they_are_opened(
         check("unit tests", until(go, 0)), check("lint", FAILS, required=False), check("docs", "", paths=["docs/**"]),
         unconfined=True,
     )  # fmt: skip
-    review = project.put_up(diff=edited())
-    page.goto(f"/reviews/{review}")
+    review = shown(page, project)
     expect(row(page, "unit tests")).to_contain_text("running")
     expect(row(page, "lint")).to_contain_text("failed")
     expect(row(page, "lint")).to_contain_text("not required")
@@ -93,8 +93,7 @@ def test_checks_are_shown_as_they_run_and_their_logs_when_they_are_opened(
     assert len([url for url in asked if "/checks/lint" in url]) == 1
     page.remove_listener("request", listener)
     expect(page.locator("#review-head")).to_contain_text("1 of 2 passed")
-    dark = windows.open("grace", width=390, height=844, scheme="dark")
-    dark.goto(f"/reviews/{review}")
+    dark = windows.open("grace", width=390, height=844, scheme="dark", at=f"/reviews/{review}")
     expect(row(dark, "lint")).to_contain_text("failed")
     axe(dark, colours_only=True)
     shot(dark, "review-checks-narrow")
@@ -138,8 +137,7 @@ def test_who_approves_reads_that_the_gate_stays_closed_and_runs_the_check_again(
 
 def test_checks_that_nobody_trusts_say_what_to_do(page: Page, project: Checked, shot: Shot, axe: Check) -> None:
     project.have(check("tests", ""), trusted=False)
-    review = project.put_up(diff=edited())
-    page.goto(f"/reviews/{review}")
+    shown(page, project)
     found = row(page, ".tandem/checks.toml")
     expect(found).to_contain_text("not run")
     expect(found).to_contain_text("Nobody has trusted its commands")
@@ -155,8 +153,7 @@ def test_checks_that_nobody_trusts_say_what_to_do(page: Page, project: Checked, 
 def test_checks_that_were_changed_keep_the_gate_closed_until_a_person_has_looked(page: Page, project: Checked) -> None:
     project.have(check("tests", ""), unconfined=True)
     project.have(check("tests", "print(1)"), trusted=False)
-    review = project.put_up(diff=edited())
-    page.goto(f"/reviews/{review}")
+    shown(page, project)
     found = row(page, ".tandem/checks.toml")
     expect(found).to_contain_text("It changed since it was trusted")
     expect(found).to_contain_text("required")
@@ -168,10 +165,9 @@ def test_logs_are_read_and_checks_run_again_without_a_script(project: Checked, w
     project.have(check("unit tests", FAILS), unconfined=True)
     review = project.put_up(diff=edited())
     project.ended(review)
-    page = windows.open(javascript=False)
-    page.goto(f"/reviews/{review}")
+    page = windows.open(javascript=False, at=f"/reviews/{review}")
     row(page, "unit tests").locator("summary").click()
-    page.get_by_role("link", name="Show the end of what it wrote").click()
+    page.get_by_role("link", name="Show the end of its output").click()
     expect(page.locator("#check-log")).to_have_text("<b>3</b> is \\x1b[31mnot\\u202e 4\n")
     page.get_by_role("link", name="Back to the review").click()
     row(page, "unit tests").get_by_role("button", name="Run again").click()
@@ -181,7 +177,6 @@ def test_logs_are_read_and_checks_run_again_without_a_script(project: Checked, w
 
 
 def test_a_review_without_checks_says_nothing_of_them(page: Page, project: Checked) -> None:
-    review = project.put_up(diff=edited())
-    page.goto(f"/reviews/{review}")
+    shown(page, project)
     expect(page.locator("#acts")).to_be_visible()
     expect(page.locator("#checks")).to_be_empty()

@@ -8,7 +8,7 @@ from tests.acceptance.reviewing import PROPOSER, Desk, edited
 from tests.git.sandbox import Sandbox
 from tests.pages.changes import held
 from tests.pages.conftest import Check, Shot
-from tests.pages.windows import Windows
+from tests.pages.windows import Windows, write
 
 WHY = "This is how I would write it."
 
@@ -42,17 +42,15 @@ def test_written_seen_sent_and_accepted(page: Page, shop: Desk, windows: Windows
     expect(result.locator("table.diff").get_by_text("nine")).to_be_visible()
     axe(page)
     shot(page, "review-counter-patch")
-    page.get_by_label("Why", exact=True).fill(WHY)
-    page.get_by_role("button", name="Request changes with it").click()
+    write(page, "Why", WHY, "Request changes with it", exact=True)
     expect(page.locator("#acts").get_by_text("Changes were requested by ada")).to_be_visible()
     expect(page.locator("#acts").get_by_text(f"You offered it, so that {PROPOSER} decides.")).to_be_visible()
     expect(page.get_by_role("button", name="Accept the counter-patch")).to_have_count(0)
 
-    own = windows.open(PROPOSER)
-    own.goto(f"/reviews/{review}")
+    own = windows.open(PROPOSER, at=f"/reviews/{review}")
     expect(own.locator("#counter-patch table.diff").get_by_text("nine")).to_be_visible()
     own.get_by_role("button", name="Accept the counter-patch").click()
-    expect(own.get_by_text("Nobody has claimed it.")).to_be_visible()
+    expect(own.get_by_text("It is not claimed yet.")).to_be_visible()
     status = shop.status(review)
     assert (status["round"], status["status"], status["counter_patch_status"]) == (2, "pending", "accepted")
     diff = shop.do("get_proposal", review_id=review)["diff"]
@@ -94,11 +92,9 @@ def test_a_decision_on_one_that_is_gone_is_told(page: Page, shop: Desk, windows:
 def test_other_files_new_ones_and_deletion(page: Page, shop: Desk) -> None:
     review = opened(page, shop)
     content(page, "a.txt").fill(lines((2, "best")))
-    page.get_by_label("Another file, or a new one").fill("docs/new.md")
-    page.get_by_role("button", name="Open it").click()
+    write(page, "Another file, or a new one", "docs/new.md", "Open it")
     content(page, "docs/new.md").fill("# New\n")
-    page.get_by_label("Another file, or a new one").fill("b.txt")
-    page.get_by_role("button", name="Open it").click()
+    write(page, "Another file, or a new one", "b.txt", "Open it")
     expect(content(page, "b.txt")).to_have_value(lines())
     page.get_by_label("Delete it").last.check()
     expect(page.locator("#draft-result .diff-name").get_by_text("docs/new.md")).to_be_visible()
@@ -126,17 +122,14 @@ def test_bytes_that_a_field_would_change_stay(page: Page, shop: Desk, repo: Sand
     repo.commit("more")
     review = opened(page, shop)
     for path, why in (("mixed.txt", "Its lines end in different ways"), ("bytes.dat", "It is not a text.")):
-        page.get_by_label("Another file, or a new one").fill(path)
-        page.get_by_role("button", name="Open it").click()
+        write(page, "Another file, or a new one", path, "Open it")
         expect(page.get_by_text(why)).to_be_visible()
     for path in ("win.txt", "bare.txt"):
-        page.get_by_label("Another file, or a new one").fill(path)
-        page.get_by_role("button", name="Open it").click()
+        write(page, "Another file, or a new one", path, "Open it")
         expect(content(page, path)).to_be_visible()
     expect(content(page, "bare.txt")).to_have_value("\nleading\nno end")
     content(page, "win.txt").fill("one\nTWO\nthree\n")
-    page.get_by_label("Why", exact=True).fill(WHY)
-    page.get_by_role("button", name="Offer it as a comment").click()
+    write(page, "Why", WHY, "Offer it as a comment", exact=True)
     expect(page.locator("#acts").get_by_text("A counter-patch by ada")).to_be_visible()
     patch = shop.do("get_proposal", review_id=review)["counter_patch"]
     assert {file["path"] for file in patch["affected_files"]} == {"a.txt", "win.txt"}
@@ -163,8 +156,7 @@ def test_a_text_is_edited_as_a_whole(page: Page, shop: Desk) -> None:
     review = opened(page, shop, description="# Plan\n\nFirst this.\n", path="PLAN.md", category="plan_review")
     page.get_by_label("The whole text").fill("# Plan\n\nFirst that.\n")
     expect(page.locator("#draft-result").get_by_text("It applies.")).to_be_visible()
-    page.get_by_label("Why", exact=True).fill(WHY)
-    page.get_by_role("button", name="Offer it as a comment").click()
+    write(page, "Why", WHY, "Offer it as a comment", exact=True)
     expect(page.locator("#acts").get_by_text("A counter-patch by ada")).to_be_visible()
     patch = shop.do("get_proposal", review_id=review)["counter_patch"]
     assert patch["description"] == "# Plan\n\nFirst that.\n"
@@ -176,30 +168,25 @@ def test_without_a_repository_the_diff_is_edited(page: Page, desk: Desk, windows
     expect(page.get_by_text("The files themselves cannot be edited here")).to_be_visible()
     page.get_by_label("The whole diff").fill("no diff at all")
     expect(page.locator("#draft-result").get_by_text("It does not apply.")).to_be_visible()
-    page.get_by_label("Why", exact=True).fill(WHY)
-    page.get_by_role("button", name="Offer it as a comment").click()
+    write(page, "Why", WHY, "Offer it as a comment", exact=True)
     expect(page.locator("#draft").get_by_role("alert")).to_be_visible()
-    page.get_by_label("The whole diff").fill(edited(text="best"))
-    page.get_by_role("button", name="Offer it as a comment").click()
+    write(page, "The whole diff", edited(text="best"), "Offer it as a comment")
     expect(page.locator("#acts").get_by_text("A counter-patch by ada")).to_be_visible()
     assert desk.do("get_proposal", review_id=review)["counter_patch"]["diff"] == edited(text="best")
 
 
 def test_without_a_script(shop: Desk, windows: Windows) -> None:
     review = shop.put_up(diff=edited())
-    page = windows.open(javascript=False)
-    page.goto(f"/reviews/{review}/edit")
+    page = windows.open(javascript=False, at=f"/reviews/{review}/edit")
     page.get_by_role("button", name="Claim").click()
     content(page, "a.txt").fill(lines((2, "best")))
-    page.get_by_label("Why", exact=True).fill(WHY)
-    page.get_by_role("button", name="Show the result").click()
+    write(page, "Why", WHY, "Show the result", exact=True)
     expect(page.get_by_text("It applies.")).to_be_visible()
     expect(page.get_by_label("Why", exact=True)).to_have_value(WHY)
     page.get_by_role("button", name="Offer it as a comment").click()
     expect(page.locator("#acts").get_by_text("A counter-patch by ada")).to_be_visible()
     page.goto(f"/reviews/{review}")
-    own = windows.open(PROPOSER, javascript=False)
-    own.goto(f"/reviews/{review}")
+    own = windows.open(PROPOSER, javascript=False, at=f"/reviews/{review}")
     own.get_by_role("button", name="Accept the counter-patch").click()
     expect(own.get_by_text("Round 2", exact=False).first).to_be_visible()
     assert shop.status(review)["round"] == 2

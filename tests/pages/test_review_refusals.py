@@ -15,7 +15,7 @@ from tests.acceptance.reviewing import Desk, edited
 from tests.broker import BrokerProcess
 from tests.pages.changes import held
 from tests.pages.conftest import Check, OpenWindows
-from tests.pages.windows import Windows
+from tests.pages.windows import Windows, write
 
 TYPED = "It took long to write this."
 TEXT_LIMIT_BYTES = 256_000
@@ -57,7 +57,7 @@ def test_nobody_decides_on_their_own(windows: Windows, shop: Desk, axe: Check) -
     axe(page)
     assert shop.kinds(review) == kinds
     page.get_by_role("button", name="Release").click()
-    expect(page.get_by_text("Nobody has claimed it.")).to_be_visible()
+    expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
     expect(page.locator("#acts")).to_contain_text("somebody else gives the verdict")
     expect(page.locator("#acts-kept")).to_contain_text(TYPED)
 
@@ -70,12 +70,10 @@ def test_a_second_message_in_a_row_waits_for_its_turn(windows: Windows, shop: De
     review = held(page, shop)
     other = page.context.new_page()
     other.goto(f"/reviews/{review}")
-    other.get_by_label("Message as the reviewer").fill("Is it tested?")
-    other.get_by_role("button", name="Send the message").click()
+    write(other, "Message as the reviewer", "Is it tested?", "Send the message")
     expect(other.locator("#stream").get_by_text("Is it tested?")).to_be_visible()
 
-    page.get_by_label("Message as the reviewer").fill(TYPED)
-    page.get_by_role("button", name="Send the message").click()
+    write(page, "Message as the reviewer", TYPED, "Send the message")
     expect(refusal(page, "TURN_VIOLATION")).to_contain_text("the other side comes next")
     expect(page.locator("#stream").get_by_text("Is it tested?")).to_be_visible()
     expect(page.get_by_label("Message as the reviewer")).to_have_value(TYPED)
@@ -108,8 +106,7 @@ def test_a_text_that_is_too_long_can_be_shortened(windows: Windows, shop: Desk, 
         expect(told).to_contain_text("Shorten it")
         expect(field).to_have_value(long)
     assert shop.kinds(review) == ["review_created", "review_claimed"]
-    page.get_by_label("Message as the reviewer").fill(TYPED)
-    page.get_by_role("button", name="Send the message").click()
+    write(page, "Message as the reviewer", TYPED, "Send the message")
     expect(page.locator("#stream .said").get_by_text(TYPED)).to_be_visible()
     expect(page.locator("#stream .acts-refusal")).to_have_count(0)
 
@@ -131,8 +128,7 @@ def test_an_answer_that_was_lost_is_not_sent_as_another(page: Page, shop: Desk, 
     page.unroute("**/message*", lose)
 
     # The broker has the first words under this form's key.
-    page.get_by_label("Message as the reviewer").fill(TYPED)
-    page.get_by_role("button", name="Send the message").click()
+    write(page, "Message as the reviewer", TYPED, "Send the message")
     told = refusal(page, "IDEMPOTENCY_CONFLICT")
     expect(told).to_contain_text("was sent before with another text, and that one counts")
     expect(page.locator("#stream .said").get_by_text("The first words.")).to_be_visible()
@@ -200,8 +196,7 @@ def test_a_broker_that_stops_while_a_form_is_sent(
 
         # More than the broker takes of any form at all.
         long = "x" * BODY_LIMIT_BYTES
-        page.get_by_label("Your verdict on round 1").fill(long)
-        page.get_by_role("button", name="Request changes").click()
+        write(page, "Your verdict on round 1", long, "Request changes")
         expect(told).to_contain_text("Not sent, and kept: TOO_LARGE")
         expect(told).to_contain_text("send less")
         expect(page.get_by_label("Your verdict on round 1")).to_have_value(long)

@@ -41,8 +41,7 @@ def test_events_come_by_themselves_are_filtered_and_resumed(page: Page, shop: De
 
 def test_a_place_in_another_log_is_refused_in_words(windows: Windows):
     windows.allow(r"status of 4\d\d")
-    page = windows.open()
-    page.goto("/activity?after=another.5")
+    page = windows.open(at="/activity?after=another.5")
     expect(page.get_by_role("alert")).to_be_visible()
 
 
@@ -59,7 +58,7 @@ def test_statistics_are_charts_and_the_same_numbers_as_tables(page: Page, shop: 
     today = throughput.get_by_role("row").nth(1)
     expect(today.get_by_role("cell")).to_have_text(["3", "0", "3"])
     bars = throughput.locator("rect.first[height]").locator("title")
-    expect(bars).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d: 3 put up$"))
+    expect(bars).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d: 3 submitted$"))
     expect(page.get_by_role("region", name="By reviewer").get_by_role("row", name=re.compile("rita"))).to_contain_text(
         "67%"
     )

@@ -28,8 +28,7 @@ def test_windows_notice_everything_that_must_not_happen(browser: Browser) -> Non
     with serving_elsewhere() as site:
         site.pages["/"] = RESTLESS
         windows = Windows(browser, site.at("127.0.0.1", ""))
-        page = windows.open(None)
-        page.goto("/")
+        page = windows.open(None, at="/")
         with pytest.raises(AssertionError, match="button-name"):
             assert_accessible(page)
         windows.close()

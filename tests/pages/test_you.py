@@ -10,16 +10,15 @@ from playwright.sync_api import expect
 
 from tests.broker import BrokerProcess
 from tests.pages.conftest import Check
-from tests.pages.windows import Windows, signed_in
+from tests.pages.guarded import form_token
+from tests.pages.windows import Windows, signed_in, write
 
 
 def test_a_name_is_asked_once_and_leads_back(windows: Windows, axe: Check):
-    page = windows.open(None)
-    page.goto("/")
+    page = windows.open(None, at="/")
     expect(page).to_have_url(re.compile("/you"))
     axe(page)
-    page.get_by_label("Name").fill("  Ada   Lovelace ")
-    page.get_by_role("button", name="Go on").click()
+    write(page, "Name", "  Ada   Lovelace ", "Go on")
     expect(page.get_by_role("heading", name="Your turn")).to_be_visible()
     expect(page.get_by_role("link", name="Ada Lovelace")).to_be_visible()
     page.goto("/")
@@ -32,16 +31,9 @@ def http(broker: BrokerProcess):
         yield client
 
 
-def token(client: httpx.Client, path: str = "/you") -> str:
-    """The token that a browser's forms carry."""
-    found = re.search(r'name="form_token" value="([^"]+)"', client.get(path).text)
-    assert found
-    return found[1]
-
-
 @pytest.mark.parametrize("name", ["", " ", "x" * 61, "a\u202eb", "a\nb\x00"])
 def test_a_name_that_cannot_be_one_is_refused_and_stays_in_its_field(http: httpx.Client, name: str):
-    answer = http.post("/you", data={"form_token": token(http), "name": name})
+    answer = http.post("/you", data={"form_token": form_token(http, "/you"), "name": name})
     assert answer.status_code == 400
     assert "INVALID_INPUT" in answer.text
     if name.isalnum():
@@ -53,14 +45,14 @@ def test_a_name_that_cannot_be_one_is_refused_and_stays_in_its_field(http: httpx
     "following", ["https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:alert(1)", "a"]
 )
 def test_the_way_back_never_leads_to_another_site(http: httpx.Client, following: str):
-    answer = http.post("/you", data={"form_token": token(http), "name": "ada", "next": following})
+    answer = http.post("/you", data={"form_token": form_token(http, "/you"), "name": "ada", "next": following})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
 
 
 def test_a_form_needs_the_token_of_its_own_browser(http: httpx.Client, broker: BrokerProcess):
     with httpx.Client(base_url=broker.url, trust_env=False) as elsewhere:
-        foreign = token(elsewhere)
-    token(http)
+        foreign = form_token(elsewhere, "/you")
+    form_token(http, "/you")
     for sent in ("", foreign, "0" * 64):
         answer = http.post("/you", data={"form_token": sent, "name": "mallory"})
         assert answer.status_code == 403
@@ -77,7 +69,7 @@ def test_a_form_needs_the_token_of_its_own_browser(http: httpx.Client, broker: B
     ],
 )
 def test_a_form_of_another_site_is_refused_even_on_this_machine(http: httpx.Client, headers: dict[str, str]):
-    sent = {"form_token": token(http), "name": "mallory"}
+    sent = {"form_token": form_token(http, "/you"), "name": "mallory"}
     assert http.post("/you", data=sent, headers=headers).status_code == 403
     assert http.get("/").headers["location"] == "/you"
 

@@ -14,6 +14,7 @@ from playwright.sync_api import (
     ConsoleMessage,
     Dialog,
     Error,
+    Locator,
     Page,
     Request,
     WebError,
@@ -74,8 +75,9 @@ class Windows:
         scheme: Scheme = "light",
         javascript: bool = True,
         url: str | None = None,
+        at: str | None = None,
     ) -> Page:
-        """A window of somebody who has said their name before; of somebody unknown, if there is none."""
+        """A window of somebody who has said their name before, or of nobody, perhaps at a page."""
         kind = (url or self.url, javascript)
         free = (self._kept or {}).get(kind)
         page = free.pop() if free else self._new_page(*kind)
@@ -98,6 +100,8 @@ class Windows:
                     }
                 ]
             )
+        if at is not None:
+            page.goto(at)
         return page
 
     def allow(self, *patterns: str) -> None:
@@ -178,6 +182,12 @@ class Windows:
             return
         self.trouble.append(f"dialog: {dialog.type} {dialog.message}")
         dialog.dismiss()
+
+
+def write(page: Page | Locator, label: str, text: str, button: str, *, exact: bool = False) -> None:
+    """Fill a field that has a label, and press a button."""
+    page.get_by_label(label, exact=exact).fill(text)
+    page.get_by_role("button", name=button).click()
 
 
 def signed_in(url: str, person: str) -> str:

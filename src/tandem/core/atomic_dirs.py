@@ -5,8 +5,8 @@ Folders are there whole or not at all, even if the process or the machine ends w
 A folder is put together in a hidden sibling, flushed to the disk, and renamed into place. Three hidden siblings
 belong to `name`, and each call finds what an earlier one left of them:
 
-    .name.new    what is being put together; never of use to anybody else
-    .name.old    what is being replaced; whole for as long as there is no `name`
+    .name.new    the folder that is being put together; of no use to others
+    .name.old    the folder that is being replaced; whole for as long as there is no `name`
     .name.lock   empty; locked by the one process that writes `name` at the moment
 """
 
@@ -148,10 +148,10 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
         with suppress(OSError):
             _delete(fresh)
         raise
-    # Before the old one is touched: what is half deleted must not come back as the only one.
+    # Before the old one is touched: a half deleted one must not come back as the only one.
     flush_folder(str(folder.parent))
     with suppress(OSError):
-        # The new one is in place; what is left of the old one is the next call's to remove.
+        # The new one is in place; the rest of the old one is the next call's to remove.
         _delete(old)
 
 
@@ -292,7 +292,7 @@ class Installation:
                 if isinstance(step, Path):
                     step.rmdir()
                 elif _Original.of(step.path) != step:
-                    # What was not changed is not written again: the disk may be full.
+                    # An unchanged file is not written again: the disk may be full.
                     step.restore()
             except OSError:
                 left += [] if isinstance(step, Path) else [step.path]

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 MICROSECONDS = 1_000_000
-_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-DAY_US = _DAY * MICROSECONDS
+DAY_US = 86_400 * MICROSECONDS
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _TIME_LETTERS = 9
 _RANDOM_LETTERS = 9
@@ -71,7 +70,7 @@ class Clock:
         """`prefix_`, the milliseconds since the epoch and 45 random bits, in Crockford's base 32.
 
         New ids sort behind older ones, those of one clock within a millisecond as well, so that lists go by
-        them, and what is made together is stored together: a database then writes fewer pages a transaction.
+        them, and rows that are made together are stored together: a database then writes fewer pages a transaction.
         """
         number = (self.now_us() // 1_000) << (_BITS * _RANDOM_LETTERS)
         with self._turn:
@@ -106,25 +105,6 @@ def isoformat(instant_us: int) -> str:
     # Every answer has several times, most of them of the same few seconds.
     seconds, microseconds = divmod(instant_us, MICROSECONDS)
     return f"{_second(seconds)}.{microseconds:06d}Z"
-
-
-def duration(seconds: float | None) -> str:
-    """A length of time in its two largest units at most."""
-    if seconds is None:
-        return "–"
-    whole = int(seconds)
-    if whole < _MINUTE:
-        return f"{whole} s"
-    if whole < _HOUR:
-        return f"{whole // _MINUTE} min"
-    if whole < _DAY:
-        return _pair(whole, _HOUR, "h", _MINUTE, "min")
-    return _pair(whole, _DAY, "d", _HOUR, "h")
-
-
-def _pair(whole: int, large: int, large_unit: str, small: int, small_unit: str) -> str:
-    rest = whole % large // small
-    return f"{whole // large} {large_unit}" + (f" {rest} {small_unit}" if rest else "")
 
 
 def utc_day(instant_us: int) -> str:

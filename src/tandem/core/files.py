@@ -28,7 +28,7 @@ def write_atomically(
     """Put a file in place, of which others see the old content or the new.
 
     Args:
-        path: The file; its folder is there. What it had is replaced.
+        path: The file; its folder is there. Its content is replaced.
         content: All of it.
         mode: The permissions it gets, private until it is whole; None for those that it has, or for a new file
             those that the umask leaves.
@@ -77,7 +77,7 @@ def write_new(path: str | PathLike[str], content: bytes, *, mode: int = _PRIVATE
 
 
 def flush_file(descriptor: int) -> None:
-    """Have what was written to a file survive a loss of power.
+    """Have all writes to a file survive a loss of power.
 
     Raises:
         OSError: The disk does not take it.

@@ -201,7 +201,7 @@ def start_detached(arguments: list[str], folder: str, environment: dict[str, str
         arguments: Python's.
         folder: Where it runs.
         environment: Its variables.
-        output: The file that takes what it says.
+        output: The file that takes its output.
 
     Returns:
         The process's number.

@@ -36,7 +36,7 @@ class ScratchFolder:
         """Makes it.
 
         Args:
-            kind: What it is for; one of those that are swept.
+            kind: Its purpose; one of those that are swept.
             parent: Where it is made; None for the usual place.
 
         Raises:

@@ -71,7 +71,7 @@ def load_or_make(path: Path) -> bytes:
             key = _load(path)
         except FileNotFoundError:
             _make(path)
-            # Not what was just made: another process may have been first.
+            # Not the one that was just made: another process may have been first.
             key = _load(path)
     except OSError as error:
         raise ConfigInvalid(
@@ -162,7 +162,7 @@ class OpaqueTokens:
         return base64.urlsafe_b64encode(tag + self._stirred(padded, tag)).decode().rstrip("=")
 
     def show(self, text: str) -> bytes:
-        """What was hidden, perhaps with blanks behind it.
+        """The hidden data, perhaps with blanks behind it.
 
         Raises:
             ValueError: Nothing was hidden so, or it was for somebody else.
@@ -222,7 +222,7 @@ class Tokens:
         return self._mac(b"person")
 
     def signing_seed(self, project: str) -> bytes:
-        """The private key that signs what is approved in a project."""
+        """The private key that signs the approvals of a project."""
         return bytes.fromhex(self._mac(b"sign", project.encode()))
 
     def deploy_seed(self, project: str) -> bytes:

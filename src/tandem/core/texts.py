@@ -1,6 +1,6 @@
 """Which texts and JSON values can be kept, and which can be shown laid out.
 
-Kept is what UTF-8 and both databases can hold, and what can be written again.
+A text is kept if UTF-8 and both databases can hold it; a value, if it can be written again, too.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ standard library only.
 from __future__ import annotations
 
 import sys
+import unicodedata
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-    """As `visible`, for what stands within a line: the name of a file or branch, a subject."""
+    """As `visible`, for a text within a line: the name of a file or branch, a subject."""
     return visible(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -64,8 +65,6 @@ def is_blank(text: str) -> bool:
 
 
 def _can_be_seen(char: str) -> bool:
-    import unicodedata  # as in `_pattern`
-
     return unicodedata.category(char)[0] != "M" and _pattern(f"[{HIDDEN}]").fullmatch(char) is None
 
 

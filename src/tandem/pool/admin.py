@@ -10,7 +10,7 @@ import orjson
 
 from tandem.contract.answer import shown, time_or_none
 from tandem.contract.caller import Caller
-from tandem.core.clock import MICROSECONDS, duration, utc_day
+from tandem.core.clock import MICROSECONDS, utc_day
 from tandem.core.log_files import Part, last_part, next_part
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput, NotFound, PoolDisabled, TandemError
@@ -32,6 +32,7 @@ from tandem.pool.contract import (
 )
 from tandem.pool.reviewers import logs
 from tandem.pool.rules import CIRCUIT_FAILURES, DrainReason, Pool, Reviewer, ReviewerState
+from tandem.present.words import duration
 from tandem.reviews.context import Services
 from tandem.store import events
 from tandem.store.base import Unit

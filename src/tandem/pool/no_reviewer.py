@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from tandem.core.clock import MICROSECONDS, duration
+from tandem.core.clock import MICROSECONDS
 from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool.rules import (
@@ -19,6 +19,7 @@ from tandem.pool.rules import (
     Pool,
     next_try,
 )
+from tandem.present.words import duration
 from tandem.reviews.answers import NoReviewer
 from tandem.reviews.context import Services
 from tandem.reviews.rules import Review, State

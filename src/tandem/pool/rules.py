@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import orjson
 
-from tandem.core.clock import MICROSECONDS, duration
+from tandem.core.clock import MICROSECONDS
+from tandem.present.words import duration
 
 if TYPE_CHECKING:
     # Its models are half of what a reviewer's process would import, and it needs none.

@@ -11,16 +11,14 @@ import json
 from tandem.present.record import Record
 from tandem.present.shape import IN_TABLES, OF_NUMBERS, ShownField, kind_of, label_of
 from tandem.present.shapes import SHAPES
+from tandem.present.words import duration
 
 TYPE_CHECKING = False  # as in `text`
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, Final
 
-_MINUTE: Final = 60
 _SHORT_SECONDS: Final = 10
-_HOUR: Final = 3600
-_DAY: Final = 86_400
 
 
 class Fact:
@@ -38,7 +36,7 @@ class Fact:
 
     @property
     def label(self) -> str:
-        """What it is called."""
+        """Its name for people."""
         return self.field.label
 
     @property
@@ -139,27 +137,15 @@ def worded(kind: str, value: Any) -> str:
     return str(value)
 
 
-def duration(seconds: float | None) -> str:
-    """A span of time in its one fitting unit."""
-    if seconds is None:
-        return "–"
-    if seconds < _MINUTE:
-        return f"{seconds:.0f} s"
-    if seconds < _HOUR:
-        return f"{seconds // _MINUTE:.0f} min"
-    if seconds < _DAY:
-        return f"{seconds // _HOUR:.0f} h"
-    return f"{seconds // _DAY:.0f} d"
-
-
-def _short_duration(seconds: float) -> str:
+def _measured(seconds: float) -> str:
+    """A span that was measured; tenths matter in a short one."""
     is_short = seconds < _SHORT_SECONDS and seconds != int(seconds)
     return f"{seconds:.1f} s" if is_short else duration(seconds)
 
 
 _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     "flag": lambda is_so: "yes" if is_so else "no",
-    "duration": _short_duration,
+    "duration": _measured,
     "money": "{:.2f} USD".format,
     "percent": "{:.0%}".format,
     "size": "{:,} bytes".format,

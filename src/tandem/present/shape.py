@@ -93,7 +93,7 @@ class Shown:
 
     Attributes:
         kind: One of `KINDS`; empty for that of its name and type.
-        label: What it is called; empty for its name with blanks.
+        label: Its name for people; empty for its name with blanks.
         empty: The words for an empty value: in its place, or in place of a list's rows.
     """
 
@@ -108,7 +108,7 @@ class ShownField:
 
     Attributes:
         name: Its name in the contract.
-        label: What it is called.
+        label: Its name for people.
         kind: One of `KINDS`.
         inner: The type of a record, or of a table's rows; else empty.
         empty: The words for an empty value; may be empty.

@@ -115,4 +115,4 @@ WORK: tuple[tuple[str, str, str], ...] = (
     ("plan", "plan", "The plan that the change belongs to."),
     ("task", "task", "The task of the plan that the change belongs to."),
 )
-"""Each field of `Work`: its name, its label and what it says."""
+"""Each field of `Work`: its name, its label and its description."""

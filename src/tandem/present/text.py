@@ -115,7 +115,7 @@ class Text:
         return [part for line in made for part in line.wrapped(width)]
 
     def needed(self) -> int:
-        """How many columns it takes where there is room enough; what may be cut is, in a long list."""
+        """How many columns it takes where there is room enough; a text that may be cut is, in a long list."""
         widest = max(map(columns, self.plain.split("\n")))
         return min(widest, _MOST_OF_CUT) if self.is_cut else widest
 
@@ -205,7 +205,7 @@ class Framed:
         """Frame it.
 
         Args:
-            inner: What is framed.
+            inner: The framed part.
             left: Blanks before each line.
             before: Empty lines above.
             after: Empty lines below.
@@ -314,7 +314,7 @@ class Table:
         if width is None:
             return needed
         room = width - self.pad * (len(needed) - 1)
-        # What may be broken shares what the others leave, the narrow ones first.
+        # Columns that may be broken share the rest of the room, the narrow ones first.
         open_ = sorted((need, at) for at, need in enumerate(needed) if not self.columns[at].is_whole)
         left = room - sum(need for at, need in enumerate(needed) if self.columns[at].is_whole)
         for number, (need, at) in enumerate(open_):
@@ -324,10 +324,10 @@ class Table:
 
 
 def drawn(shown: Drawable, width: int | None, *, coloured: bool) -> str:
-    """What is printed of something, each line with its end.
+    """The printed form of something, each line with its end.
 
     Args:
-        shown: What it is.
+        shown: The thing to print.
         width: Columns of the terminal; None for lines of any length.
         coloured: Whether styles become colours.
     """

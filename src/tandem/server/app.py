@@ -1,4 +1,4 @@
-"""The broker's ASGI application: guards every route, finds it, and answers what goes wrong on the way."""
+"""The broker's ASGI application: guards every route, finds it, and answers every fault on the way."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Application:
             mirrors: Gives mirrors of projects to git; there are none if it is left out.
             limits: How many requests a principal may send; any number if it is left out.
             allowed_hosts: Names, beside the loopback ones, by which clients may address the broker.
-            trusted_proxies: Addresses and networks of proxies that are believed what they say of their clients.
+            trusted_proxies: Addresses and networks of proxies whose word on their clients is believed.
             body_limit_bytes: The largest request body.
             fast_path: Whether MCP tool calls are answered without the SDK where possible.
             ping_seconds: How long a stream of the fast path may be silent.

@@ -28,7 +28,7 @@ _SUBJECTS: Final[dict[Subject, tuple[Callable[[Unit, str], Any], Callable[[str],
     "reviewer": (reviewers.find, reviewer_runs.unknown),
     "cycle": (cycles.find, cycle_history.unknown),
 }
-"""How what a request names is found, and what is said if it is not, or is another project's."""
+"""How the subjects of a request are found, and the refusal of one that is missing or another project's."""
 _NAME_LENGTH = 200
 _PROJECT = "project"
 
@@ -42,10 +42,10 @@ class Authorisation:
     def admit(self, operation: Operation, arguments: Any, caller: Caller) -> tuple[Any, Caller]:
         """The arguments and the caller as they count: within the token's project, under its own names.
 
-        Looks at arguments that are not validated yet, so that what is left out can be put in.
+        Looks at arguments that are not validated yet, so that missing names can be put in.
 
         Raises:
-            Unauthenticated: Nobody let the caller in.
+            Unauthenticated: The caller was not let in.
             Forbidden: The token is for other roles, or for another project.
             InvalidInput: The name that the client states is too long behind the token's.
         """
@@ -71,7 +71,7 @@ class Authorisation:
         return given, caller
 
     async def check_subjects(self, request: Request, caller: Caller) -> None:
-        """Let a caller who is bound to a project name only what is in it.
+        """Let a caller who is bound to a project name only subjects of that project.
 
         Raises:
             NotFound: Something is unknown, or another project's: the answer is the same.
@@ -109,7 +109,7 @@ class Authorisation:
         )
 
     async def check_again(self, request: Request, caller: Caller) -> None:
-        """After a wait: what it brought is for nobody whose token was revoked meanwhile.
+        """After a wait: refuse the answer if the token was revoked meanwhile.
 
         Raises:
             Unauthenticated: It was, or has expired.
@@ -139,7 +139,7 @@ def _agent(access: Access, stated: str | None) -> str | None:
 
 
 def _check_side(request: type[Request], given: dict[str, Any], access: Access) -> None:
-    """Nobody speaks for a side that their token is not for."""
+    """Refuse a caller who speaks for a side that the token is not for."""
     side = given.get(request.side_field) if request.side_field is not None else None
     if isinstance(side, str) and side not in access.roles and not access.is_owner:
         raise Forbidden(

@@ -6,11 +6,13 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 from weakref import WeakValueDictionary
 
 import orjson
@@ -31,7 +33,6 @@ from tandem.errors import (
 )
 from tandem.reviews.context import Services
 from tandem.server.authorisation import Authorisation
-from tandem.server.tally import CallTally
 from tandem.store import idempotency
 from tandem.store.context import Replayed, envelope, find_answer, keep_refusal
 from tandem.store.jobs import lane
@@ -121,8 +122,41 @@ def _repeated(body: str, operation: Operation, services: Services) -> CallResult
     return CallResult(data if operation.reveal is None else operation.reveal(services.tokens, data))
 
 
+CALL_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+"""The upper bounds of the buckets of calls, in seconds."""
+
+
+class Durations:
+    """How many things took how long, in plain numbers that cost a call next to nothing.
+
+    Attributes:
+        bounds: The upper bound of each bucket but the last, in seconds.
+        counts: How many fell into each bucket.
+        total_seconds: How long all took together.
+    """
+
+    __slots__ = ("bounds", "counts", "total_seconds")
+
+    def __init__(self, bounds: Sequence[float] = CALL_BOUNDS) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total_seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.total_seconds += seconds
+
+
 class Dispatcher:
-    """Calls operations by name."""
+    """Calls operations by name.
+
+    Attributes:
+        calls: Operations that were called since the start, by any interface.
+        ended: How many of them ended, by operation and outcome: `OK`, the code of a refusal, or `CANCELLED`.
+        durations: How long those took that did not ask to wait, by operation.
+        span: None unless operations are traced.
+    """
 
     def __init__(
         self,
@@ -137,7 +171,7 @@ class Dispatcher:
         Args:
             registry: The operations.
             handlers: The service function of each, by name.
-            services: What they stand on.
+            services: Passed to each of them.
             clock: Gives reference ids for unknown faults.
             authorisation: Checks what tokens allow; None on a trusted broker.
         """
@@ -148,10 +182,9 @@ class Dispatcher:
         self._clock = clock
         self._under_way: WeakValueDictionary[Key, _Turn] = WeakValueDictionary()
         self.calls = 0
-        """Operations that were called since the start, by whatever interface."""
-        self.tally = CallTally()
+        self.ended: Counter[tuple[str, str]] = Counter()
+        self.durations: defaultdict[str, Durations] = defaultdict(Durations)
         self.span: OperationSpan | None = None
-        """Null unless operations are traced."""
 
     async def dispatch(self, name: str, arguments: Any, caller: Caller) -> CallResult:
         """Run one operation; never raises but for cancellation."""
@@ -164,8 +197,9 @@ class Dispatcher:
             outcome = result.code
             return result
         finally:
-            waits = isinstance(arguments, dict) and bool(cast("dict[str, Any]", arguments).get("wait"))
-            self.tally.add(known, outcome, None if waits else time.perf_counter() - began)
+            self.ended[known, outcome] += 1
+            if not (isinstance(arguments, dict) and cast("dict[str, Any]", arguments).get("wait")):
+                self.durations[known].add(time.perf_counter() - began)
 
     @staticmethod
     async def _traced(
@@ -242,7 +276,7 @@ class Dispatcher:
             try:
                 return await self._once(operation, request, caller, key, services)
             except Unavailable as error:
-                # Whatever became of it: with its key the same call has one effect.
+                # It may have been done or not: with its key the same call has one effect.
                 if not error.retryable:
                     error = Unavailable(f"{error.message.partition(',')[0]}. Send it again with its idempotency_key.")
                 turn.trouble = error.message
@@ -289,7 +323,7 @@ class Dispatcher:
     def _hash(self, body: bytes, *, has_secret: bool) -> str:
         """What tells bodies apart, and is the same on every node that the call may be repeated at."""
         if has_secret:
-            # Nobody who reads the database is to try out keys. Nodes that share sessions share the secret, too.
+            # A reader of the database cannot try out keys. Nodes that share sessions share the secret, too.
             return idempotency.SEALED + self._services.tokens.body_hash(body)
         return idempotency.PLAIN + hashlib.sha256(body).hexdigest()
 
@@ -331,7 +365,7 @@ def _ensure_small_items(operation: Operation, arguments: dict[str, Any]) -> None
 
 
 def _field(place: tuple[int | str, ...]) -> str:
-    """Where a complaint is; names that nobody gave to a field may have any length."""
+    """Where a complaint is; names that are no field's may have any length."""
     return ".".join(name if len(name) <= _FIELD_LENGTH else f"{name[:_FIELD_LENGTH]}…" for name in map(str, place))
 
 

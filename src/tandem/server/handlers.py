@@ -78,5 +78,5 @@ _FUNCTIONS = {
     if getattr(function, "__module__", "") == module.__name__
 }
 
-# An operation that nobody does is a KeyError at every start.
+# An operation without a function is a KeyError at every start.
 HANDLERS: Final[Mapping[str, Handler]] = {operation.name: _FUNCTIONS[operation.name] for operation in REGISTRY}

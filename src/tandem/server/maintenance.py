@@ -36,7 +36,7 @@ class Maintenance:
         self._removed_after = Place()
 
     async def start(self) -> None:
-        """Recover first (what ran out while nobody watched), then keep sweeping."""
+        """Recover first (leases that ran out while no broker ran), then keep sweeping."""
         if self._task is None:
             await self._begin_to_watch()
             await self._sweep()
@@ -88,10 +88,10 @@ class Maintenance:
             if granted:
                 expired = await claims.expire(services)
                 if expired:
-                    _log.info("took back %d claims whose lease ran out", expired)
+                    _log.info("reclaimed %d reviews whose lease ran out", expired)
                 ended = await sessions.end_idle(services)
                 if ended:
-                    _log.info("ended %d sessions that nobody used", ended)
+                    _log.info("ended %d idle sessions", ended)
                 self._removed_after = await remove_contents(services, self._removed_after)
 
     async def _checkpoint(self) -> None:

@@ -6,8 +6,9 @@ import asyncio
 import platform
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
 from tandem.core.clock import MICROSECONDS
 from tandem.errors import Forbidden, TandemError
@@ -17,10 +18,12 @@ from tandem.reviews import queries, report_queries
 from tandem.reviews.context import Services
 from tandem.reviews.rules import State
 from tandem.server.asgi.exchange import Exchange, send_bytes
-from tandem.server.dispatch import Dispatcher
-from tandem.server.tally import Durations, Family, Labels
+from tandem.server.dispatch import Dispatcher, Durations
 from tandem.store import events
 from tandem.store.base import Unit
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 _READ_SECONDS = 5.0
 _MOST_CHECKS = 1_000
@@ -32,8 +35,18 @@ ROLE: Final = "monitor"
 """What a token is for that may read this, where tokens are needed."""
 
 
+def _exposition() -> ModuleType:
+    from tandem.server.http import exposition  # at the first scrape: most brokers are never scraped
+
+    return exposition
+
+
+def _family(*facts: Any) -> Metric:
+    return _exposition().family(*facts)
+
+
 class _LoopLag:
-    """How late the event loop runs what is due; measured from the first scrape on."""
+    """How late the event loop runs its timers; measured from the first scrape on."""
 
     def __init__(self) -> None:
         self.durations = Durations(_LAG_BOUNDS)
@@ -53,11 +66,11 @@ class _LoopLag:
         self._wait(loop)
 
 
-def _labelled(counts: Mapping[str, float]) -> Mapping[Labels, float]:
+def _labelled(counts: Mapping[str, float]) -> Mapping[tuple[str, ...], float]:
     return {(name,): count for name, count in counts.items()}
 
 
-def _database(unit: Unit, now_us: int) -> list[Family]:
+def _database(unit: Unit, now_us: int) -> list[Metric]:
     """What the database says, which is the same at every broker of it; its cost does not depend on the history."""
     reviews = report_queries.count_open(unit)
     pools = pool_queries.list_heard(unit, now_us - LIVE_SECONDS * MICROSECONDS)
@@ -71,23 +84,23 @@ def _database(unit: Unit, now_us: int) -> list[Family]:
     attention = {(): report_queries.count_attention(unit)}
     pool_states = _labelled(Counter(pool.state for pool in pools))
     return [
-        Family("counter", "events", "Events in the log.", {(): events.head(unit)[1]}),
-        Family("gauge", "reviews", open_words, _labelled(states), _STATE),
-        Family("gauge", "reviews_attention", "Open reviews that wait for a person.", attention),
-        Family("gauge", "oldest_pending_seconds", "Age of the oldest review that is pending.", {(): age}),
-        Family("gauge", "reviewers", "Reviewers of pools that run, by state.", _labelled(reviewers), _STATE),
-        Family("gauge", "pools", "Reviewer pools whose supervisor answers, by state.", pool_states, _STATE),
-        Family("gauge", "pools_circuit_open", "Pools that start nobody after repeated failures.", {(): circuits}),
-        Family("gauge", "checks", "Checks that are queued or running.", _labelled(checks), ("status",)),
+        _family("counter", "events", "Events in the log.", {(): events.head(unit)[1]}),
+        _family("gauge", "reviews", open_words, _labelled(states), _STATE),
+        _family("gauge", "reviews_attention", "Open reviews that wait for a person.", attention),
+        _family("gauge", "oldest_pending_seconds", "Age of the oldest review that is pending.", {(): age}),
+        _family("gauge", "reviewers", "Reviewers of pools that run, by state.", _labelled(reviewers), _STATE),
+        _family("gauge", "pools", "Reviewer pools whose supervisor answers, by state.", pool_states, _STATE),
+        _family("gauge", "pools_circuit_open", "Pools that start no reviewer after repeated failures.", {(): circuits}),
+        _family("gauge", "checks", "Checks that are queued or running.", _labelled(checks), ("status",)),
     ]
 
 
 class Measurements:
-    """What there is to measure of one broker.
+    """The measurements of one broker.
 
     Attributes:
-        connections: How many there are, by what they do; whoever serves names it.
-        rate_limited: How many requests were refused as too many, by what they were charged to; likewise.
+        connections: How many there are, by state; the server sets it.
+        rate_limited: How many requests were refused as too many, by the kind of bucket; likewise.
     """
 
     def __init__(self, services: Services, dispatcher: Dispatcher, version: str) -> None:
@@ -122,10 +135,10 @@ class Measurements:
         self._lag.begin()
         families = [*self._families(await self._stored())]
         accepted = exchange.headers.get(b"accept", b"").decode("latin-1")
-        body, content_type = await asyncio.to_thread(_exposed, families, accepted)
+        body, content_type = await asyncio.to_thread(_exposition().exposed, families, accepted)
         await send_bytes(exchange.send, 200, body, ((b"content-type", content_type.encode()),))
 
-    async def _stored(self) -> list[Family] | None:
+    async def _stored(self) -> list[Metric] | None:
         """What the database says; None if it cannot say it now, which is news by itself."""
         now_us = self._services.clock.now_us()
         try:
@@ -134,57 +147,50 @@ class Measurements:
         except (TandemError, TimeoutError):
             return None
 
-    def _families(self, stored: list[Family] | None) -> Iterable[Family]:
+    def _families(self, stored: list[Metric] | None) -> Iterable[Metric]:
         services = self._services
         facts = {
             "version": self._version,
             "python": platform.python_version(),
             "database": services.store.dialect,
         }
-        yield Family("gauge", "build_info", "Always 1; what this broker is.", {tuple(facts.values()): 1}, tuple(facts))
-        yield Family("gauge", "uptime_seconds", "Since this broker was made.", {(): time.monotonic() - self._started})
-        yield Family("gauge", "database_up", "Whether the database was read for this scrape.", {(): stored is not None})
+        yield _family("gauge", "build_info", "Always 1; what this broker is.", {tuple(facts.values()): 1}, tuple(facts))
+        yield _family("gauge", "uptime_seconds", "Since this broker was made.", {(): time.monotonic() - self._started})
+        yield _family("gauge", "database_up", "Whether this scrape read the database.", {(): stored is not None})
         yield from self._calls()
-        yield Family("gauge", "waits_parked", "Calls that wait for an event.", {(): services.waits.parked})
+        yield _family("gauge", "waits_parked", "Calls that wait for an event.", {(): services.waits.parked})
         connections = _labelled(self.connections())
-        yield Family("gauge", "connections", "Connections of clients by what they do.", connections, _STATE)
-        yield Family(
+        yield _family("gauge", "connections", "Connections of clients by state.", connections, _STATE)
+        yield _family(
             "counter",
             "rate_limited",
-            "Requests that were refused as too many, by what they are charged to.",
+            "Requests that were refused as too many, by the kind of bucket.",
             _labelled(self.rate_limited),
             ("by",),
         )
-        yield Family(
+        yield _family(
             "histogram",
             "event_loop_lag_seconds",
-            "How late the event loop runs what is due.",
-            {(): self._lag.durations.copy()},
+            "How late the event loop runs its timers.",
+            {(): self._lag.durations},
         )
         yield from self._store()
         yield from stored or ()
 
-    def _calls(self) -> Iterable[Family]:
-        tally = self._dispatcher.tally
-        running = self._dispatcher.calls - tally.ended.total()
-        yield Family(
-            "counter", "calls", "Calls that ended, by operation and outcome.", dict(tally.ended), ("operation", "code")
+    def _calls(self) -> Iterable[Metric]:
+        calls = self._dispatcher
+        running = calls.calls - calls.ended.total()
+        yield _family(
+            "counter", "calls", "Calls that ended, by operation and outcome.", calls.ended, ("operation", "code")
         )
-        yield Family("gauge", "calls_running", "Calls that have begun and not ended, waits included.", {(): running})
-        times = {(operation,): one.copy() for operation, one in tally.durations.items()}
-        yield Family("histogram", "call_seconds", "How long calls took that did not wait.", times, ("operation",))
+        yield _family("gauge", "calls_running", "Calls that have begun and not ended, waits included.", {(): running})
+        times = {(operation,): one for operation, one in calls.durations.items()}
+        yield _family("histogram", "call_seconds", "How long calls took that did not wait.", times, ("operation",))
 
-    def _store(self) -> Iterable[Family]:
+    def _store(self) -> Iterable[Metric]:
         done = self._services.store.statistics()
         units = {("committed",): done.units, ("failed",): done.failed, ("dropped",): done.dropped}
-        yield Family("counter", "store_units", "Units of work that write, by how they ended.", units, ("outcome",))
-        yield Family("counter", "store_commits", "Transactions that it took to commit them.", {(): done.commits})
-        yield Family("counter", "store_repeats", "Units that were run again after a conflict.", {(): done.repeated})
-        yield Family("gauge", "store_waiting", "Units that wait for a thread.", {(): done.waiting})
-
-
-def _exposed(families: Sequence[Family], accepted: str) -> tuple[bytes, str]:
-    # At the first scrape: most brokers are never scraped.
-    from tandem.server.http.exposition import exposed
-
-    return exposed(families, accepted)
+        yield _family("counter", "store_units", "Units of work that write, by how they ended.", units, ("outcome",))
+        yield _family("counter", "store_commits", "Transactions that it took to commit them.", {(): done.commits})
+        yield _family("counter", "store_repeats", "Units that were run again after a conflict.", {(): done.repeated})
+        yield _family("gauge", "store_waiting", "Units that wait for a thread.", {(): done.waiting})

@@ -1,6 +1,6 @@
 """Traces for OpenTelemetry: a span for each operation, with spans for its database units and git commands below.
 
-Spans say what was called and how it ended, never what it was about.
+Spans name the operation and its outcome, never its subject.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Tracing:
             yield
 
     def stop(self) -> None:
-        """Send what is left, but do not wait long for a collector that is away. Blocks."""
+        """Send the last spans, but do not wait long for a collector that is away. Blocks."""
         last = threading.Thread(target=self._provider.shutdown, name="last-spans", daemon=True)
         last.start()
         last.join(_STOP_SECONDS)

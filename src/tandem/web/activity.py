@@ -1,4 +1,4 @@
-"""`/activity`: the log, live, filtered, and from any place on. `/events`: what is appended to it, for scripts.
+"""`/activity`: the log, live, filtered, and from any place on. `/events`: new entries, for scripts.
 
 The stream's events have the log's cursor as their id, so that a browser that was away, or whose broker was restarted,
 goes on where it was (`Last-Event-ID`). They carry only what a page needs to know that it is out of date.

@@ -44,7 +44,7 @@ class DiscussionRow(NamedTuple):
 
     Attributes:
         title: Who did what, where and when, in one line.
-        body: What was said; may be empty.
+        body: The words; may be empty.
         diff: A counter-patch's content.
         remark: What became of it.
     """
@@ -56,7 +56,7 @@ class DiscussionRow(NamedTuple):
 
 
 def facts(proposal: Proposal) -> list[tuple[str, str]]:
-    """Names and values of what stands above the texts, by the labels and kinds of the fields."""
+    """Names and values of the facts above the texts, by the labels and kinds of the fields."""
     told = answer_facts("Proposal", proposal, but=_NOT_IN_FACTS)
     found = [(sentence(one.label), one.words) for one in told if one.kind not in _IN_PLACES_OF_THEIR_OWN]
     found.insert(3, ("Round", f"{proposal.round} of {proposal.current_round}"))
@@ -64,7 +64,7 @@ def facts(proposal: Proposal) -> list[tuple[str, str]]:
         found += [("Stands on", ground.stands_on), *(("Look at this", note) for note in ground.notes)]
     found += [("Look at this", note) for note in proposal.notes]
     if proposal.diff and not proposal.validated:
-        found.append(("Validated", "no: nobody has tried whether the diff applies"))
+        found.append(("Validated", "no: it was not tried whether the diff applies"))
     elif not proposal.drawn:
         found.append(("Diff", "as it was sent: an earlier version of Tandem kept it"))
     return found

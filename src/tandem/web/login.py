@@ -29,7 +29,7 @@ _TO_ANOTHER_ORIGIN = {"referrer-policy": "strict-origin-when-cross-origin"}
 """By it the broker knows that one of its own login pages sent somebody on."""
 _OF_THE_PAGE = frozenset(
     f"{TOKEN_FIELD} form_name seen idempotency_key on_round claim_generation held side next mode round index viewed "
-    "quiet answers counter_patch_id review_id supervisor_id original ends exists do then".split()
+    "quiet answers counter_patch_id quote review_id supervisor_id original ends exists do then".split()
 )
 """Fields that say something of the page that a form was on; no one has typed them."""
 _REFUSED = {"revoked": "This access token was revoked.", "expired": "This access token has expired."}
@@ -65,12 +65,14 @@ async def enter(request: PageRequest) -> PageResponse | Response:
         # What the authenticator says is for programs, and advises a variable of their environment.
         reason: str = error.details.get("reason", "")
         told = _REFUSED.get(reason, "This broker knows no such access token; look whether all of it was copied.")
-        return _form(request, to, Unauthenticated(f"{told} You get one from whoever runs the broker.", reason=reason))
+        return _form(
+            request, to, Unauthenticated(f"{told} You get one from the person who runs the broker.", reason=reason)
+        )
     return await _logged_in(request, access, to)
 
 
 async def leave(request: PageRequest) -> Response:
-    """Log out: the browser forgets what it was logged in with."""
+    """Log out: the browser forgets its login."""
     if not request.authenticator.required:
         return see("/")
     response = see(PATH)
@@ -97,7 +99,7 @@ def over() -> Unauthenticated:
 
 
 def kept(request: PageRequest) -> PageResponse:
-    """The answer to a form of somebody whose login is over: what they typed, to be copied."""
+    """The answer to a form of somebody whose login is over: their words, to be copied."""
     said = ((name, value) for name, values in request.lists.items() for value in values)
     # The files of a counter-patch have their place behind the name.
     typed = [(name, value) for name, value in said if name.partition(":")[0] not in _OF_THE_PAGE]
@@ -158,7 +160,7 @@ async def _logged_in(request: PageRequest, access: Access | None, to: str) -> Pa
     name = request.person.name if access.is_owner and request.person.was_owner else ""
     response = see(to)
     await _end(request)
-    # Another session than before: whoever planted a cookie in this browser has nothing of the login.
+    # Another session than before: a person who planted a cookie in this browser has nothing of the login.
     request.remember(response, fresh(name, access_id=access.id))
     return response
 
@@ -188,7 +190,7 @@ def where(request: Request) -> str:
 
 
 async def _show_name(request: PageRequest) -> PageResponse:
-    """The form; for somebody whose token has a name, that and what it is for."""
+    """The form; for somebody whose token has a name, that and its roles."""
     return _name_form(request, name=request.person.name)
 
 

@@ -1,4 +1,4 @@
-"""What a page is given, what it answers, and where it is."""
+"""The request of a page, its response, and its address."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ class PageResponse:
 
 
 def local(address: str) -> str:
-    """An address of ours; never another site's, whatever the query string says."""
+    """An address of ours; never another site's."""
     parts = urlsplit(address)
     is_ours = address.startswith("/") and not address.startswith(("//", "/\\")) and not parts.netloc
     return address if is_ours and address.isprintable() else "/"
 
 
 def address(path: str, /, **query: str | int | None) -> str:
-    """A path with a query string of what is given."""
+    """A path with a query string of the given values."""
     given = urlencode({name: value for name, value in query.items() if value})
     return f"{path}?{given}" if given else path
 
@@ -122,7 +122,7 @@ class PageRequest:
         backend: What answers are made with.
         lists: The fields of a POST with all their values; empty for a GET.
         inbox: What the navigation shows; None for a part of a page, and for somebody whose name is not known.
-        cursor: The log's cursor before anything was read for the page, which has to hear of what comes after it.
+        cursor: The log's cursor before anything was read for the page, which has to hear of all later events.
     """
 
     http: Request

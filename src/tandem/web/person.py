@@ -98,14 +98,14 @@ class PersonCookie:
         Args:
             seal: A text's keyed hash, by the broker's secret.
             clock: Tells when a login is over.
-            with_logins: Whether the cookie is to hold a login.
+            with_logins: Whether the cookie holds a login.
         """
         self._seal = seal
         self._clock = clock
         self._with_logins = with_logins
         self._purpose = _WITH_LOGIN if with_logins else _NAME_ONLY
         # The owner's logins end with the broker, as the owner's token does: browsers go on sending their cookies to
-        # whoever sits on the port while it does not run, and nothing else would ever make this one void.
+        # the program on the port while it does not run, and nothing else would ever make this one void.
         self._owner_id = f"{OWNER}/{secrets.token_hex(_RUN_BYTES)}"
 
     def read(self, request: Request) -> Person:
@@ -188,7 +188,7 @@ class PersonCookie:
 
 
 def fresh(name: str = "", *, access_id: str = "") -> Person:
-    """A browser that no one has seen before; also one that was just logged in, whatever it had until then."""
+    """A browser that no one has seen before; also one that was just logged in."""
     return Person(name, secrets.token_urlsafe(_SESSION_BYTES), is_new=not access_id, access_id=access_id)
 
 

@@ -35,12 +35,10 @@ _TEXTS = {"text": "Words", "path": "Path", "project": "Project", "proposer": "Pr
 
 
 async def close(request: PageRequest) -> PageResponse:
-    """Close every review that was ticked, each by itself, and say of each what came of it."""
+    """Close every review that was ticked, each by itself, and tell the outcome of each."""
     chosen = request.lists.get("review_id", [])
     if not chosen or len(chosen) > _MOST_CLOSED:
-        problem = InvalidInput(
-            f"Tick the reviews that are to be closed first, at most {_MOST_CLOSED}.", field="review_id"
-        )
+        problem = InvalidInput(f"Tick the reviews to close first, at most {_MOST_CLOSED}.", field="review_id")
         return await show(request, problem=problem)
     closed: list[str] = []
     refused: list[tuple[str, TandemError]] = []
@@ -69,7 +67,7 @@ async def show(
         asked = {"status": None if state == _ALL else state, "page": request.query("page"), "limit": _ROWS}
         found = await request.call("search_reviews", **asked, **filters)
     except InvalidInput as error:
-        # What was asked for stays in its fields, to be corrected there.
+        # The search stays in its fields, to be corrected there.
         problem = problem or error
     counts: Statistics = await request.call("get_review_stats", project=filters["project"])
     projects: ProjectList = await request.call("list_projects")
@@ -100,7 +98,7 @@ _INBOX_ROWS = 100
 _SECTIONS = (
     ("your_turn", "Your turn", "Nothing waits for you."),
     ("problems", "Problems", "Nothing is stuck."),
-    ("waiting", "Waiting on others", "Nobody else is at work."),
+    ("waiting", "Waiting on others", "No one else is at work."),
 )
 
 
@@ -122,7 +120,7 @@ def waiting(found: Inbox | None) -> dict[str, Any]:
     return {
         "your_turn": found.counts.your_turn,
         "problems": found.counts.problems,
-        # What a notification names, so that only what is new is told.
+        # What a notification names, so that only new ones are told.
         "reviews": {review.review_id: review.intent for review in theirs},
     }
 

@@ -16,9 +16,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import Response
 
-from tandem.core.clock import Clock, duration
+from tandem.core.clock import Clock
 from tandem.errors import NotFound
 from tandem.present.facts import facts, table, worded
+from tandem.present.words import duration
 from tandem.reviews.rules import State
 from tandem.web.diffs.code import shown, spelled
 from tandem.web.diffs.markdown import markdown

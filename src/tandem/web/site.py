@@ -1,4 +1,4 @@
-"""The site: every page's address, and what is done around each of them."""
+"""The site: every page's address, and the work around each of them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class PagesApp:
         """Answer one request.
 
         Raises:
-            ClientGone: The client hung up; what it asked for is not made.
+            ClientGone: The client hung up; its page is not made.
         """
         # With an application in the scope, the router raises what else it would answer in plain text.
         scope = exchange.scope
@@ -148,7 +148,7 @@ class PagesApp:
             if not asked.is_shut:
                 asked = replace(asked, cursor=await asked.newest())
         elif route.inbox_rows and not asked.is_shut:
-            # Read before everything else, so that the page hears of what comes after it.
+            # Read before everything else, so that the page hears of all later events.
             found = await _inbox(asked, route.inbox_rows)
             asked = replace(asked, inbox=found, cursor=found.cursor if found else await asked.newest())
         handler = route.post if is_post else route.get

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from markupsafe import Markup
 
 from tandem.errors import InvalidInput
+from tandem.present.facts import worded
 from tandem.reviews.answers import Statistics, Tally
 from tandem.web.page import PageRequest, PageResponse, PageRoute, address
 
@@ -23,13 +24,12 @@ _BAR = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"><title>{}</
 _LINE = Markup('<polyline class="{}" points="{}"/>')
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(NamedTuple):
     """One row of values, a value or None for each day.
 
     Attributes:
         name: As the legend says it.
-        kind: What it is, for its colour: `first`, `second` or `third`.
+        kind: The class of its colour: `first`, `second` or `third`.
     """
 
     name: str
@@ -37,76 +37,63 @@ class Series:
     values: tuple[float | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class Chart:
     """What a template draws.
 
     Attributes:
-        title: What is shown.
-        unit: Of the values: empty for counts, `s` for seconds, `%` for shares of one.
+        title: The heading.
+        unit: Of the values: empty for counts, else `duration` or `percent`; see `present.shape`.
         series: For the legend and the table.
         days: ISO days, oldest first.
-        shapes: Bars or lines, as SVG.
-        top: The value at the uppermost line of the grid.
     """
 
-    title: str
-    unit: str
-    series: Sequence[Series]
-    days: Sequence[str]
-    shapes: Sequence[Markup]
-    top: float
+    def __init__(self, title: str, unit: str, series: Sequence[Series], days: Sequence[str]) -> None:
+        self.title, self.unit, self.series, self.days = title, unit, series, days
+        self._slot = (WIDTH - _LEFT) / max(len(days), 1)
+        # The value at the uppermost line of the grid.
+        self._top = 1.0 if unit == "percent" else _ceiling(series, _STEPS if unit else _COUNT_STEPS)
 
     @property
     def grid(self) -> list[tuple[float, str]]:
-        """Horizontal lines with what they stand for, lowest first."""
-        values = [self.top * step / _LINES for step in range(_LINES + 1)]
-        return [(round(_y(value, self.top), 2), told(value, self.unit)) for value in values]
+        """Horizontal lines with their values, lowest first."""
+        values = [self._top * step / _LINES for step in range(_LINES + 1)]
+        return [(round(self._y(value), 2), told(value, self.unit)) for value in values]
 
     @property
     def labels(self) -> list[tuple[float, str]]:
         """Some of the days, with their places."""
         every = max(1, -(-len(self.days) // _LABELS))
-        slot = _slot(self.days)
-        return [(round(_LEFT + slot * (at + 0.5), 2), self.days[at][5:]) for at in range(0, len(self.days), every)]
+        return [(round(self._middle(at), 2), self.days[at][5:]) for at in range(0, len(self.days), every)]
 
+    @property
+    def shapes(self) -> list[Markup]:
+        """Counts as bars side by side; means as lines that break where a day has none, one day only as a dot."""
+        width = max(self._slot * 0.8 / max(len(self.series), 1), 0.5)
+        found: list[Markup] = []
+        for place, one in enumerate(self.series):
+            if self.unit:
+                found += (self._line(one.kind, run) for run in _runs(one.values))
+            else:
+                left = _LEFT + self._slot * 0.1 + width * place
+                found += (self._bar(one, at, left, width, value) for at, value in enumerate(one.values) if value)
+        return found
 
-def bars(title: str, days: Sequence[str], series: Sequence[Series]) -> Chart:
-    """Counts by day, side by side."""
-    top = _ceiling(series, _COUNT_STEPS)
-    slot = _slot(days)
-    width = max(slot * 0.8 / max(len(series), 1), 0.5)
-    found = [
-        _BAR.format(
-            one.kind,
-            round(_LEFT + slot * index + slot * 0.1 + width * place, 2),
-            round(_y(value, top), 2),
-            round(width, 2),
-            round(_y(0, top) - _y(value, top), 2),
-            f"{days[index]}: {value:g} {one.name.lower()}",
-        )
-        for place, one in enumerate(series)
-        for index, value in enumerate(one.values)
-        if value
-    ]
-    return Chart(title, "", series, days, found, top)
+    def _bar(self, one: Series, at: int, left: float, width: float, value: float) -> Markup:
+        y, words = self._y(value), f"{self.days[at]}: {value:g} {one.name.lower()}"
+        box = (left + self._slot * at, y, width, self._y(0) - y)
+        return _BAR.format(one.kind, *(round(side, 2) for side in box), words)
 
+    def _line(self, kind: str, run: list[tuple[int, float]]) -> Markup:
+        points = [f"{self._middle(at):.2f},{self._y(value):.2f}" for at, value in run]
+        if len(run) == 1:
+            kind, points = f"{kind} alone", points * 2
+        return _LINE.format(kind, " ".join(points))
 
-def lines(title: str, unit: str, days: Sequence[str], series: Sequence[Series]) -> Chart:
-    """Means by day, as lines that break where a day has none; one day only is a dot."""
-    top = 1.0 if unit == "%" else _ceiling(series, _STEPS)
-    slot = _slot(days)
-    found: list[Markup] = []
-    for one in series:
-        for run in _runs(one.values):
-            points = [f"{_LEFT + slot * (index + 0.5):.2f},{_y(value, top):.2f}" for index, value in run]
-            alone = " alone" if len(points) == 1 else ""
-            found.append(_LINE.format(one.kind + alone, " ".join(points * 2 if alone else points)))
-    return Chart(title, unit, series, days, found, top)
+    def _middle(self, at: int) -> float:
+        return _LEFT + self._slot * (at + 0.5)
 
-
-def _slot(days: Sequence[str]) -> float:
-    return (WIDTH - _LEFT) / max(len(days), 1)
+    def _y(self, value: float) -> float:
+        return HEIGHT - _BOTTOM - (HEIGHT - _BOTTOM - _TOP) * min(value / self._top, 1.0)
 
 
 def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
@@ -128,22 +115,11 @@ def _ceiling(series: Sequence[Series], steps: Sequence[float]) -> float:
     return next(power * step for step in steps if power * step >= most)
 
 
-def _y(value: float, top: float) -> float:
-    return HEIGHT - _BOTTOM - (HEIGHT - _BOTTOM - _TOP) * min(value / top, 1.0)
-
-
 def told(value: float | None, unit: str) -> str:
     """A value with its unit, short enough for an axis."""
     if value is None:
         return "–"
-    if unit == "%":
-        return f"{value:.0%}"
-    if unit == "s":
-        for size, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
-            if value >= size:
-                return f"{value / size:.3g} {name}"
-        return f"{value:.3g} s" if value >= 1 or not value else f"{value * 1000:.0f} ms"
-    return f"{value:.4g}"
+    return worded(unit, value) if unit else f"{value:.4g}"
 
 
 PATH = "/statistics"
@@ -156,14 +132,13 @@ async def show(request: PageRequest) -> PageResponse:
     project, days = request.query("project"), request.number("days") or _SPAN
     if days not in _SPANS:
         raise InvalidInput(f"days must be one of {', '.join(map(str, _SPANS))}.", field="days", allowed=list(_SPANS))
-    today = datetime.now(UTC).date()
-    since = today - timedelta(days=days - 1)
+    since = datetime.now(UTC).date() - timedelta(days=days - 1)
     found: Statistics = await request.call("get_review_stats", project=project, since=since.isoformat())
-    by_day = [(day, found.by_day.get(day)) for day in _days(since, today)]
+    by_day = {day: found.by_day.get(day) for day in ((since + timedelta(days=at)).isoformat() for at in range(days))}
     values = {
         "total": found.total,
         "asked_project": project,
-        "charts": _charts(by_day),
+        "charts": [_chart(by_day, title, unit, series) for title, unit, *series in _CHARTS],
         "days": days,
         "spans": [(span, address(PATH, days=span, project=project)) for span in _SPANS],
         "tables": (
@@ -171,7 +146,6 @@ async def show(request: PageRequest) -> PageResponse:
             ("By reviewer", "Reviewer", found.by_reviewer),
             ("By project", "Project", found.by_project),
         ),
-        "rounds": rounds(found.total),
         "told": told,
         "rounds_of": rounds,
     }
@@ -183,15 +157,11 @@ def rounds(tally: Tally) -> float | None:
     return 1 + tally.revised / tally.submitted if tally.submitted else None
 
 
-def _days(first: date, last: date) -> list[str]:
-    return [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
-
-
 _CHARTS = (
     (
         "Throughput",
         "",
-        ("Put up", "first", "submitted"),
+        ("Submitted", "first", "submitted"),
         ("Revised", "second", "revised"),
         ("Decided", "third", "approved", "changes_requested", "rejected"),
     ),
@@ -204,25 +174,21 @@ _CHARTS = (
     ),
     (
         "Mean time",
-        "s",
+        "duration",
         ("To claim", "first", "mean_seconds_to_claim"),
         ("To verdict", "third", "mean_seconds_to_verdict"),
     ),
-    ("Approval rate", "%", ("Approved", "good", "approval_rate")),
+    ("Approval rate", "percent", ("Approved", "good", "approval_rate")),
 )
 """Title, unit, and for each series its name, its colour and the metrics that it adds up; see `Chart`."""
 
 
-def _charts(by_day: list[tuple[str, Tally | None]]) -> list[Chart]:
-    days = [day for day, _ in by_day]
-    charts: list[Chart] = []
-    for title, unit, *series in _CHARTS:
-        found = [
-            Series(name, kind, tuple(_value(tally, metrics, unit) for _, tally in by_day))
-            for name, kind, *metrics in series
-        ]
-        charts.append(lines(title, unit, days, found) if unit else bars(title, days, found))
-    return charts
+def _chart(by_day: dict[str, Tally | None], title: str, unit: str, series: Sequence[tuple[str, ...]]) -> Chart:
+    found = [
+        Series(name, kind, tuple(_value(tally, metrics, unit) for tally in by_day.values()))
+        for name, kind, *metrics in series
+    ]
+    return Chart(title, unit, found, list(by_day))
 
 
 def _value(tally: Tally | None, metrics: Sequence[str], unit: str) -> float | None:

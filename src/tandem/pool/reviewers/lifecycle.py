@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from tandem.core.clock import duration
 from tandem.core.platforms import ProcessIdentity
 from tandem.errors import TandemError
 from tandem.pool.contract import Order, Orders
@@ -25,6 +24,7 @@ from tandem.pool.reviewers.job import CANCEL, DRAIN, ReviewJob, WorkerExit
 from tandem.pool.reviewers.processes import WorkerProcess, end_marked
 from tandem.pool.reviewers.reviewer_files import SupervisorContext
 from tandem.pool.rules import END_OF_LOG, RETRY_AFTER
+from tandem.present.words import duration
 
 REPORT_SECONDS: Final = 2.0
 """Beyond the grace of its program: how long a worker that was cancelled may take to tell the broker."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
-from tandem.core.clock import duration
 from tandem.core.visible import visible_line
 from tandem.pool.reviewers import Finished
 from tandem.pool.reviewers.verdicts import ReviewerAnswer, Unreadable
 from tandem.pool.rules import NOT_LOGGED_IN
+from tandem.present.words import duration
 
 LAST_LINE_LENGTH: Final = 300
 _REASON_LENGTH = 600

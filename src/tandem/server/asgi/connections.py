@@ -99,7 +99,7 @@ class HeadTooLarge(TooLarge):
 
 
 class Connections:
-    """Every connection of a server, by what it does.
+    """Every connection of a server, by its state.
 
     At the limit, a new connection takes the place of the one that is worth least: the oldest that is half-sent, then
     the one that has been idle longest, then the one that has waited longest for its answer. So who sends whole requests
@@ -137,7 +137,7 @@ class Connections:
         self._sweep: asyncio.TimerHandle | None = None
 
     def counts(self) -> dict[str, int]:
-        """How many there are, by what they do."""
+        """How many there are, by state."""
         return {"half_sent": len(self._half_sent), "idle": len(self._idle), "served": len(self._served)}
 
     def begins(self, connection: BrokerProtocol) -> None:
@@ -250,7 +250,7 @@ class BrokerProtocol(HttpToolsProtocol):
         self._handshake: asyncio.Task[Any] | None = None
 
     async def shake_hands(self, connected: socket.socket, context: ssl.SSLContext) -> None:
-        """Begin TLS on a connection that was just taken; what fails then concerns nobody but its client."""
+        """Begin TLS on a connection that was just taken; a failure then concerns its client alone."""
         self._handshake = asyncio.current_task()
         self._all.begins(self)
         with contextlib.suppress(OSError, asyncio.CancelledError):  # errors of TLS are errors of the system, too
@@ -287,7 +287,7 @@ class BrokerProtocol(HttpToolsProtocol):
         self._all.flows(self)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came; refuse what is over a limit or no HTTP."""
+        """Parse the data; refuse a request that is over a limit or no HTTP."""
         parser = self.parser
         if self._is_over or parser is None:
             return
@@ -299,7 +299,7 @@ class BrokerProtocol(HttpToolsProtocol):
             refused = error.__context__
             self._refuse(refused if isinstance(refused, TandemError) else _not_http())
         except httptools.HttpParserUpgrade:
-            # Answered like any other request. Whatever the client sends next is not HTTP.
+            # Answered like any other request. The client's next data is not HTTP.
             self._is_over = True
             if self.cycle:
                 self.cycle.keep_alive = False
@@ -380,7 +380,7 @@ class BrokerProtocol(HttpToolsProtocol):
 class TlsListener:
     """Takes connections for TLS, and counts them from their first byte on.
 
-    A server of asyncio's would tell of a connection after its handshake only: whoever opens enough of them and sends
+    A server of asyncio's would tell of a connection after its handshake only: a client with enough of them that sends
     nothing would keep everybody else out.
     """
 

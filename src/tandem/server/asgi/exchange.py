@@ -65,7 +65,7 @@ class Exchange:
 
 
 class ClientGone(Exception):
-    """The client hung up; there is nobody to answer."""
+    """The client hung up; there is no client to answer."""
 
 
 async def read_body(exchange: Exchange, limit_bytes: int) -> bytes:

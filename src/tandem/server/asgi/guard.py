@@ -97,7 +97,7 @@ def is_local(host: str) -> bool:
 
 
 def _is_visit(exchange: Exchange) -> bool:
-    """Whether a person follows a link: what they get then is theirs to see, and no page's to read."""
+    """Whether a person follows a link: they may see the answer, and no page can read it."""
     return exchange.method in {"GET", "HEAD"} and exchange.headers.get(b"sec-fetch-mode") == b"navigate"
 
 
@@ -107,7 +107,7 @@ def _bracketed(name: str) -> str:
 
 
 class TrustedProxies:
-    """Applies `X-Forwarded-For`, `-Proto` and `-Host` of trusted proxies, and nobody else's.
+    """Applies `X-Forwarded-For`, `-Proto` and `-Host` of trusted proxies, and of no others.
 
     The first two are uvicorn's to read: the client is the right-most address that is no trusted proxy's. It does not
     know the third, and would take an address of IPv4 for another at a socket that listens for both kinds.

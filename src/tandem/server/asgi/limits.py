@@ -25,7 +25,7 @@ class RateLimits:
     was refused; one that is full by now need not be kept.
 
     Attributes:
-        refused: How many requests were refused, by what they were charged to: `principal` or `address`.
+        refused: How many requests were refused, by the kind of bucket: `principal` or `address`.
     """
 
     def __init__(self, per_minute: float, burst: int) -> None:
@@ -46,7 +46,7 @@ class RateLimits:
 
         Args:
             exchange: The request.
-            access: What it was let in with; None if it was not.
+            access: Its access; None if it was not let in.
 
         Raises:
             RateLimited: There were too many; `details.retry_after_s` says when the next may come.
@@ -55,7 +55,7 @@ class RateLimits:
             return
         if access is None:
             self._charge("address", _origin(exchange))
-        elif not access.is_owner:  # whoever runs the broker can set this limit
+        elif not access.is_owner:  # who runs the broker can set this limit
             self._charge("principal", access.name)
 
     def _charge(self, kind: str, who: str) -> None:

@@ -82,7 +82,7 @@ class _Watch:
         if self._listener is not None:
             self._listener.cancel()
         if self._beat is not None and not self._beat.done():
-            # What is on its way out leaves whole before the answer follows it.
+            # A beat on its way out leaves whole before the answer follows it.
             await asyncio.wait([self._beat])
 
     def _start(self, until_first_beat_seconds: float) -> None:

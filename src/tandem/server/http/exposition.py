@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from itertools import accumulate, chain
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from prometheus_client import Metric, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
 
-from tandem.server.tally import Durations, Family
+from tandem.server.dispatch import Durations
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
 
-def exposed(families: Sequence[Family], accepted: str) -> tuple[bytes, str]:
+def family(
+    kind: Literal["counter", "gauge", "histogram"],
+    name: str,
+    words: str,
+    samples: Mapping[tuple[str, ...], float | Durations],
+    labels: tuple[str, ...] = (),
+) -> Metric:
+    """One metric with all its label values.
+
+    Args:
+        kind: Which kind of metric; the samples of a histogram are durations.
+        name: Without the prefix and, for a counter, the suffix.
+        words: Its description.
+        samples: By the values of the labels.
+        labels: Their names.
+    """
+    name = f"tandem_{name}"
+    if kind == "histogram":
+        histogram = HistogramMetricFamily(name, words, labels=labels)
+        for values, value in samples.items():
+            if isinstance(value, Durations):
+                buckets = zip([*map(str, value.bounds), "+Inf"], accumulate(value.counts), strict=True)
+                histogram.add_metric(values, list(buckets), value.total_seconds)
+        return histogram
+    plain = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(name, words, labels=labels)
+    for values, value in samples.items():
+        if not isinstance(value, Durations):
+            plain.add_metric(values, value)
+    return plain
+
+
+def exposed(families: Iterable[Metric], accepted: str) -> tuple[bytes, str]:
     """The families and those of the process as text, and its content type.
 
     Args:
@@ -26,27 +57,5 @@ def exposed(families: Sequence[Family], accepted: str) -> tuple[bytes, str]:
     """
     encode, content_type = choose_encoder(accepted)
     # All that an encoder asks of a registry.
-    scrape = SimpleNamespace(collect=lambda: chain(map(_metric, families), ProcessCollector(registry=None).collect()))
+    scrape = SimpleNamespace(collect=lambda: chain(families, ProcessCollector(registry=None).collect()))
     return encode(cast("CollectorRegistry", scrape)), content_type
-
-
-def _metric(family: Family) -> Metric:
-    name = f"tandem_{family.name}"
-    if family.kind == "histogram":
-        histogram = HistogramMetricFamily(name, family.words, labels=family.labels)
-        for labels, value in family.samples.items():
-            if isinstance(value, Durations):
-                histogram.add_metric(labels, _buckets(value), value.total_seconds)
-        return histogram
-    plain = (CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily)(
-        name, family.words, labels=family.labels
-    )
-    for labels, value in family.samples.items():
-        if not isinstance(value, Durations):
-            plain.add_metric(labels, value)
-    return plain
-
-
-def _buckets(durations: Durations) -> list[tuple[str, float]]:
-    bounds = [*map(str, durations.bounds), "+Inf"]
-    return list(zip(bounds, accumulate(durations.counts), strict=True))

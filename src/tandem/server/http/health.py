@@ -52,7 +52,7 @@ class Health:
     """The broker's state of life and the facts that go with it.
 
     Attributes:
-        phase: Set by whoever starts and stops the broker.
+        phase: Set by the code that starts and stops the broker.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ async def answer(
     """Run a call and send its answer.
 
     Args:
-        call: What was recognised.
+        call: The recognised call.
         tools: What the endpoint offers.
         caller: Who calls.
         stamp: From `messages.server_stamp`.

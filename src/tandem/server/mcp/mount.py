@@ -74,7 +74,7 @@ class SdkMount:
         while not self._stopping.is_set():
             try:
                 await self._serve(ready)
-            except Exception:  # noqa: BLE001 - the edge of a task of its own; logged and told to whoever waits
+            except Exception:  # noqa: BLE001 - the edge of a task of its own; logged and told to the waiters
                 _log.exception("the MCP SDK could not be started or stopped")
                 _collect_from_here()
             self._needed.clear()
@@ -98,7 +98,7 @@ class SdkMount:
     def _give_up(self, ready: asyncio.Future[Mapping[str, ASGIApp]], why: str) -> None:
         if not ready.done():
             ready.set_exception(Unavailable(why))
-            ready.exception()  # seen, even if nobody asks
+            ready.exception()  # seen, even if no request asks
 
     def _build(self) -> tuple[Mapping[str, Any], ModernCheck]:
         module = importlib.import_module(_SERVERS_MODULE)
@@ -106,7 +106,7 @@ class SdkMount:
 
 
 def _collect_from_here() -> None:
-    """Leave what was imported out of every collection to come, and collect less often: calls leave little behind."""
+    """Leave the imported modules out of every collection to come, and collect less often: calls leave little behind."""
     gc.freeze()
     gc.enable()
     gc.set_threshold(*_GC_THRESHOLDS)

@@ -1,7 +1,7 @@
 """Recognises tool calls that need nothing but their answer.
 
 Only what the SDK would certainly accept is recognised; everything else, right or wrong, goes to the SDK,
-which finds the words for what is wrong.
+which finds the words for the problem.
 
 With each call of revision 2026-07-28 a client states the revision, its name and its capabilities. The SDK's own check
 of them takes as long as many a call, and before it can be asked, the SDK has to be imported. Most clients state
@@ -63,7 +63,7 @@ def recognise(message: Any, headers: Headers, modern_check: ModernCheck | None) 
     Args:
         message: The parsed body.
         headers: The request's headers, lower case, none of the routing headers repeated.
-        modern_check: The SDK's checks, for what is not plain; None while the SDK is not there yet.
+        modern_check: The SDK's checks, for calls that are not plain; None while the SDK is not there yet.
     """
     if not _is_call(message) or not _accepts_both(headers.get(b"accept", b"")):
         return None
@@ -127,7 +127,7 @@ def _is_call(message: Any) -> TypeGuard[dict[str, Any]]:
 
 
 def _is_meta(meta: Any) -> bool:
-    """None, or an object whose progress token is usable; the older revisions ignore whatever else is in it."""
+    """None, or an object whose progress token is usable; the older revisions ignore everything else in it."""
     return meta is None or (_is_object(meta) and type(meta.get("progressToken", 0)) in {int, str})
 
 
@@ -164,7 +164,7 @@ def _is_mirrored(name: str, header: bytes | None) -> bool:
 
 
 def _are_plain_capabilities(stated: Any) -> bool:
-    # What they say of roots is free; of the others, only that there are some.
+    # Roots may have any value; of the others, only that there are some.
     return (
         _is_object(stated)
         and stated.keys() <= _PLAIN_CAPABILITIES

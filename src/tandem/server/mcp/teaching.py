@@ -34,7 +34,7 @@ _texts.filters["quoted"] = partial(json.dumps, ensure_ascii=False)
 
 
 class Prompt(NamedTuple):
-    """A text that begins the loop: how it is listed, and what makes it from the given arguments."""
+    """A text that begins the loop: how it is listed, and its template."""
 
     listed: types.Prompt
     render: Callable[[Mapping[str, str]], str]
@@ -62,7 +62,7 @@ def _argument(name: str, description: str, *, required: bool = False) -> types.P
 
 
 _PROJECT = _argument("project", "The project; the endpoint's own if left out.")
-_FEATURE = _argument("feature", "What is to be built, in a few words, should no cycle be under way.")
+_FEATURE = _argument("feature", "The feature to build, in a few words, should no cycle be under way.")
 
 
 def _prompt(text: str, listed: types.Prompt, **values: Any) -> Prompt:
@@ -88,7 +88,7 @@ _PROMPTS: Mapping[str, Prompt] = {
         "put_up_my_change",
         types.Prompt(
             name="put_up_my_change",
-            title="Put up my change",
+            title="Submit my change",
             description="Have the change that you made reviewed, and act on the verdict.",
             arguments=[_argument("intent", "What the change is for."), _PROJECT],
         ),

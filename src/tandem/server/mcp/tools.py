@@ -20,7 +20,7 @@ _DROPPED = frozenset({"title", "minLength", "maxLength", "maxItems", "additional
 
 
 def slim(schema: Schema) -> Schema:
-    """The schema without titles, limits, null alternatives and references; objects and names stay as they are."""
+    """The schema without titles, limits, empty alternatives and references; objects and names stay."""
     definitions: dict[str, Schema] = schema.get("$defs", {})
     slimmed = _slim(schema, definitions)
     slimmed.pop("description", None)  # the tool's own description says it
@@ -62,7 +62,7 @@ def _slim_field(name: str, schema: Schema, definitions: dict[str, Schema]) -> Sc
 
 
 def _resolved(schema: Schema, definitions: dict[str, Schema]) -> Schema:
-    """What a reference stands for, with what was said beside it; a definition's own description is dropped."""
+    """The target of a reference, with the words beside it; a definition's own description is dropped."""
     reference = schema.get("$ref")
     if reference is None:
         return schema
@@ -71,7 +71,7 @@ def _resolved(schema: Schema, definitions: dict[str, Schema]) -> Schema:
 
 
 def _without_null(schema: Schema) -> Schema:
-    """`X or null` is `X`: leaving an argument out says the same."""
+    """`X` or no value is `X`: leaving an argument out says the same."""
     alternatives = schema.get("anyOf")
     if alternatives is None or {"type": "null"} not in alternatives:
         return schema

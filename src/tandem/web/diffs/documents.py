@@ -52,7 +52,7 @@ class DocumentDiff:
     """The difference of two documents.
 
     Attributes:
-        stretches: The later document from its start to its end, with what is gone where it was.
+        stretches: The later document from its start to its end, with deleted blocks where they were.
         added: Blocks added.
         deleted: Blocks deleted.
         changed: Blocks in which words changed.

@@ -4,16 +4,20 @@ Three things stand between a text and the page: the parser takes no HTML and mak
 the sanitiser keeps only the tags and classes listed here, and the page's Content-Security-Policy runs nothing.
 
 Agents read the source, so people see all of its words. Titles, info strings and addresses of links without a text are
-shown beside what they belong to. A text whose words do not all come out of the parser is shown as it was written.
+shown beside their element. A text whose words do not all come out of the parser is shown as it was written.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address
+from socket import inet_aton
 from typing import cast
+from urllib.parse import unquote
 
 import nh3
 from markdown_it import MarkdownIt
@@ -29,7 +33,6 @@ from markupsafe import Markup
 from tandem.core.texts import is_too_much_markdown, loses_cells
 from tandem.web.diffs.code import code, escape, spelled
 from tandem.web.diffs.syntax import CLASSES, Budget, highlighted, language_named
-from tandem.web.links import may_be_link
 
 _PARSE_SECONDS = 0.4
 _SECONDS_TOGETHER = 2.0
@@ -138,8 +141,8 @@ def rendered(tokens: Sequence[Token], heading: int, budget: Budget) -> Markup:
 
 
 def clean(html: str) -> Markup:
-    """HTML with nothing but what is listed here."""
-    return Markup(  # noqa: S704 - this is what makes it safe
+    """HTML with only the tags and attributes that are listed here."""
+    return Markup(  # noqa: S704 - this makes it safe
         nh3.clean(
             html,
             tags=_TAGS,
@@ -158,6 +161,59 @@ def _attribute(_: str, name: str, value: str) -> str | None:
     if name == "href" and not may_be_link(value):
         return None
     return value
+
+
+# Which addresses in others' texts may be links: those of the web, never those of this machine or its network.
+
+_WEB = re.compile(r"https?://[/\\]*([^/\\?#]*)", re.IGNORECASE)
+_LOCAL_ENDS = (".localhost", ".localdomain", ".local", ".internal", ".lan", ".home.arpa")
+_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
+_NUMBERS = re.compile(r"[0-9a-fx.]+")
+# A name without a dot is one of the own network. The parser wrote names that are not ASCII as punycode.
+_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)+")
+_PORT = re.compile(r":[0-9]*$")
+_EMBEDDING = (0, 0x0064FF9B << 64)
+"""The bytes before the last four of an IPv6 address when these are one of IPv4: `::` and `64:ff9b::`."""
+
+
+def may_be_link(url: str) -> bool:
+    """Whether an address leads to the web, or is for mail; read as browsers read it, and refused where in doubt.
+
+    Relative addresses would lead into the broker's own pages, and those of this machine to other programs.
+    """
+    if url.lower().startswith("mailto:"):
+        return True
+    found = _WEB.match(url)
+    if found is None or not url.isprintable():
+        return False
+    host = unquote(_PORT.sub("", found[1].rpartition("@")[2])).lower()
+    try:
+        return _is_elsewhere(host)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_elsewhere(host: str) -> bool:
+    """Whether a host is none of this machine or its network.
+
+    Raises:
+        OSError, ValueError: It is no host.
+    """
+    if host.startswith("["):
+        return _is_public(IPv6Address(host.removeprefix("[").removesuffix("]")))
+    name = host.removesuffix(".")
+    last = name.rpartition(".")[2]
+    if _NUMBER.fullmatch(last):
+        # As browsers read it: one to four numbers, decimal, octal or hexadecimal; the last fills the rest.
+        return bool(_NUMBERS.fullmatch(name)) and IPv4Address(inet_aton(name)).is_global
+    return bool(_NAME.fullmatch(name)) and not name.endswith(_LOCAL_ENDS)
+
+
+def _is_public(address: IPv6Address) -> bool:
+    inside = address.ipv4_mapped or address.sixtofour
+    if inside is None and int(address) >> 32 in _EMBEDDING:
+        inside = IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.is_global if inside is None else inside.is_global
 
 
 class _TooLongError(Exception):

@@ -1,7 +1,7 @@
 """Syntax highlighting: which words of a text are what, as classes for a stylesheet.
 
 Pygments reads about 300 kB of source in a second, one thread at a time, so everything here is bounded: by size, by
-length of line, by time, and by what was read before, which is kept.
+length of line, by time, and texts that were read before are kept.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ CLASSES = {
     "ha": "attributes and decorators",
     "hm": "preprocessor and headings",
 }
-"""The classes that highlighted words have, and what they stand for."""
+"""The classes that highlighted words have, and their meaning."""
 MOST_MARKUP = 3_000_000
 """Characters of HTML, about, that the lines of one page come to at once."""
 
@@ -159,7 +159,7 @@ Words = tuple[TokenKind, ...]
 class Budget:
     """What everything that is shown at once may cost together: time of this thread for highlighting, and HTML.
 
-    What was read before costs nothing, so a page that came out partly plain comes out whole when it is asked again.
+    A text that was read before costs nothing, so a page that came out partly plain comes out whole the next time.
     The time runs from the first look on, in the thread that looks.
     """
 

@@ -37,7 +37,7 @@ class Cell(NamedTuple):
         side: The side whose number it is known by.
         line: That number.
         other: Its number on the other side; None for a changed line.
-        code: What it says.
+        code: Its text.
         anchor: Stable name within a page.
         bare: Whether it is the last line and no newline follows it.
     """
@@ -58,7 +58,7 @@ class Row(NamedTuple):
         kind: `line`, `hunk` (where a hunk begins), or `stray` (what the diff says outside of its hunks).
         left: In a unified diff the line; side by side the line before.
         right: Side by side, the line after.
-        gap: What is left out before a hunk; or after the last one.
+        gap: The lines left out before a hunk; or after the last one.
         text: A hunk's heading, or the stray line.
     """
 
@@ -74,7 +74,7 @@ class ShownFile:
     """A file of a diff as its heading shows it.
 
     Attributes:
-        file: What is done to it.
+        file: The change to it.
     """
 
     file: FileDiff
@@ -97,7 +97,7 @@ class ShownFile:
 
     @property
     def notes(self) -> list[str]:
-        """What else there is to say: modes, binary content, line ends."""
+        """Further facts: modes, binary content, line ends."""
         return notes(self.file)
 
     @property
@@ -303,7 +303,7 @@ class _Painter:
         self.plain = False
 
     def read(self, lines: list[Line]) -> None:
-        """Take in a hunk: what it says before and after are two texts, each read as a whole."""
+        """Take in a hunk: its lines before and after are two texts, each read as a whole."""
         self._words = {}
         missed = self._budget.missed
         self._budget.missed = False
@@ -405,7 +405,7 @@ class Outline:
         added: Lines added.
         deleted: Lines deleted.
         tree: The lines of the tree, folders before files at each level.
-        unusual: What is named beside Approve.
+        unusual: The remarks beside Approve.
     """
 
     files: tuple[FileDiff, ...]
@@ -450,7 +450,7 @@ def tree(files: tuple[FileDiff, ...], indexes: Iterable[int]) -> tuple[OutlineFo
 
 
 def _lines(folder: _Folder, files: tuple[FileDiff, ...]) -> Iterator[OutlineFolder]:
-    """What is in a folder, down to the deepest; its last line closes it."""
+    """The lines of a folder, down to the deepest; its last line closes it."""
     for _, below in sorted(folder.folders.items()):
         inner, name = below, below.name
         while len(inner.folders) == 1 and not inner.files:

@@ -1,1 +1,1 @@
-"""The page of one review: what is proposed, what was said about it, and what can be done."""
+"""The page of one review: the proposal, the discussion, and the actions."""

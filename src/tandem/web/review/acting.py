@@ -22,7 +22,7 @@ def is_script(request: PageRequest) -> bool:
 
 _INSTEAD = {
     "IDEMPOTENCY_CONFLICT": "This form was sent before with another text, and that one counts: see what arrived. "
-    "What stands here now is not sent; send it again if it is still to be said.",
+    "The text here now is not sent; send it again if it is still to be said.",
     "STALE_ROUND": "There is a newer round than the one that this was written about. Look at it, and send this again "
     "if it still holds.",
     "TURN_VIOLATION": "Your side spoke last, and the other side comes next. What you wrote stays here until then.",
@@ -100,7 +100,7 @@ def told(event: EventView) -> str:
     """Who did what, in a sentence without an end."""
     kind, actor = event.kind, event.actor
     data = event.data
-    # What is about somebody else than who wrote the event (an expiry, say) names both.
+    # An event about somebody else than its author (an expiry, say) names both.
     who, reason = data.get("reviewer_id") or actor, _reason(data)
     if kind == "review_revised":
         return f"{actor} revised it: round {data.get('round', '?')}"
@@ -122,7 +122,7 @@ def _ended(data: Mapping[str, Any]) -> str:
 
 _CHECK_ENDS = {"timeout": "timed out", "error": "ended in an error", "skipped": "was not run"}
 _REST = {
-    "review_created": "put it up",
+    "review_created": "submitted it",
     "claim_released": "released it",
     "message_sent": "wrote a message",
     "message_resolved": "resolved a comment",
@@ -134,7 +134,7 @@ _REST = {
     "review_closed": "closed it",
     "attention_raised": "asked for a person's attention",
     "attention_cleared": "put it back into the queue",
-    "change_rolled_back": "took the change back",
+    "change_rolled_back": "reverted the change",
 }
 
 
@@ -168,7 +168,7 @@ class FormResult:
 
     @property
     def told(self) -> str:
-        """What is refused, and what can be done about it; empty if nothing was refused."""
+        """The refusal, and the remedy; empty if nothing was refused."""
         if self.error is None:
             return ""
         code, message = self.error.code, self.error.message

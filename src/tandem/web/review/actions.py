@@ -1,4 +1,4 @@
-"""What a person does to a review: one form, one operation; refused with what was typed if the page is too old."""
+"""A person's actions on a review: one form, one operation; a page that is too old gets its text back."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Act:
         operation: The operation.
         matters: The kinds of events that make the page too old for it.
         arguments: The operation's arguments from the form, besides the review and the key.
-        keeps: Whether what was typed stays on the page after it was done: claiming comes before the verdict.
+        keeps: Whether the typed text stays on the page after it was done: claiming comes before the verdict.
         leaves: Whether a script, too, goes on to another page when it was done.
     """
 
@@ -98,11 +98,17 @@ def _comments(request: PageRequest) -> list[dict[str, Any]]:
     if not isinstance(kept, list):
         raise InvalidInput("The comments on lines are no list.", field="comments")
     found = [_one_comment(item) for item in cast("list[Any]", kept)[:_MOST_COMMENTS]]
-    body, path = request.form.get("comment_body", "").strip(), request.form.get("comment_path", "")
+    path, line, body = request.form.get("comment_path", ""), request.number("comment_line"), _remark(request)
     if body and path:
-        line = request.number("comment_line")
         found.append({"file": path, "body": body} | ({} if line is None else {"line": line}))
     return found
+
+
+def _remark(request: PageRequest) -> str:
+    """The comment of the fields; on a line that the change removes, behind what the line said."""
+    body = request.form.get("comment_body", "").strip()
+    quote = request.form.get("quote")
+    return f"{quote}\n\n{body}" if quote and body else body
 
 
 def _one_comment(item: Any) -> dict[str, Any]:
@@ -112,24 +118,23 @@ def _one_comment(item: Any) -> dict[str, Any]:
     return {name: given[name] for name in ("file", "line", "body") if given.get(name) is not None}
 
 
-def spoken(request: PageRequest, body: str) -> dict[str, Any]:
-    """A message by the side that the form speaks for."""
+def _message(request: PageRequest) -> dict[str, Any]:
+    """A message by the side that the form speaks for, perhaps about a line or a comment."""
     side = "reviewer" if request.form.get("side") == "reviewer" else "proposer"
-    found: dict[str, Any] = {"sender_role": side, "body": body}
+    about = {
+        "file": request.form.get("file") or request.form.get("comment_path") or None,
+        "line": request.number("line") or request.number("comment_line"),
+        "answers": request.form.get("answers"),
+    }
+    found: dict[str, Any] = {
+        "sender_role": side,
+        "body": request.form.get("body") or _remark(request),
+        "metadata": {name: value for name, value in about.items() if value is not None} or None,
+    }
     if side == "reviewer":
         found["reviewer_id"] = request.person.name
         found["claim_generation"] = request.number("claim_generation") if request.form.get("held") else None
     return found
-
-
-def _message(request: PageRequest) -> dict[str, Any]:
-    about = {
-        "file": request.form.get("file") or None,
-        "line": request.number("line"),
-        "answers": request.form.get("answers"),
-    }
-    metadata = {name: value for name, value in about.items() if value is not None} or None
-    return {**spoken(request, request.form.get("body", "")), "metadata": metadata}
 
 
 def _answer(request: PageRequest) -> dict[str, Any]:
@@ -178,11 +183,11 @@ async def act(
     """Do what a form asks for, if the page that it was on is not too old for it.
 
     Answers with the page as it is then: a redirection for a browser that sent the form itself, and the acting
-    part alone for a script. A refusal answers with the page, too, with what was typed.
+    part alone for a script. A refusal answers with the page, too, with the typed text.
 
     Args:
         request: The request.
-        one: What is asked for.
+        one: The act.
         again: Makes the page that the form stands on.
         onward: Gives the address to go on to when it was done.
         besides: Makes the arguments that take more than reading the form, once the page is known not to be too old.
@@ -228,7 +233,7 @@ async def _back(request: PageRequest) -> str:
 
 
 def _editor(request: PageRequest) -> str:
-    """The counter-patch that the form was sent from; what is typed there is kept by the window."""
+    """The counter-patch that the form was sent from; the window keeps the text there."""
     return request.http.url.path.rpartition("/")[0] + "/edit"
 
 

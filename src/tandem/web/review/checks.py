@@ -55,7 +55,7 @@ class CheckRow:
 
     @property
     def command(self) -> str:
-        """What is run, as a shell would take it."""
+        """The command, as a shell would take it."""
         return shlex.join(self.check.command)
 
     @property
@@ -102,7 +102,7 @@ class RoundChecks:
 
     Attributes:
         rows: Each of them.
-        gate: Why the gate stays closed for the current round whatever the verdict; empty if no check keeps it so.
+        gate: Why the gate stays closed for the current round with any verdict; empty if no check keeps it so.
         can_run: Whether the person may have them run again, besides what their access token is for.
     """
 

@@ -1,4 +1,4 @@
-"""One stream of what was said about a review and what happened to it, by round; and what the acting side shows."""
+"""One stream of the discussion and the events of a review, by round; and the values of the acting side."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class RoundPart:
-    """What was said and done while a round was the current one."""
+    """The entries and events while a round was the current one."""
 
     number: int
     items: tuple[Item, ...]
@@ -88,7 +88,7 @@ class Acts:
         """Every line of the shown round that has comments."""
         commented = self.view.commented
         return [
-            (path, line) for path in sorted(commented) for line in sorted(commented[path], key=lambda one: one or 0)
+            (path, line) for path in sorted(commented) for line in sorted({*commented[path]}, key=lambda one: one or 0)
         ]
 
     def answers(self, comment_id: str) -> tuple[DiscussionEntry, ...]:
@@ -114,11 +114,11 @@ class Acts:
         return patch_views(diff, self.view.proposal.diff if number == self.view.round else None, name)
 
     def remarks(self) -> list[Remark]:
-        """What is named beside Approve."""
+        """The remarks beside Approve."""
         return remarks(self.view)
 
     def patch_remarks(self) -> list[str]:
-        """What is named beside the decision on the counter-patch."""
+        """The remarks beside the decision on the counter-patch."""
         patch = self.view.counter_patch
         return patch_remarks(patch.diff) if patch and patch.diff else []
 
@@ -145,7 +145,7 @@ def new_key() -> str:
 
 
 def thread_id(path: str, line: int | None) -> str:
-    """The name within a page of what stands below a line."""
+    """The name within a page of the thread below a line."""
     return "thread-" + hashlib.sha256(f"{line} {path}".encode()).hexdigest()[:12]
 
 

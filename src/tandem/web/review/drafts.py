@@ -10,7 +10,7 @@ from typing import Any, Literal
 from starlette.responses import Response
 
 from tandem.errors import InvalidInput, NotFound, TandemError
-from tandem.reviews.page_contract import CounterPatchCheck, CounterPatchDraft, RoundFile
+from tandem.reviews.page_contract import CounterPatchDraft, RoundFile
 from tandem.web.diffs.documents import DocumentDiff, compare
 from tandem.web.diffs.views import FileView
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
@@ -33,11 +33,11 @@ class Editable:
 
     Attributes:
         path: The file.
-        content: What stands in the field.
-        original: A digest of what stood there at first, so that what was not touched is not sent.
+        content: The text in the field.
+        original: A digest of the first text, so that an untouched file is not sent.
         ends: `lf` or `crlf`: what ends its lines; a text field would lose carriage returns.
         exists: Whether the round leaves such a file.
-        delete: Whether it is to be deleted.
+        delete: Whether the person deletes it.
         refused: Why it cannot be edited here; empty if it can.
     """
 
@@ -51,7 +51,7 @@ class Editable:
 
     @property
     def changed(self) -> bool:
-        """Whether anything is to become of it."""
+        """Whether the draft changes it."""
         if self.delete or self.refused:
             return self.delete and self.exists
         return digest(self.content) != self.original
@@ -121,21 +121,11 @@ async def read_all(request: PageRequest, review_id: str, number: int, paths: lis
 def from_form(form: Mapping[str, str]) -> list[Editable]:
     """The files that a form was sent with."""
     made: list[Editable] = []
-    for place in range(MOST_FILES):
-        path = form.get(f"path:{place}")
-        if path is None:
-            break
-        made.append(
-            Editable(
-                path=path,
-                content=form.get(f"content:{place}", ""),
-                original=form.get(f"original:{place}", ""),
-                ends=form.get(f"ends:{place}", "lf"),
-                exists=form.get(f"exists:{place}") == "yes",
-                delete=form.get(f"delete:{place}") == "yes",
-                refused=form.get(f"refused:{place}", ""),
-            )
-        )
+    while (path := form.get(f"path:{len(made)}")) is not None and len(made) < MOST_FILES:
+        said = {name: form.get(f"{name}:{len(made)}") for name in ("content", "original", "ends", "refused")}
+        exists, delete = (form.get(f"{name}:{len(made)}") == "yes" for name in ("exists", "delete"))
+        given = {name: value for name, value in said.items() if value is not None}
+        made.append(Editable(path, exists=exists, delete=delete, **given))
     return made
 
 
@@ -170,7 +160,7 @@ class DraftResult:
     Attributes:
         applies: Whether a verdict could carry it; None if nothing was changed yet.
         problem: Why not.
-        files: What it changes of the round.
+        files: Its changes to the round.
         document: The same for a text.
         counter_patch: What would be sent.
     """
@@ -263,32 +253,23 @@ async def _send(request: PageRequest, view: ReviewView, draft: Draft, verdict: s
 
 
 async def _result(request: PageRequest, view: ReviewView, draft: Draft) -> DraftResult:
-    """What a verdict with the draft would be told, and what it changes of the round."""
+    """The answer to a verdict with the draft, and its changes to the round."""
+    operation = "check_counter_patch" if draft.mode == "patch" else "draft_counter_patch"
+    edits = [file.edit() for file in draft.files if file.changed]
+    given = {"patch": {"counter_patch": draft.text}, "text": {"text": draft.text}, "files": {"edits": edits}}[
+        draft.mode
+    ]
+    if draft.mode == "files" and not edits:
+        return DraftResult(problem="Nothing is changed yet.")
     number = request.number("on_round")
-    if draft.mode == "patch":
-        judged: CounterPatchCheck = await request.call(
-            "check_counter_patch", review_id=view.review_id, counter_patch=draft.text, round=number
-        )
-        made = DraftResult(judged.applies, judged.problem or "", counter_patch=draft.text)
-        return await _with_files(made, view)
-    found: CounterPatchDraft
-    if draft.mode == "text":
-        found = await request.call("draft_counter_patch", review_id=view.review_id, text=draft.text, round=number)
-    else:
-        edits = [file.edit() for file in draft.files if file.changed]
-        if not edits:
-            return DraftResult(problem="Nothing is changed yet.")
-        found = await request.call("draft_counter_patch", review_id=view.review_id, edits=edits, round=number)
-    made = DraftResult(found.applies, found.problem or "", counter_patch=found.counter_patch)
+    found: CounterPatchDraft = await request.call(operation, review_id=view.review_id, round=number, **given)
+    # A whole diff is only judged, and stays as it is.
+    patch = draft.text if draft.mode == "patch" else found.counter_patch
+    made = DraftResult(found.applies, found.problem or "", counter_patch=patch)
     if draft.mode == "text":
         before = view.proposal.description or ""
-        return replace(made, document=await in_worker(compare, before, found.counter_patch, heading=4))
-    return await _with_files(made, view)
-
-
-async def _with_files(made: DraftResult, view: ReviewView) -> DraftResult:
-    files = await in_worker(patch_views, made.counter_patch, view.proposal.diff, "draft")
-    return replace(made, files=files)
+        return replace(made, document=await in_worker(compare, before, patch, heading=4))
+    return replace(made, files=await in_worker(patch_views, patch, view.proposal.diff, "draft"))
 
 
 def _typed(request: PageRequest) -> dict[str, str]:

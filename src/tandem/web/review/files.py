@@ -9,6 +9,7 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup
@@ -56,7 +57,7 @@ class Version(NamedTuple):
 
     Attributes:
         side: `before` or `after`.
-        file: Null where there is none.
+        file: None where there is none.
         address: Where its bytes are; None where there are none, or too many.
         is_picture: Whether a browser can show them safely.
     """
@@ -69,7 +70,7 @@ class Version(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What is known of a binary file.
+    """The known facts of a binary file.
 
     Attributes:
         versions: Before and after; none if they cannot be read.
@@ -91,7 +92,7 @@ class FilePart(ShownFile):
         view: Its lines, where they are shown and not known as HTML yet.
         html: Its lines as HTML, where they were made before.
         is_usual: Whether its lines are what everybody is shown first, and so may be kept as HTML.
-        content: What is known of a binary file, where it was asked for.
+        content: Of a binary file, where it was asked for.
     """
 
     review: ReviewView
@@ -131,7 +132,7 @@ class FilePart(ShownFile):
     @property
     def comments(self) -> int:
         """How many comments there are on it in this round."""
-        return self.review.comments.get(self.path, 0)
+        return len(self.review.commented.get(self.path, ()))
 
     def link(self, under: str = "", **changes: Any) -> str:
         """The address where it is shown by itself, or of something below that."""
@@ -159,8 +160,8 @@ class FilePart(ShownFile):
         return lambda _path, side, line: f"{start}{side}={line}"
 
     def threads(self, thread: Callable[[str, str, int | None], Markup]) -> dict[tuple[str, str, int], Markup]:
-        """What was said below its lines, by the key that the diff's macros look for."""
-        lines = self.review.commented.get(self.path, frozenset())
+        """The threads below its lines, by the key that the diff's macros look for."""
+        lines = self.review.commented.get(self.path, ())
         return {(self.path, self.side, line): thread(self.path, self.side, line) for line in lines if line is not None}
 
     @property
@@ -171,7 +172,7 @@ class FilePart(ShownFile):
     @property
     def unplaced(self) -> list[int | None]:
         """Commented lines that are not among those shown; None, which stands for the whole file, first."""
-        lines = self.review.commented.get(self.path, frozenset())
+        lines = {*self.review.commented.get(self.path, ())}
         rows = self.view.rows if self.view else ()
         there = {cell.line for row in rows for cell in (row.left, row.right) if cell and cell.side == self.side}
         return sorted(lines - there, key=lambda line: line or 0)
@@ -211,49 +212,41 @@ def parts_of(review: ReviewView, found: Outline) -> list[FilePart]:
     """
     budget = Budget(_HIGHLIGHT_SECONDS)
     return [
-        part(review, index, found.files[index], budget)
+        part(review, index, found.files[index], budget=budget)
         if state == "shown" and not budget.is_full
         else FilePart(found.files[index], review, index, "viewed" if state == "viewed" else "later")
         for index, state in states(review, found)
     ]
 
 
-def part(review: ReviewView, index: int, file: FileDiff, budget: Budget | None = None) -> FilePart:
-    """A file with its lines."""
-    if file.path not in review.commented:
-        known = _rendered.get(_key(review, index))
-        if known is not None:
-            if budget is not None:
-                budget.take(len(known))
-            return FilePart(file, review, index, "shown", html=known)
-    return fresh_part(review, index, file, budget=budget)
-
-
-def fresh_part(
-    review: ReviewView, index: int, file: FileDiff, start: int = 0, budget: Budget | None = None
+def part(
+    review: ReviewView,
+    index: int,
+    file: FileDiff,
+    start: int = 0,
+    budget: Budget | None = None,
+    *,
+    is_usual: bool = True,
+    content: Content | None = None,
 ) -> FilePart:
-    """A file with its lines from one on, whatever is known of it."""
+    """A file with its lines from one on."""
+    known = _rendered.get(_key(review, index)) if is_usual and file.path not in review.commented else None
+    if known is not None:
+        if budget is not None:
+            budget.take(len(known))
+        return FilePart(file, review, index, "shown", html=known)
     view = painted_view(file, index, layout=review.mode, start=start, limit=OF_ONE_FILE, budget=budget)
-    return FilePart(file, review, index, "shown", view=view, is_usual=True)
+    return FilePart(file, review, index, "shown", view, is_usual=is_usual, content=content)
 
 
-async def show(request: PageRequest) -> PageResponse:
-    """One file on a page of its own.
+async def show(request: PageRequest, template: str = "review/file_page.html") -> PageResponse:
+    """One file on a page of its own; or its part of the page, for a script.
 
     `?open=FIRST-LAST` puts unchanged lines in that the diff leaves out, `?start=` goes on below the first lines.
 
     Raises:
         NotFound: The change has no such file.
     """
-    return PageResponse("review/file_page.html", await _file_values(request), heavy=True)
-
-
-async def show_part(request: PageRequest) -> PageResponse:
-    """The same for a script, which puts it into the page."""
-    return PageResponse("review/file_part.html", await _file_values(request), heavy=True, is_part=True)
-
-
-async def _file_values(request: PageRequest) -> dict[str, Any]:
     review = await load(request)
     index, file = await in_worker(find_file, request, review)
     opened, start = request.query("open"), request.number("start") or 0
@@ -261,31 +254,22 @@ async def _file_values(request: PageRequest) -> dict[str, Any]:
         asked = _RANGE.fullmatch(opened)
         if asked is None:
             raise InvalidInput("open is FIRST-LAST, the numbers of the lines to show.", field="open")
-        lines = await lines_after(request, review, file, int(asked[1]), int(asked[2]) if asked[2] else None)
+        first, last = int(asked[1]), int(asked[2]) if asked[2] else None
+        lines = await _round_file(request, review, file.path, first_line=first, last_line=last)
         file = widened(file, lines.first_line, lines.lines)
     content = await _content(request, review, index, file) if file.binary else None
-    if content is not None:
-        made = await in_worker(fresh_part, review, index, file, start)
-        made = replace(made, is_usual=False, content=content)
-    elif opened or start:
-        made = replace(await in_worker(fresh_part, review, index, file, start), is_usual=False)
-    else:
-        made = await in_worker(part, review, index, file)
-    return {"view": review, "part": made, **discussion.values(review, request)}
+    is_usual = not (opened or start or content)
+    made = await in_worker(part, review, index, file, start, is_usual=is_usual, content=content)
+    values = {"view": review, "part": made, **discussion.values(review, request)}
+    return PageResponse(template, values, heavy=True, is_part=template != "review/file_page.html")
 
 
-async def lines_after(
-    request: PageRequest, review: ReviewView, file: FileDiff, first: int, last: int | None
+async def _round_file(
+    request: PageRequest, review: ReviewView, path: str, *, number: int | None = None, side: str = "after", **lines: Any
 ) -> RoundFile:
-    """Lines of a file as the round leaves it."""
+    """A file of the shown round, or of another one."""
     return await request.call(
-        "get_round_file",
-        review_id=review.review_id,
-        round=review.round,
-        path=file.path,
-        side="after",
-        first_line=first,
-        last_line=last,
+        "get_round_file", review_id=review.review_id, round=number or review.round, path=path, side=side, **lines
     )
 
 
@@ -296,12 +280,17 @@ def _key(review: ReviewView, index: int) -> Key:
 
 async def _content(request: PageRequest, review: ReviewView, index: int, file: FileDiff) -> Content:
     """What a binary file holds before and after the change that is shown."""
+    versions: list[Version] = []
     try:
-        found = [await _read(request, review, file, side) for side in _SIDES]
+        for side in _SIDES:
+            found = await _read(request, review, file, side)
+            found = found if found and found.exists else None
+            body = found.base64 if found else None
+            address = None if body is None else review.link(f"/files/{index}/content", side=side)
+            versions.append(Version(side, found, address, bool(body) and _picture(b64decode(body[:64])) is not None))
     except TandemError as error:
         return Content(why_not=error.message)
-    versions = tuple(_version(review, index, side, one) for side, one in zip(_SIDES, found, strict=True))
-    return Content(versions)
+    return Content(tuple(versions))
 
 
 async def _read(request: PageRequest, review: ReviewView, file: FileDiff, side: str) -> RoundFile | None:
@@ -311,22 +300,8 @@ async def _read(request: PageRequest, review: ReviewView, file: FileDiff, side: 
     if path is None:
         return None
     since = None if is_after else review.since
-    return await request.call(
-        "get_round_file",
-        review_id=review.review_id,
-        round=since or review.round,
-        path=path,
-        side="after" if is_after or since else "before",
-        last_line=1,
-        as_base64=True,
-    )
-
-
-def _version(review: ReviewView, index: int, side: str, found: RoundFile | None) -> Version:
-    if found is None or not found.exists or found.base64 is None:
-        return Version(side, found if found and found.exists else None, None, is_picture=False)
-    is_picture = _picture(b64decode(found.base64[:64])) is not None
-    return Version(side, found, review.link(f"/files/{index}/content", side=side), is_picture)
+    side = "after" if is_after or since else "before"
+    return await _round_file(request, review, path, number=since, side=side, last_line=1, as_base64=True)
 
 
 def _picture(content: bytes) -> str | None:
@@ -341,7 +316,7 @@ async def send_content(request: PageRequest) -> Response:
 
     Raises:
         NotFound: There is no such file.
-        TooLarge: It is larger than what is sent.
+        TooLarge: It is too large to be sent.
     """
     review = await load(request)
     _, file = await in_worker(find_file, request, review)
@@ -365,7 +340,7 @@ async def send_content(request: PageRequest) -> Response:
 
 
 async def show_gap(request: PageRequest) -> PageResponse:
-    """The rows that take the place of a gap; what is still left out of it is a smaller gap among them.
+    """The rows that take the place of a gap; the rest of it is a smaller gap among them.
 
     Raises:
         NotFound: There is no such file, or nowhere to read it from.
@@ -381,7 +356,7 @@ async def show_gap(request: PageRequest) -> PageResponse:
     old, new = old_first + skipped, new_first + skipped
     review = await load(request)
     index, file = await in_worker(find_file, request, review)
-    found = await lines_after(request, review, file, new, new + take - 1)
+    found = await _round_file(request, review, file.path, first_line=new, last_line=new + take - 1)
     texts = found.lines[: fitting(found.lines, Budget(0))]
     shown = len(texts)
     rows = list(await in_worker(context_rows, file.path, index, texts, Gap(old, new, shown), layout=review.mode))
@@ -399,7 +374,7 @@ async def show_gap(request: PageRequest) -> PageResponse:
 
 ROUTES = (
     PageRoute("/reviews/{review_id}/files/{index}", show),
-    PageRoute("/reviews/{review_id}/files/{index}/part", show_part, inbox_rows=0),
+    PageRoute("/reviews/{review_id}/files/{index}/part", partial(show, template="review/file_part.html"), inbox_rows=0),
     PageRoute("/reviews/{review_id}/files/{index}/lines", show_gap, inbox_rows=0),
     PageRoute("/reviews/{review_id}/files/{index}/content", send_content, inbox_rows=0),
 )

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 from starlette.responses import Response
 
 from tandem.errors import InvalidInput
 from tandem.git.hunks import FileDiff
+from tandem.web.diffs.views import outline
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker
-from tandem.web.review.acting import JUDGING, NOTHING, TALKING, FormResult
-from tandem.web.review.actions import ACTS, Act, act, spoken, verdict_by_form
+from tandem.web.review.acting import NOTHING, FormResult
+from tandem.web.review.actions import ACTS, act
 from tandem.web.review.discussion import thread_id, values
 from tandem.web.review.files import listed, states
 from tandem.web.review.text import source
-from tandem.web.review.view import ReviewView, change, find_file, load
-
-FORM = "line"
+from tandem.web.review.view import ReviewView, find_file, load
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +29,7 @@ class Spot:
         side: Whose number it has.
         number: Its number there.
         line: The line that a comment on it is kept at; beside a removed one, a line of the file as it would be.
-        text: What it says; None for a line that the diff leaves out.
+        text: Its text; None for a line that the diff leaves out.
         is_removed: Whether the file goes on without it, so that a comment has to quote it.
     """
 
@@ -43,13 +41,14 @@ class Spot:
     text: str | None
     is_removed: bool = False
 
-    def quoting(self, body: str) -> str:
-        """What somebody says of it, as it is kept."""
-        return f"On the removed line {self.number}, `{self.text}`:\n\n{body}" if self.is_removed else body
+    @property
+    def quote(self) -> str:
+        """What a comment on it begins with."""
+        return f"On the removed line {self.number}, `{(self.text or '').rstrip()}`:" if self.is_removed else ""
 
 
 async def show(request: PageRequest, acting: FormResult = NOTHING, status: int = 200) -> PageResponse:
-    """The line with what was said about it, and a form.
+    """The line with its comments, and a form.
 
     Raises:
         NotFound: The change has no such file.
@@ -61,37 +60,9 @@ async def show(request: PageRequest, acting: FormResult = NOTHING, status: int =
 
 
 async def send(request: PageRequest) -> PageResponse | Response:
-    """Send what was written, as the form's button says; or claim the review, and keep it."""
-    _, spot = await _look(request)
-    match request.form.get("do"):
-        case "claim":
-            one = ACTS["claim"]
-        case "message":
-            one = Act("add_message", TALKING, partial(_message, spot=spot))
-        case _:
-            one = Act("submit_verdict", JUDGING, partial(_comment, spot=spot))
-    return await act(request, one, show, _onward)
-
-
-def _body(request: PageRequest, spot: Spot) -> str:
-    body = request.form.get("text", "").strip()
-    if not body:
-        raise InvalidInput("Write something to say about the line.", field="text")
-    return spot.quoting(body)
-
-
-def _comment(request: PageRequest, spot: Spot) -> dict[str, Any]:
-    remark = {"file": spot.path, "line": spot.line, "body": _body(request, spot)}
-    return {
-        **verdict_by_form(request),
-        "verdict": "comment",
-        "reason": f"On {spot.path}:{spot.line}."[:500],
-        "comments": [remark],
-    }
-
-
-def _message(request: PageRequest, spot: Spot) -> dict[str, Any]:
-    return {**spoken(request, _body(request, spot)), "metadata": {"file": spot.path, "line": spot.line}}
+    """Send the text, as the form's button says; or claim the review, and keep it."""
+    does = request.form.get("do")
+    return await act(request, ACTS[does if does in ("claim", "message") else "comment"], show, _onward)
 
 
 async def _look(request: PageRequest) -> tuple[ReviewView, Spot]:
@@ -124,13 +95,13 @@ def spot(file: FileDiff, index: int, side: Literal["before", "after"], number: i
 
 
 async def _onward(request: PageRequest) -> str:
-    """To what was said: below its line, or in the discussion."""
+    """To the comment: below its line, or in the discussion."""
     review, found = await _look(request)
     if request.form.get("do") == "message":
         return review.link() + "#talk"
     anchor = thread_id(found.path, found.line)
     # Without a script only some files' lines are on the review's page itself.
-    if review.shape != "diff" or dict(states(review, listed(change(review)))).get(found.index) == "shown":
+    if review.shape != "diff" or dict(states(review, listed(outline(review.diff)))).get(found.index) == "shown":
         return f"{review.link()}#{anchor}"
     return f"{review.link(f'/files/{found.index}')}#{anchor}"
 

@@ -1,4 +1,4 @@
-"""What a person may do to a review now, why not, and what they are told before they approve."""
+"""The actions that a person may take on a review now, why not others, and the remarks before an approval."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class AvailableActions:
     """Everything that a person might do to a review.
 
     Attributes:
-        against: What stands against each thing, in words for the person; empty if it may be done. `release` is for
+        against: The reason against each action, in words for the person; empty if it may be done. `release` is for
             renewing, too, `verdict` for comments on lines and counter-patches, `decide` for accepting or rejecting
             the pending counter-patch, `withdraw` for the approval.
         side: The side that the person speaks for in the discussion.
@@ -150,7 +150,7 @@ def _withdraw(view: ReviewView) -> str:
 
 def _retry(view: ReviewView) -> str:
     if view.status.attention is None or State(view.state) is not State.PENDING:
-        return "It waits for nobody's attention."
+        return "It needs no person's attention."
     return "" if view.person else _NAMELESS
 
 
@@ -176,7 +176,7 @@ class Remark(NamedTuple):
 
 
 def remarks(view: ReviewView) -> list[Remark]:
-    """What a person is told before they approve the shown round, all of it whatever part of it is shown."""
+    """The remarks before an approval of the shown round: on all of it, also where a part is shown."""
     diff = view.proposal.diff
     if diff is None:
         path = view.proposal.path or "description"

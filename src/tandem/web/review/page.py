@@ -8,6 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from tandem.errors import InvalidInput
 from tandem.reviews.page_contract import ViewedFiles
+from tandem.web.diffs.views import outline
 from tandem.web.page import PageRequest, PageResponse, PageRoute, in_worker, see
 from tandem.web.review import discussion
 from tandem.web.review.acting import NOTHING, FormResult
@@ -16,7 +17,7 @@ from tandem.web.review.counter_patch import counter_patch_values
 from tandem.web.review.files import listed, parts_of
 from tandem.web.review.offers import MOST_FILES
 from tandem.web.review.text import description_html, text_values
-from tandem.web.review.view import ReviewView, change, load
+from tandem.web.review.view import ReviewView, load
 
 _LONG_DIGEST = 16
 _NO_CONTENT = 204
@@ -62,7 +63,7 @@ async def _values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
 
 
 def _diff_values(view: ReviewView, first: int) -> dict[str, Any]:
-    found = listed(change(view), first)
+    found = listed(outline(view.diff), first)
     made = parts_of(view, found)
     return {
         "outline": found,

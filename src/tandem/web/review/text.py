@@ -17,11 +17,12 @@ from tandem.reviews.answers import Proposal
 from tandem.web.diffs.documents import compare
 from tandem.web.diffs.markdown import markdown, parsed, rendered
 from tandem.web.diffs.syntax import Budget
+from tandem.web.diffs.views import outline
 from tandem.web.diffs.views import view as painted_view
 from tandem.web.page import PageRequest, in_worker
 from tandem.web.rendering import as_text
 from tandem.web.review.files import FilePart
-from tandem.web.review.view import ReviewView, change
+from tandem.web.review.view import ReviewView
 
 _TOP, _LEVEL = 2, 3
 """Of the first headings of a document, and of a description or difference on a page."""
@@ -31,12 +32,12 @@ _HIGHLIGHT_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading and what stands below it, up to the next one.
+    """A heading and the text below it, up to the next one.
 
     Attributes:
         anchor: Its name within the page.
-        level: Of the heading, from 1; 0 for what stands before the first.
-        title: The heading's text; empty for what stands before the first.
+        level: Of the heading, from 1; 0 for the text before the first.
+        title: The heading's text; empty for the text before the first.
         line: Where it begins in the text, from 1.
         html: All of it.
     """
@@ -114,7 +115,7 @@ def description_html(text: str | None) -> Markup | None:
 
 
 async def text_values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
-    """The text as it is to be shown: rendered, as written, or with what changed since an earlier round."""
+    """The text as the page shows it: rendered, as written, or with the changes since an earlier round."""
     show = view.more.get("show") or ("rendered" if view.since is None else "changes")
     text = view.proposal.description or ""
     values: dict[str, Any] = {"show": show, "since": view.since or view.round - 1}
@@ -134,7 +135,7 @@ async def text_values(request: PageRequest, view: ReviewView) -> dict[str, Any]:
 
 def source(view: ReviewView) -> FileDiff:
     """The text as a file, line by line; with an earlier round, what changed in its lines."""
-    changed = change(view).files if view.since is not None else ()
+    changed = outline(view.diff).files if view.since is not None else ()
     if changed and changed[0].hunks:
         return changed[0]
     return as_lines(view.proposal.description or "", view.proposal.path or _NAMELESS)

@@ -21,14 +21,14 @@ from tandem.reviews.answers import (
     ReviewStatus,
 )
 from tandem.reviews.claim_rules import is_own
-from tandem.web.diffs.views import Outline, outline
+from tandem.web.diffs.views import outline
 from tandem.web.page import PageRequest, address
 
 Mode = Literal["unified", "split"]
 Shape = Literal["diff", "document", "text"]
 
 MODE_COOKIE = "tandem_diff"
-OPEN_STATES = frozenset({"pending", "claimed", "in_review", "changes_requested", "approved"})
+_OPEN = frozenset({"pending", "claimed", "in_review", "changes_requested", "approved"})
 _HELD = frozenset({"claimed", "in_review"})
 _MOST_ENTRIES = 2_000
 _MOST_LETTERS = 5_000_000
@@ -48,8 +48,7 @@ class ReviewView:
         since: The earlier round that the shown one is compared with; None for the whole change.
         mode: How diffs are laid out.
         shape: What the content is: a diff, a document (a text with a path, or a plan), or another text.
-        commented: By path, the lines of the shown round that somebody commented on; None stands for the whole file.
-        comments: How many comments there are on each path in the shown round.
+        commented: By path, the line of each comment on the shown round; None stands for the whole file.
         origins: Where renamed files of the shown change came from, by path.
         person: Who looks; empty if they have not said their name.
         roles: What their token is for; None where none is needed, which is everything.
@@ -64,12 +63,11 @@ class ReviewView:
     since: int | None
     mode: Mode
     shape: Shape
-    commented: Mapping[str, frozenset[int | None]]
-    comments: Mapping[str, int]
+    commented: Mapping[str, list[int | None]]
     origins: Mapping[str, str]
     person: str
     roles: frozenset[str] | None
-    more: Mapping[str, str]
+    more: Mapping[str, str | None]
 
     @property
     def proposal(self) -> Proposal:
@@ -114,7 +112,7 @@ class ReviewView:
     @property
     def is_open(self) -> bool:
         """Whether anything can still happen to it, apart from closing."""
-        return self.state in OPEN_STATES
+        return self.state in _OPEN
 
     @property
     def is_held(self) -> bool:
@@ -165,7 +163,7 @@ class ReviewView:
 
     @property
     def diff(self) -> str:
-        """The change that is shown: the whole round's, or what is new since an earlier one."""
+        """The change that is shown: the whole round's, or the changes since an earlier one."""
         shown = self.proposal.diff if self.since is None else self.proposal.interdiff
         return shown or ""
 
@@ -194,6 +192,9 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
         InvalidInput: The address asks for something odd.
     """
     review_id, since = request.path("review_id"), request.number("since")
+    show, view = request.query("show"), request.query("view")
+    if show not in (None, "rendered", "source", "changes"):
+        raise InvalidInput("show is rendered, source or changes.", field="show")
     asked = request.call(
         "get_review",
         review_id=review_id,
@@ -201,13 +202,9 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
         since_round=since if interdiff else None,
         person=request.person.name or None,
     )
+    beside = [request.call("get_review_timeline", review_id=review_id)] if events else []
     review: FullReview
-    timeline: tuple[EventView, ...] = ()
-    if events:
-        review, found = await asyncio.gather(asked, request.call("get_review_timeline", review_id=review_id))
-        timeline = found.events
-    else:
-        review = await asked
+    review, *told = await asyncio.gather(asked, *beside)
     shown, entries, page = review.proposal, review.discussion.entries, review.discussion.next_page
     while page is not None and len(entries) < _MOST_ENTRIES and _letters(entries) < _MOST_LETTERS:
         following: Discussion = await request.call("get_discussion", review_id=review_id, limit=200, page=page)
@@ -220,27 +217,21 @@ async def load(request: PageRequest, *, events: bool = False, interdiff: bool = 
         review=review,
         discussion=entries,
         discussion_cut=page is not None,
-        timeline=timeline,
+        timeline=told[0].events if told else (),
         viewed=frozenset(review.viewed),
         since=since,
-        mode=_mode(request),
+        mode="split" if (view or request.http.cookies.get(MODE_COOKIE)) == "split" else "unified",
         shape=_shape(shown),
-        commented={path: frozenset(lines) for path, lines in commented.items()},
-        comments={path: len(lines) for path, lines in commented.items()},
+        commented=commented,
         origins={} if since else {file.path: file.old_path for file in shown.affected_files if file.old_path},
         person=request.person.name,
         roles=None if request.person.access is None else request.person.access.roles,
-        more=_more(request),
+        more={"show": show, "view": view if view in ("unified", "split") else None},
     )
 
 
 def _letters(entries: tuple[DiscussionEntry, ...]) -> int:
     return sum(len(text or "") for one in entries for text in (one.body, one.description, one.diff))
-
-
-def change(review: ReviewView) -> Outline:
-    """What the page shows of the change: the whole round, or what is new since an earlier one."""
-    return outline(review.diff)
 
 
 def find_file(request: PageRequest, review: ReviewView) -> tuple[int, FileDiff]:
@@ -249,15 +240,10 @@ def find_file(request: PageRequest, review: ReviewView) -> tuple[int, FileDiff]:
     Raises:
         NotFound: The change has no such file.
     """
-    files, text = change(review).files, request.path("index")
+    files, text = outline(review.diff).files, request.path("index")
     if not (text.isascii() and text.isdigit() and int(text) < len(files)):
         raise NotFound(f"This round changes {len(files)} files; there is none at place {text[:20]}.", index=text[:20])
     return int(text), files[int(text)]
-
-
-def _mode(request: PageRequest) -> Mode:
-    asked = request.query("view") or request.http.cookies.get(MODE_COOKIE)
-    return "split" if asked == "split" else "unified"
 
 
 def _shape(proposal: Proposal) -> Shape:
@@ -265,12 +251,3 @@ def _shape(proposal: Proposal) -> Shape:
         return "diff"
     is_document = proposal.path is not None or proposal.category in ("plan_review", "verification")
     return "document" if is_document else "text"
-
-
-def _more(request: PageRequest) -> dict[str, str]:
-    show = request.query("show")
-    if show not in (None, "rendered", "source", "changes"):
-        raise InvalidInput("show is rendered, source or changes.", field="show")
-    view = request.query("view")
-    more = {"show": show, "view": view if view in ("unified", "split") else None}
-    return {name: value for name, value in more.items() if value}
