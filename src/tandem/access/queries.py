@@ -31,13 +31,12 @@ _purge_ended = Statement(delete(tables.ended_logins).where(_e.until < bindparam(
 
 def find(unit: Unit, token_id: str, *, lock: bool = False) -> AccessToken | None:
     """A token, valid or not; with `lock`, nobody else revokes it before this transaction ends."""
-    row = unit.one_or_none(_find_locked if lock else _find, token_id=token_id)
-    return AccessToken(*row) if row else None
+    return unit.find(AccessToken, _find_locked if lock else _find, token_id=token_id)
 
 
 def list_page(unit: Unit, *, before: str | None, limit: int) -> list[AccessToken]:
     """Tokens, the newest first: those before an id, or from the beginning."""
-    return [AccessToken(*row) for row in unit.all(_page, before=before or _AFTER_ALL, limit=limit)]
+    return unit.list_of(AccessToken, _page, before=before or _AFTER_ALL, limit=limit)
 
 
 def add(unit: Unit, token: AccessToken) -> AccessToken:

@@ -13,7 +13,7 @@ from tandem.cycles.rules import Cycle, Handoff
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
-from tandem.store.statement import Statement
+from tandem.store.statement import Statement, stated
 
 _c = tables.cycles.c
 _h = tables.handoffs.c
@@ -58,41 +58,38 @@ def _page(filters: tuple[str, ...], *, after: bool) -> Statement:
 
 def find_newest(unit: Unit, project: str, workflow: str, *, lock: bool = False) -> Cycle | None:
     """The cycle of a project and workflow that is under way, or else the one that was archived last."""
-    row = unit.one_or_none(_active_locked if lock else _active_plain, project=project, workflow=workflow)
-    if row is not None:
-        return Cycle(*row)
-    rows = [unit.one_or_none(one, project=project, workflow=workflow) for one in (_newest_whole, _newest_removed)]
-    archived = [Cycle(*row) for row in rows if row is not None]
-    return max(archived, key=lambda cycle: cycle.removed_seq or cycle.event_seq, default=None)
+    of = {"project": project, "workflow": workflow}
+    active = unit.find(Cycle, _active_locked if lock else _active_plain, **of)
+    if active is not None:
+        return active
+    archived = (unit.find(Cycle, one, **of) for one in (_newest_whole, _newest_removed))
+    return max(filter(None, archived), key=lambda cycle: cycle.removed_seq or cycle.event_seq, default=None)
 
 
 def find(unit: Unit, cycle_id: str, *, lock: bool = False) -> Cycle | None:
     """A cycle by its id."""
-    row = unit.one_or_none(_get_locked if lock else _get_plain, cycle_id=cycle_id)
-    return Cycle(*row) if row else None
+    return unit.find(Cycle, _get_locked if lock else _get_plain, cycle_id=cycle_id)
 
 
 def list_page(
     unit: Unit, limit: int, *, project: str | None, workflow: str | None, before: tuple[int, str] | None
 ) -> list[Cycle]:
     """Cycles, newest first, from before a place (its `created_at` and id) on."""
-    params: dict[str, Any] = {"project": project, "workflow": workflow}
-    params = {name: value for name, value in params.items() if value is not None}
+    params: dict[str, Any] = stated(project=project, workflow=workflow)
     statement = _page(tuple(params), after=before is not None)
     if before is not None:
         params.update(before_created=before[0], before_id=before[1])
-    return [Cycle(*row) for row in unit.all(statement, limit=limit, **params)]
+    return unit.list_of(Cycle, statement, limit=limit, **params)
 
 
 def list_handoffs(unit: Unit, cycle_id: str) -> list[Handoff]:
     """All hand-offs of a cycle, in the order in which they were written."""
-    return [Handoff(*row) for row in unit.all(_list_handoffs, cycle_id=cycle_id)]
+    return unit.list_of(Handoff, _list_handoffs, cycle_id=cycle_id)
 
 
 def find_by_review(unit: Unit, review_id: str) -> Handoff | None:
     """The newest hand-off that a review is about; None for a review of anything else."""
-    row = unit.one_or_none(_newest_of_review, review_id=review_id)
-    return Handoff(*row) if row else None
+    return unit.find(Handoff, _newest_of_review, review_id=review_id)
 
 
 def lock_of_review(unit: Unit, review_id: str) -> None:

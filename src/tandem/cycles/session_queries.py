@@ -52,8 +52,7 @@ def list_keys(unit: Unit, project: str, workflow: str) -> dict[str, CycleKey]:
 
 def find_key(unit: Unit, project: str, workflow: str, role: str) -> CycleKey | None:
     """The key of one role, revoked or not."""
-    row = unit.one_or_none(_key, project=project, workflow=workflow, role=role)
-    return CycleKey(*row) if row else None
+    return unit.find(CycleKey, _key, project=project, workflow=workflow, role=role)
 
 
 def list_workflows_with_keys(unit: Unit, project: str) -> list[str]:
@@ -82,8 +81,7 @@ def put_key(unit: Unit, before: CycleKey | None, key: CycleKey, *, actor: str) -
 
 def find(unit: Unit, session_id: str, *, lock: bool = False) -> Session | None:
     """A session, open or ended; with `lock`, no other transaction ends it meanwhile."""
-    row = unit.one_or_none(_find_locked if lock else _find, session_id=session_id)
-    return Session(*row) if row else None
+    return unit.find(Session, _find_locked if lock else _find, session_id=session_id)
 
 
 def open_session(unit: Unit, session: Session, *, actor: str) -> Session:
@@ -128,9 +126,9 @@ def end(unit: Unit, session: Session, *, reason: str, actor: str, now_us: int) -
 
 def list_open(unit: Unit, project: str, workflow: str, role: str) -> list[Session]:
     """The open sessions of a role."""
-    return [Session(*row) for row in unit.all(_open_of_role, project=project, workflow=workflow, role=role)]
+    return unit.list_of(Session, _open_of_role, project=project, workflow=workflow, role=role)
 
 
 def list_idle(unit: Unit, since_us: int, limit: int) -> list[Session]:
     """Open sessions that were last used before a time, longest idle first."""
-    return [Session(*row) for row in unit.all(_idle, since=since_us, limit=limit)]
+    return unit.list_of(Session, _idle, since=since_us, limit=limit)

@@ -46,13 +46,12 @@ _list = Statement(select(tables.projects).where(_p.root.is_not(None)).order_by(_
 
 def find(unit: Unit, name: str) -> ProjectRecord | None:
     """A project by name, registered or removed."""
-    row = unit.one_or_none(_find, name=name)
-    return ProjectRecord(*row) if row else None
+    return unit.find(ProjectRecord, _find, name=name)
 
 
 def list_registered(unit: Unit) -> list[ProjectRecord]:
     """All registered projects, by name."""
-    return [ProjectRecord(*row) for row in unit.all(_list)]
+    return unit.list_of(ProjectRecord, _list)
 
 
 def put(unit: Unit, record: ProjectRecord, actor: str) -> ProjectRecord:

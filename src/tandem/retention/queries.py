@@ -97,7 +97,7 @@ class Closed(NamedTuple):
 
 def list_closed(unit: Unit, kind: Kind, after: int, limit: int) -> list[Closed]:
     """Those that have their contents, first the ones to which nothing has happened for longest."""
-    return [Closed(*row) for row in unit.all(kind.closed, after=after, limit=limit)]
+    return unit.list_of(Closed, kind.closed, after=after, limit=limit)
 
 
 def blank_rows(unit: Unit, kind: Kind, key: str) -> list[str]:

@@ -17,8 +17,7 @@ from sqlalchemy.dialects import postgresql
 from tandem.reviews import tables
 from tandem.reviews.check_rules import CheckRun
 from tandem.reviews.rounds import CounterPatch, Message, Round, Verdict
-from tandem.reviews.rules import VOLATILE, Review, Rollback, taken_back_by
-from tandem.reviews.statistics import moves
+from tandem.reviews.rules import VOLATILE, Review, Rollback, moves, taken_back_by
 from tandem.store.base import Unit
 from tandem.store.ledger import changes, take_seq, write
 from tandem.store.statement import Statement, insert_if_new

@@ -122,13 +122,12 @@ class Standing(NamedTuple):
 
 def find(unit: Unit, webhook_id: str) -> Webhook | None:
     """A webhook that was not removed."""
-    row = unit.one_or_none(_find, webhook_id=webhook_id)
-    return Webhook(*row) if row else None
+    return unit.find(Webhook, _find, webhook_id=webhook_id)
 
 
 def list_all(unit: Unit) -> list[Webhook]:
     """All webhooks that were not removed, oldest first."""
-    return [Webhook(*row) for row in unit.all(_list)]
+    return unit.list_of(Webhook, _list)
 
 
 def add(unit: Unit, webhook: Webhook) -> Webhook:
@@ -180,7 +179,7 @@ def purge(unit: Unit, webhook_id: str, oldest_us: int) -> None:
 
 def list_due(unit: Unit, webhook_id: str, now_us: int, limit: int) -> list[Delivery]:
     """What can be tried now: the first of each subject that is not delivered; nothing once the receiver was gone."""
-    return [Delivery(*row) for row in unit.all(_due, webhook_id=webhook_id, now=now_us, limit=limit)]
+    return unit.list_of(Delivery, _due, webhook_id=webhook_id, now=now_us, limit=limit)
 
 
 def find_next_try(unit: Unit, webhook_id: str, now_us: int) -> int | None:
