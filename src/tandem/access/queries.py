@@ -4,29 +4,46 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import BigInteger, Column, Table, Text, bindparam, delete, select
 
-from tandem.access import tables
 from tandem.contract.access import AccessToken
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.event import EventKind, sealed_value
 from tandem.store.statement import Statement, insert_if_new
+from tandem.store.tables import metadata, record_table
 
-_t = tables.access_tokens.c
+access_tokens = record_table(
+    "access_tokens",
+    AccessToken,
+    comments={
+        "roles": "separated by commas, sorted",
+        "project": "null for all",
+        "token_hash": "SHA-256 of the token's text, hexadecimal",
+    },
+)
+ended_logins = Table(
+    "ended_logins",
+    metadata,
+    Column("login_hash", Text, primary_key=True, comment="SHA-256 of what the browser's cookie names, hexadecimal"),
+    Column("until", BigInteger, nullable=False, comment="the cookie is void by itself from then on"),
+    sqlite_with_rowid=False,
+    comment="Browsers that were logged out; no event tells of it.",
+)
+_t = access_tokens.c
 
-_by_id = select(tables.access_tokens).where(_t.id == bindparam("token_id"))
+_by_id = select(access_tokens).where(_t.id == bindparam("token_id"))
 _find = Statement(_by_id)
 _find_locked = Statement(_by_id.with_for_update())
 _AFTER_ALL: Final = "u"
 """Greater than every id, which all begin with `tok_`."""
 _page = Statement(
-    select(tables.access_tokens).where(_t.id < bindparam("before")).order_by(_t.id.desc()).limit(bindparam("limit"))
+    select(access_tokens).where(_t.id < bindparam("before")).order_by(_t.id.desc()).limit(bindparam("limit"))
 )
-_e = tables.ended_logins.c
-_insert_ended = insert_if_new(tables.ended_logins)
+_e = ended_logins.c
+_insert_ended = insert_if_new(ended_logins)
 _find_ended = Statement(select(_e.until).where(_e.login_hash == bindparam("login_hash")))
-_purge_ended = Statement(delete(tables.ended_logins).where(_e.until < bindparam("now")))
+_purge_ended = Statement(delete(ended_logins).where(_e.until < bindparam("now")))
 
 
 def find(unit: Unit, token_id: str, *, lock: bool = False) -> AccessToken | None:
@@ -55,7 +72,7 @@ def _write(
     sealed = {"token_hash": sealed_value(unit.seal, token.token_hash)}
     return ledger.write(
         unit,
-        tables.access_tokens,
+        access_tokens,
         before,
         token,
         at=token.revoked_at or token.created_at,

@@ -6,13 +6,11 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, select
 
-from tandem.projects import tables
 from tandem.store import events, ledger
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
 from tandem.store.statement import Statement
-
-_p = tables.projects.c
+from tandem.store.tables import record_table
 
 
 class ProjectRecord(NamedTuple):
@@ -40,8 +38,16 @@ class ProjectRecord(NamedTuple):
         return f"project:{self.name}"
 
 
-_find = Statement(select(tables.projects).where(_p.name == bindparam("name")))
-_list = Statement(select(tables.projects).where(_p.root.is_not(None)).order_by(_p.name))
+projects = record_table(
+    "projects",
+    ProjectRecord,
+    key=("name",),
+    comments={"root": "null once it was removed"},
+    sqlite_with_rowid=True,
+)
+_p = projects.c
+_find = Statement(select(projects).where(_p.name == bindparam("name")))
+_list = Statement(select(projects).where(_p.root.is_not(None)).order_by(_p.name))
 
 
 def find(unit: Unit, name: str) -> ProjectRecord | None:
@@ -60,7 +66,7 @@ def put(unit: Unit, record: ProjectRecord, actor: str) -> ProjectRecord:
     before = find(unit, record.name)
     return ledger.write(
         unit,
-        tables.projects,
+        projects,
         before,
         record,
         at=record.registered_at,
