@@ -21,9 +21,6 @@ _KEYS = {name: table.primary_key.columns.keys() for name, table in TANDEM.metada
 UNRESTORED = VOLATILE | {"last_seen_at", "scanned_seq"}
 """All such columns: the use of a session is no event either, nor is how far a webhook has come."""
 
-SEALED = frozenset({"key_hash", "token_hash", "secret", "url"})
-"""Columns of which events have a keyed hash: what they hold is no one's business. Older events say nothing of them."""
-
 ROWS = {
     "round": "rounds",
     "verdict": "verdicts",

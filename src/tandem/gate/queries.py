@@ -86,7 +86,6 @@ def put_gate(unit: Unit, before: Gate | None, after: Gate, proved_by: str | None
         old=None if before is None else _position(before),
         new=_position(after),
         data=data,
-        delta={"gate": ledger.changes(None, after)},
     )
 
 
@@ -110,10 +109,8 @@ def add_override(unit: Unit, override: Override, data: Mapping[str, Any]) -> Ove
         at=override.recorded_at,
         actor=override.overridden_by,
         kind=EventKind.GATE_OVERRIDDEN,
-        old=None,
         new="overridden",
         data=data,
-        delta={"override": ledger.changes(None, override)},
     )
 
 
@@ -297,7 +294,6 @@ def fate(unit: Unit, commit: CommitRow) -> tuple[str | None, str | None]:
 
 def add_commit(unit: Unit, commit: CommitRow, data: Mapping[str, Any]) -> CommitRow:
     """Write a commit with its event, and note the plan if one of its reviews was decided against."""
-    row = ledger.changes(None, commit)
     written = ledger.write(
         unit,
         tables.commits,
@@ -306,12 +302,10 @@ def add_commit(unit: Unit, commit: CommitRow, data: Mapping[str, Any]) -> Commit
         at=commit.recorded_at,
         actor=commit.recorded_by,
         kind=EventKind.COMMIT_RECORDED,
-        old=None,
         new="recorded",
         data=data,
-        delta={"commit": row},
     )
-    named = commit_reviews_of(row)
+    named = commit_reviews_of(commit._asdict())
     for one in named:
         unit.execute(_insert_review, **one)
     if named and commit.plan is not None:

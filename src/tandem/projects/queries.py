@@ -75,5 +75,4 @@ def put(unit: Unit, record: ProjectRecord, actor: str) -> ProjectRecord:
         old="registered" if before and before.root is not None else None,
         new="removed" if record.root is None else "registered",
         data={"root": record.root, "mirror": record.mirror},
-        delta={"project": {key: getattr(record, key) for key in ("name", "root", "registered_at", "mirror")}},
     )

@@ -9,11 +9,12 @@ from dataclasses import replace
 from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidDiff, InvalidInput, NoCounterPatch, NotFound, SchemaInvalid
-from tandem.reviews import attention, checks, contents, grounds, views, writing
+from tandem.reviews import checks, contents, grounds, views, writing
 from tandem.reviews import files as round_files
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
 from tandem.reviews.claim_rules import COUNTER_PATCH, acceptor, check_concerned, check_round, end_claim
+from tandem.reviews.claims import clear_attention
 from tandem.reviews.context import Services
 from tandem.reviews.page_contract import CheckCounterPatch, CounterPatchCheck, CounterPatchDraft, DraftCounterPatch
 from tandem.reviews.queries import RoundContent
@@ -61,7 +62,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
         found = step(Action.ACCEPT_COUNTER_PATCH, before)
         now = services.clock.now_us()
         actor = caller.agent or before.proposer_id
-        before = attention.clear_attention(unit, before, actor, now)
+        before = clear_attention(unit, before, actor, now)
         stays_held = found.to is None
         accepted_by = acceptor(before, patch, caller.names(), caller.agent)
         accepted = (before if stays_held else end_claim(before, found, now))._replace(counter_patch_status=ACCEPTED)

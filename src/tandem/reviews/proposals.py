@@ -10,10 +10,11 @@ from tandem.contract.caller import Caller
 from tandem.contract.work import WORK
 from tandem.errors import InvalidInput
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import attention, checks, contents, counter_patches, grounds, views, withdrawal, writing
+from tandem.reviews import checks, contents, counter_patches, grounds, verdicts, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import check_concerned, end_claim
+from tandem.reviews.claims import clear_attention
 from tandem.reviews.context import Difference, Services
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round, next_round, reset_turn
@@ -91,7 +92,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
         raise InvalidInput(f"A review keeps its category: {known.category}.", field="category", expected=known.category)
     step(Action.REVISE, known)
     _require_content(known.category, request)
-    await withdrawal.refuse_if_landed(services, known)
+    await verdicts.refuse_if_landed(services, known)
     content = await contents.validate(services, known.project, request)
     request = contents.as_change(request, content)
 
@@ -143,7 +144,7 @@ def revise_in(
     now = services.clock.now_us()
     actor = request.proposer_id or caller.agent or before.proposer_id
     found = step(Action.REVISE, before)
-    looked_at = attention.clear_attention(unit, before, actor, now)
+    looked_at = clear_attention(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="revised")
     identified = end_claim(current, found, now)._replace(**_stated(request))
     after = next_round(identified, digest=content.digest, validated=content.validated, now_us=now)

@@ -13,7 +13,6 @@ from tandem.errors import InvalidInput
 from tandem.git.hunks import only_files
 from tandem.git.word_changes import text_diff
 from tandem.reviews import (
-    attention,
     checks,
     contents,
     counter_patches,
@@ -26,6 +25,7 @@ from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import FullReview, Proposal, ReviewClosed, ReviewPage, ReviewStatus, RoundRow
 from tandem.reviews.claim_rules import check_concerned, end_claim
+from tandem.reviews.claims import clear_attention
 from tandem.reviews.context import Services
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
 from tandem.reviews.rounds import Round, with_turn
@@ -314,7 +314,7 @@ def close_in(unit: Unit, services: Services, before: Review, actor: str, reason:
     if found.to is None:
         return before
     now = services.clock.now_us()
-    looked_at = attention.clear_attention(unit, before, actor, now)
+    looked_at = clear_attention(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="closed")
     after = with_turn(
         end_claim(current, found, now)._replace(outcome=found.outcome, closed_at=now, state=State.CLOSED.value)

@@ -9,7 +9,7 @@ from sqlalchemy import Index, bindparam, delete, exists, func, select, update
 
 from tandem.store import events, ledger
 from tandem.store.base import Unit
-from tandem.store.event import Event, EventKind, sealed_value
+from tandem.store.event import Event, EventKind
 from tandem.store.statement import Statement, insert_if_new
 from tandem.store.tables import events as log
 from tandem.store.tables import record_table
@@ -59,7 +59,6 @@ deliveries = record_table(
 )
 _w, _d = webhooks.c, deliveries.c
 _earlier, _kept, _gone = (deliveries.alias(name) for name in ("earlier", "kept", "gone"))
-_UNLOGGED = ledger.STAMPS | {"scanned_seq", "url", "secret"}
 _TRIED = ("state", "attempts", "not_before", "ended_at", "status", "answer")
 """Columns of a delivery that a try may change."""
 _KEPT = 200
@@ -167,7 +166,6 @@ def remove(unit: Unit, webhook: Webhook, *, actor: str, now_us: int) -> Webhook:
 
 
 def _write(unit: Unit, before: Webhook | None, after: Webhook, kind: EventKind, actor: str, seq: int) -> Webhook:
-    sealed = {name: sealed_value(unit.seal, getattr(after, name)) for name in ("url", "secret")}
     return ledger.write(
         unit,
         webhooks,
@@ -176,10 +174,8 @@ def _write(unit: Unit, before: Webhook | None, after: Webhook, kind: EventKind, 
         at=after.removed_at or after.created_at,
         actor=actor,
         kind=kind,
-        old=None,
-        new=None,
         data={"url": after.place, "events": after.beginnings, "format": after.format},
-        delta={"webhook": ledger.changes(None, after, _UNLOGGED) | sealed},
+        delta=ledger.whole(unit, webhooks, after, "scanned_seq"),
         seq=seq,
     )
 
