@@ -98,23 +98,14 @@ def lock_of_review(unit: Unit, review_id: str) -> None:
         unit.put(_lock_of_review, review_id=review_id)
 
 
-def start(unit: Unit, cycle: Cycle, *, actor: str, data: Mapping[str, Any]) -> Cycle:
-    """Write a new cycle with its event.
-
-    Raises:
-        Conflict: Another one is under way.
-    """
-    return _record(unit, None, cycle, actor=actor, kind=EventKind.CYCLE_STARTED, data=data, extra={})
-
-
 def change(
     unit: Unit,
-    before: Cycle,
+    before: Cycle | None,
     after: Cycle,
     *,
     actor: str,
     kind: EventKind,
-    data: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] = {},
     written: Handoff | None = None,
     advanced: Handoff | None = None,
 ) -> Cycle:
@@ -122,44 +113,27 @@ def change(
 
     Args:
         unit: The unit of work.
-        before: The cycle as it is stored.
+        before: The cycle as it is stored; None for a new one.
         after: What becomes of it.
         actor: Who did it.
         kind: What happened.
         data: Facts for readers; no token, no key.
         written: A hand-off that the event adds.
         advanced: A hand-off that is there and now advanced the cycle, with its time.
+
+    Raises:
+        Conflict: Another cycle of the workflow is under way.
     """
-    extra: dict[str, Any] = {}
-    if written is not None:
-        extra["handoff"] = written._asdict()
-    if advanced is not None:
-        extra["advanced"] = [advanced.cycle_id, advanced.number, advanced.advanced_at]
-    changed = _record(unit, before, after, actor=actor, kind=kind, data=data or {}, extra=extra)
-    if written is not None:
-        unit.put(_insert_handoff, **written._asdict())
-    if advanced is not None:
-        unit.put(
-            _advance_handoff,
-            key=advanced.cycle_id,
-            key_number=advanced.number,
-            new_advanced_at=advanced.advanced_at,
-        )
-    return changed
-
-
-def _record(
-    unit: Unit,
-    before: Cycle | None,
-    after: Cycle,
-    *,
-    actor: str,
-    kind: EventKind,
-    data: Mapping[str, Any],
-    extra: dict[str, Any],
-) -> Cycle:
+    delta: dict[str, Any] = {"cycle": ledger.changes(before, after, _STAMPS)}
     # With the event's number already, which a status shows the newest of.
     seq = ledger.take_seq(unit)
+    if written is not None:
+        delta["handoff"] = written._asdict()
+        unit.put(_insert_handoff, **written._asdict())
+    if advanced is not None:
+        number = (advanced.cycle_id, advanced.number)
+        delta["advanced"] = [*number, advanced.advanced_at]
+        unit.put(_advance_handoff, key=number[0], key_number=number[1], new_advanced_at=advanced.advanced_at)
     return ledger.write(
         unit,
         tables.cycles,
@@ -172,7 +146,7 @@ def _record(
         old=before.phase if before else None,
         new="archived" if after.archived_at is not None else after.phase,
         data={"workflow": after.workflow, **data},
-        delta={"cycle": ledger.changes(before, after, _STAMPS), **extra},
+        delta=delta,
     )
 
 

@@ -107,28 +107,20 @@ class _HeadUnknown(Exception):
 
 def _take(unit: Unit, before: Review, after: Review, now: int, *, is_new: bool) -> Review:
     holder = after.reviewer_id or ""
-    if is_new:
-        return writing.change_review(
-            unit,
-            before,
-            after,
-            actor=holder,
-            kind=EventKind.REVIEW_CLAIMED,
-            data={"claim_generation": after.claim_generation, "round": after.round, "reviewer_id": holder},
-        )
-    if after.claim_round != before.claim_round:
-        # The holder has now been given a round that came up under its claim: that is worth an event,
-        # since from here on a verdict without a round means the new one.
-        return writing.change_review(
-            unit,
-            before,
-            after._replace(updated_at=now),
-            actor=holder,
-            kind=EventKind.REVIEW_CLAIMED,
-            data={"claim_generation": after.claim_generation, "round": after.round, "again": True},
-        )
-    reviews.renew(unit, after.id, after.claim_generation, after.lease_expires_at or now)
-    return after
+    if not is_new and after.claim_round == before.claim_round:
+        reviews.renew(unit, after.id, after.claim_generation, after.lease_expires_at or now)
+        return after
+    # That the holder was given a round that came up under its claim is worth an event, too: from here on a verdict
+    # without a round means the new one.
+    how: dict[str, Any] = {"reviewer_id": holder} if is_new else {"again": True}
+    return writing.change_review(
+        unit,
+        before,
+        after._replace(updated_at=now),
+        actor=holder,
+        kind=EventKind.REVIEW_CLAIMED,
+        data={"claim_generation": after.claim_generation, "round": after.round, **how},
+    )
 
 
 def _claim(services: Services, unit: Unit, review: Review, now: _Now) -> Claim:

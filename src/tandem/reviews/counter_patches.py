@@ -9,7 +9,7 @@ from dataclasses import replace
 from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidDiff, InvalidInput, NoCounterPatch, NotFound, SchemaInvalid
-from tandem.reviews import checks, contents, grounds, views, writing
+from tandem.reviews import checks, contents, views, writing
 from tandem.reviews import files as round_files
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
@@ -233,14 +233,8 @@ def _accepted_round(unit: Unit, replaced: Round, patch: CounterPatch, facts: con
         author=patch.author,
         description_id=kept if patch.is_text else replaced.description_id,
         diff_id=replaced.diff_id if patch.is_text else kept,
-        base_commit=facts.base_commit,
-        digest=facts.digest,
-        validated=int(facts.validated),
-        affected_files=contents.files_json(facts),
-        changes=contents.changes_json(facts),
-        notes=contents.notes_json(facts),
         created_at=now,
-        ground=grounds.as_json(facts.ground),
+        **contents.columns(facts),
     )
 
 
@@ -314,11 +308,5 @@ async def _judged(services: Services, found: RoundContent, project: str | None, 
         facts = await facts_of(services, found.review.id, project, body, still)
     except (InvalidDiff, InvalidInput, SchemaInvalid) as error:
         problem = error.message
-    return CounterPatchCheck(
-        review_id=found.review.id,
-        round=found.round.round,
-        affected_files=facts.affected_files,
-        digest=facts.digest,
-        applies=problem is None,
-        problem=problem,
-    )
+    place = {"review_id": found.review.id, "round": found.round.round}
+    return answer.shown(CounterPatchCheck, facts, **place, applies=problem is None, problem=problem)

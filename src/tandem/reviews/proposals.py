@@ -10,7 +10,7 @@ from tandem.contract.caller import Caller
 from tandem.contract.work import WORK
 from tandem.errors import InvalidInput
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import checks, contents, counter_patches, grounds, verdicts, views, writing
+from tandem.reviews import checks, contents, counter_patches, verdicts, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import check_concerned, end_claim
@@ -120,8 +120,14 @@ def open_in(
     """Write a new review within a unit of work; `author` wrote its content, where that is not the proposer."""
     review = _new_review(review_id, project, request, content, caller, services.clock.now_us())
     first = _round(unit, review, request, content, origin="proposal", author=author or review.proposer_id)
-    written = writing.open_review(
-        unit, review, actor=review.proposer_id, kind=EventKind.REVIEW_CREATED, data=_facts(review, content), first=first
+    written = writing.change_review(
+        unit,
+        None,
+        review,
+        actor=review.proposer_id,
+        kind=EventKind.REVIEW_CREATED,
+        data=_facts(review, content),
+        rows=writing.Rows(round=first),
     )
     _check_registration(unit, services, project, content)
     return checks.begin(unit, written, content)
@@ -261,17 +267,11 @@ def _round(
         description_id=ledger.keep_content(unit, request.description),
         diff_id=None if request.diff is None else ledger.keep_content(unit, content.content),
         base=None if request.diff is None else request.base or contents.HEAD,
-        base_commit=content.base_commit,
         path=request.path,
         metadata=orjson.dumps(request.metadata or {}).decode(),
-        digest=content.digest,
-        validated=int(content.validated),
-        affected_files=contents.files_json(content),
-        changes=contents.changes_json(content),
         created_at=review.updated_at,
         base_files_id=ledger.keep_content(unit, content.base_files),
-        notes=contents.notes_json(content),
-        ground=grounds.as_json(content.ground),
+        **contents.columns(content),
     )
 
 

@@ -25,7 +25,7 @@ from tandem.reviews.answers import ApprovalWithdrawn, VerdictGiven
 from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.context import Decision, Services
 from tandem.reviews.requests import LineComment, SubmitVerdict, WithdrawApproval
-from tandem.reviews.rounds import Message, Round, Verdict, record_speaker, with_turn
+from tandem.reviews.rounds import Message, Round, Verdict, record_speaker, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, Step, allowed_actions, allowed_targets, step
 from tandem.reviews.writing import Rows
 from tandem.store.base import Unit
@@ -70,17 +70,7 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
             participant.lock(unit, request.review_id)
         before = reviews.get(unit, request.review_id, request.project, lock=True)
         found, reviewer, current = _admit(unit, before, verdict, request, caller)
-        given = Verdict(
-            id=verdict_id,
-            review_id=before.id,
-            seq=0,
-            round=before.round,
-            claim_generation=before.claim_generation,
-            verdict=verdict,
-            reason=request.reason,
-            reviewer_id=reviewer,
-            created_at=services.clock.now_us(),
-        )
+        given = verdict_on(before, verdict_id, verdict, request.reason, reviewer, services.clock.now_us())
         superseding = verdict != APPROVED and facts is not None
         if superseding or verdict != COMMENT:
             why = "a newer counter-patch" if superseding else "the verdict"
@@ -169,15 +159,8 @@ def _decided(services: Services, before: Review, found: Step, given: Verdict) ->
 
 
 def _facts(given: Verdict, current: Round, comments: int) -> dict[str, str | int | None]:
-    return {
-        "verdict": given.verdict,
-        "verdict_id": given.id,
-        "reason": given.reason,
-        "round": given.round,
-        "digest": current.digest,
-        "claim_generation": given.claim_generation,
-        "comments": comments,
-    }
+    said = {name: getattr(given, name) for name in ("verdict", "reason", "round", "claim_generation")}
+    return {**said, "verdict_id": given.id, "digest": current.digest, "comments": comments}
 
 
 def _comment(given: Verdict, position: int, message_id: str, remark: LineComment) -> Message:
@@ -230,17 +213,7 @@ async def withdraw_approval(services: Services, caller: Caller, request: Withdra
         actor = _withdrawer(before, caller, request)
         number = _same_round(before, known)
         # The decision that stands from now on, for readers of the discussion.
-        given = Verdict(
-            id=verdict_id,
-            review_id=before.id,
-            seq=0,
-            round=number,
-            claim_generation=before.claim_generation,
-            verdict=_AGAINST,
-            reason=reason,
-            reviewer_id=actor,
-            created_at=services.clock.now_us(),
-        )
+        given = verdict_on(before, verdict_id, _AGAINST, reason, actor, services.clock.now_us())
         written = writing.change_review(
             unit,
             before,

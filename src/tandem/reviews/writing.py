@@ -90,26 +90,7 @@ class Rows:
 NO_ROWS: Final = Rows()
 
 
-def open_review(unit: Unit, review: Review, *, actor: str, kind: str, data: Mapping[str, Any], first: Round) -> Review:
-    """Write a new review with its first round and event."""
-    return _record(unit, None, review, actor=actor, kind=kind, data=data, rows=Rows(round=first))
-
-
 def change_review(
-    unit: Unit,
-    before: Review,
-    after: Review,
-    *,
-    actor: str,
-    kind: str,
-    data: Mapping[str, Any] | None = None,
-    rows: Rows = NO_ROWS,
-) -> Review:
-    """Write what an event made of a review, and the event; the review with its new event fields."""
-    return _record(unit, before, after, actor=actor, kind=kind, data=data or {}, rows=rows)
-
-
-def _record(
     unit: Unit,
     before: Review | None,
     after: Review,
@@ -117,8 +98,9 @@ def _record(
     actor: str,
     kind: str,
     data: Mapping[str, Any],
-    rows: Rows,
+    rows: Rows = NO_ROWS,
 ) -> Review:
+    """Write what an event made of a review (None before a new one) and the event; the review with its event fields."""
     seq = take_seq(unit)
     numbered = _numbered(rows, seq)
     changed = changes(before, after)
