@@ -21,21 +21,11 @@ _KEYS = {name: table.primary_key.columns.keys() for name, table in TANDEM.metada
 UNRESTORED = VOLATILE | {"last_seen_at", "scanned_seq"}
 """All such columns: the use of a session is no event either, nor is how far a webhook has come."""
 
-ROWS = {
-    "round": "rounds",
-    "verdict": "verdicts",
-    "counter_patch": "counter_patches",
-    "project": "projects",
-    "access_token": "access_tokens",
-    "cycle_key": "cycle_keys",
-    "session": "sessions",
-    "handoff": "handoffs",
-    "gate": "gates",
-    "override": "overrides",
-    "commit": "commits",
-    "rollback": "rollbacks",
-    "webhook": "webhooks",
-}
+_ONE_ROW = (
+    *("round", "verdict", "session", "handoff", "gate", "override", "commit", "rollback"),
+    *("project", "access_token", "cycle_key", "webhook"),
+)
+ROWS = {"counter_patch": "counter_patches", **{part: f"{part}s" for part in _ONE_ROW}}
 """Parts of a delta that are one new row: their tables."""
 
 CHANGED = {"pool": "pools", "reviewer": "reviewers"}
@@ -94,9 +84,7 @@ _PREFIX_OF: dict[tuple[frozenset[str], str], str] = {
     for kind in kinds
 }
 
-STAMPED = frozenset(
-    {"access_tokens", "projects", "cycle_keys", "sessions", "gates", "overrides", "commits", "webhooks"}
-)
+STAMPED = frozenset(name for name in ROWS.values() if "event_seq" in TANDEM.metadata.tables[name].c)
 """Tables whose rows are a subject each, and carry the newest event's number and hash."""
 
 

@@ -24,15 +24,8 @@ _PAGE = 1_000
 _e = tables.events.c
 
 _OF_A_REVIEW: Final = (
-    "rounds",
-    "verdicts",
-    "messages",
-    "counter_patches",
-    "approvals",
-    "approved_paths",
-    "rollbacks",
-    "taken_back",
-    "checks",
+    *("rounds", "verdicts", "messages", "counter_patches", "checks"),
+    *("approvals", "approved_paths", "rollbacks", "taken_back"),
 )
 _STORED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "project:": {"projects": ("name",)},

@@ -145,8 +145,7 @@ async def list_commits(services: Services, caller: Caller, request: ListCommits)
         found = queries.list_commits(
             unit, project, limit=limit + 1, after=after, plan=request.plan, review_id=request.review_id
         )
-        listed = found[:limit]
-        following = pages.encode(services, listed[-1].event_seq) if len(found) > limit else None
+        listed, following = pages.cut(services, found, limit, lambda commit: (commit.event_seq,))
         return CommitPage(tuple(_view(unit, commit) for commit in listed), following)
 
     return await services.store.read(work)
@@ -362,14 +361,9 @@ def _json(items: Sequence[object]) -> str:
 
 
 def _facts(commit: CommitRow) -> dict[str, object]:
-    return {
-        "commit": commit.id,
-        "branch": commit.branch,
-        "plan": commit.plan,
-        "review_ids": orjson.loads(commit.review_ids),
-        "unreviewed": bool(commit.unreviewed),
-        "replaces": commit.replaces,
-    }
+    said = {name: getattr(commit, name) for name in ("branch", "plan", "replaces")}
+    lists = {"review_ids": names(commit.review_ids), "unreviewed": bool(commit.unreviewed)}
+    return {"commit": commit.id, **said, **lists}
 
 
 def _rollback(unit: Unit, review: Review, request: RecordRollback, now: int, actor: str) -> Rollback:

@@ -270,16 +270,10 @@ def _plan(unit: Unit, project: str, plan: str) -> PlanState:
 
 
 def _facts(override: Override, changes: Sequence[Change], proved_by: str) -> dict[str, object]:
-    return {
-        "override_id": override.id,
-        "digest": override.digest,
-        "reason": override.reason,
-        "branch": override.branch,
-        "proved_by": proved_by,
-        "overridden_at": isoformat(override.overridden_at),
-        "paths": sorted(change.path for change in changes)[:_SHOWN_PATHS],
-        "files": len(changes),
-    }
+    said = {name: getattr(override, name) for name in ("digest", "reason", "branch")}
+    when = {"proved_by": proved_by, "overridden_at": isoformat(override.overridden_at)}
+    paths = sorted(change.path for change in changes)[:_SHOWN_PATHS]
+    return {"override_id": override.id, **said, **when, "paths": paths, "files": len(changes)}
 
 
 def _overridden(override: Override) -> GateOverridden:

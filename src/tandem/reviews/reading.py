@@ -238,10 +238,10 @@ async def list_reviews(services: Services, caller: Caller, request: ListReviews)
         "attention": request.attention,
     }
     by_activity = request.order == "activity"
+    sort: reports.Sort = "updated" if by_activity else "queue"
     if by_activity and (given := [name for name, value in filters.items() if value is not None]):
         raise InvalidInput(f"order=activity goes with no filter but status: leave out {given[0]}.", field=given[0])
-    kinds = (int,) if by_activity else (int, int, str)
-    place = pages.decode(services, request.page, *kinds) if request.page else None
+    place = pages.decode(services, request.page, *reports.KEYS[sort]) if request.page else None
     # A wait for what is open looks at all: a review that is closed leaves the list, too.
     state = None if status == reports.OPEN else status
 
@@ -254,13 +254,8 @@ async def list_reviews(services: Services, caller: Caller, request: ListReviews)
     def work(unit: Unit) -> tuple[ReviewPage, bool]:
         newest = hub.newest(unit, after)
         found = rows(unit)
-        shown = found[:limit]
         is_news = after is not None and _has_news(unit, project, state, after, newest)
-        following = None
-        if len(found) > limit:
-            last = shown[-1]
-            key = (last.event_seq,) if by_activity else (last.priority, last.created_at, last.id)
-            following = pages.encode(services, *key)
+        shown, following = pages.cut(services, found, limit, lambda one: reports.place_of(one, sort))
         page = ReviewPage(tuple(map(views.row, shown)), following, hub.cursor(newest), changed=is_news)
         return page, is_news
 

@@ -244,6 +244,11 @@ LONG_FILES: Final = 100_000
 """Letters of a round's files from which on they are read one round at a time."""
 
 
+def place_of(review: Review, sort: Sort) -> Key:
+    """A review's place in an order."""
+    return tuple(getattr(review, name) for name in _COLUMNS[sort])
+
+
 class SearchHit(NamedTuple):
     """A review that may be what is looked for.
 
@@ -292,7 +297,7 @@ class Shape:
 
     def place(self, review: Review) -> Key:
         """A review's place in this order."""
-        return tuple(getattr(review, name) for name in _COLUMNS[self.sort])
+        return place_of(review, self.sort)
 
 
 def list_candidates(
