@@ -8,7 +8,8 @@ import orjson
 
 from tandem.gate.rules import commit_reviews_of
 from tandem.pool.queries import reviewer_moves
-from tandem.reviews.rules import VOLATILE, Review, moves, taken_back_by
+from tandem.reviews.rules import VOLATILE, Review, taken_back_by
+from tandem.reviews.writing import moves
 from tandem.schema import TANDEM
 from tandem.store.event import CounterMove, Event, EventKind
 

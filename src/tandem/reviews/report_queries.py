@@ -14,7 +14,8 @@ from sqlalchemy import bindparam, case, func, null, select, tuple_, union_all
 
 from tandem.reviews import tables
 from tandem.reviews.queries import REVIEW_COLUMNS
-from tandem.reviews.rules import OPEN_PREFIX, PRIORITIES, Review, State
+from tandem.reviews.rules import PRIORITIES, Review, State
+from tandem.reviews.writing import OPEN_PREFIX
 from tandem.store import events
 from tandem.store import tables as log_tables
 from tandem.store.base import Row, Unit

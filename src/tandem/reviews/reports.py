@@ -16,7 +16,8 @@ from tandem.reviews import views
 from tandem.reviews.answers import ActivityFeed, AuditPage, FeedEntry, Statistics, Tally, Timeline
 from tandem.reviews.context import Services
 from tandem.reviews.requests import GetActivityFeed, GetAuditLog, GetReviewStats, GetReviewTimeline
-from tandem.reviews.rules import OPEN_PREFIX, Review, State
+from tandem.reviews.rules import Review, State
+from tandem.reviews.writing import OPEN_PREFIX
 from tandem.store import events, pages
 from tandem.store.base import Row, Unit
 from tandem.store.context import look_or_wait
