@@ -202,7 +202,7 @@ def find(unit: Unit, review_id: str, *, lock: bool = False) -> Review | None:
 
 
 def find_same(unit: Unit, review: Review) -> Review | None:
-    """The newest open review in which the same agent put up the same content as the same work."""
+    """The newest open review in which the same agent proposed the same content as the same work."""
     wanted = {name: getattr(review, name) for name in ("project", "digest", *_SAME)}
     return unit.find(Review, _open_of_content, **wanted)
 
