@@ -82,8 +82,8 @@ def test_the_log_starts_over_though_readers_always_overlap(
     sqlite_url: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limit = 200_000
-    monkeypatch.setattr("tandem.store.writer.WAL_LIMIT_BYTES", limit)
-    monkeypatch.setattr("tandem.store.writer._COMMITS_BETWEEN_LOOKS", 4)
+    monkeypatch.setattr("tandem.store.sqlite.WAL_LIMIT_BYTES", limit)
+    monkeypatch.setattr("tandem.store.sqlite._COMMITS_BETWEEN_LOOKS", 4)
     looked, go_on = threading.Event(), threading.Event()
 
     def look(unit: Unit) -> int:

@@ -14,8 +14,7 @@ from tandem.contract.access import Names
 from tandem.inbox import queries as inbox
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
-from tandem.reviews import search_queries as search
-from tandem.reviews.search_queries import Shape
+from tandem.reviews.report_queries import Shape
 from tandem.schema import TANDEM
 from tandem.store.base import Unit
 from tandem.store.engine import make_store
@@ -171,6 +170,8 @@ def test_a_list_by_newest_activity_costs_the_same(
     def read(unit: Weighed) -> None:
         before = unit.reviews if deep else None
         found = reports.list_latest(unit, limit=5, before=before, project=project, state=state)
+        told = reports.list_activity(unit, limit=5, before=before, project=project, state=state)
+        assert [(one, one.event_seq) for one in found] == [(review, event.seq) for review, event in told]
         assert [one.event_seq for one in found] == sorted((one.event_seq for one in found), reverse=True)
         assert len(found) == 5 or (deep and state == "open")
 
@@ -235,33 +236,20 @@ FILTERS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("sort", ["queue", "newest", "oldest"])
+@pytest.mark.parametrize("sort", ["queue", "newest", "oldest", "updated"])
 @pytest.mark.parametrize("given", FILTERS, ids=lambda given: "-".join(given) or "all")
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_piece_of_a_search_costs_the_same(
     pair: tuple[Weighed, Weighed], given: dict[str, Any], sort: Any, *, deep: bool
 ) -> None:
+    if sort == "updated" and "turn" not in given and given.get("state") in (None, "closed"):
+        given = {name: value for name, value in given.items() if name in ("project", "state")}
+
     def read(unit: Weighed) -> None:
         shape = Shape(sort, frozenset(given), given.get("state"), attention=False, after=deep, texts=True)
         half = unit.reviews * 10_000 // 2
-        middle = (1, half, "rv_") if sort == "queue" else (half, "rv_")
+        middle = {"queue": (1, half, "rv_"), "updated": (unit.reviews,)}.get(sort, (half, "rv_"))
         after = middle if deep else None
-        search.list_candidates(unit, shape, after=after, limit=100, given=given)
+        reports.list_candidates(unit, shape, after=after, limit=100, given=given)
 
     check(pair, read)
-
-
-@pytest.mark.parametrize("project", [None, "beta"])
-def test_a_search_by_latest_activity_goes_back_so_far_and_no_further(
-    pair: tuple[Weighed, Weighed], project: str | None
-) -> None:
-    def read(unit: Weighed) -> None:
-        end = search.find_log_end(unit, project=project, before=search.BEFORE_ALL)
-        floor = end[0] if end else 0
-        before = search.BEFORE_ALL
-        search.list_active(unit, project=project, texts=True, before=before, floor=floor, limit=100)
-
-    # Of the short history's project there are fewer events than are looked at of the long one's; and PostgreSQL
-    # reads a table of this size as a whole before it looks up thousands of rows.
-    few, many = (weigh(unit, read) for unit in pair)
-    assert many < (few + 300) * (2.5 if project is None else 10)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from tandem.contract.access import NAME_LENGTH
 from tandem.contract.fields import CreatedAt, NextPage
-from tandem.contract.operation import ADMIN, EVERY_ROLE, READ, REPEATABLE_WRITE, WRITE, Operation
+from tandem.contract.operation import ADMIN, EVERY_ROLE, READ, REPEATABLE_WRITE, WRITE, ForPeople, Unlisted
 from tandem.contract.request import (
     Name,
     PageLimit,
@@ -152,8 +152,8 @@ class Login:
 
 
 OPERATIONS = (
-    Operation("create_token", "token", "create", CreateToken, TokenCreated, ADMIN, WRITE, listed=False),
-    Operation("list_tokens", "token", "list", ListTokens, TokenList, ADMIN, READ, listed=False),
-    Operation("revoke_token", "token", "revoke", RevokeToken, TokenRevoked, ADMIN, REPEATABLE_WRITE, listed=False),
-    Operation("create_login", "token", "login", CreateLogin, Login, EVERY_ROLE, READ, listed=False, for_agents=False),
+    Unlisted("create_token", "token", "create", CreateToken, TokenCreated, ADMIN, WRITE),
+    Unlisted("list_tokens", "token", "list", ListTokens, TokenList, ADMIN, READ),
+    Unlisted("revoke_token", "token", "revoke", RevokeToken, TokenRevoked, ADMIN, REPEATABLE_WRITE),
+    ForPeople("create_login", "token", "login", CreateLogin, Login, EVERY_ROLE, READ),
 )

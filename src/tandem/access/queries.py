@@ -4,44 +4,60 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import BigInteger, Column, Table, Text, bindparam, delete, select
 
-from tandem.access import tables
 from tandem.contract.access import AccessToken
 from tandem.store import ledger
 from tandem.store.base import Unit
-from tandem.store.event import EventKind, sealed_value
+from tandem.store.event import EventKind
 from tandem.store.statement import Statement, insert_if_new
+from tandem.store.tables import metadata, record_table
 
-_t = tables.access_tokens.c
+access_tokens = record_table(
+    "access_tokens",
+    AccessToken,
+    comments={
+        "roles": "separated by commas, sorted",
+        "project": "null for all",
+        "token_hash": "SHA-256 of the token's text, hexadecimal",
+    },
+)
+ended_logins = Table(
+    "ended_logins",
+    metadata,
+    Column("login_hash", Text, primary_key=True, comment="SHA-256 of what the browser's cookie names, hexadecimal"),
+    Column("until", BigInteger, nullable=False, comment="the cookie is void by itself from then on"),
+    sqlite_with_rowid=False,
+    comment="Browsers that were logged out; no event tells of it.",
+)
+_t = access_tokens.c
 
-_by_id = select(tables.access_tokens).where(_t.id == bindparam("token_id"))
+_by_id = select(access_tokens).where(_t.id == bindparam("token_id"))
 _find = Statement(_by_id)
 _find_locked = Statement(_by_id.with_for_update())
 _AFTER_ALL: Final = "u"
 """Greater than every id, which all begin with `tok_`."""
 _page = Statement(
-    select(tables.access_tokens).where(_t.id < bindparam("before")).order_by(_t.id.desc()).limit(bindparam("limit"))
+    select(access_tokens).where(_t.id < bindparam("before")).order_by(_t.id.desc()).limit(bindparam("limit"))
 )
-_e = tables.ended_logins.c
-_insert_ended = insert_if_new(tables.ended_logins)
+_e = ended_logins.c
+_insert_ended = insert_if_new(ended_logins)
 _find_ended = Statement(select(_e.until).where(_e.login_hash == bindparam("login_hash")))
-_purge_ended = Statement(delete(tables.ended_logins).where(_e.until < bindparam("now")))
+_purge_ended = Statement(delete(ended_logins).where(_e.until < bindparam("now")))
 
 
 def find(unit: Unit, token_id: str, *, lock: bool = False) -> AccessToken | None:
     """A token, valid or not; with `lock`, nobody else revokes it before this transaction ends."""
-    row = unit.one_or_none(_find_locked if lock else _find, token_id=token_id)
-    return AccessToken(*row) if row else None
+    return unit.find(AccessToken, _find_locked if lock else _find, token_id=token_id)
 
 
 def list_page(unit: Unit, *, before: str | None, limit: int) -> list[AccessToken]:
     """Tokens, the newest first: those before an id, or from the beginning."""
-    return [AccessToken(*row) for row in unit.all(_page, before=before or _AFTER_ALL, limit=limit)]
+    return unit.list_of(AccessToken, _page, before=before or _AFTER_ALL, limit=limit)
 
 
 def add(unit: Unit, token: AccessToken) -> AccessToken:
-    """Write a new token; the event has a keyed hash of its hash."""
+    """Write a new token."""
     return _write(unit, None, token, EventKind.TOKEN_CREATED, "valid", actor=token.created_by)
 
 
@@ -53,10 +69,9 @@ def revoke(unit: Unit, token: AccessToken, *, actor: str, now_us: int) -> Access
 def _write(
     unit: Unit, before: AccessToken | None, token: AccessToken, kind: EventKind, new: str, *, actor: str
 ) -> AccessToken:
-    sealed = {"token_hash": sealed_value(unit.seal, token.token_hash)}
     return ledger.write(
         unit,
-        tables.access_tokens,
+        access_tokens,
         before,
         token,
         at=token.revoked_at or token.created_at,
@@ -65,7 +80,6 @@ def _write(
         old=None if before is None else "valid",
         new=new,
         data={"what": "access token", "name": token.name, "roles": token.roles.split(","), "project": token.project},
-        delta={"access_token": ledger.changes(None, token) | sealed},
     )
 
 

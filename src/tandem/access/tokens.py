@@ -83,8 +83,7 @@ async def list_tokens(services: Context, _caller: Caller, request: ListTokens) -
     before: str | None = pages.decode(services, request.page, str)[0] if request.page else None
     found = await services.store.read(lambda unit: access_tokens.list_page(unit, before=before, limit=limit + 1))
     now = services.clock.now_us()
-    listed = found[:limit]
-    following = pages.encode(services, listed[-1].id) if len(found) > limit else None
+    listed, following = pages.cut(services, found, limit, lambda token: (token.id,))
     return TokenList(tuple(_view(token, now) for token in listed), following)
 
 

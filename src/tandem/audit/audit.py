@@ -17,11 +17,12 @@ from typing import Any
 import orjson
 
 from tandem.audit import inspection, snapshots
-from tandem.audit.replay import SEALED, UNRESTORED, Replay
+from tandem.audit.replay import UNRESTORED, Replay
 from tandem.errors import TandemError
 from tandem.store import events, log
 from tandem.store.base import Store, Unit
 from tandem.store.event import GENESIS, LOG_SUBJECT, CounterMove, Event, EventKind, Seal, sealed_value, unkeyed
+from tandem.store.ledger import SEALED
 from tandem.store.sqlite_unit import ILLEGIBLE
 
 PAGE = 1_000

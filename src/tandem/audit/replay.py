@@ -9,7 +9,7 @@ import orjson
 from tandem.gate.rules import commit_reviews_of
 from tandem.pool.queries import reviewer_moves
 from tandem.reviews.rules import VOLATILE, Review, taken_back_by
-from tandem.reviews.statistics import moves
+from tandem.reviews.writing import moves
 from tandem.schema import TANDEM
 from tandem.store.event import CounterMove, Event, EventKind
 
@@ -22,24 +22,11 @@ _KEYS = {name: table.primary_key.columns.keys() for name, table in TANDEM.metada
 UNRESTORED = VOLATILE | {"last_seen_at", "scanned_seq"}
 """All such columns: the use of a session is no event either, nor is how far a webhook has come."""
 
-SEALED = frozenset({"key_hash", "token_hash", "secret", "url"})
-"""Columns of which events have a keyed hash: what they hold is no one's business. Older events say nothing of them."""
-
-ROWS = {
-    "round": "rounds",
-    "verdict": "verdicts",
-    "counter_patch": "counter_patches",
-    "project": "projects",
-    "access_token": "access_tokens",
-    "cycle_key": "cycle_keys",
-    "session": "sessions",
-    "handoff": "handoffs",
-    "gate": "gates",
-    "override": "overrides",
-    "commit": "commits",
-    "rollback": "rollbacks",
-    "webhook": "webhooks",
-}
+_ONE_ROW = (
+    *("round", "verdict", "session", "handoff", "gate", "override", "commit", "rollback"),
+    *("project", "access_token", "cycle_key", "webhook"),
+)
+ROWS = {"counter_patch": "counter_patches", **{part: f"{part}s" for part in _ONE_ROW}}
 """Parts of a delta that are one new row: their tables."""
 
 CHANGED = {"pool": "pools", "reviewer": "reviewers"}
@@ -98,9 +85,7 @@ _PREFIX_OF: dict[tuple[frozenset[str], str], str] = {
     for kind in kinds
 }
 
-STAMPED = frozenset(
-    {"access_tokens", "projects", "cycle_keys", "sessions", "gates", "overrides", "commits", "webhooks"}
-)
+STAMPED = frozenset(name for name in ROWS.values() if "event_seq" in TANDEM.metadata.tables[name].c)
 """Tables whose rows are a subject each, and carry the newest event's number and hash."""
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, bindparam, exists, func, or_, select, tupl
 from tandem.audit.replay import Key, Row, key_of
 from tandem.cycles import tables as cycle_tables
 from tandem.gate import tables as gate_tables
-from tandem.gate.commit_queries import AGAINST
+from tandem.gate.queries import AGAINST
 from tandem.reviews import tables as review_tables
 from tandem.schema import TANDEM
 from tandem.store import tables
@@ -24,15 +24,8 @@ _PAGE = 1_000
 _e = tables.events.c
 
 _OF_A_REVIEW: Final = (
-    "rounds",
-    "verdicts",
-    "messages",
-    "counter_patches",
-    "approvals",
-    "approved_paths",
-    "rollbacks",
-    "taken_back",
-    "checks",
+    *("rounds", "verdicts", "messages", "counter_patches", "checks"),
+    *("approvals", "approved_paths", "rollbacks", "taken_back"),
 )
 _STORED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "project:": {"projects": ("name",)},

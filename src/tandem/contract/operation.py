@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -116,6 +117,10 @@ class Operation:
         if not self._answer_adapter:
             self._answer_adapter.append(TypeAdapter(self.answer))
         return self._answer_adapter[0]
+
+
+Unlisted = partial(Operation, listed=False)
+ForPeople = partial(Operation, listed=False, for_agents=False)
 
 
 class Registry:

@@ -104,14 +104,9 @@ async def list_cycles(services: Services, caller: Caller, request: ListCycles) -
 
     def work(unit: Unit) -> CyclePage:
         found = cycles.list_page(unit, limit + 1, project=project, workflow=request.workflow, before=before)
-        last = found[limit - 1] if len(found) > limit else None
-        return CyclePage(
-            cycles=tuple(_row(cycle) for cycle in found[:limit]),
-            workflows=tuple(
-                WorkflowView(one.name, one.roles, one.mode, one.as_dict()) for one in services.workflows.values()
-            ),
-            next_page=pages.encode(services, last.created_at, last.id) if last else None,
-        )
+        listed, following = pages.cut(services, found, limit, lambda cycle: (cycle.created_at, cycle.id))
+        known = (WorkflowView(one.name, one.roles, one.mode, one.as_dict()) for one in services.workflows.values())
+        return CyclePage(tuple(map(_row, listed)), tuple(known), following)
 
     return await services.store.read(work)
 

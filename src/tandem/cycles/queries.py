@@ -1,4 +1,4 @@
-"""Cycles and their hand-offs: reading, and writing together with the event that explains it."""
+"""Cycles, hand-offs, sessions and keys of roles: reading, and writing together with the event that explains it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any, Final
 from sqlalchemy import bindparam, insert, select, update
 
 from tandem.cycles import tables
-from tandem.cycles.rules import Cycle, Handoff
+from tandem.cycles.rules import Cycle, CycleKey, Handoff, Session
 from tandem.store import ledger
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
-from tandem.store.statement import Statement
+from tandem.store.statement import Statement, equal, stated
 
 _c = tables.cycles.c
 _h = tables.handoffs.c
 _STAMPS: Final = (*ledger.STAMPS, "status_seq")
 """Columns that follow from the event itself, and that its delta leaves out."""
 
-_of_workflow = select(tables.cycles).where(_c.project == bindparam("project"), _c.workflow == bindparam("workflow"))
+_of_workflow = select(tables.cycles).where(*equal(_c, "project", "workflow"))
 _active = _of_workflow.where(_c.archived_at.is_(None))
 _active_plain = Statement(_active)
 _active_locked = Statement(_active.with_for_update())
@@ -58,41 +58,38 @@ def _page(filters: tuple[str, ...], *, after: bool) -> Statement:
 
 def find_newest(unit: Unit, project: str, workflow: str, *, lock: bool = False) -> Cycle | None:
     """The cycle of a project and workflow that is under way, or else the one that was archived last."""
-    row = unit.one_or_none(_active_locked if lock else _active_plain, project=project, workflow=workflow)
-    if row is not None:
-        return Cycle(*row)
-    rows = [unit.one_or_none(one, project=project, workflow=workflow) for one in (_newest_whole, _newest_removed)]
-    archived = [Cycle(*row) for row in rows if row is not None]
-    return max(archived, key=lambda cycle: cycle.removed_seq or cycle.event_seq, default=None)
+    of = {"project": project, "workflow": workflow}
+    active = unit.find(Cycle, _active_locked if lock else _active_plain, **of)
+    if active is not None:
+        return active
+    archived = (unit.find(Cycle, one, **of) for one in (_newest_whole, _newest_removed))
+    return max(filter(None, archived), key=lambda cycle: cycle.removed_seq or cycle.event_seq, default=None)
 
 
 def find(unit: Unit, cycle_id: str, *, lock: bool = False) -> Cycle | None:
     """A cycle by its id."""
-    row = unit.one_or_none(_get_locked if lock else _get_plain, cycle_id=cycle_id)
-    return Cycle(*row) if row else None
+    return unit.find(Cycle, _get_locked if lock else _get_plain, cycle_id=cycle_id)
 
 
 def list_page(
     unit: Unit, limit: int, *, project: str | None, workflow: str | None, before: tuple[int, str] | None
 ) -> list[Cycle]:
     """Cycles, newest first, from before a place (its `created_at` and id) on."""
-    params: dict[str, Any] = {"project": project, "workflow": workflow}
-    params = {name: value for name, value in params.items() if value is not None}
+    params: dict[str, Any] = stated(project=project, workflow=workflow)
     statement = _page(tuple(params), after=before is not None)
     if before is not None:
         params.update(before_created=before[0], before_id=before[1])
-    return [Cycle(*row) for row in unit.all(statement, limit=limit, **params)]
+    return unit.list_of(Cycle, statement, limit=limit, **params)
 
 
 def list_handoffs(unit: Unit, cycle_id: str) -> list[Handoff]:
     """All hand-offs of a cycle, in the order in which they were written."""
-    return [Handoff(*row) for row in unit.all(_list_handoffs, cycle_id=cycle_id)]
+    return unit.list_of(Handoff, _list_handoffs, cycle_id=cycle_id)
 
 
 def find_by_review(unit: Unit, review_id: str) -> Handoff | None:
     """The newest hand-off that a review is about; None for a review of anything else."""
-    row = unit.one_or_none(_newest_of_review, review_id=review_id)
-    return Handoff(*row) if row else None
+    return unit.find(Handoff, _newest_of_review, review_id=review_id)
 
 
 def lock_of_review(unit: Unit, review_id: str) -> None:
@@ -101,23 +98,14 @@ def lock_of_review(unit: Unit, review_id: str) -> None:
         unit.put(_lock_of_review, review_id=review_id)
 
 
-def start(unit: Unit, cycle: Cycle, *, actor: str, data: Mapping[str, Any]) -> Cycle:
-    """Write a new cycle with its event.
-
-    Raises:
-        Conflict: Another one is under way.
-    """
-    return _record(unit, None, cycle, actor=actor, kind=EventKind.CYCLE_STARTED, data=data, extra={})
-
-
 def change(
     unit: Unit,
-    before: Cycle,
+    before: Cycle | None,
     after: Cycle,
     *,
     actor: str,
     kind: EventKind,
-    data: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] = {},
     written: Handoff | None = None,
     advanced: Handoff | None = None,
 ) -> Cycle:
@@ -125,44 +113,27 @@ def change(
 
     Args:
         unit: The unit of work.
-        before: The cycle as it is stored.
+        before: The cycle as it is stored; None for a new one.
         after: What becomes of it.
         actor: Who did it.
         kind: What happened.
         data: Facts for readers; no token, no key.
         written: A hand-off that the event adds.
         advanced: A hand-off that is there and now advanced the cycle, with its time.
+
+    Raises:
+        Conflict: Another cycle of the workflow is under way.
     """
-    extra: dict[str, Any] = {}
-    if written is not None:
-        extra["handoff"] = written._asdict()
-    if advanced is not None:
-        extra["advanced"] = [advanced.cycle_id, advanced.number, advanced.advanced_at]
-    changed = _record(unit, before, after, actor=actor, kind=kind, data=data or {}, extra=extra)
-    if written is not None:
-        unit.put(_insert_handoff, **written._asdict())
-    if advanced is not None:
-        unit.put(
-            _advance_handoff,
-            key=advanced.cycle_id,
-            key_number=advanced.number,
-            new_advanced_at=advanced.advanced_at,
-        )
-    return changed
-
-
-def _record(
-    unit: Unit,
-    before: Cycle | None,
-    after: Cycle,
-    *,
-    actor: str,
-    kind: EventKind,
-    data: Mapping[str, Any],
-    extra: dict[str, Any],
-) -> Cycle:
+    delta: dict[str, Any] = {"cycle": ledger.changes(before, after, _STAMPS)}
     # With the event's number already, which a status shows the newest of.
     seq = ledger.take_seq(unit)
+    if written is not None:
+        delta["handoff"] = written._asdict()
+        unit.put(_insert_handoff, **written._asdict())
+    if advanced is not None:
+        number = (advanced.cycle_id, advanced.number)
+        delta["advanced"] = [*number, advanced.advanced_at]
+        unit.put(_advance_handoff, key=number[0], key_number=number[1], new_advanced_at=advanced.advanced_at)
     return ledger.write(
         unit,
         tables.cycles,
@@ -175,5 +146,121 @@ def _record(
         old=before.phase if before else None,
         new="archived" if after.archived_at is not None else after.phase,
         data={"workflow": after.workflow, **data},
-        delta={"cycle": ledger.changes(before, after, _STAMPS), **extra},
+        delta=delta,
     )
+
+
+_k = tables.cycle_keys.c
+_s = tables.sessions.c
+
+
+_keys_of_workflow = select(tables.cycle_keys).where(
+    _k.project == bindparam("project"), _k.workflow == bindparam("workflow")
+)
+_keys = Statement(_keys_of_workflow)
+_key = Statement(_keys_of_workflow.where(_k.role == bindparam("role")))
+_with_keys = Statement(
+    select(_k.workflow).distinct().where(_k.project == bindparam("project"), _k.revoked_at.is_(None))
+)
+_session = select(tables.sessions).where(_s.id == bindparam("session_id"))
+_find_session = Statement(_session)
+_find_session_locked = Statement(_session.with_for_update())
+_touch = Statement(
+    update(tables.sessions)
+    .where(_s.id == bindparam("key"), _s.ended_at.is_(None))
+    .values(last_seen_at=bindparam("new_last_seen_at"))
+)
+_open_of_role = Statement(
+    select(tables.sessions).where(*equal(_s, "project", "workflow", "role"), _s.ended_at.is_(None))
+)
+_idle = Statement(
+    select(tables.sessions)
+    .where(_s.ended_at.is_(None), _s.last_seen_at < bindparam("since"))
+    .order_by(_s.last_seen_at)
+    .limit(bindparam("limit"))
+)
+
+
+def list_keys(unit: Unit, project: str, workflow: str) -> dict[str, CycleKey]:
+    """The keys of a workflow's roles in a project, by role; revoked ones included."""
+    return {row[2]: CycleKey(*row) for row in unit.all(_keys, project=project, workflow=workflow)}
+
+
+def find_key(unit: Unit, project: str, workflow: str, role: str) -> CycleKey | None:
+    """The key of one role, revoked or not."""
+    return unit.find(CycleKey, _key, project=project, workflow=workflow, role=role)
+
+
+def list_workflows_with_keys(unit: Unit, project: str) -> list[str]:
+    """The workflows that have keys in a project."""
+    return sorted(row[0] for row in unit.all(_with_keys, project=project))
+
+
+def put_key(unit: Unit, before: CycleKey | None, key: CycleKey, *, actor: str) -> CycleKey:
+    """Write a role's key, new or in place of the one before, or its revocation."""
+    revoked = key.revoked_at is not None
+    return ledger.write(
+        unit,
+        tables.cycle_keys,
+        before,
+        key,
+        at=key.revoked_at or key.created_at,
+        actor=actor,
+        kind=EventKind.TOKEN_REVOKED if revoked else EventKind.TOKEN_CREATED,
+        old=None if before is None else "revoked" if before.revoked_at is not None else "valid",
+        new="revoked" if revoked else "valid",
+        data={"what": "key of a role", "workflow": key.workflow, "role": key.role},
+    )
+
+
+def find_session(unit: Unit, session_id: str, *, lock: bool = False) -> Session | None:
+    """A session, open or ended; with `lock`, no other transaction ends it meanwhile."""
+    return unit.find(Session, _find_session_locked if lock else _find_session, session_id=session_id)
+
+
+def open_session(unit: Unit, session: Session, *, actor: str) -> Session:
+    """Write a new session with its event."""
+    return ledger.write(
+        unit,
+        tables.sessions,
+        None,
+        session,
+        at=session.opened_at,
+        actor=actor,
+        kind=EventKind.SESSION_OPENED,
+        new="open",
+        data={"workflow": session.workflow, "role": session.role},
+    )
+
+
+def touch_session(unit: Unit, session_id: str, now_us: int) -> bool:
+    """Note that a session is in use, which is no event; false if it has ended meanwhile."""
+    return unit.execute(_touch, key=session_id, new_last_seen_at=now_us) == 1
+
+
+def end_session(unit: Unit, session: Session, *, reason: str, actor: str, now_us: int) -> None:
+    """End an open session, with its event."""
+    ended = session._replace(ended_at=now_us, end_reason=reason)
+    ledger.write(
+        unit,
+        tables.sessions,
+        session,
+        ended,
+        at=now_us,
+        actor=actor,
+        kind=EventKind.SESSION_CLOSED,
+        old="open",
+        new="ended",
+        data={"workflow": session.workflow, "role": session.role, "reason": reason},
+        delta={"session_end": ledger.changes(session, ended)},
+    )
+
+
+def list_open_sessions(unit: Unit, project: str, workflow: str, role: str) -> list[Session]:
+    """The open sessions of a role."""
+    return unit.list_of(Session, _open_of_role, project=project, workflow=workflow, role=role)
+
+
+def list_idle_sessions(unit: Unit, since_us: int, limit: int) -> list[Session]:
+    """Open sessions that were last used before a time, longest idle first."""
+    return unit.list_of(Session, _idle, since=since_us, limit=limit)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, WithJsonSchema
 
 from tandem.contract.access import Subject
-from tandem.contract.operation import ADMIN, HANDOFF, OPERATOR, READ, REPEATABLE_WRITE, WRITE, Operation
+from tandem.contract.operation import ADMIN, HANDOFF, OPERATOR, READ, REPEATABLE_WRITE, WRITE, Operation, Unlisted
 from tandem.contract.request import (
     Check,
     Id,
@@ -293,14 +293,7 @@ def _reveal_lock(tokens: Tokens, data: dict[str, Any]) -> dict[str, Any]:
 
 OPERATIONS = (
     Operation(
-        "session_open",
-        "session",
-        "open",
-        SessionOpen,
-        answers.SessionOpened,
-        HANDOFF,
-        WRITE,
-        reveal=_reveal_session,
+        "session_open", "session", "open", SessionOpen, answers.SessionOpened, HANDOFF, WRITE, reveal=_reveal_session
     ),
     Operation("cycle_start", "cycle", "start", CycleStart, answers.CycleStarted, HANDOFF, WRITE, reveal=_reveal_lock),
     Operation("cycle_status", "cycle", "status", CycleStatus, answers.CycleStatus, HANDOFF, READ, blocking=True),
@@ -322,6 +315,6 @@ OPERATIONS = (
     Operation("cycle_init", "cycle", "init", CycleInit, answers.KeysMade, ADMIN, REPEATABLE_WRITE),
     Operation("cycle_rotate", "cycle", "rotate", CycleRotate, answers.KeysMade, ADMIN, WRITE),
     Operation("cycle_revoke", "cycle", "revoke", CycleRevoke, answers.KeyRevoked, ADMIN, WRITE),
-    Operation("list_cycles", "cycle", "list", ListCycles, answers.CyclePage, OPERATOR, READ, listed=False),
-    Operation("get_cycle", "cycle", "show", GetCycle, answers.CycleHistory, OPERATOR, READ, listed=False),
+    Unlisted("list_cycles", "cycle", "list", ListCycles, answers.CyclePage, OPERATOR, READ),
+    Unlisted("get_cycle", "cycle", "show", GetCycle, answers.CycleHistory, OPERATOR, READ),
 )

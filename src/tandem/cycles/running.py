@@ -62,7 +62,8 @@ async def cycle_start(services: Services, caller: Caller, request: CycleStart) -
         identity = rules.cycle_id(name, now, letters)
         fresh = rules.started(identity, standing.workflow, project=standing.project, feature=name, now_us=now)
         actor = caller.agent or fresh.active_role
-        written = cycles.start(unit, fresh, actor=actor, data={"feature": name, "mode": fresh.mode})
+        facts = {"feature": name, "mode": fresh.mode}
+        written = cycles.change(unit, None, fresh, actor=actor, kind=EventKind.CYCLE_STARTED, data=facts)
         return shown(
             CycleStarted,
             written,

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from tandem.contract.caller import Caller
 from tandem.cycles import queries as cycles
-from tandem.cycles import session_queries as sessions
 from tandem.cycles.rules import Cycle, Session, workflow_of
 from tandem.errors import ConfigInvalid, InvalidInput, InvalidSession, NoActiveCycle
 from tandem.reviews.context import Services
@@ -118,7 +117,7 @@ def used(unit: Unit, services: Services, session: Session) -> None:
     Raises:
         InvalidSession: It was ended while the unit waited for its turn; nothing of the unit is kept.
     """
-    if not sessions.touch(unit, session.id, services.clock.now_us()):
+    if not cycles.touch_session(unit, session.id, services.clock.now_us()):
         raise _ended(session, "closed")
 
 
@@ -128,7 +127,7 @@ def require_keys(unit: Unit, standing: CycleScope) -> None:
     Raises:
         ConfigInvalid: A role has none, or its key was revoked.
     """
-    keys = sessions.list_keys(unit, standing.project, standing.workflow.name)
+    keys = cycles.list_keys(unit, standing.project, standing.workflow.name)
     missing = [role for role in standing.workflow.roles if role not in keys or keys[role].revoked_at is not None]
     if missing:
         raise ConfigInvalid(
@@ -144,7 +143,7 @@ def require_keys(unit: Unit, standing: CycleScope) -> None:
 def _standing(unit: Unit, services: Services, project: str, workflow: str | None, *, lock: bool) -> CycleScope:
     name = workflow
     if name is None:
-        prepared = sessions.list_workflows_with_keys(unit, project)
+        prepared = cycles.list_workflows_with_keys(unit, project)
         name = prepared[0] if len(prepared) == 1 else BUILT_IN.name
     # Rows are locked in one order: cycle, review, log head, session. So no two units wait for each other.
     newest = cycles.find_newest(unit, project, name, lock=lock)
@@ -163,7 +162,7 @@ def _standing(unit: Unit, services: Services, project: str, workflow: str | None
 
 def _session(unit: Unit, services: Services, token: str) -> Session | None:
     session_id = services.tokens.session_id_of(token)
-    return sessions.find(unit, session_id) if session_id else None
+    return cycles.find_session(unit, session_id) if session_id else None
 
 
 def _ended(session: Session, why: str) -> InvalidSession:

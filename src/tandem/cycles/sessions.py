@@ -12,9 +12,9 @@ from dataclasses import replace
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS
 from tandem.core.secret_key import check_key, hash_key, new_key
+from tandem.cycles import queries as cycles
 from tandem.cycles import rules
 from tandem.cycles import scope as cycle_scope
-from tandem.cycles import session_queries as sessions
 from tandem.cycles.answers import KeyRevoked, KeysMade, SessionClosed, SessionOpened
 from tandem.cycles.requests import CycleInit, CycleRevoke, CycleRotate, SessionClose, SessionOpen
 from tandem.cycles.rules import CycleKey, Session
@@ -46,7 +46,7 @@ async def session_open(services: Services, caller: Caller, request: SessionOpen)
         standing = cycle_scope.look(unit, services, caller, request)
         cycle_scope.require_keys(unit, standing)
         rules.check_known(standing.workflow, role)
-        return standing, sessions.find_key(unit, standing.project, standing.workflow.name, role)
+        return standing, cycles.find_key(unit, standing.project, standing.workflow.name, role)
 
     standing, key = await services.store.read(look)
     # Slow on purpose, so neither here nor in the transaction; a few at a time, so that guesses cannot fill the memory.
@@ -60,12 +60,12 @@ async def session_open(services: Services, caller: Caller, request: SessionOpen)
     def work(unit: Unit) -> SessionOpened:
         # From here on a replacement of the key finds this session, and ends it.
         events.lock(unit)
-        current = sessions.find_key(unit, key.project, key.workflow, role)
+        current = cycles.find_key(unit, key.project, key.workflow, role)
         if current is None or current.key_hash != key.key_hash:
             raise _auth_failed(role)
         now = services.clock.now_us()
         session = Session(session_id, key.project, key.workflow, role, now, now)
-        sessions.open_session(unit, session, actor=role)
+        cycles.open_session(unit, session, actor=role)
         token = services.tokens.session_token(session_id)
         return SessionOpened(token, role, session_id, key.project, key.workflow)
 
@@ -82,11 +82,11 @@ async def session_close(services: Services, caller: Caller, request: SessionClos
 
     def work(unit: Unit) -> SessionClosed:
         events.lock(unit)
-        session = sessions.find(unit, session_id, lock=True) if session_id else None
+        session = cycles.find_session(unit, session_id, lock=True) if session_id else None
         if session is None:
             raise InvalidSession("There is no such session; it needs no closing.")
         if session.ended_at is None:
-            sessions.end(unit, session, reason="closed", actor=session.role, now_us=services.clock.now_us())
+            cycles.end_session(unit, session, reason="closed", actor=session.role, now_us=services.clock.now_us())
         return SessionClosed(session.id, session.role, closed=True)
 
     return await transact(services, caller, work)
@@ -95,17 +95,17 @@ async def session_close(services: Services, caller: Caller, request: SessionClos
 async def end_idle(services: Services, limit: int = 100) -> int:
     """End sessions that were not used for too long; how many there were."""
     since = services.clock.now_us() - round(services.policy.session_idle_seconds * MICROSECONDS)
-    idle = await services.store.read(lambda unit: sessions.list_idle(unit, since, limit))
+    idle = await services.store.read(lambda unit: cycles.list_idle_sessions(unit, since, limit))
     return sum([await services.store.write(lambda unit, name=one.id: _end_idle(unit, services, name)) for one in idle])
 
 
 def _end_idle(unit: Unit, services: Services, session_id: str) -> int:
     events.lock(unit)
-    session = sessions.find(unit, session_id, lock=True)
+    session = cycles.find_session(unit, session_id, lock=True)
     now = services.clock.now_us()
     if session is None or session.ended_at is not None or not session.idle(now, services.policy.session_idle_seconds):
         return 0
-    sessions.end(unit, session, reason="idle", actor="broker", now_us=now)
+    cycles.end_session(unit, session, reason="idle", actor="broker", now_us=now)
     return 1
 
 
@@ -126,7 +126,7 @@ async def cycle_init(services: Services, caller: Caller, request: CycleInit) -> 
     own = dict(request.keys or {})
     for role in own:
         rules.check_known(workflow, role)
-    existing = await services.store.read(lambda unit: sessions.list_keys(unit, project, workflow.name))
+    existing = await services.store.read(lambda unit: cycles.list_keys(unit, project, workflow.name))
     needed = [role for role in workflow.roles if _is_missing(existing.get(role))]
     superfluous = sorted(own.keys() - set(needed))
     if superfluous:
@@ -140,11 +140,11 @@ async def cycle_init(services: Services, caller: Caller, request: CycleInit) -> 
     def work(unit: Unit) -> KeysMade:
         events.lock(unit)
         now = services.clock.now_us()
-        current = sessions.list_keys(unit, project, workflow.name)
+        current = cycles.list_keys(unit, project, workflow.name)
         fresh = [role for role in needed if _is_missing(current.get(role))]
         for role in fresh:
             key = CycleKey(project, workflow.name, role, hashes[role], now)
-            sessions.put_key(unit, current.get(role), key, actor=caller.operator)
+            cycles.put_key(unit, current.get(role), key, actor=caller.operator)
         kept = tuple(role for role in workflow.roles if role not in fresh)
         return KeysMade(project, workflow.name, {role: made[role] for role in fresh}, kept)
 
@@ -167,7 +167,7 @@ async def cycle_rotate(services: Services, caller: Caller, request: CycleRotate)
     def work(unit: Unit) -> KeysMade:
         events.lock(unit)
         now = services.clock.now_us()
-        before = sessions.find_key(unit, project, workflow.name, role)
+        before = cycles.find_key(unit, project, workflow.name, role)
         after = CycleKey(project, workflow.name, role, key_hash, now)
         ended = _put_in_place(unit, before, after, "rotated", caller, now)
         return KeysMade(project, workflow.name, {role: key}, sessions_ended=ended)
@@ -189,7 +189,7 @@ async def cycle_revoke(services: Services, caller: Caller, request: CycleRevoke)
 
     def work(unit: Unit) -> KeyRevoked:
         events.lock(unit)
-        before = sessions.find_key(unit, project, workflow.name, role)
+        before = cycles.find_key(unit, project, workflow.name, role)
         if before is None or before.revoked_at is not None:
             raise NotFound(f"{role} has no key in '{project}' that could be revoked.", role=role, project=project)
         now = services.clock.now_us()
@@ -225,10 +225,10 @@ def _put_in_place(
     unit: Unit, before: CycleKey | None, after: CycleKey, reason: str, caller: Caller, now_us: int
 ) -> int:
     """Write a role's key in place of the one before; how many sessions ended with that."""
-    sessions.put_key(unit, before, after, actor=caller.operator)
-    found = sessions.list_open(unit, after.project, after.workflow, after.role)
+    cycles.put_key(unit, before, after, actor=caller.operator)
+    found = cycles.list_open_sessions(unit, after.project, after.workflow, after.role)
     for session in found:
-        sessions.end(unit, session, reason=reason, actor=caller.operator, now_us=now_us)
+        cycles.end_session(unit, session, reason=reason, actor=caller.operator, now_us=now_us)
     return len(found)
 
 

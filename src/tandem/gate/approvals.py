@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from tandem.gate import queries
 from tandem.git.changes import Change
-from tandem.reviews import report_queries as reports
 from tandem.reviews.approvals import Approval, Cover, cover, end_of, inverse, net, start_of
 from tandem.settings.policy import is_exempt
 from tandem.store.base import Unit
@@ -52,7 +52,7 @@ class Approvals:
         kinds: dict[tuple[str, int], str] = {}
         known: dict[tuple[str, int, str], tuple[str, int, str]] = {}
         left = self._left
-        for rows in reports.list_approving(self._unit, self._project, new, left + 1):
+        for rows in queries.list_approving(self._unit, self._project, new, left + 1):
             self.check()
             left -= len(rows)
             if left < 0:
@@ -75,7 +75,7 @@ class Approvals:
 
     def _load(self, kinds: Mapping[tuple[str, int], str]) -> None:
         entries: dict[tuple[str, int], list[Change]] = {key: [] for key in kinds if key not in self.read}
-        for rows in reports.list_approved_paths(self._unit, list(entries), self._left + 1):
+        for rows in queries.list_approved_paths(self._unit, list(entries), self._left + 1):
             self.check()
             self._left -= len(rows)
             if self._left < 0:
@@ -98,7 +98,7 @@ class Approvals:
     def approved_at(self, approvals: Iterable[Approval]) -> Mapping[str, int]:
         """By review, the place in the log of its approval; of these at the least."""
         new = {one.review_id for one in approvals} - self._approved_at.keys()
-        self._approved_at |= dict.fromkeys(new, 0) | reports.list_approved_at(self._unit, sorted(new))
+        self._approved_at |= dict.fromkeys(new, 0) | queries.list_approved_at(self._unit, sorted(new))
         return self._approved_at
 
     def behind(self, approvals: Sequence[Approval], changes: Sequence[Change]) -> list[Approval]:
@@ -164,7 +164,7 @@ def is_approved(
     """
     known = Approvals(unit, project, lambda: None, _CHAINED_PATHS)
     with suppress(TooMuch):
-        for one in reports.list_approvals(unit, project, digest, CANDIDATES):
+        for one in queries.list_approvals(unit, project, digest, CANDIDATES):
             if not ended_by(known, [(known.whole(*one),)]):
                 return True
         judged = [change for change in changes or () if not is_exempt(change, patterns)]

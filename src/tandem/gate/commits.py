@@ -12,9 +12,7 @@ from typing_extensions import override
 from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, TandemError, TooLarge
-from tandem.gate import commit_queries as commits
-from tandem.gate import queries as gates
-from tandem.gate import signing
+from tandem.gate import queries, signing
 from tandem.gate.approvals import is_approved
 from tandem.gate.contract import (
     Carried,
@@ -60,25 +58,25 @@ class CommittedReviews(Participant):
 
     @override
     def protected_branches(self, unit: Unit, project: str) -> tuple[str, ...]:
-        gate = gates.find(unit, project)
+        gate = queries.find_gate(unit, project)
         return tuple(orjson.loads(gate.branches)) if gate is not None and gate.enabled else ()
 
     @override
     def accepted_commits(self, unit: Unit, project: str) -> tuple[str, ...]:
-        gate = gates.find(unit, project)
+        gate = queries.find_gate(unit, project)
         return tuple(orjson.loads(gate.accepted)) if gate is not None and gate.enabled else ()
 
     @override
     def approves(self, unit: Unit, services: Services, project: str, what: Difference) -> bool:
         if is_approved(unit, project, what.digest, what.changes, exempt_patterns(services, project)):
             return True
-        gate = gates.find(unit, project) if what.signed else None
+        gate = queries.find_gate(unit, project) if what.signed else None
         signers = names(gate.signers) if gate is not None else []
         return signing.verify(signers, what.digest, what.signed).signer is not None
 
     @override
     def commits_of(self, unit: Unit, services: Services, review: Review, current: Round) -> tuple[str, ...]:
-        found = commits.list_standing(unit, review.project, review.id)
+        found = queries.list_standing(unit, review.project, review.id)
         if not found:
             return ()
         judged = _judged(services, review.project, [Change(**change) for change in orjson.loads(current.changes)])
@@ -87,8 +85,8 @@ class CommittedReviews(Participant):
 
     @override
     def decided(self, unit: Unit, services: Services, decision: Decision) -> None:
-        if decision.verdict in commits.AGAINST:
-            commits.note_refusal(unit, decision.review.id)
+        if decision.verdict in queries.AGAINST:
+            queries.note_refusal(unit, decision.review.id)
 
 
 async def record_commit(services: Services, caller: Caller, request: RecordCommit) -> CommitRecord:
@@ -122,8 +120,8 @@ async def record_commit(services: Services, caller: Caller, request: RecordCommi
     def work(unit: Unit) -> CommitRecord:
         events.lock(unit)
         require_known(services, unit, project)
-        known = commits.find(unit, project, request.commit)
-        return _view(unit, known or commits.add(unit, wanted, _facts(wanted)))
+        known = queries.find_commit(unit, project, request.commit)
+        return _view(unit, known or queries.add_commit(unit, wanted, _facts(wanted)))
 
     return await transact(services, caller, work)
 
@@ -144,11 +142,10 @@ async def list_commits(services: Services, caller: Caller, request: ListCommits)
     after: int | None = pages.decode(services, request.page, int)[0] if request.page else None
 
     def work(unit: Unit) -> CommitPage:
-        found = commits.list_page(
+        found = queries.list_commits(
             unit, project, limit=limit + 1, after=after, plan=request.plan, review_id=request.review_id
         )
-        listed = found[:limit]
-        following = pages.encode(services, listed[-1].event_seq) if len(found) > limit else None
+        listed, following = pages.cut(services, found, limit, lambda commit: (commit.event_seq,))
         return CommitPage(tuple(_view(unit, commit) for commit in listed), following)
 
     return await services.store.read(work)
@@ -175,7 +172,7 @@ async def record_rollback(services: Services, caller: Caller, request: RecordRol
         before = reviews.get(unit, request.review_id, request.project, lock=True)
         events.lock(unit)
         # A rejection is settled once.
-        earlier = commits.find_rollback(unit, before.id, None if settling else request.head_after)
+        earlier = queries.find_rollback(unit, before.id, None if settling else request.head_after)
         if earlier is not None:
             return _rolled_back(earlier)
         told = request
@@ -227,7 +224,7 @@ async def _settling(services: Services, request: RecordRollback) -> _Settling:
 
     def look(unit: Unit) -> tuple[Review, bool, Mapping[str, str | None], Round]:
         review = reviews.get(unit, request.review_id, request.project)
-        has_ended = commits.find_rollback(unit, review.id) is not None
+        has_ended = queries.find_rollback(unit, review.id) is not None
         if not has_ended:
             _refuse_to_settle(review)
         return review, has_ended, _standing(unit, review), reviews.get_round(unit, review.id, review.round)
@@ -296,7 +293,7 @@ async def _observed(
 
 
 def _standing(unit: Unit, review: Review) -> Mapping[str, str | None]:
-    found = commits.list_standing(unit, review.project, review.id, _MOST_STANDING)
+    found = queries.list_standing(unit, review.project, review.id, _MOST_STANDING)
     return {commit.id: commit.branch for commit in found}
 
 
@@ -306,12 +303,12 @@ def _refuse_to_settle(review: Review) -> None:
     Raises:
         InvalidTransition: It was not.
     """
-    if not {review.verdict, review.state, review.outcome} & {*commits.AGAINST}:
+    if not {review.verdict, review.state, review.outcome} & {*queries.AGAINST}:
         raise InvalidTransition(
             f"{review.id} is {review.state} and was not decided against; there is nothing to settle.",
             review_id=review.id,
             status=review.state,
-            expected=list(commits.AGAINST),
+            expected=list(queries.AGAINST),
         )
 
 
@@ -328,7 +325,7 @@ async def _named(services: Services, project: str, ids: Sequence[str]) -> Commit
         )
 
     def work(unit: Unit) -> CommitPage:
-        known = [commits.find(unit, project, commit) for commit in dict.fromkeys(ids)]
+        known = [queries.find_commit(unit, project, commit) for commit in dict.fromkeys(ids)]
         found = sorted((commit for commit in known if commit is not None), key=lambda commit: commit.event_seq)
         return CommitPage(tuple(_view(unit, commit) for commit in found), None)
 
@@ -364,18 +361,13 @@ def _json(items: Sequence[object]) -> str:
 
 
 def _facts(commit: CommitRow) -> dict[str, object]:
-    return {
-        "commit": commit.id,
-        "branch": commit.branch,
-        "plan": commit.plan,
-        "review_ids": orjson.loads(commit.review_ids),
-        "unreviewed": bool(commit.unreviewed),
-        "replaces": commit.replaces,
-    }
+    said = {name: getattr(commit, name) for name in ("branch", "plan", "replaces")}
+    lists = {"review_ids": names(commit.review_ids), "unreviewed": bool(commit.unreviewed)}
+    return {"commit": commit.id, **said, **lists}
 
 
 def _rollback(unit: Unit, review: Review, request: RecordRollback, now: int, actor: str) -> Rollback:
-    plan = commits.plan_of(unit, review.project, review.id, [one.commit for one in request.reverted])
+    plan = queries.plan_of(unit, review.project, review.id, [one.commit for one in request.reverted])
     return Rollback(
         review_id=review.id,
         head_after=request.head_after,
@@ -408,7 +400,7 @@ def _rolled_back(rollback: Rollback) -> RollbackRecorded:
 
 
 def _view(unit: Unit, commit: CommitRow) -> CommitRecord:
-    replaced_by, rolled_back_by = commits.fate(unit, commit)
+    replaced_by, rolled_back_by = queries.fate(unit, commit)
     return shown(
         CommitRecord,
         commit,

@@ -11,7 +11,17 @@ from pydantic import AfterValidator, Field
 from tandem.contract import fields
 from tandem.contract.access import Subject
 from tandem.contract.fields import NextPage, ProjectName
-from tandem.contract.operation import ADMIN, ALL, OPERATOR, PROPOSER, READ, REPEATABLE_WRITE, Operation
+from tandem.contract.operation import (
+    ADMIN,
+    ALL,
+    OPERATOR,
+    PROPOSER,
+    READ,
+    REPEATABLE_WRITE,
+    ForPeople,
+    Operation,
+    Unlisted,
+)
 from tandem.contract.request import (
     Digest,
     FilePath,
@@ -532,38 +542,12 @@ class GateDecision:
 OPERATIONS = (
     Operation("check_gate", "gate", "check", CheckGate, GateDecision, ALL, READ),
     Operation("set_gate", "gate", "set", SetGate, GateState, ADMIN, REPEATABLE_WRITE),
-    Operation("get_gate", "gate", "show", GetGate, GateState, ALL, READ, listed=False),
+    Unlisted("get_gate", "gate", "show", GetGate, GateState, ALL, READ),
     Operation("override_gate", "gate", "record-override", OverrideGate, GateOverridden, ADMIN, REPEATABLE_WRITE),
-    Operation(
-        "record_commit",
-        "commit",
-        "record",
-        RecordCommit,
-        CommitRecord,
-        PROPOSER,
-        REPEATABLE_WRITE,
-        listed=False,
-    ),
-    Operation("list_commits", "commit", "list", ListCommits, CommitPage, ALL, READ, listed=False),
-    Operation(
-        "record_rollback",
-        "commit",
-        "rolled-back",
-        RecordRollback,
-        RollbackRecorded,
-        PROPOSER,
-        REPEATABLE_WRITE,
-        listed=False,
-    ),
-    Operation(
-        "get_project_settings",
-        "project",
-        "settings",
-        GetProjectSettings,
-        ProjectSettings,
-        OPERATOR | ADMIN,
-        READ,
-        listed=False,
-        for_agents=False,
+    Unlisted("record_commit", "commit", "record", RecordCommit, CommitRecord, PROPOSER, REPEATABLE_WRITE),
+    Unlisted("list_commits", "commit", "list", ListCommits, CommitPage, ALL, READ),
+    Unlisted("record_rollback", "commit", "rolled-back", RecordRollback, RollbackRecorded, PROPOSER, REPEATABLE_WRITE),
+    ForPeople(
+        "get_project_settings", "project", "settings", GetProjectSettings, ProjectSettings, OPERATOR | ADMIN, READ
     ),
 )

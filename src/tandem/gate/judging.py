@@ -15,16 +15,13 @@ from typing import Any, Literal, TypeVar
 from tandem.contract.caller import Caller
 from tandem.core.wanted import in_thread, while_wanted
 from tandem.errors import CheckFailed, CheckPending, InvalidInput, TandemError, TooLarge
-from tandem.gate import commit_queries as commits
-from tandem.gate import queries as gates
-from tandem.gate import record, signing
+from tandem.gate import queries, record, signing
 from tandem.gate.approvals import CANDIDATES, Approvals, TooMuch, approved, ended_by, standing
 from tandem.gate.contract import CheckGate, GateChange, GateDecision, PathDecision
 from tandem.gate.rules import CommitRow, names
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.reviews import checks, contents, grounds
-from tandem.reviews import report_queries as reports
 from tandem.reviews.approvals import Approval, Cover, inverse
 from tandem.reviews.checks import Hold
 from tandem.reviews.context import Services
@@ -77,7 +74,7 @@ class _Found:
     held: _Held
     ended: dict[str, str] = field(default_factory=dict[str, str])
     instead: dict[str, str] = field(default_factory=dict[str, str])
-    concerned: dict[str, reports.Concerned] = field(default_factory=dict[str, reports.Concerned])
+    concerned: dict[str, queries.Concerned] = field(default_factory=dict[str, queries.Concerned])
     signature: str | None = None
     unsigned: str | None = None
     whole: tuple[Kind, str] | None = None
@@ -172,8 +169,8 @@ async def _check_digest(
 
     def look(most: int, unit: Unit) -> tuple[GateDecision, _Held]:
         known, doubts = Approvals(unit, project, check, most), grounds.Doubts(unit, services, project, asked)
-        found = reports.list_approvals(unit, project, digest, CANDIDATES)
-        at = reports.list_approved_at(unit, [review_id for review_id, _ in found])
+        found = queries.list_approvals(unit, project, digest, CANDIDATES)
+        at = queries.list_approved_at(unit, [review_id for review_id, _ in found])
         kept: _Held = {}
         reason, code = f"No approved round has this digest. To have it reviewed: {SUBMIT}", None
         for one in sorted(found, key=lambda one: at.get(one[0], 0), reverse=True):
@@ -312,14 +309,14 @@ def _look(known: Approvals, unit: Unit, services: Services, question: _Question,
         is_signed = request.sign and bool(judged)
         signature = signing.sign(services.tokens, project, digest_of(changes)) if is_signed else None
         return replace(found, signature=signature)
-    gate, digest = gates.find(unit, project), digest_of(changes)
+    gate, digest = queries.find_gate(unit, project), digest_of(changes)
     if request.signed and not held:
         signers = names(gate.signers) if gate is not None else []
         signer, signature, problem = signing.verify(signers, digest, request.signed)
         if signer is not None:
             return replace(found, signature=signature, whole=("signed", f"approved by the broker of {signer}"))
         found = replace(found, unsigned=problem)
-    override = gates.find_override_of(unit, project, digest)
+    override = queries.find_override_of(unit, project, digest)
     if override is not None:
         return replace(found, whole=("overridden", f"let through by {override.overridden_by}: {override.reason}"))
     missing = [change for change in judged if change.path not in covered]
@@ -329,7 +326,7 @@ def _look(known: Approvals, unit: Unit, services: Services, question: _Question,
         return found
     return replace(
         found,
-        commits=commits.list_inverse(unit, project, digest_of(judged), digest_of(inverse(judged))),
+        commits=queries.list_inverse(unit, project, digest_of(judged), digest_of(inverse(judged))),
         branches=tuple(names(gate.branches)) if gate is not None else (),
     )
 
@@ -361,20 +358,20 @@ async def _taken_back(
         return await asyncio.to_thread(look)
 
 
-def _concerned(unit: Unit, project: str, digest: str, missing: Sequence[Change]) -> dict[str, reports.Concerned]:
+def _concerned(unit: Unit, project: str, digest: str, missing: Sequence[Change]) -> dict[str, queries.Concerned]:
     """The reviews of exactly this difference, or of the whole text that a path becomes."""
-    whole = reports.find_concerned(unit, project, digest)
+    whole = queries.find_concerned(unit, project, digest)
     if whole is not None:
         return {one.path: whole for one in missing}
     found = (
-        (one.path, reports.find_concerned(unit, project, f"{one.blob_after}:{one.path}")) for one in missing[:_HINTS]
+        (one.path, queries.find_concerned(unit, project, f"{one.blob_after}:{one.path}")) for one in missing[:_HINTS]
     )
     return {path: review for path, review in found if review is not None}
 
 
 def _instead(unit: Unit, project: str, missing: Sequence[Change]) -> dict[str, str]:
     found = (
-        (one.path, reports.find_approved_from(unit, project, one.path, one.blob_before, CANDIDATES)) for one in missing
+        (one.path, queries.find_approved_from(unit, project, one.path, one.blob_before, CANDIDATES)) for one in missing
     )
     return {path: review_id for path, review_id in found if review_id is not None}
 

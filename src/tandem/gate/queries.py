@@ -1,24 +1,42 @@
-"""Switches of gates and overrides: reading, and writing together with the event."""
+"""Gates, overrides, commits that hooks told of, and approvals: reading, and writing together with the event."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import (
+    FromClause,
+    Integer,
+    Text,
+    and_,
+    bindparam,
+    column,
+    exists,
+    func,
+    insert,
+    or_,
+    select,
+    values,
+)
+from sqlalchemy.dialects import postgresql
 
 from tandem.gate import tables
-from tandem.gate.rules import LISTS, Gate, Override, names
+from tandem.gate.rules import LISTS, CommitRow, Gate, Override, commit_reviews_of, names
+from tandem.reviews import report_queries as reports
+from tandem.reviews import tables as review_tables
+from tandem.reviews.rules import Rollback, State
 from tandem.store import ledger
-from tandem.store.base import Unit
+from tandem.store.base import Row, Unit
 from tandem.store.event import EventKind
-from tandem.store.statement import Statement
+from tandem.store.statement import Statement, aside, stated
 
 _g = tables.gates.c
 _o = tables.overrides.c
 
 
-_get = Statement(select(tables.gates).where(_g.project == bindparam("project")))
+_get_gate = Statement(select(tables.gates).where(_g.project == bindparam("project")))
 _list_enabled = Statement(select(tables.gates).where(_g.enabled == 1))
 _get_override = Statement(
     select(tables.overrides).where(_o.project == bindparam("project"), _o.id == bindparam("override_id"))
@@ -32,18 +50,17 @@ _by_digest = Statement(
 )
 
 
-def find(unit: Unit, project: str) -> Gate | None:
+def find_gate(unit: Unit, project: str) -> Gate | None:
     """The switch of a project, if it was ever touched."""
-    row = unit.one_or_none(_get, project=project)
-    return Gate(*row) if row else None
+    return unit.find(Gate, _get_gate, project=project)
 
 
 def list_enabled(unit: Unit) -> list[Gate]:
     """The gates of all projects that are on."""
-    return [Gate(*row) for row in unit.all(_list_enabled)]
+    return unit.list_of(Gate, _list_enabled)
 
 
-def put(unit: Unit, before: Gate | None, after: Gate, proved_by: str | None) -> Gate:
+def put_gate(unit: Unit, before: Gate | None, after: Gate, proved_by: str | None) -> Gate:
     """Write a project's switch, new or in place of the one before, with its event.
 
     Args:
@@ -69,20 +86,17 @@ def put(unit: Unit, before: Gate | None, after: Gate, proved_by: str | None) -> 
         old=None if before is None else _position(before),
         new=_position(after),
         data=data,
-        delta={"gate": ledger.changes(None, after)},
     )
 
 
 def find_override(unit: Unit, project: str, override_id: str) -> Override | None:
     """An override by its id."""
-    row = unit.one_or_none(_get_override, project=project, override_id=override_id)
-    return Override(*row) if row else None
+    return unit.find(Override, _get_override, project=project, override_id=override_id)
 
 
 def find_override_of(unit: Unit, project: str, digest: str) -> Override | None:
     """An override of a difference, if there is one; of several, always the same."""
-    row = unit.one_or_none(_by_digest, project=project, digest=digest)
-    return Override(*row) if row else None
+    return unit.find(Override, _by_digest, project=project, digest=digest)
 
 
 def add_override(unit: Unit, override: Override, data: Mapping[str, Any]) -> Override:
@@ -95,12 +109,409 @@ def add_override(unit: Unit, override: Override, data: Mapping[str, Any]) -> Ove
         at=override.recorded_at,
         actor=override.overridden_by,
         kind=EventKind.GATE_OVERRIDDEN,
-        old=None,
         new="overridden",
         data=data,
-        delta={"override": ledger.changes(None, override)},
     )
 
 
 def _position(gate: Gate) -> str:
     return "on" if gate.enabled else "off"
+
+
+_c = tables.commits.c
+_cr = tables.commit_reviews.c
+_r = review_tables.reviews.c
+_v = review_tables.verdicts.c
+_p = tables.plan_refusals.c
+_b = review_tables.rollbacks.c
+_t = review_tables.taken_back.c
+
+AGAINST: Final = ("changes_requested", "rejected")
+"""Verdicts that decide against a change; states of a review as well."""
+_PLAN_ROLLBACKS = 200
+_FEW = 20
+
+
+_get_commit = Statement(select(tables.commits).where(_c.project == bindparam("project"), _c.id == bindparam("commit")))
+_insert_review = Statement(insert(tables.commit_reviews))
+
+
+def _refusals(*conditions: Any) -> Statement:
+    """Notes which plans a review's commits are of, unless they are noted."""
+    found = select(_cr.project, _cr.plan, _cr.review_id).distinct().where(_cr.plan.is_not(None), *conditions)
+    wanted = postgresql.insert(tables.plan_refusals).from_select(["project", "plan", "review_id"], found)
+    return Statement(wanted.on_conflict_do_nothing())
+
+
+_note_review = _refusals(_cr.review_id == bindparam("review_id"))
+_note_commit = _refusals(
+    _cr.project == bindparam("project"),
+    _cr.commit_id == bindparam("commit"),
+    exists().where(_v.review_id == _cr.review_id, _v.verdict.in_(AGAINST)).correlate(tables.commit_reviews),
+)
+
+
+def _was(table: FromClause, *conditions: Any) -> Any:
+    return exists().where(*conditions).correlate_except(table)
+
+
+# A commit that still stands: no rollback took it back, and no amend or rebase put another in its place.
+_newer = tables.commits.alias("newer")
+_stands = and_(
+    ~_was(review_tables.taken_back, _t.project == _cr.project, _t.commit_id == _cr.commit_id),
+    ~_was(_newer, aside(_newer.c.project) == _cr.project, _newer.c.replaces == _cr.commit_id),
+)
+_against = Statement(
+    select(_r.id)
+    .join(tables.plan_refusals, _p.review_id == _r.id)
+    .where(
+        _p.project == bindparam("project"),
+        _p.plan == bindparam("plan"),
+        _r.project == _p.project,
+        or_(_r.verdict.in_(AGAINST), _r.state.in_(AGAINST), _r.outcome == "rejected"),
+        ~_was(review_tables.rollbacks, _b.review_id == _r.id),
+        _was(
+            tables.commit_reviews,
+            aside(_cr.project) == _p.project,
+            _cr.review_id == _r.id,
+            _cr.plan == _p.plan,
+            _stands,
+        ),
+    )
+    .order_by(_r.created_at, _r.id)
+)
+_rolled_back = Statement(
+    select(_b.review_id)
+    .where(_b.project == bindparam("project"), _b.plan == bindparam("plan"))
+    .order_by(_b.rolled_back_at.desc(), _b.review_id)
+    .limit(_PLAN_ROLLBACKS)
+)
+_replaced = Statement(
+    select(_c.id)
+    .where(aside(_c.project) == bindparam("project"), _c.replaces == bindparam("commit"))
+    .order_by(_c.event_seq.desc())
+    .limit(1)
+)
+_taken = Statement(
+    select(_t.reverted_by, _t.becomes).where(_t.project == bindparam("project"), _t.commit_id == bindparam("commit"))
+)
+_rollback = Statement(
+    select(review_tables.rollbacks).where(
+        _b.review_id == bindparam("review_id"), _b.head_after == bindparam("head_after")
+    )
+)
+_latest_rollback = Statement(
+    select(review_tables.rollbacks)
+    .where(_b.review_id == bindparam("review_id"))
+    .order_by(_b.rolled_back_at.desc())
+    .limit(1)
+)
+_plan_of = Statement(
+    select(func.max(_cr.plan)).where(
+        _cr.review_id == bindparam("review_id"), aside(_cr.project) == bindparam("project")
+    )
+)
+_of_review = (
+    exists().where(_cr.project == _c.project, _cr.commit_id == _c.id, _r.id == _cr.review_id).correlate(tables.commits)
+)
+# What a reviewer let through is not taken back without being reviewed again.
+_of_approved = _of_review.where(_r.approved_round.is_not(None))
+_earlier = tables.commits.alias("earlier")
+_inverses = Statement(
+    select(tables.commits)
+    .where(
+        _c.project == bindparam("project"),
+        _c.inverse == bindparam("digest"),
+        or_(_c.unreviewed == 1, _of_review),
+        ~_of_approved,
+        # What itself took back an earlier commit: to take that back would bring the refused change again.
+        ~_was(
+            _earlier,
+            _earlier.c.project == _c.project,
+            _earlier.c.inverse == bindparam("digest_of_commit"),
+            _earlier.c.event_seq < _c.event_seq,
+        ),
+    )
+    .order_by(_c.event_seq.desc())
+    .limit(_FEW)
+)
+
+
+_standing = Statement(
+    select(tables.commits)
+    .join(tables.commit_reviews, and_(_c.project == _cr.project, _c.id == _cr.commit_id))
+    .where(_cr.review_id == bindparam("review_id"), aside(_cr.project) == bindparam("project"), _stands)
+    .order_by(aside(_c.event_seq))
+    .limit(bindparam("limit"))
+)
+
+
+@cache
+def _page(name: str | None, *, after: bool) -> Statement:
+    statement = select(tables.commits)
+    order: Any = _c.event_seq
+    if name == "review_id":
+        # From the few commits of the review, not through all of the project in their order.
+        order = aside(_c.event_seq)
+        joined = and_(_c.project == _cr.project, _c.id == _cr.commit_id)
+        statement = statement.join(tables.commit_reviews, joined)
+        statement = statement.where(_cr.review_id == bindparam("review_id"), aside(_cr.project) == bindparam("project"))
+    else:
+        statement = statement.where(_c.project == bindparam("project"))
+    if name == "plan":
+        statement = statement.where(_c.plan == bindparam("plan"))
+    if after:
+        statement = statement.where(order > bindparam("after"))
+    return Statement(statement.order_by(order).limit(bindparam("limit")))
+
+
+def find_commit(unit: Unit, project: str, commit: str) -> CommitRow | None:
+    """A commit, if a hook told of it."""
+    return unit.find(CommitRow, _get_commit, project=project, commit=commit)
+
+
+def list_commits(
+    unit: Unit, project: str, *, limit: int, after: int | None, plan: str | None = None, review_id: str | None = None
+) -> list[CommitRow]:
+    """Commits in the order in which they were recorded, after an event's number; of one plan or of one review."""
+    name = "plan" if plan is not None else "review_id" if review_id is not None else None
+    params = stated(plan=plan, review_id=review_id, after=after)
+    return unit.list_of(CommitRow, _page(name, after=after is not None), project=project, limit=limit, **params)
+
+
+def list_standing(unit: Unit, project: str, review_id: str, limit: int = _FEW) -> list[CommitRow]:
+    """Commits that name a review and that nothing took back or replaced, oldest first; of very many, the first."""
+    return unit.list_of(CommitRow, _standing, project=project, review_id=review_id, limit=limit)
+
+
+def fate(unit: Unit, commit: CommitRow) -> tuple[str | None, str | None]:
+    """The commit that a commit became, and the one that reverted it."""
+    newer = unit.value(_replaced, project=commit.project, commit=commit.id)
+    taken = unit.all(_taken, project=commit.project, commit=commit.id)
+    becomes = next((row[1] for row in taken if row[1]), None)
+    return (becomes or newer, next((row[0] for row in taken if row[0]), None))
+
+
+def add_commit(unit: Unit, commit: CommitRow, data: Mapping[str, Any]) -> CommitRow:
+    """Write a commit with its event, and note the plan if one of its reviews was decided against."""
+    written = ledger.write(
+        unit,
+        tables.commits,
+        None,
+        commit,
+        at=commit.recorded_at,
+        actor=commit.recorded_by,
+        kind=EventKind.COMMIT_RECORDED,
+        new="recorded",
+        data=data,
+    )
+    named = commit_reviews_of(commit._asdict())
+    for one in named:
+        unit.execute(_insert_review, **one)
+    if named and commit.plan is not None:
+        unit.execute(_note_commit, project=commit.project, commit=commit.id)
+    return written
+
+
+def note_refusal(unit: Unit, review_id: str) -> None:
+    """Note, in the unit that decides against a review, the plans that its commits are of.
+
+    Its event has been appended: so nobody else records a commit of the review meanwhile.
+    """
+    unit.execute(_note_review, review_id=review_id)
+
+
+def list_against(unit: Unit, project: str, plan: str) -> tuple[str, ...]:
+    """The reviews of a plan that were decided against and whose commits stand, oldest first."""
+    return tuple(row[0] for row in unit.all(_against, project=project, plan=plan))
+
+
+def list_rolled_back(unit: Unit, project: str, plan: str) -> tuple[str, ...]:
+    """The reviews of a plan whose change was rolled back, oldest first; of very many, the newest."""
+    newest = unit.all(_rolled_back, project=project, plan=plan)
+    return tuple(dict.fromkeys(row[0] for row in reversed(newest)))
+
+
+def list_inverse(unit: Unit, project: str, digest: str, digest_of_commit: str) -> list[CommitRow]:
+    """Commits of optimistic or rejected changes that exactly this difference takes back, newest first.
+
+    Args:
+        unit: The unit of work.
+        project: The project.
+        digest: The difference's digest.
+        digest_of_commit: The digest of its inverse, which is what such a commit changed.
+    """
+    return unit.list_of(CommitRow, _inverses, project=project, digest=digest, digest_of_commit=digest_of_commit)
+
+
+def plan_of(unit: Unit, project: str, review_id: str, commits: Sequence[str]) -> str | None:
+    """The plan of these commits, else that of the commits that name a review."""
+    found = (find_commit(unit, project, commit) for commit in commits)
+    named = next((commit.plan for commit in found if commit is not None and commit.plan is not None), None)
+    return named if named is not None else unit.value(_plan_of, review_id=review_id, project=project)
+
+
+def find_rollback(unit: Unit, review_id: str, head_after: str | None = None) -> Rollback | None:
+    """A rollback of a review's change, by where it left the branch; without that, the latest."""
+    if head_after is None:
+        return unit.find(Rollback, _latest_rollback, review_id=review_id)
+    return unit.find(Rollback, _rollback, review_id=review_id, head_after=head_after)
+
+
+_a = review_tables.approvals.c
+_ap = review_tables.approved_paths.c
+_approved_digest = Statement(
+    select(_a.review_id, _a.round)
+    .where(_a.project == bindparam("project"), _a.digest == bindparam("digest"))
+    .order_by(_a.review_id)
+    .limit(bindparam("limit"))
+)
+
+
+@cache
+def _approved_at(count: int) -> Statement:
+    keys = _keys(count, "review_id")
+    statement = select(_r.id, _v.seq).select_from(keys).join(review_tables.reviews, _r.id == keys.c.review_id)
+    return Statement(statement.join(review_tables.verdicts, _v.id == _r.verdict_id))
+
+
+@cache
+def _approving(count: int) -> Statement:
+    keys = _keys(count, "path", "blob_after")
+    same = and_(_ap.path == keys.c.path, _ap.blob_after == keys.c.blob_after, _ap.project == bindparam("project"))
+    return Statement(
+        select(_ap.path, _ap.blob_after, _ap.review_id, _ap.round, _ap.kind, _ap.mode_after)
+        .select_from(keys)
+        .join(review_tables.approved_paths, same)
+        .order_by(_ap.review_id, _ap.round)
+        .limit(bindparam("limit"))
+    )
+
+
+@cache
+def _approved_paths(count: int) -> Statement:
+    keys = _keys(count, "review_id", "round")
+    same = and_(_ap.review_id == keys.c.review_id, _ap.round == keys.c.round)
+    entry = (_ap.path, _ap.mode_before, _ap.blob_before, _ap.mode_after, _ap.blob_after)
+    statement = select(_ap.review_id, _ap.round, *entry).select_from(keys).join(review_tables.approved_paths, same)
+    return Statement(statement.limit(bindparam("limit")))
+
+
+_AT_ONCE: Final = (1, 16, 256)
+"""How many keys a statement may ask for: few sizes, so that there are few statements."""
+
+
+def _keys(count: int, *names: str) -> Any:
+    """So many keys as a table, for statements that find the rows of each by an index."""
+    types = {"round": Integer}
+    columns = [column(name, types.get(name, Text)) for name in names]
+    rows = [tuple(bindparam(f"{one.name}_{number}", type_=one.type) for one in columns) for number in range(count)]
+    return values(*columns, name="wanted").data(rows).cte("wanted")
+
+
+def _parts(
+    unit: Unit,
+    made: Callable[[int], Statement],
+    names: tuple[str, ...],
+    keys: Sequence[tuple[Any, ...]],
+    limit: int | None = None,
+    **params: Any,
+) -> Iterator[list[Row]]:
+    """The rows of many keys, those of some keys at a time; so many rows at most."""
+    at = 0
+    while at < len(keys) and limit != 0:
+        size = next((one for one in _AT_ONCE if one >= len(keys) - at), _AT_ONCE[-1])
+        part = [*keys[at : at + size]]
+        part += [(None,) * len(names)] * (size - len(part))
+        given = {
+            f"{name}_{number}": value for number, key in enumerate(part) for name, value in zip(names, key, strict=True)
+        }
+        rows = unit.all(made(size), **given, **params, **({} if limit is None else {"limit": limit}))
+        limit = None if limit is None else limit - len(rows)
+        at += size
+        yield rows
+
+
+_WITHDRAWN: Final = "withdrawn"
+_reviews_of_content = Statement(
+    select(_r.id, _r.round, _r.state, _r.outcome, _r.verdict_reason)
+    .where(
+        _r.project == bindparam("project"),
+        _r.digest == bindparam("digest"),
+        or_(
+            _r.state.not_in([State.APPROVED.value, State.CLOSED.value]),
+            _r.outcome.in_(["rejected", _WITHDRAWN]),
+        ),
+    )
+    # One that was withdrawn says the least.
+    .order_by(func.coalesce(_r.outcome, "") == _WITHDRAWN, _r.id.desc())
+    .limit(1)
+)
+_starts_of_path = Statement(
+    select(_ap.review_id, _ap.blob_before)
+    .where(_ap.project == bindparam("project"), _ap.path == bindparam("path"))
+    .limit(bindparam("limit"))
+)
+
+
+def list_approvals(unit: Unit, project: str, digest: str, limit: int) -> list[tuple[str, int]]:
+    """The reviews and rounds that approved a digest and still do."""
+    return [(row[0], row[1]) for row in unit.all(_approved_digest, project=project, digest=digest, limit=limit)]
+
+
+def list_approved_at(unit: Unit, review_ids: Sequence[str]) -> dict[str, int]:
+    """By review, the place in the log of the verdict that it stands at; those without one are missing."""
+    keys = [(one,) for one in review_ids]
+    return dict(row for rows in _parts(unit, _approved_at, ("review_id",), keys) for row in rows)
+
+
+def list_approving(
+    unit: Unit, project: str, ends: Sequence[tuple[str, str]], limit: int
+) -> Iterator[list[tuple[str, str, str, int, str, str]]]:
+    """Approved entries of paths with a blob, some at a time: path, blob, review, round, kind, mode after."""
+    return _parts(unit, _approving, ("path", "blob_after"), ends, limit, project=project)
+
+
+def find_approved_from(unit: Unit, project: str, path: str, blob_before: str, limit: int) -> str | None:
+    """The newest review that approved a change of a path from a content, of so many approvals of the path."""
+    rows = unit.all(_starts_of_path, project=project, path=path, limit=limit)
+    return max((row[0] for row in rows if row[1] == blob_before), default=None)
+
+
+class Concerned(NamedTuple):
+    """A review whose content is exactly this, and that does not approve it."""
+
+    review_id: str
+    round: int
+    state: str
+    outcome: str | None
+    reason: str | None
+
+    @property
+    def words(self) -> str:
+        """What it says of the content."""
+        match self.outcome or self.state:
+            case State.REJECTED:
+                return f"{self.review_id} rejected exactly this: '{self.reason}'"
+            case State.CHANGES_REQUESTED:
+                return f"{self.review_id}, round {self.round}, wants exactly this changed: '{self.reason}'"
+            case "withdrawn":
+                why = f": '{self.reason}'" if self.reason else ", and no reason was given"
+                return f"{self.review_id} of exactly this was closed without approval{why}"
+            case _:
+                return f"{self.review_id}, round {self.round}, has exactly this content and no verdict yet"
+
+
+def find_concerned(unit: Unit, project: str, digest: str) -> Concerned | None:
+    """The newest review whose content is exactly this: open or rejected, else one that was withdrawn."""
+    found = unit.find(Concerned, _reviews_of_content, project=project, digest=digest)
+    if found is None or found.outcome != _WITHDRAWN:
+        return found
+    return found._replace(reason=reports.find_close_reason(unit, found.review_id))
+
+
+def list_approved_paths(
+    unit: Unit, rounds: Sequence[tuple[str, int]], limit: int
+) -> Iterator[list[tuple[str, int, str, str, str, str, str]]]:
+    """All entries of approved rounds, some at a time: review, round, and the fields of `git.changes.Change`."""
+    return _parts(unit, _approved_paths, ("review_id", "round"), rounds, limit)

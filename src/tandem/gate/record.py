@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from tandem.errors import ConfigInvalid
-from tandem.gate import queries as gates
+from tandem.gate import queries
 from tandem.gate.contract import GateHere
 from tandem.gate.rules import Gate, names
 from tandem.reviews.context import Services
@@ -28,7 +28,9 @@ async def require_same(services: Services, project: str, here: GateHere | None) 
     if here is None:
         return
     trusted = await asyncio.to_thread(trusted_here, services, project)
-    found = _differences(project, await services.store.read(lambda unit: gates.find(unit, project)), here, trusted)
+    found = _differences(
+        project, await services.store.read(lambda unit: queries.find_gate(unit, project)), here, trusted
+    )
     if found:
         raise ConfigInvalid(
             f"What stands in the repository differs from the record: {'; '.join(found)}. A person looks at it and runs"

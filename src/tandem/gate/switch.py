@@ -14,9 +14,7 @@ from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.core.clock import MICROSECONDS, isoformat
 from tandem.errors import Forbidden, InvalidInput, NotFound
-from tandem.gate import commit_queries as commits
-from tandem.gate import queries as gates
-from tandem.gate import record, signing
+from tandem.gate import queries, record, signing
 from tandem.gate.contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate
 from tandem.gate.judging import changes_of, project_settings
 from tandem.gate.rules import LISTS, Gate, Override, names
@@ -49,7 +47,7 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
 
     def work(unit: Unit) -> GateState:
         events.lock(unit)
-        before = gates.find(unit, project)
+        before = queries.find_gate(unit, project)
         trusted = request.trusted
         if trusted is not None and (before is None or not before.enabled or before.trusted is None):
             # What is trusted by then where this broker reads it is taken over.
@@ -74,11 +72,11 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
             return _state(project, before)
         reasons = _loosened(unit, before, after)
         if not reasons:
-            return _state(project, gates.put(unit, before, after, None))
+            return _state(project, queries.put_gate(unit, before, after, None))
         since = None if before is None else isoformat(before.switched_at)
         if proved_by is None or request.since != since:
             raise _not_proved(request, project, since, reasons)
-        return _state(project, gates.put(unit, before, after, proved_by))
+        return _state(project, queries.put_gate(unit, before, after, proved_by))
 
     return await transact(services, caller, work)
 
@@ -88,7 +86,7 @@ def _loosened(unit: Unit, before: Gate | None, after: Gate) -> list[str]:
     was, becomes = _facts_of(before), _facts_of(after)
     # A folder is a matter for a person only where it is another gate's, that is on.
     new = set(becomes["folders"]) - set(was["folders"])
-    others = gates.list_enabled(unit) if new else []
+    others = queries.list_enabled(unit) if new else []
     becomes["folders"] = [one for other in others if other.project != after.project for one in names(other.folders)]
     becomes["folders"] = [one for one in becomes["folders"] if one in new]
     return proof.loosened(was, becomes, is_on=before is not None and bool(before.enabled))
@@ -145,7 +143,7 @@ async def state_of(services: Services, project: str, plan: str | None = None) ->
     def work(unit: Unit) -> GateState:
         require_known(services, unit, project)
         standing = None if plan is None else _plan(unit, project, plan)
-        return _state(project, gates.find(unit, project), standing)
+        return _state(project, queries.find_gate(unit, project), standing)
 
     return await services.store.read(work)
 
@@ -179,9 +177,9 @@ async def override_gate(services: Services, caller: Caller, request: OverrideGat
     def work(unit: Unit) -> GateOverridden:
         events.lock(unit)
         require_known(services, unit, project)
-        earlier = gates.find_override(unit, project, override_id)
+        earlier = queries.find_override(unit, project, override_id)
         if earlier is None:
-            return _overridden(gates.add_override(unit, wanted, _facts(wanted, changes, proved_by)))
+            return _overridden(queries.add_override(unit, wanted, _facts(wanted, changes, proved_by)))
         if earlier.digest != digest:
             raise InvalidInput(
                 "This override_id let another difference through; choose a new one for a new difference.",
@@ -237,7 +235,7 @@ def require_known(services: Services, unit: Unit, project: str) -> None:
     Raises:
         NotFound: It is a mere label.
     """
-    if not services.projects.is_registered(project) and gates.find(unit, project) is None:
+    if not services.projects.is_registered(project) and queries.find_gate(unit, project) is None:
         raise _unknown(services, project)
 
 
@@ -266,22 +264,16 @@ def _state(project: str, gate: Gate | None, plan: PlanState | None = None) -> Ga
 
 
 def _plan(unit: Unit, project: str, plan: str) -> PlanState:
-    against = commits.list_against(unit, project, plan)
-    rolled_back = commits.list_rolled_back(unit, project, plan)
+    against = queries.list_against(unit, project, plan)
+    rolled_back = queries.list_rolled_back(unit, project, plan)
     return PlanState(plan, "blocking" if against or rolled_back else "optimistic", against, rolled_back)
 
 
 def _facts(override: Override, changes: Sequence[Change], proved_by: str) -> dict[str, object]:
-    return {
-        "override_id": override.id,
-        "digest": override.digest,
-        "reason": override.reason,
-        "branch": override.branch,
-        "proved_by": proved_by,
-        "overridden_at": isoformat(override.overridden_at),
-        "paths": sorted(change.path for change in changes)[:_SHOWN_PATHS],
-        "files": len(changes),
-    }
+    said = {name: getattr(override, name) for name in ("digest", "reason", "branch")}
+    when = {"proved_by": proved_by, "overridden_at": isoformat(override.overridden_at)}
+    paths = sorted(change.path for change in changes)[:_SHOWN_PATHS]
+    return {"override_id": override.id, **said, **when, "paths": paths, "files": len(changes)}
 
 
 def _overridden(override: Override) -> GateOverridden:

@@ -2,69 +2,37 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text
+from sqlalchemy import Column, Index, Table, Text
 
-from tandem.store.tables import metadata, partial_index
+from tandem.gate.rules import CommitRow, Gate, Override
+from tandem.store.tables import metadata, partial_index, record_table
 
-gates = Table(
+gates = record_table(
     "gates",
-    metadata,
-    Column("project", Text, primary_key=True),
-    Column("enabled", Integer, nullable=False),
-    Column("branches", Text, nullable=False, comment="a JSON list: the base branches"),
-    Column("accepted", Text, nullable=False, comment="a JSON list: commits that are taken as they are"),
-    Column("reason", Text),
-    Column("switched_at", BigInteger, nullable=False),
-    Column("switched_by", Text, nullable=False),
-    Column("event_seq", BigInteger, nullable=False),
-    Column("event_hash", Text, nullable=False),
-    Column("folders", Text, comment="a JSON list: the git folders where it is on"),
-    Column("trusted", Text, comment="a JSON list: contents that a person trusts, SHA-256 and file"),
-    Column("signers", Text, comment="a JSON list: whose brokers' signatures count, name=key"),
-    sqlite_with_rowid=False,
+    Gate,
+    key=("project",),
+    small=("enabled",),
+    comments={
+        "branches": "a JSON list: the base branches",
+        "accepted": "a JSON list: commits that are taken as they are",
+        "folders": "a JSON list: the git folders where it is on",
+        "trusted": "a JSON list: contents that a person trusts, SHA-256 and file",
+        "signers": "a JSON list: whose brokers' signatures count, name=key",
+    },
 )
 
-overrides = Table(
-    "overrides",
-    metadata,
-    Column("project", Text, primary_key=True),
-    Column("id", Text, primary_key=True),
-    Column("digest", Text, nullable=False),
-    Column("branch", Text),
-    Column("reason", Text, nullable=False),
-    Column("overridden_at", BigInteger, nullable=False),
-    Column("overridden_by", Text, nullable=False),
-    Column("recorded_at", BigInteger, nullable=False),
-    Column("event_seq", BigInteger, nullable=False),
-    Column("event_hash", Text, nullable=False),
-    Index("ix_overrides_digest", "digest"),
-    sqlite_with_rowid=False,
-)
+overrides = record_table("overrides", Override, Index("ix_overrides_digest", "digest"), key=("project", "id"))
 
-commits = Table(
+commits = record_table(
     "commits",
-    metadata,
-    Column("project", Text, primary_key=True),
-    Column("id", Text, primary_key=True),
-    Column("parent", Text),
-    Column("branch", Text),
-    Column("phase", Text),
-    Column("plan", Text),
-    Column("task", Text),
-    Column("review_ids", Text, nullable=False),
-    Column("unreviewed", Integer, nullable=False),
-    Column("depends_on", Text, nullable=False),
-    Column("replaces", Text),
-    Column("inverse", Text, comment="digest of the change that takes it back"),
-    Column("recorded_at", BigInteger, nullable=False),
-    Column("recorded_by", Text, nullable=False),
-    Column("event_seq", BigInteger, nullable=False),
-    Column("event_hash", Text, nullable=False),
+    CommitRow,
     Index("ix_commits_recorded", "project", "event_seq"),
     Index("ix_commits_plan", "project", "plan", "event_seq"),
     partial_index("ix_commits_inverse", "project", "inverse", "event_seq", where="inverse IS NOT NULL"),
     partial_index("ix_commits_replaces", "replaces", where="replaces IS NOT NULL"),
-    sqlite_with_rowid=False,
+    key=("project", "id"),
+    small=("unreviewed",),
+    comments={"inverse": "digest of the change that takes it back"},
 )
 
 commit_reviews = Table(

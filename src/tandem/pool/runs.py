@@ -14,10 +14,10 @@ from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool.contract import OutcomeReported, ReportOutcome, RunOutcome
 from tandem.pool.rules import RATE_LIMITED, DrainReason, Pool, Reviewer, ReviewerState, over_budget, spent
-from tandem.reviews import attention
+from tandem.reviews import claims
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import NoReviewer
-from tandem.reviews.attention import Failure
+from tandem.reviews.claims import Failure
 from tandem.reviews.context import Decision, Participant, Services
 from tandem.reviews.rules import Review
 from tandem.store import events
@@ -67,7 +67,7 @@ def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us
     holder = reviewers.find(unit, before.reviewer_id or "")
     counts = holder is not None and outcome != "cancelled"
     delay = pool_plan.rules_of(_pool(unit, holder)).retry_delay_seconds if holder and counts else None
-    attention.take_back(unit, before, Failure(EventKind.REVIEW_RECLAIMED, "broker", reason, delay), now_us)
+    claims.take_back(unit, before, Failure(EventKind.REVIEW_RECLAIMED, "broker", reason, delay), now_us)
     if holder is not None:
         # Read again: only now is it locked.
         current = require(unit, holder.id)
@@ -130,7 +130,7 @@ async def report_outcome(services: Services, caller: Caller, request: ReportOutc
             after = before
         else:
             pool = _pool(unit, require(unit, request.reviewer_id))
-            after = attention.take_back(unit, before, _failure(request, pool), now)
+            after = claims.take_back(unit, before, _failure(request, pool), now)
         events.lock(unit)
         reviewer = require(unit, request.reviewer_id)
         pool = _pool(unit, reviewer)

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 from tandem.contract.fields import AlwaysTrue, ProjectName
-from tandem.contract.operation import ADMIN, EVERY_ROLE, READ, REPEATABLE_WRITE, WRITE, Operation
+from tandem.contract.operation import ADMIN, EVERY_ROLE, READ, REPEATABLE_WRITE, WRITE, ForPeople, Operation
 from tandem.contract.request import (
     FilePath,
     Name,
@@ -109,8 +109,6 @@ class ProjectRemoved:
 
 OPERATIONS = (
     Operation("register_project", "project", "add", RegisterProject, ProjectView, ADMIN, REPEATABLE_WRITE),
-    Operation(
-        "list_projects", "project", "list", ListProjects, ProjectList, EVERY_ROLE, READ, listed=False, for_agents=False
-    ),
+    ForPeople("list_projects", "project", "list", ListProjects, ProjectList, EVERY_ROLE, READ),
     Operation("remove_project", "project", "remove", RemoveProject, ProjectRemoved, ADMIN, WRITE),
 )

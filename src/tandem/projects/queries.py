@@ -6,13 +6,11 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, select
 
-from tandem.projects import tables
 from tandem.store import events, ledger
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
 from tandem.store.statement import Statement
-
-_p = tables.projects.c
+from tandem.store.tables import record_table
 
 
 class ProjectRecord(NamedTuple):
@@ -40,19 +38,26 @@ class ProjectRecord(NamedTuple):
         return f"project:{self.name}"
 
 
-_find = Statement(select(tables.projects).where(_p.name == bindparam("name")))
-_list = Statement(select(tables.projects).where(_p.root.is_not(None)).order_by(_p.name))
+projects = record_table(
+    "projects",
+    ProjectRecord,
+    key=("name",),
+    comments={"root": "null once it was removed"},
+    sqlite_with_rowid=True,
+)
+_p = projects.c
+_find = Statement(select(projects).where(_p.name == bindparam("name")))
+_list = Statement(select(projects).where(_p.root.is_not(None)).order_by(_p.name))
 
 
 def find(unit: Unit, name: str) -> ProjectRecord | None:
     """A project by name, registered or removed."""
-    row = unit.one_or_none(_find, name=name)
-    return ProjectRecord(*row) if row else None
+    return unit.find(ProjectRecord, _find, name=name)
 
 
 def list_registered(unit: Unit) -> list[ProjectRecord]:
     """All registered projects, by name."""
-    return [ProjectRecord(*row) for row in unit.all(_list)]
+    return unit.list_of(ProjectRecord, _list)
 
 
 def put(unit: Unit, record: ProjectRecord, actor: str) -> ProjectRecord:
@@ -61,7 +66,7 @@ def put(unit: Unit, record: ProjectRecord, actor: str) -> ProjectRecord:
     before = find(unit, record.name)
     return ledger.write(
         unit,
-        tables.projects,
+        projects,
         before,
         record,
         at=record.registered_at,
@@ -70,5 +75,4 @@ def put(unit: Unit, record: ProjectRecord, actor: str) -> ProjectRecord:
         old="registered" if before and before.root is not None else None,
         new="removed" if record.root is None else "registered",
         data={"root": record.root, "mirror": record.mirror},
-        delta={"project": {key: getattr(record, key) for key in ("name", "root", "registered_at", "mirror")}},
     )

@@ -1,19 +1,67 @@
-"""Statements by which reviews and cycles lose their contents; each finds its rows by an index."""
+"""What reviews and cycles lose with their contents, in rows and events alike, and the statements that take it.
+
+A replay still gives the rows. Each statement finds its rows by an index.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
+import orjson
 from sqlalchemy import BindParameter, Table, and_, bindparam, delete, exists, select, text, union, update
 
 from tandem.cycles import tables as cycle_tables
-from tandem.retention.rules import BLANK, EMPTY
 from tandem.reviews import tables
 from tandem.store import tables as log_tables
 from tandem.store.base import Unit
-from tandem.store.event import Event
+from tandem.store.event import REMOVED, Event
+from tandem.store.ledger import content_id
 from tandem.store.statement import Statement
+
+EMPTY: Final = content_id("")
+"""The content that stands for one that was removed, where a row has to have one."""
+
+_SAID: Final = "(removed)"
+
+BLANK: Final[dict[str, dict[str, Any]]] = {
+    "reviews": {"intent": _SAID, "verdict_reason": None},
+    "rounds": {"intent": _SAID, "description_id": None, "diff_id": None, "base_files_id": None, "metadata": "{}"},
+    "verdicts": {"reason": None},
+    "messages": {"body": _SAID, "metadata": "{}", "file": None, "line": None},
+    "counter_patches": {"content_id": EMPTY, "reason": None},
+    "checks": {"reason": None, "log_id": None},
+    "handoffs": {"content_id": EMPTY},
+}
+"""By table, what columns with contents have afterwards. What a gate, statistics or a replay needs is not among them."""
+
+_PARTS: Final = {
+    "review": "reviews",
+    "round": "rounds",
+    "verdict": "verdicts",
+    "messages": "messages",
+    "counter_patch": "counter_patches",
+    "decision": "counter_patches",
+    "checks": "checks",
+    "handoff": "handoffs",
+}
+"""The parts of a delta that are such rows, or changed columns of them."""
+
+
+def without_contents(event: Event) -> Event:
+    """What is left of an event; the hash stays, for the chains it is in."""
+    delta: dict[str, Any] = orjson.loads(event.delta)
+    for part, table in _PARTS.items():
+        if part in delta:
+            delta[part] = _blanked(table, delta[part])
+    return event._replace(data=REMOVED, delta=orjson.dumps(delta).decode())
+
+
+def _blanked(table: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_blanked(table, row) for row in cast("list[dict[str, Any]]", value)]
+    return {name: BLANK[table].get(name, old) for name, old in value.items()}
+
 
 _r = tables.reviews.c
 _c = cycle_tables.cycles.c
@@ -97,7 +145,7 @@ class Closed(NamedTuple):
 
 def list_closed(unit: Unit, kind: Kind, after: int, limit: int) -> list[Closed]:
     """Those that have their contents, first the ones to which nothing has happened for longest."""
-    return [Closed(*row) for row in unit.all(kind.closed, after=after, limit=limit)]
+    return unit.list_of(Closed, kind.closed, after=after, limit=limit)
 
 
 def blank_rows(unit: Unit, kind: Kind, key: str) -> list[str]:

@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 from tandem.core.clock import MICROSECONDS
 from tandem.cycles import queries as cycles
 from tandem.retention import queries
-from tandem.retention.queries import Closed, Kind
-from tandem.retention.rules import BLANK, without_contents
+from tandem.retention.queries import BLANK, Closed, Kind, without_contents
 from tandem.reviews import queries as reviews
 from tandem.reviews.context import Services
 from tandem.reviews.reading import close_in

@@ -9,7 +9,17 @@ from pydantic import Field
 
 from tandem.contract.fields import Changed, Cursor, ProjectName, ReviewId
 from tandem.contract.fields import RoundNumber as RoundField
-from tandem.contract.operation import ALL, OPERATOR, PROPOSER, READ, REPEATABLE_WRITE, SUPERVISOR, WRITE, Operation
+from tandem.contract.operation import (
+    ALL,
+    OPERATOR,
+    PROPOSER,
+    READ,
+    REPEATABLE_WRITE,
+    SUPERVISOR,
+    WRITE,
+    ForPeople,
+    Unlisted,
+)
 from tandem.contract.request import (
     Id,
     Name,
@@ -238,20 +248,8 @@ class CheckReported:
 
 
 OPERATIONS = (
-    Operation(
-        "list_checks", "checks", "list", ListChecks, CheckList, ALL | SUPERVISOR, READ, blocking=True, listed=False
-    ),
-    Operation("run_checks", "checks", "run", RunChecks, CheckList, PROPOSER | OPERATOR, WRITE, listed=False),
-    Operation("get_check_log", "checks", "log", GetCheckLog, CheckLog, ALL, READ, listed=False),
-    Operation(
-        "report_check",
-        "checks",
-        "report",
-        ReportCheck,
-        CheckReported,
-        SUPERVISOR,
-        REPEATABLE_WRITE,
-        listed=False,
-        for_agents=False,
-    ),
+    Unlisted("list_checks", "checks", "list", ListChecks, CheckList, ALL | SUPERVISOR, READ, blocking=True),
+    Unlisted("run_checks", "checks", "run", RunChecks, CheckList, PROPOSER | OPERATOR, WRITE),
+    Unlisted("get_check_log", "checks", "log", GetCheckLog, CheckLog, ALL, READ),
+    ForPeople("report_check", "checks", "report", ReportCheck, CheckReported, SUPERVISOR, REPEATABLE_WRITE),
 )

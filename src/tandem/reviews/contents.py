@@ -447,11 +447,14 @@ def files_json(facts: ValidatedContent) -> str:
     return orjson.dumps([asdict(file) for file in facts.affected_files]).decode()
 
 
-def notes_json(facts: ValidatedContent) -> str | None:
-    """Notes in their stored form."""
-    return None if facts.notes is None else orjson.dumps(facts.notes).decode()
-
-
-def changes_json(facts: ValidatedContent) -> str:
-    """Raw entries in their stored form."""
-    return orjson.dumps([change._asdict() for change in facts.changes]).decode()
+def columns(facts: Content) -> dict[str, Any]:
+    """The columns of a round that its validation gives."""
+    return {
+        "base_commit": facts.base_commit,
+        "digest": facts.digest,
+        "validated": int(facts.validated),
+        "affected_files": files_json(facts),
+        "changes": orjson.dumps([change._asdict() for change in facts.changes]).decode(),
+        "notes": None if facts.notes is None else orjson.dumps(facts.notes).decode(),
+        "ground": grounds.as_json(facts.ground),
+    }

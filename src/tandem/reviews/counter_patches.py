@@ -9,11 +9,12 @@ from dataclasses import replace
 from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.errors import InvalidDiff, InvalidInput, NoCounterPatch, NotFound, SchemaInvalid
-from tandem.reviews import attention, checks, contents, grounds, views, writing
+from tandem.reviews import checks, contents, views, writing
 from tandem.reviews import files as round_files
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import CounterPatchDecided
 from tandem.reviews.claim_rules import COUNTER_PATCH, acceptor, check_concerned, check_round, end_claim
+from tandem.reviews.claims import clear_attention
 from tandem.reviews.context import Services
 from tandem.reviews.page_contract import CheckCounterPatch, CounterPatchCheck, CounterPatchDraft, DraftCounterPatch
 from tandem.reviews.queries import RoundContent
@@ -61,7 +62,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
         found = step(Action.ACCEPT_COUNTER_PATCH, before)
         now = services.clock.now_us()
         actor = caller.agent or before.proposer_id
-        before = attention.clear_attention(unit, before, actor, now)
+        before = clear_attention(unit, before, actor, now)
         stays_held = found.to is None
         accepted_by = acceptor(before, patch, caller.names(), caller.agent)
         accepted = (before if stays_held else end_claim(before, found, now))._replace(counter_patch_status=ACCEPTED)
@@ -232,14 +233,8 @@ def _accepted_round(unit: Unit, replaced: Round, patch: CounterPatch, facts: con
         author=patch.author,
         description_id=kept if patch.is_text else replaced.description_id,
         diff_id=replaced.diff_id if patch.is_text else kept,
-        base_commit=facts.base_commit,
-        digest=facts.digest,
-        validated=int(facts.validated),
-        affected_files=contents.files_json(facts),
-        changes=contents.changes_json(facts),
-        notes=contents.notes_json(facts),
         created_at=now,
-        ground=grounds.as_json(facts.ground),
+        **contents.columns(facts),
     )
 
 
@@ -313,11 +308,5 @@ async def _judged(services: Services, found: RoundContent, project: str | None, 
         facts = await facts_of(services, found.review.id, project, body, still)
     except (InvalidDiff, InvalidInput, SchemaInvalid) as error:
         problem = error.message
-    return CounterPatchCheck(
-        review_id=found.review.id,
-        round=found.round.round,
-        affected_files=facts.affected_files,
-        digest=facts.digest,
-        applies=problem is None,
-        problem=problem,
-    )
+    place = {"review_id": found.review.id, "round": found.round.round}
+    return answer.shown(CounterPatchCheck, facts, **place, applies=problem is None, problem=problem)

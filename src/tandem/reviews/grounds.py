@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from tandem.contract.answer import shown as shown_as
 from tandem.core.visible import visible_line
 from tandem.errors import TandemError
 from tandem.git.changes import Change
@@ -282,16 +283,8 @@ def _view(ground: Ground, commits: tuple[UnapprovedCommit, ...], more: int, move
             " that base branch."
         )
     since = f", which is at {moved_to[:_SHORT]} by now" if moved_to else ""
-    return GroundView(
-        branch=ground.branch,
-        tip=ground.tip,
-        moved_to=moved_to,
-        stands_on=_place(ground) + since,
-        unapproved=commits,
-        more_unapproved=more,
-        conflict=ground.conflict,
-        notes=tuple(notes),
-    )
+    now = {"moved_to": moved_to, "stands_on": _place(ground) + since, "notes": tuple(notes)}
+    return shown_as(GroundView, ground, unapproved=commits, more_unapproved=more, **now)
 
 
 def _place(ground: Ground) -> str:

@@ -12,7 +12,9 @@ from tandem.contract.operation import (
     REVIEWER,
     SUPERVISOR,
     WRITE,
+    ForPeople,
     Operation,
+    Unlisted,
 )
 from tandem.reviews import answers
 from tandem.reviews import requests as ask
@@ -24,18 +26,8 @@ OPERATIONS = (
     ),
     # Supervisors run checks on it.
     Operation("get_proposal", "review", "proposal", ask.GetProposal, answers.Proposal, ALL | SUPERVISOR, READ),
-    Operation(
-        "get_base_files",
-        "review",
-        "base-files",
-        ask.GetBaseFiles,
-        answers.BaseFiles,
-        ALL,
-        READ,
-        listed=False,
-        for_agents=False,
-    ),
-    Operation("get_review", "review", "show", ask.GetReview, answers.FullReview, ALL, READ, listed=False),
+    ForPeople("get_base_files", "review", "base-files", ask.GetBaseFiles, answers.BaseFiles, ALL, READ),
+    Unlisted("get_review", "review", "show", ask.GetReview, answers.FullReview, ALL, READ),
     Operation("list_reviews", "review", "list", ask.ListReviews, answers.ReviewPage, ALL, READ, blocking=True),
     Operation("claim_review", "review", "claim", ask.ClaimReview, answers.Claim, REVIEWER, WRITE),
     Operation("renew_claim", "review", "renew", ask.RenewClaim, answers.ClaimRenewed, REVIEWER, REPEATABLE_WRITE),
@@ -61,7 +53,7 @@ OPERATIONS = (
     ),
     Operation("add_message", "review", "message", ask.AddMessage, answers.MessageSent, PROPOSER | REVIEWER, WRITE),
     Operation("get_discussion", "review", "discussion", ask.GetDiscussion, answers.Discussion, ALL, READ),
-    Operation(
+    Unlisted(
         "withdraw_approval",
         "review",
         "withdraw",
@@ -69,7 +61,6 @@ OPERATIONS = (
         answers.ApprovalWithdrawn,
         REVIEWER | OPERATOR | ADMIN,
         WRITE,
-        listed=False,
     ),
     Operation("close_review", "review", "close", ask.CloseReview, answers.ReviewClosed, PROPOSER, REPEATABLE_WRITE),
     Operation("get_review_timeline", "review", "timeline", ask.GetReviewTimeline, answers.Timeline, OPERATOR, READ),

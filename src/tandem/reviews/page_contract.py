@@ -6,14 +6,13 @@ Times are ISO 8601 in UTC.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from tandem.contract import fields
 from tandem.contract.fields import Cursor, NextPage
-from tandem.contract.operation import ALL, OPERATOR, READ, REPEATABLE_WRITE, Operation
+from tandem.contract.operation import ALL, OPERATOR, READ, REPEATABLE_WRITE, Unlisted
 from tandem.contract.request import (
     AttentionFilter,
     FilePath,
@@ -256,12 +255,11 @@ class ViewedFiles:
     ]
 
 
-_Operation = partial(Operation, listed=False)
 OPERATIONS: Final = (
-    _Operation("get_round_file", "review", "file", GetRoundFile, RoundFile, ALL, READ),
-    _Operation("draft_counter_patch", "review patch", "draft", DraftCounterPatch, CounterPatchDraft, ALL, READ),
-    _Operation("check_counter_patch", "review patch", "check", CheckCounterPatch, CounterPatchCheck, ALL, READ),
-    _Operation("search_reviews", "review", "search", SearchReviews, SearchPage, OPERATOR, READ),
-    _Operation("mark_viewed", "review", "mark", MarkViewed, ViewedFiles, OPERATOR, REPEATABLE_WRITE),
-    _Operation("list_viewed", "review", "viewed", ListViewed, ViewedFiles, OPERATOR, READ),
+    Unlisted("get_round_file", "review", "file", GetRoundFile, RoundFile, ALL, READ),
+    Unlisted("draft_counter_patch", "review patch", "draft", DraftCounterPatch, CounterPatchDraft, ALL, READ),
+    Unlisted("check_counter_patch", "review patch", "check", CheckCounterPatch, CounterPatchCheck, ALL, READ),
+    Unlisted("search_reviews", "review", "search", SearchReviews, SearchPage, OPERATOR, READ),
+    Unlisted("mark_viewed", "review", "mark", MarkViewed, ViewedFiles, OPERATOR, REPEATABLE_WRITE),
+    Unlisted("list_viewed", "review", "viewed", ListViewed, ViewedFiles, OPERATOR, READ),
 )

@@ -10,10 +10,11 @@ from tandem.contract.caller import Caller
 from tandem.contract.work import WORK
 from tandem.errors import InvalidInput
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import attention, checks, contents, counter_patches, grounds, views, withdrawal, writing
+from tandem.reviews import checks, contents, counter_patches, verdicts, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import check_concerned, end_claim
+from tandem.reviews.claims import clear_attention
 from tandem.reviews.context import Difference, Services
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round, next_round, reset_turn
@@ -91,7 +92,7 @@ async def _revise(services: Services, caller: Caller, request: CreateReview) -> 
         raise InvalidInput(f"A review keeps its category: {known.category}.", field="category", expected=known.category)
     step(Action.REVISE, known)
     _require_content(known.category, request)
-    await withdrawal.refuse_if_landed(services, known)
+    await verdicts.refuse_if_landed(services, known)
     content = await contents.validate(services, known.project, request)
     request = contents.as_change(request, content)
 
@@ -119,8 +120,14 @@ def open_in(
     """Write a new review within a unit of work; `author` wrote its content, where that is not the proposer."""
     review = _new_review(review_id, project, request, content, caller, services.clock.now_us())
     first = _round(unit, review, request, content, origin="proposal", author=author or review.proposer_id)
-    written = writing.open_review(
-        unit, review, actor=review.proposer_id, kind=EventKind.REVIEW_CREATED, data=_facts(review, content), first=first
+    written = writing.change_review(
+        unit,
+        None,
+        review,
+        actor=review.proposer_id,
+        kind=EventKind.REVIEW_CREATED,
+        data=_facts(review, content),
+        rows=writing.Rows(round=first),
     )
     _check_registration(unit, services, project, content)
     return checks.begin(unit, written, content)
@@ -143,7 +150,7 @@ def revise_in(
     now = services.clock.now_us()
     actor = request.proposer_id or caller.agent or before.proposer_id
     found = step(Action.REVISE, before)
-    looked_at = attention.clear_attention(unit, before, actor, now)
+    looked_at = clear_attention(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="revised")
     identified = end_claim(current, found, now)._replace(**_stated(request))
     after = next_round(identified, digest=content.digest, validated=content.validated, now_us=now)
@@ -260,17 +267,11 @@ def _round(
         description_id=ledger.keep_content(unit, request.description),
         diff_id=None if request.diff is None else ledger.keep_content(unit, content.content),
         base=None if request.diff is None else request.base or contents.HEAD,
-        base_commit=content.base_commit,
         path=request.path,
         metadata=orjson.dumps(request.metadata or {}).decode(),
-        digest=content.digest,
-        validated=int(content.validated),
-        affected_files=contents.files_json(content),
-        changes=contents.changes_json(content),
         created_at=review.updated_at,
         base_files_id=ledger.keep_content(unit, content.base_files),
-        notes=contents.notes_json(content),
-        ground=grounds.as_json(content.ground),
+        **contents.columns(content),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -33,7 +34,7 @@ from tandem.reviews.rounds import CounterPatch, Message, Round, Verdict
 from tandem.reviews.rules import Review, State
 from tandem.store import tables as log_tables
 from tandem.store.base import Unit
-from tandem.store.statement import Statement, insert_if_new
+from tandem.store.statement import Statement, aside, equal, insert_if_new, stated
 
 _r = tables.reviews.c
 _held = _r.state.in_([State.CLAIMED.value, State.IN_REVIEW.value])
@@ -52,11 +53,7 @@ _expired = Statement(
     .order_by(_r.lease_expires_at)
     .limit(bindparam("limit"))
 )
-_get_round = Statement(
-    select(tables.rounds).where(
-        tables.rounds.c.review_id == bindparam("review_id"), tables.rounds.c.round == bindparam("round")
-    )
-)
+_get_round = Statement(select(tables.rounds).where(*equal(tables.rounds.c, "review_id", "round")))
 _rounds = Statement(
     select(tables.rounds).where(tables.rounds.c.review_id == bindparam("review_id")).order_by(tables.rounds.c.round)
 )
@@ -159,7 +156,8 @@ def own_params(names: Names) -> dict[str, str]:
     return {"name": names.own[0], "other_name": names.own[-1], "name_end": names.end}
 
 
-def _next_pending(*, project: bool, category: bool, skip_locked: bool) -> Statement:
+@cache
+def _queue_head(*, project: bool, category: bool, skip_locked: bool) -> Statement:
     """The head of the queue that a reviewer may take; on PostgreSQL perhaps passing over what others hold."""
     statement = (
         select(tables.reviews)
@@ -176,15 +174,9 @@ def _next_pending(*, project: bool, category: bool, skip_locked: bool) -> Statem
     if project:
         statement = statement.where(_r.project == bindparam("project"))
     if category:
-        # A condition only: found by its state, as the pending ones are few and a category may be long.
-        statement = statement.where(_r.category + "" == bindparam("category"))
+        # Found by its state, as the pending ones are few and a category may be long.
+        statement = statement.where(aside(_r.category) == bindparam("category"))
     return Statement(statement)
-
-
-_EITHER = (False, True)
-_queue_heads = {
-    (p, c, s): _next_pending(project=p, category=c, skip_locked=s) for p in _EITHER for c in _EITHER for s in _EITHER
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,15 +198,13 @@ class RoundContent:
 
 def find(unit: Unit, review_id: str, *, lock: bool = False) -> Review | None:
     """A review, if there is one; with `lock`, no one else changes it before this transaction ends."""
-    row = unit.one_or_none(_get_locked if lock else _get_plain, review_id=review_id)
-    return Review(*row) if row else None
+    return unit.find(Review, _get_locked if lock else _get_plain, review_id=review_id)
 
 
 def find_same(unit: Unit, review: Review) -> Review | None:
-    """The newest open review in which the same agent put up the same content as the same work."""
-    stated = {name: getattr(review, name) for name in ("project", "digest", *_SAME)}
-    row = unit.one_or_none(_open_of_content, **stated)
-    return Review(*row) if row else None
+    """The newest open review in which the same agent proposed the same content as the same work."""
+    wanted = {name: getattr(review, name) for name in ("project", "digest", *_SAME)}
+    return unit.find(Review, _open_of_content, **wanted)
 
 
 def get(unit: Unit, review_id: str, project: str | None = None, *, lock: bool = False) -> Review:
@@ -242,17 +232,13 @@ def unknown(review_id: str) -> NotFound:
 
 def find_next(unit: Unit, *, names: Names, now_us: int, project: str | None, category: str | None) -> Review | None:
     """The head of the queue for a reviewer, locked: highest priority, then oldest, never their own."""
-    params: dict[str, Any] = {"now": now_us, **own_params(names)}
-    if project is not None:
-        params["project"] = project
-    if category is not None:
-        params["category"] = category
-    shape = (project is not None, category is not None)
-    row = unit.one_or_none(_queue_heads[*shape, True], **params)
-    if row is None and unit.dialect == "postgresql":
+    params = {"now": now_us, **own_params(names), **stated(project=project, category=category)}
+    head = partial(_queue_head, project=project is not None, category=category is not None)
+    found = unit.find(Review, head(skip_locked=True), **params)
+    if found is None and unit.dialect == "postgresql":
         # What was passed over may only be spoken about just now: wait for it, before the queue is called empty.
-        row = unit.one_or_none(_queue_heads[*shape, False], **params)
-    return Review(*row) if row else None
+        return unit.find(Review, head(skip_locked=False), **params)
+    return found
 
 
 def renew(unit: Unit, review_id: str, generation: int, lease_expires_at: int) -> bool:
@@ -335,18 +321,15 @@ _m = tables.messages.c
 _verdicts = tables.verdicts.c
 _p = tables.counter_patches.c
 
-_find_message = Statement(
-    select(tables.messages).where(_m.id == bindparam("id"), _m.review_id == bindparam("review_id"))
-)
-_find_counter_patch = Statement(
-    select(tables.counter_patches).where(_p.id == bindparam("id"), _p.review_id == bindparam("review_id"))
-)
+_find_message = Statement(select(tables.messages).where(*equal(_m, "id", "review_id")))
+_find_counter_patch = Statement(select(tables.counter_patches).where(*equal(_p, "id", "review_id")))
 
 # Within one event the verdict comes first, then its comments in their order, then its counter-patch.
 _VERDICT_POSITION = -1
 _COUNTER_PATCH_POSITION = 1_000_000
 
 
+@cache
 def _entries(*, by_round: bool) -> Statement:
     """Kind, id and place of what was said, in order, from one place on."""
 
@@ -369,7 +352,6 @@ def _entries(*, by_round: bool) -> Statement:
     return Statement(select(union).order_by(union.c.seq, union.c.position).limit(bindparam("limit")))
 
 
-_entries_of = {flag: _entries(by_round=flag) for flag in (False, True)}
 _list_verdicts = Statement(
     select(_verdicts.round, _verdicts.verdict)
     .where(_verdicts.review_id == bindparam("review_id"))
@@ -382,27 +364,19 @@ def list_entries(
     unit: Unit, review_id: str, *, round_number: int | None, after: tuple[int, int], limit: int
 ) -> list[tuple[str, str, int, int]]:
     """Kind, id, event number and position of what was said after a place, oldest first."""
-    params: dict[str, Any] = {
-        "review_id": review_id,
-        "after_seq": after[0],
-        "after_position": after[1],
-        "limit": limit,
-    }
-    if round_number is not None:
-        params["round"] = round_number
-    return [(row[0], row[1], row[2], row[3]) for row in unit.all(_entries_of[round_number is not None], **params)]
+    params = {"review_id": review_id, "after_seq": after[0], "after_position": after[1], "limit": limit}
+    statement = _entries(by_round=round_number is not None)
+    return [(row[0], row[1], row[2], row[3]) for row in unit.all(statement, **params, **stated(round=round_number))]
 
 
 def find_message(unit: Unit, review_id: str, message_id: str) -> Message | None:
     """A message or line comment of a review, if there is one of that id."""
-    row = unit.one_or_none(_find_message, id=message_id, review_id=review_id)
-    return Message(*row) if row else None
+    return unit.find(Message, _find_message, id=message_id, review_id=review_id)
 
 
 def find_counter_patch(unit: Unit, review_id: str, counter_patch_id: str) -> CounterPatch | None:
     """A counter-patch of a review, if there is one of that id."""
-    row = unit.one_or_none(_find_counter_patch, id=counter_patch_id, review_id=review_id)
-    return CounterPatch(*row) if row else None
+    return unit.find(CounterPatch, _find_counter_patch, id=counter_patch_id, review_id=review_id)
 
 
 def list_verdicts(unit: Unit, review_id: str) -> list[tuple[int, str]]:
@@ -414,8 +388,7 @@ def get_entry(unit: Unit, review_id: str, kind: str, entry_id: str) -> Message |
     """What `list_entries` names by its kind and id."""
     match kind:
         case "verdict":
-            row = unit.one_or_none(_get_verdict, id=entry_id)
-            found = Verdict(*row) if row else None
+            found = unit.find(Verdict, _get_verdict, id=entry_id)
         case "counter_patch":
             found = find_counter_patch(unit, review_id, entry_id)
         case _:
@@ -427,9 +400,7 @@ def get_entry(unit: Unit, review_id: str, kind: str, entry_id: str) -> Message |
 
 _checks = tables.checks.c
 _checks_of_round = Statement(
-    select(tables.checks)
-    .where(_checks.review_id == bindparam("review_id"), _checks.round == bindparam("round"))
-    .order_by(_checks.position, _checks.name)
+    select(tables.checks).where(*equal(_checks, "review_id", "round")).order_by(_checks.position, _checks.name)
 )
 # As the index has it, to the letter.
 _unfinished = (
@@ -440,10 +411,7 @@ _unfinished_of_project = Statement(_unfinished.where(_checks.project == bindpara
 _alike_checks = Statement(
     select(tables.checks)
     .where(
-        _checks.project == bindparam("project"),
-        _checks.tree == bindparam("tree"),
-        _checks.name == bindparam("name"),
-        _checks.command_hash == bindparam("command_hash"),
+        *equal(_checks, "project", "tree", "name", "command_hash"),
         _checks.status.in_(sorted(SAYS_SOMETHING | UNFINISHED)),
     )
     .order_by(_checks.started_at.desc())
@@ -453,39 +421,26 @@ _alike_checks = Statement(
 
 def list_checks(unit: Unit, review_id: str, number: int) -> tuple[CheckRun, ...]:
     """The checks of a round, in the order of their file."""
-    return tuple(CheckRun(*row) for row in unit.all(_checks_of_round, review_id=review_id, round=number))
+    return tuple(unit.list_of(CheckRun, _checks_of_round, review_id=review_id, round=number))
 
 
 def list_unfinished_checks(unit: Unit, project: str | None, limit: int) -> list[CheckRun]:
     """What is still to be run, or runs, longest waiting first."""
     if project is None:
-        return [CheckRun(*row) for row in unit.all(_all_unfinished, limit=limit)]
-    return [CheckRun(*row) for row in unit.all(_unfinished_of_project, project=project, limit=limit)]
+        return unit.list_of(CheckRun, _all_unfinished, limit=limit)
+    return unit.list_of(CheckRun, _unfinished_of_project, project=project, limit=limit)
 
 
 def list_alike_checks(unit: Unit, run: CheckRun, tree: str) -> Iterable[CheckRun]:
     """The same check of the same tree, in any round, newest first: those that run or say something."""
-    rows = unit.all(_alike_checks, project=run.project, tree=tree, name=run.name, command_hash=run.command_hash)
-    return [one for one in (CheckRun(*row) for row in rows) if one[:3] != run[:3]]
+    alike = {name: getattr(run, name) for name in ("project", "name", "command_hash")}
+    return [one for one in unit.list_of(CheckRun, _alike_checks, tree=tree, **alike) if one[:3] != run[:3]]
 
 
 _viewed = tables.viewed_files.c
 _insert_viewed = insert_if_new(tables.viewed_files)
-_delete_viewed = Statement(
-    delete(tables.viewed_files).where(
-        _viewed.review_id == bindparam("key_review"),
-        _viewed.round == bindparam("key_round"),
-        _viewed.person == bindparam("key_person"),
-        _viewed.path == bindparam("key_path"),
-    )
-)
-_list_viewed = Statement(
-    select(_viewed.path).where(
-        _viewed.review_id == bindparam("review_id"),
-        _viewed.round == bindparam("round"),
-        _viewed.person == bindparam("person"),
-    )
-)
+_delete_viewed = Statement(delete(tables.viewed_files).where(*equal(_viewed, "review_id", "round", "person", "path")))
+_list_viewed = Statement(select(_viewed.path).where(*equal(_viewed, "review_id", "round", "person")))
 
 
 def mark_viewed(unit: Unit, review_id: str, number: int, person: str, path: str, now_us: int) -> None:
@@ -495,7 +450,7 @@ def mark_viewed(unit: Unit, review_id: str, number: int, person: str, path: str,
 
 def unmark_viewed(unit: Unit, review_id: str, number: int, person: str, path: str) -> None:
     """Take a file's mark away, if it has one."""
-    unit.execute(_delete_viewed, key_review=review_id, key_round=number, key_person=person, key_path=path)
+    unit.execute(_delete_viewed, review_id=review_id, round=number, person=person, path=path)
 
 
 def list_viewed(unit: Unit, review_id: str, number: int, person: str) -> list[str]:

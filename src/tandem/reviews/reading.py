@@ -13,7 +13,6 @@ from tandem.errors import InvalidInput
 from tandem.git.hunks import only_files
 from tandem.git.word_changes import text_diff
 from tandem.reviews import (
-    attention,
     checks,
     contents,
     counter_patches,
@@ -26,6 +25,7 @@ from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import FullReview, Proposal, ReviewClosed, ReviewPage, ReviewStatus, RoundRow
 from tandem.reviews.claim_rules import check_concerned, end_claim
+from tandem.reviews.claims import clear_attention
 from tandem.reviews.context import Services
 from tandem.reviews.requests import CloseReview, GetProposal, GetReview, GetReviewStatus, ListReviews
 from tandem.reviews.rounds import Round, with_turn
@@ -238,10 +238,10 @@ async def list_reviews(services: Services, caller: Caller, request: ListReviews)
         "attention": request.attention,
     }
     by_activity = request.order == "activity"
+    sort: reports.Sort = "updated" if by_activity else "queue"
     if by_activity and (given := [name for name, value in filters.items() if value is not None]):
         raise InvalidInput(f"order=activity goes with no filter but status: leave out {given[0]}.", field=given[0])
-    kinds = (int,) if by_activity else (int, int, str)
-    place = pages.decode(services, request.page, *kinds) if request.page else None
+    place = pages.decode(services, request.page, *reports.KEYS[sort]) if request.page else None
     # A wait for what is open looks at all: a review that is closed leaves the list, too.
     state = None if status == reports.OPEN else status
 
@@ -254,13 +254,8 @@ async def list_reviews(services: Services, caller: Caller, request: ListReviews)
     def work(unit: Unit) -> tuple[ReviewPage, bool]:
         newest = hub.newest(unit, after)
         found = rows(unit)
-        shown = found[:limit]
         is_news = after is not None and _has_news(unit, project, state, after, newest)
-        following = None
-        if len(found) > limit:
-            last = shown[-1]
-            key = (last.event_seq,) if by_activity else (last.priority, last.created_at, last.id)
-            following = pages.encode(services, *key)
+        shown, following = pages.cut(services, found, limit, lambda one: reports.place_of(one, sort))
         page = ReviewPage(tuple(map(views.row, shown)), following, hub.cursor(newest), changed=is_news)
         return page, is_news
 
@@ -314,7 +309,7 @@ def close_in(unit: Unit, services: Services, before: Review, actor: str, reason:
     if found.to is None:
         return before
     now = services.clock.now_us()
-    looked_at = attention.clear_attention(unit, before, actor, now)
+    looked_at = clear_attention(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="closed")
     after = with_turn(
         end_claim(current, found, now)._replace(outcome=found.outcome, closed_at=now, state=State.CLOSED.value)

@@ -1,31 +1,32 @@
-"""Read models: lists, feeds and statistics that cost the same however long the history is."""
+"""Read models: lists, feeds, searches and statistics that cost the same however long the history is.
+
+A piece of the history is found on an index alone wherever there may be many; only then the reviews themselves are read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
 import orjson
-from sqlalchemy import Integer, Text, and_, bindparam, column, func, or_, select, tuple_, union_all, values
+from sqlalchemy import bindparam, case, func, null, select, tuple_, union_all
 
 from tandem.reviews import tables
 from tandem.reviews.queries import REVIEW_COLUMNS
-from tandem.reviews.rules import Review, State
-from tandem.reviews.search_queries import WITH_NEWEST_EVENT, aside, find_log_end, newest_events
-from tandem.reviews.statistics import OPEN_PREFIX
+from tandem.reviews.rules import PRIORITIES, Review, State
+from tandem.reviews.writing import OPEN_PREFIX
 from tandem.store import events
 from tandem.store import tables as log_tables
 from tandem.store.base import Row, Unit
 from tandem.store.event import ALL_TIME, Event, EventKind
-from tandem.store.statement import Statement
+from tandem.store.statement import Statement, aside, stated
 
 _r = tables.reviews.c
 _c = log_tables.counters.c
-_v = tables.verdicts.c
-_a = tables.approvals.c
-_ap = tables.approved_paths.c
+_o = tables.rounds.c
+_e = log_tables.events.c
+_texts = log_tables.contents.c
 _EQUALS = ("project", "state", "category", "priority", "turn")
 OPEN: Final = "open"
 """As a state: all of them but closed."""
@@ -71,8 +72,10 @@ def _queue_page(shape: _Shape) -> Statement:
     if shape.state == State.CLOSED:
         return _by_index(shape, weak=frozenset())
     rows = _rows(shape, weak=frozenset({"category"}))
-    parts = [_ordered(shape, rows.where(_r.state == state)) for state in _states(shape.state)]
-    return _merged(parts, lambda merged: [merged.c[column.name] for column in shape.order])
+    parts = (select(_ordered(shape, rows.where(_r.state == state)).subquery()) for state in _states(shape.state))
+    merged = union_all(*parts).subquery()
+    order: list[Any] = [merged.c[column.name] for column in shape.order]
+    return Statement(select(merged).order_by(*order).limit(bindparam("limit")))
 
 
 def _states(state: str | None) -> tuple[str, ...]:
@@ -80,12 +83,6 @@ def _states(state: str | None) -> tuple[str, ...]:
     if state not in (None, OPEN):
         return (state,)
     return tuple(one.value for one in State if state is None or one is not State.CLOSED)
-
-
-def _merged(parts: list[Any], order: Callable[[Any], list[Any]]) -> Statement:
-    """One page from the first rows of each part."""
-    merged = union_all(*(select(part.subquery()) for part in parts)).subquery()
-    return Statement(select(merged).order_by(*order(merged)).limit(bindparam("limit")))
 
 
 def _by_index(shape: _Shape, *, weak: frozenset[str]) -> Statement:
@@ -116,58 +113,48 @@ def list_queue(
 ) -> list[Review]:
     """Reviews by priority and age, after a place; filters are project, state (or `OPEN`), category, priority, turn."""
     state = filters.get("state")
-    params = {name: filters[name] for name in _EQUALS if filters.get(name) is not None}
+    params = stated(**{name: filters.get(name) for name in _EQUALS})
     if state == OPEN:
         del params["state"]
     shape = _Shape(tuple(params), attention, after is not None, state)
     if after is not None:
         place = dict(zip(("priority", "created_at", "id"), after, strict=True))
         params |= {f"after_{column.name}": place[column.name] for column in shape.order}
-    return [Review(*row) for row in unit.all(_queue_page(shape), limit=limit, **params)]
+    return unit.list_of(Review, _queue_page(shape), limit=limit, **params)
 
 
 @cache
-def _latest_page(states: tuple[str, ...], *, project: bool, before: bool) -> Statement:
-    """A page of reviews by their newest event, state by state, each by its index."""
+def _latest_page(states: tuple[str, ...], *, project: bool, before: bool, events: bool) -> Statement:
+    """A page of reviews by their newest event, and that event if it is asked for: state by state, each by its index."""
     rows = select(tables.reviews)
     if project:
         rows = rows.where(_r.project == bindparam("project"))
     if before:
         rows = rows.where(_r.event_seq < bindparam("before"))
     newest_first = rows.order_by(_r.event_seq.desc()).limit(bindparam("limit"))
-    return _merged([newest_first.where(_r.state == state) for state in states], lambda all_: [all_.c.event_seq.desc()])
+    parts = (select(newest_first.where(_r.state == state).subquery()) for state in states)
+    merged = union_all(*parts).subquery()
+    page = select(merged).order_by(merged.c.event_seq.desc()).limit(bindparam("limit"))
+    if not events:
+        return Statement(page)
+    found = page.subquery()
+    joined = found.join(log_tables.events, _e.seq == found.c.event_seq)
+    return Statement(select(found, log_tables.events).select_from(joined).order_by(_e.seq.desc()))
 
 
 def list_latest(unit: Unit, *, limit: int, before: int | None, project: str | None, state: str | None) -> list[Review]:
     """Reviews of a state, of `OPEN` or of all, newest activity first, whose newest event is before a place."""
-    params = {name: value for name, value in (("project", project), ("before", before)) if value is not None}
-    statement = _latest_page(_states(state), project=project is not None, before=before is not None)
-    return [Review(*row) for row in unit.all(statement, limit=limit, **params)]
-
-
-_ACTIVITY_FILTERS = ("state", "category")
-
-
-@cache
-def _activity_page(filters: tuple[str, ...], *, project: bool) -> Statement:
-    """Reviews by their newest event, found by going back in the log: no index has to be kept up for that."""
-    statement = newest_events(select(tables.reviews, log_tables.events).select_from(WITH_NEWEST_EVENT), project=project)
-    for name in filters:
-        statement = statement.where(aside(_r[name]) == bindparam(name))
-    return Statement(statement)
+    statement = _latest_page(_states(state), project=project is not None, before=before is not None, events=False)
+    return unit.list_of(Review, statement, limit=limit, **stated(project=project, before=before))
 
 
 def list_activity(
-    unit: Unit, *, limit: int, before: int, project: str | None, **filters: Any
-) -> tuple[list[tuple[Review, Event]], int]:
-    """Reviews with their newest event, latest first, and the event number down to which was looked (0: all)."""
-    within = {} if project is None else {"project": project}
-    end = find_log_end(unit, project=project, before=before)
-    floor = end[0] if end else 0
-    params = within | {name: filters[name] for name in _ACTIVITY_FILTERS if filters.get(name) is not None}
-    statement = _activity_page(tuple(name for name in params if name != "project"), project=project is not None)
-    rows = unit.all(statement, limit=limit, before=before, floor=floor, **params)
-    return [(Review(*row[:REVIEW_COLUMNS]), Event(*row[REVIEW_COLUMNS:])) for row in rows], floor
+    unit: Unit, *, limit: int, before: int | None, project: str | None, state: str | None
+) -> list[tuple[Review, Event]]:
+    """As `list_latest`, each with its newest event."""
+    statement = _latest_page(_states(state), project=project is not None, before=before is not None, events=True)
+    rows = unit.all(statement, limit=limit, **stated(project=project, before=before))
+    return [(Review(*row[:REVIEW_COLUMNS]), Event(*row[REVIEW_COLUMNS:])) for row in rows]
 
 
 @cache
@@ -199,16 +186,15 @@ def list_counts(
     unit: Unit, *names: Literal["category", "reviewer_id", "day", "project"], project: str | None, since_day: str | None
 ) -> list[Row]:
     """The named columns, metric, count and total microseconds, over all time or since a day."""
-    params = {name: value for name, value in (("project", project), ("since", since_day)) if value is not None}
-    rows = unit.all(_tallies(*names, project=project is not None, since=since_day is not None), **params)
+    statement = _tallies(*names, project=project is not None, since=since_day is not None)
+    rows = unit.all(statement, **stated(project=project, since=since_day))
     # PostgreSQL's sums are decimals.
     return [(*row[:-2], int(row[-2]), int(row[-1])) for row in rows]
 
 
 def list_open(unit: Unit, *, project: str | None) -> dict[str, int]:
     """How many reviews are in each state now."""
-    params = {} if project is None else {"project": project}
-    rows = unit.all(_open(project=project is not None), **params)
+    rows = unit.all(_open(project=project is not None), **stated(project=project))
     return {str(row[0]).removeprefix(OPEN_PREFIX): int(row[1]) for row in rows if row[1]}
 
 
@@ -235,157 +221,176 @@ def count_attention(unit: Unit) -> int:
     return int(row[0]) if row else 0
 
 
-_by_digest = Statement(
-    select(_a.review_id, _a.round)
-    .where(_a.project == bindparam("project"), _a.digest == bindparam("digest"))
-    .order_by(_a.review_id)
-    .limit(bindparam("limit"))
-)
+Sort = Literal["queue", "newest", "oldest", "updated"]
+Key = tuple[Any, ...]
+
+KEYS: Final[dict[Sort, tuple[type, ...]]] = {
+    "queue": (int, int, str),
+    "newest": (int, str),
+    "oldest": (int, str),
+    "updated": (int,),
+}
+"""What a place in each order is made of."""
+
+_COLUMNS: Final[dict[Sort, tuple[str, ...]]] = {
+    "queue": ("priority", "created_at", "id"),
+    "newest": ("created_at", "id"),
+    "oldest": ("created_at", "id"),
+    "updated": ("event_seq",),
+}
+_BACKWARDS: Final = frozenset({"newest", "updated"})
 
 
-@cache
-def _approved_at(count: int) -> Statement:
-    keys = _keys(count, "review_id")
-    statement = select(_r.id, _v.seq).select_from(keys).join(tables.reviews, _r.id == keys.c.review_id)
-    return Statement(statement.join(tables.verdicts, _v.id == _r.verdict_id))
+LONG_FILES: Final = 100_000
+"""Letters of a round's files from which on they are read one round at a time."""
 
 
-@cache
-def _approving(count: int) -> Statement:
-    keys = _keys(count, "path", "blob_after")
-    same = and_(_ap.path == keys.c.path, _ap.blob_after == keys.c.blob_after, _ap.project == bindparam("project"))
-    return Statement(
-        select(_ap.path, _ap.blob_after, _ap.review_id, _ap.round, _ap.kind, _ap.mode_after)
-        .select_from(keys)
-        .join(tables.approved_paths, same)
-        .order_by(_ap.review_id, _ap.round)
-        .limit(bindparam("limit"))
-    )
+def place_of(review: Review, sort: Sort) -> Key:
+    """A review's place in an order."""
+    return tuple(getattr(review, name) for name in _COLUMNS[sort])
 
 
-@cache
-def _approved_paths(count: int) -> Statement:
-    keys = _keys(count, "review_id", "round")
-    same = and_(_ap.review_id == keys.c.review_id, _ap.round == keys.c.round)
-    entry = (_ap.path, _ap.mode_before, _ap.blob_before, _ap.mode_after, _ap.blob_after)
-    statement = select(_ap.review_id, _ap.round, *entry).select_from(keys).join(tables.approved_paths, same)
-    return Statement(statement.limit(bindparam("limit")))
+class SearchHit(NamedTuple):
+    """A review that may be what is looked for.
+
+    Attributes:
+        review: The review.
+        affected_files: Of its current round, as JSON text; None if that is long: `get_files` has it.
+        description: Of its current round, if it was asked for and has one.
+    """
+
+    review: Review
+    affected_files: str | None
+    description: str | None
 
 
-_AT_ONCE: Final = (1, 16, 256)
-"""How many keys a statement may ask for: few sizes, so that there are few statements."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What tells the statement of one search from another's.
 
+    Attributes:
+        sort: The order.
+        filters: Which columns have to be equal to what is given: project, state, category, priority, turn. Closed
+            reviews of a category are found by the category alone, as most of them are closed. The whole history by
+            latest activity is found by project and state.
+        state: The state that is given.
+        attention: Whether only those that wait for a person are looked through.
+        after: Whether it goes on from a place.
+        texts: Whether descriptions are read.
+    """
 
-def _keys(count: int, *names: str) -> Any:
-    """So many keys as a table, for statements that find the rows of each by an index."""
-    types = {"round": Integer}
-    columns = [column(name, types.get(name, Text)) for name in names]
-    rows = [tuple(bindparam(f"{one.name}_{number}", type_=one.type) for one in columns) for number in range(count)]
-    return values(*columns, name="wanted").data(rows).cte("wanted")
-
-
-def _parts(
-    unit: Unit,
-    made: Callable[[int], Statement],
-    names: tuple[str, ...],
-    keys: Sequence[tuple[Any, ...]],
-    limit: int | None = None,
-    **params: Any,
-) -> Iterator[list[Row]]:
-    """The rows of many keys, those of some keys at a time; so many rows at most."""
-    at = 0
-    while at < len(keys) and limit != 0:
-        size = next((one for one in _AT_ONCE if one >= len(keys) - at), _AT_ONCE[-1])
-        part = [*keys[at : at + size]]
-        part += [(None,) * len(names)] * (size - len(part))
-        given = {
-            f"{name}_{number}": value for number, key in enumerate(part) for name, value in zip(names, key, strict=True)
-        }
-        rows = unit.all(made(size), **given, **params, **({} if limit is None else {"limit": limit}))
-        limit = None if limit is None else limit - len(rows)
-        at += size
-        yield rows
-
-
-_WITHDRAWN: Final = "withdrawn"
-_CLOSED_WITHIN = 20
-"""Of a closed review's newest events, those among which the one that closed it is sought."""
-_of_content = Statement(
-    select(_r.id, _r.round, _r.state, _r.outcome, _r.verdict_reason)
-    .where(
-        _r.project == bindparam("project"),
-        _r.digest == bindparam("digest"),
-        or_(
-            _r.state.not_in([State.APPROVED.value, State.CLOSED.value]),
-            _r.outcome.in_(["rejected", _WITHDRAWN]),
-        ),
-    )
-    # One that was withdrawn says the least.
-    .order_by(func.coalesce(_r.outcome, "") == _WITHDRAWN, _r.id.desc())
-    .limit(1)
-)
-_starts_of_path = Statement(
-    select(_ap.review_id, _ap.blob_before)
-    .where(_ap.project == bindparam("project"), _ap.path == bindparam("path"))
-    .limit(bindparam("limit"))
-)
-
-
-def list_approvals(unit: Unit, project: str, digest: str, limit: int) -> list[tuple[str, int]]:
-    """The reviews and rounds that approved a digest and still do."""
-    return [(row[0], row[1]) for row in unit.all(_by_digest, project=project, digest=digest, limit=limit)]
-
-
-def list_approved_at(unit: Unit, review_ids: Sequence[str]) -> dict[str, int]:
-    """By review, the place in the log of the verdict that it stands at; those without one are missing."""
-    keys = [(one,) for one in review_ids]
-    return dict(row for rows in _parts(unit, _approved_at, ("review_id",), keys) for row in rows)
-
-
-def list_approving(
-    unit: Unit, project: str, ends: Sequence[tuple[str, str]], limit: int
-) -> Iterator[list[tuple[str, str, str, int, str, str]]]:
-    """Approved entries of paths with a blob, some at a time: path, blob, review, round, kind, mode after."""
-    return _parts(unit, _approving, ("path", "blob_after"), ends, limit, project=project)
-
-
-def find_approved_from(unit: Unit, project: str, path: str, blob_before: str, limit: int) -> str | None:
-    """The newest review that approved a change of a path from a content, of so many approvals of the path."""
-    rows = unit.all(_starts_of_path, project=project, path=path, limit=limit)
-    return max((row[0] for row in rows if row[1] == blob_before), default=None)
-
-
-class Concerned(NamedTuple):
-    """A review whose content is exactly this, and that does not approve it."""
-
-    review_id: str
-    round: int
-    state: str
-    outcome: str | None
-    reason: str | None
+    sort: Sort
+    filters: frozenset[str]
+    state: str | None
+    attention: bool
+    after: bool
+    texts: bool
 
     @property
-    def words(self) -> str:
-        """What it says of the content."""
-        match self.outcome or self.state:
-            case State.REJECTED:
-                return f"{self.review_id} rejected exactly this: '{self.reason}'"
-            case State.CHANGES_REQUESTED:
-                return f"{self.review_id}, round {self.round}, wants exactly this changed: '{self.reason}'"
-            case "withdrawn":
-                why = f": '{self.reason}'" if self.reason else ", and no reason was given"
-                return f"{self.review_id} of exactly this was closed without approval{why}"
-            case _:
-                return f"{self.review_id}, round {self.round}, has exactly this content and no verdict yet"
+    def is_open(self) -> bool:
+        """Whether it names something that only open reviews have: they are few, and may be sorted."""
+        return self.attention or "turn" in self.filters or self.state not in (None, State.CLOSED)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What it is ordered by, but for a priority that is the same in all rows."""
+        return tuple(name for name in _COLUMNS[self.sort] if name not in self.filters)
+
+    def place(self, review: Review) -> Key:
+        """A review's place in this order."""
+        return place_of(review, self.sort)
 
 
-def find_concerned(unit: Unit, project: str, digest: str) -> Concerned | None:
-    """The newest review whose content is exactly this: open or rejected, else one that was withdrawn."""
-    row = unit.one_or_none(_of_content, project=project, digest=digest)
-    found = Concerned(*row) if row else None
-    if found is None or found.outcome != _WITHDRAWN:
-        return found
-    return found._replace(reason=find_close_reason(unit, found.review_id))
+def list_candidates(
+    unit: Unit, shape: Shape, *, after: Key | None, limit: int, given: dict[str, Any]
+) -> list[SearchHit]:
+    """The next reviews in an order.
+
+    Args:
+        unit: The unit of work.
+        shape: Which reviews, in which order.
+        after: The place to go on from.
+        limit: How many.
+        given: The values of the shape's filters.
+    """
+    place = {} if after is None else dict(zip(_COLUMNS[shape.sort], after, strict=True))
+    here = {f"after_{name}": place[name] for name in shape.columns if place}
+    rows = unit.all(_piece(shape), limit=limit, **given, **here)
+    return [SearchHit(Review(*row[:REVIEW_COLUMNS]), *row[REVIEW_COLUMNS:]) for row in rows]
+
+
+def get_files(unit: Unit, review: Review) -> str:
+    """The affected files of a review's current round, as JSON text."""
+    return unit.value(_files, review_id=review.id, round=review.round) or "[]"
+
+
+# A change may have 80,000 files: of many reviews at once, they would take gigabytes.
+_short_files = case((func.length(_o.affected_files) <= LONG_FILES, _o.affected_files))
+_files = Statement(
+    select(_o.affected_files).where(_o.review_id == bindparam("review_id"), _o.round == bindparam("round"))
+)
+
+
+@cache
+def _piece(shape: Shape) -> Statement:
+    """The reviews of some keys, with what a search reads of their current rounds."""
+    keys = _open_keys(shape) if shape.is_open else _all_keys(shape)
+    found = keys.subquery("keys")
+    join = found.join(tables.reviews, _r.id == found.c["id"])
+    join = join.join(tables.rounds, (_o.review_id == _r.id) & (_o.round == _r.round))
+    description: Any = null()
+    if shape.texts:
+        join, description = join.outerjoin(log_tables.contents, _texts.id == _o.description_id), _texts.body
+    order = _directed(shape, [found.c[name] for name in shape.columns])
+    return Statement(select(tables.reviews, _short_files, description).select_from(join).order_by(*order))
+
+
+def _keys(shape: Shape) -> Any:
+    return select(*(_r[name] for name in dict.fromkeys((*_COLUMNS[shape.sort], "id"))))
+
+
+def _open_keys(shape: Shape) -> Any:
+    """Open reviews by what only they have; in any order, they are sorted."""
+    statement = _keys(shape)
+    if shape.attention:
+        statement = statement.where(_r.attention.is_not(None))
+    strong = "" if shape.attention else "turn" if "turn" in shape.filters else "state"
+    for name in sorted(shape.filters):
+        column = _r[name] if name == strong else aside(_r[name])
+        statement = statement.where(column == bindparam(name))
+    return _from_place(shape, statement, [aside(_r[name]) for name in shape.columns])
+
+
+def _all_keys(shape: Shape) -> Any:
+    """Reviews of the whole history: parts that are in order on an index, merged."""
+    base = _keys(shape).where(*(_r[name] == bindparam(name) for name in sorted(shape.filters)))
+    splits = [base]
+    # A category has an index of its own, without the state.
+    if not shape.filters & {"category", "state"}:
+        splits = [base.where(_r.state == state.value) for state in State]
+    if shape.sort in ("newest", "oldest") and "priority" not in shape.filters:
+        splits = [split.where(_r.priority == number) for split in splits for number in range(len(PRIORITIES))]
+    order: list[Any] = [_r[name] for name in shape.columns]
+    merged = union_all(*(select(_from_place(shape, split, order).subquery()) for split in splits)).subquery()
+    place = _directed(shape, [merged.c[name] for name in shape.columns])
+    return select(merged).order_by(*place).limit(bindparam("limit"))
+
+
+def _from_place(shape: Shape, statement: Any, order: list[Any]) -> Any:
+    """The next rows of a statement, in their order."""
+    if shape.after:
+        here: list[Any] = [bindparam(f"after_{name}") for name in shape.columns]
+        place = tuple_(*order)
+        statement = statement.where(place < tuple_(*here) if shape.sort in _BACKWARDS else place > tuple_(*here))
+    return statement.order_by(*_directed(shape, order)).limit(bindparam("limit"))
+
+
+def _directed(shape: Shape, order: list[Any]) -> list[Any]:
+    return [column.desc() for column in order] if shape.sort in _BACKWARDS else order
+
+
+_CLOSED_WITHIN = 20
+"""Of a closed review's newest events, those among which the one that closed it is sought."""
 
 
 def find_close_reason(unit: Unit, review_id: str) -> str | None:
@@ -393,10 +398,3 @@ def find_close_reason(unit: Unit, review_id: str) -> str | None:
     kinds = (EventKind.REVIEW_CLOSED, EventKind.APPROVAL_WITHDRAWN)
     recent = reversed(events.list_newest(unit, _CLOSED_WITHIN, subject=review_id))
     return next((orjson.loads(one.data).get("reason") for one in recent if one.kind in kinds), None)
-
-
-def list_approved_paths(
-    unit: Unit, rounds: Sequence[tuple[str, int]], limit: int
-) -> Iterator[list[tuple[str, int, str, str, str, str, str]]]:
-    """All entries of approved rounds, some at a time: review, round, and the fields of `git.changes.Change`."""
-    return _parts(unit, _approved_paths, ("review_id", "round"), rounds, limit)

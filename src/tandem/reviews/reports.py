@@ -16,18 +16,19 @@ from tandem.reviews import views
 from tandem.reviews.answers import ActivityFeed, AuditPage, FeedEntry, Statistics, Tally, Timeline
 from tandem.reviews.context import Services
 from tandem.reviews.requests import GetActivityFeed, GetAuditLog, GetReviewStats, GetReviewTimeline
-from tandem.reviews.rules import State
-from tandem.reviews.statistics import OPEN_PREFIX
+from tandem.reviews.rules import Review, State
+from tandem.reviews.writing import OPEN_PREFIX
 from tandem.store import events, pages
 from tandem.store.base import Row, Unit
 from tandem.store.context import look_or_wait
-from tandem.store.event import FOREVER
+from tandem.store.event import FOREVER, Event
 from tandem.store.waits import topic
 
 _TIMELINE_LIMIT = 100_000
-_BEFORE_ALL = 2**62
 _SCANS = 20
 """How often one look of a call with a cursor goes on where a scan of the log has stopped."""
+_LOOKS, _PIECE = 10, 200
+"""Pieces of the feed that one call looks through for reviews of a category, and reviews of each."""
 _MOST_DAYS = 400
 _ONE_DAY_US = 86_400 * MICROSECONDS
 
@@ -63,18 +64,12 @@ async def get_activity_feed(services: Services, caller: Caller, request: GetActi
     pages.check_limit(services, limit)
     hub = services.waits
     after = hub.place(request.cursor)
-    before: int = pages.decode(services, request.page, int)[0] if request.page else _BEFORE_ALL
+    before: int | None = pages.decode(services, request.page, int)[0] if request.page else None
     project = services.projects.resolve(request.project, caller.project)
 
     def work(unit: Unit) -> ActivityFeed:
         newest = hub.newest(unit, after)
-        found, floor = [], before
-        for _ in range(1 if after is None else _SCANS):
-            found, floor = reports.list_activity(
-                unit, limit=limit + 1, before=floor, project=project, state=request.status, category=request.category
-            )
-            if found or floor <= (after or 0):
-                break
+        found, floor = _latest(unit, request, project, before)
         shown = views.fitting(found[:limit], lambda one: len(one[1].data))
         entries = tuple(FeedEntry(views.row(review), views.event(event, hub)) for review, event in shown)
         end = shown[-1][0].event_seq if len(found) > len(shown) else floor
@@ -93,6 +88,22 @@ async def get_activity_feed(services: Services, caller: Caller, request: GetActi
         return answer, answer.changed
 
     return await look_or_wait(services, topic(project=project), look, request)
+
+
+def _latest(
+    unit: Unit, request: GetActivityFeed, project: str | None, before: int | None
+) -> tuple[list[tuple[Review, Event]], int]:
+    """What a page of the feed has, and one more; and the place down to which was looked for a category, 0 for all."""
+    wanted, category = request.limit + 1, request.category
+    found: list[tuple[Review, Event]] = []
+    for _ in range(_LOOKS):
+        limit = wanted if category is None else max(wanted, _PIECE)
+        piece = reports.list_activity(unit, limit=limit, before=before, project=project, state=request.status)
+        found += [one for one in piece if category in (None, one[0].category)]
+        if len(piece) < limit or len(found) >= wanted:
+            return found[:wanted], 0
+        before = piece[-1][0].event_seq
+    return found, before or 0
 
 
 async def get_audit_log(services: Services, caller: Caller, request: GetAuditLog) -> AuditPage:

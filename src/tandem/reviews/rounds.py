@@ -115,6 +115,13 @@ class Verdict:
     created_at: int
 
 
+def verdict_on(
+    review: Review, verdict_id: str, verdict: str, reason: str | None, reviewer: str, now_us: int
+) -> Verdict:
+    """A verdict of that id on a review's current round; its event gives it its number."""
+    return Verdict(verdict_id, review.id, 0, review.round, review.claim_generation, verdict, reason, reviewer, now_us)
+
+
 @dataclass(frozen=True, slots=True)
 class Message:
     """A message, or a verdict's comment on a line. Field order is the column order of its table."""

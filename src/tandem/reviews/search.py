@@ -12,14 +12,15 @@ from tandem.contract import answer
 from tandem.contract.caller import Caller
 from tandem.contract.work import WORK
 from tandem.git.changes import AffectedFile
-from tandem.reviews import search_queries as search
+from tandem.reviews import report_queries as search
 from tandem.reviews import views
 from tandem.reviews.context import Services
 from tandem.reviews.page_contract import FoundReview, SearchPage, SearchReviews
+from tandem.reviews.report_queries import KEYS, Key, SearchHit, Shape
 from tandem.reviews.rules import PRIORITIES, Review, State
-from tandem.reviews.search_queries import KEYS, Key, SearchHit, Shape
 from tandem.store import pages
 from tandem.store.base import Unit
+from tandem.store.statement import stated
 
 REVIEW_LIMIT: Final = 2_000
 """Reviews that one call looks through at most; beyond it the next page goes on."""
@@ -56,21 +57,14 @@ def _find(
     unit: Unit, wanted: SearchReviews, project: str | None, after: Key | None
 ) -> tuple[list[FoundReview], Key | None, int | None]:
     """What was found, the place to go on from, and the time at which a limit stopped the search."""
-    sort, words = wanted.sort, _words(wanted)
+    words = _words(wanted)
     shape, given = _shape(wanted, project)
-    rest: tuple[int, int] | None = None
-    if sort == "updated" and not shape.is_open:
-        before = after[0] if after else search.BEFORE_ALL
-        rest = search.find_log_end(unit, project=project, before=before)
-        walk = _log(unit, project, shape, before, rest[0] if rest else 0)
-    else:
-        walk = _history(unit, shape, given, after)
     found: list[FoundReview] = []
     last: Review | None = None
     read = 0
-    for looked, candidate in enumerate(walk):
+    for looked, candidate in enumerate(_history(unit, shape, given, after)):
         if last is not None and (looked == REVIEW_LIMIT or read >= TEXT_LIMIT):
-            return found, shape.place(last), last.updated_at if sort == "updated" else last.created_at
+            return found, shape.place(last), last.updated_at if shape.sort == "updated" else last.created_at
         files: str | None = None
         if _has_row(wanted, project, candidate.review) and _has_words(words, candidate):
             files = candidate.affected_files or search.get_files(unit, candidate.review)
@@ -80,21 +74,21 @@ def _find(
             found.append(views.row_as(FoundReview, candidate.review, files=len(orjson.loads(files))))
         last = candidate.review
         read += len(candidate.description or "") + len(files or "")
-    return (found, None, None) if rest is None else (found, rest[:1], rest[1])
+    return found, None, None
 
 
 def _shape(wanted: SearchReviews, project: str | None) -> tuple[Shape, dict[str, Any]]:
     # What is left out here is left to `_has_row`.
     of_category = wanted.category is not None and wanted.status == State.CLOSED and wanted.attention is not True
-    status = None if of_category and wanted.turn is None else wanted.status
-    columns = {
-        "project": project,
-        "state": status,
-        "category": wanted.category,
-        "priority": None if wanted.priority is None else PRIORITIES.index(wanted.priority),
-        "turn": wanted.turn,
-    }
-    given = {name: value for name, value in columns.items() if value is not None}
+    of_category = of_category and wanted.turn is None and wanted.sort != "updated"
+    status = None if of_category else wanted.status
+    given = stated(
+        project=project,
+        state=status,
+        category=wanted.category,
+        priority=None if wanted.priority is None else PRIORITIES.index(wanted.priority),
+        turn=wanted.turn,
+    )
     shape = Shape(
         sort=wanted.sort,
         filters=frozenset(given),
@@ -103,7 +97,9 @@ def _shape(wanted: SearchReviews, project: str | None) -> tuple[Shape, dict[str,
         after=False,
         texts=bool(wanted.text),
     )
-    return shape, given
+    if shape.sort == "updated" and not shape.is_open:
+        given = {name: value for name, value in given.items() if name in ("project", "state")}
+    return replace(shape, filters=frozenset(given)), given
 
 
 def _history(unit: Unit, shape: Shape, given: dict[str, Any], after: Key | None) -> Iterator[SearchHit]:
@@ -114,15 +110,6 @@ def _history(unit: Unit, shape: Shape, given: dict[str, Any], after: Key | None)
         if len(piece) < _PIECE:
             return
         after = shape.place(piece[-1].review)
-
-
-def _log(unit: Unit, project: str | None, shape: Shape, before: int, floor: int) -> Iterator[SearchHit]:
-    while True:
-        piece = search.list_active(unit, project=project, texts=shape.texts, before=before, floor=floor, limit=_PIECE)
-        yield from piece
-        if len(piece) < _PIECE:
-            return
-        before = piece[-1].review.event_seq
 
 
 def _has_words(words: tuple[str, ...], candidate: SearchHit) -> bool:

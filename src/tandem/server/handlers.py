@@ -20,7 +20,6 @@ from tandem.pool import runs as reviewer_runs
 from tandem.pool import supervisors as pool
 from tandem.projects import registration
 from tandem.reviews import (
-    attention,
     checks,
     claims,
     counter_patches,
@@ -29,7 +28,6 @@ from tandem.reviews import (
     reports,
     search,
     verdicts,
-    withdrawal,
 )
 from tandem.reviews import (
     files as round_files,
@@ -42,7 +40,6 @@ from tandem.webhooks import administration as webhooks
 
 MODULES: Final = (
     access_tokens,
-    attention,
     checks,
     claims,
     commits,
@@ -67,7 +64,6 @@ MODULES: Final = (
     sessions,
     verdicts,
     webhooks,
-    withdrawal,
 )
 """The services that have operations."""
 

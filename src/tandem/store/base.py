@@ -120,6 +120,19 @@ class Unit(ABC):
             raise LookupError(f"more than one row for: {statement.sqlite.sql}")
         return rows[0] if rows else None
 
+    def find(self, record: Callable[..., T], statement: Statement, /, **params: Any) -> T | None:
+        """The only row of the answer as a record whose fields are its columns; None without a row.
+
+        Raises:
+            LookupError: There are several.
+        """
+        row = self.one_or_none(statement, **params)
+        return None if row is None else record(*row)
+
+    def list_of(self, record: Callable[..., T], statement: Statement, /, **params: Any) -> list[T]:
+        """Every row of the answer as such a record."""
+        return [record(*row) for row in self.all(statement, **params)]
+
     def value(self, statement: Statement, **params: Any) -> Any:
         """The first column of the only row of the answer; None without a row.
 

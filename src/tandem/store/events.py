@@ -209,8 +209,7 @@ def list_scanned(
     statement = _page(tuple(params), newest_first=False)
     if end is not None and end >= until:
         end = None
-    rows = unit.all(statement, after=after, until=until if end is None else end, limit=limit, **params)
-    return [Event(*row) for row in rows], end
+    return unit.list_of(Event, statement, after=after, until=until if end is None else end, limit=limit, **params), end
 
 
 def list_newest(unit: Unit, limit: int, *, until: int = FOREVER, **filters: str | None) -> list[Event]:

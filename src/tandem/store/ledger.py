@@ -1,4 +1,4 @@
-"""Appending to the log: events, and the texts that they name."""
+"""Appending to the log: events, the texts that they name, and the counters that they move."""
 
 # Methods of named tuples begin with an underscore.
 # pyright: reportPrivateUsage=false
@@ -7,15 +7,22 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
-from typing import Any, Final, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 import orjson
 from sqlalchemy import Table, bindparam, insert, update
+from sqlalchemy.dialects import postgresql
 
 from tandem.store import tables
 from tandem.store.base import RunAgain, Unit
-from tandem.store.event import GENESIS, Event, content_of
+from tandem.store.event import GENESIS, Event, content_of, sealed_value
 from tandem.store.statement import Statement, insert_if_new
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tandem.store.event import CounterMove
+
 
 _next_seq = Statement(
     update(tables.log_head)
@@ -27,6 +34,8 @@ _insert_event = Statement(insert(tables.events))
 _insert_content = insert_if_new(tables.contents)
 STAMPS: Final = frozenset({"event_seq", "event_hash"})
 """Columns that name a row's newest event, which the event itself cannot have in its delta."""
+SEALED: Final = frozenset({"key_hash", "token_hash", "secret", "url"})
+"""Columns of which events have a keyed hash only."""
 
 
 class Logged(Protocol):
@@ -118,10 +127,10 @@ def write(  # noqa: PLR0913 one for each column of the event
     at: int,
     actor: str,
     kind: str,
-    old: str | None,
-    new: str | None,
     data: Mapping[str, Any],
-    delta: Mapping[str, Any],
+    old: str | None = None,
+    new: str | None = None,
+    delta: Mapping[str, Any] | None = None,
     seq: int = 0,
     changed: Mapping[str, Any] | None = None,
 ) -> R:
@@ -135,13 +144,15 @@ def write(  # noqa: PLR0913 one for each column of the event
         at: When, in microseconds since the epoch.
         actor: Who did it.
         kind: What happened.
+        data: Facts for readers.
         old: The state before, where there is one.
         new: The state after, where there is one.
-        data: Facts for readers.
-        delta: What a replay rebuilds the row from.
+        delta: What a replay rebuilds the row from; by default the whole row.
         seq: The event's number, if it was taken already.
         changed: What `changes` says of the two rows, if it was asked already.
     """
+    if delta is None:
+        delta = whole(unit, table, after)
     event = append(
         unit,
         Event(
@@ -167,6 +178,13 @@ def write(  # noqa: PLR0913 one for each column of the event
     else:
         _write_changes(unit, table, before, written, changes(before, after) if changed is None else changed)
     return written
+
+
+def whole(unit: Unit, table: Table, row: Logged, *but: str) -> dict[str, dict[str, Any]]:
+    """The delta that has all of a row, under the singular of its table's name; `but` some columns."""
+    kept = changes(None, row, STAMPS.union(but))
+    sealed = {name: sealed_value(unit.seal, kept[name]) for name in SEALED & kept.keys()}
+    return {table.name.removesuffix("s"): kept | sealed}
 
 
 def _write_changes(unit: Unit, table: Table, before: Logged, after: Logged, changed: Mapping[str, Any]) -> None:
@@ -199,3 +217,37 @@ def take_seq(unit: Unit) -> int:
     if seq is None:
         raise LookupError("the log has no head; the database was not made by Tandem")
     return int(seq)
+
+
+_COLUMNS: Final = tuple(str(column.name) for column in tables.counters.columns)
+
+
+@cache
+def moving(count: int) -> Statement:
+    """Adds to so many counters at once; no counter may be among them twice."""
+    parameters = iter(_parameters(count))
+    values: list[dict[str, Any]] = [{column: bindparam(next(parameters)) for column in _COLUMNS} for _ in range(count)]
+    statement = postgresql.insert(tables.counters).values(values)
+    return Statement(
+        statement.on_conflict_do_update(
+            index_elements=[column.name for column in tables.counters.primary_key],
+            set_={
+                "count": tables.counters.c.count + statement.excluded.count,
+                "total_us": tables.counters.c.total_us + statement.excluded.total_us,
+            },
+        )
+    )
+
+
+def moved(moves: Sequence[CounterMove], slot: int) -> dict[str, Any]:
+    """The parameters of `moving`; `slot` is what these counters are kept in, beside those of other writers."""
+    values: list[Any] = []
+    for move in moves:
+        values += (*move[:5], slot, *move[5:])
+    return dict(zip(_parameters(len(moves)), values, strict=True))
+
+
+@cache
+def _parameters(count: int) -> tuple[str, ...]:
+    """The parameters of so many counters, one counter after another."""
+    return tuple(f"{column}_{number}" for number in range(count) for column in _COLUMNS)

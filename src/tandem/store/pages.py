@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import orjson
 
 from tandem.errors import InvalidInput, TooLarge
 from tandem.store.context import Context
 
+T = TypeVar("T")
 _LARGEST = 2**62
 
 
@@ -30,6 +32,14 @@ def check_limit(services: Context, limit: int) -> None:
             actual=limit,
             setting="page_limit",
         )
+
+
+def cut(
+    services: Context, found: list[T], limit: int, place: Callable[[T], tuple[Any, ...]]
+) -> tuple[list[T], str | None]:
+    """The rows of a page, of which one more was asked for, and the token of the next page if there is one."""
+    listed = found[:limit]
+    return listed, encode(services, *place(listed[-1])) if len(found) > limit else None
 
 
 def encode(services: Context, *place: Any) -> str:

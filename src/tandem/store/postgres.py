@@ -11,9 +11,8 @@ from sqlalchemy import BigInteger, cast, func, select
 
 from tandem.errors import Unavailable
 from tandem.store.base import Store
-from tandem.store.connector import AdvisoryLocks, Connector
+from tandem.store.connector import AdvisoryLocks, Connector, Listener
 from tandem.store.jobs import WorkQueue
-from tandem.store.listener import Listener
 from tandem.store.postgres_unit import READING, Node, translated
 from tandem.store.postgres_worker import PostgresWorker
 from tandem.store.schema import POSTGRESQL_WORDS

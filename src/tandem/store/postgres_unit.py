@@ -11,9 +11,9 @@ import psycopg
 
 from tandem.errors import InvalidInput, TooLarge, Unavailable
 from tandem.store.base import Conflict, Row, RunAgain, RunAlone, Unit
-from tandem.store.counters import moved, moving
+from tandem.store.connector import CHANNEL, notice_of
 from tandem.store.event import FOREVER, MOST_EVENTS, place_before
-from tandem.store.listener import CHANNEL, notice_of
+from tandem.store.ledger import moved, moving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

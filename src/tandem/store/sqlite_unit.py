@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tandem.errors import Unavailable
 from tandem.store.base import Conflict, Row, Unit
-from tandem.store.counters import moved, moving
 from tandem.store.event import Seal, unkeyed
+from tandem.store.ledger import moved, moving
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

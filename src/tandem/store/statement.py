@@ -11,7 +11,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from sqlalchemy import Dialect, Table
+from sqlalchemy import ColumnElement, Dialect, Table, bindparam
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import LiteralString
 
     from sqlalchemy import ClauseElement, Executable
+    from sqlalchemy.sql.base import ReadOnlyColumnCollection
     from sqlalchemy.sql.compiler import SQLCompiler
 
 # Neither of them imports a driver: they are only asked for text.
@@ -86,6 +87,21 @@ class Statement:
         """The text for PostgreSQL of a change that fails unless it touches a row."""
         # The error keeps the commit from coming about that is on its way behind it; see `RUN_AGAIN`.
         return f"WITH touched AS ({self.postgresql.sql} RETURNING 1) SELECT 1 / count(*) FROM touched"  # noqa: S608 - a text of ours
+
+
+def aside(column: Any) -> Any:
+    """The column as a condition or order only: keeps the planner off its index, for one that leaves fewer rows."""
+    return column + ("" if column.type.python_type is str else 0)
+
+
+def equal(columns: ReadOnlyColumnCollection[str, Any], *names: str) -> tuple[ColumnElement[bool], ...]:
+    """Conditions that these columns have the values of the parameters of their names."""
+    return tuple(columns[name] == bindparam(name) for name in names)
+
+
+def stated(**params: Any) -> dict[str, Any]:
+    """The parameters that are not None, of a statement that has a condition for each."""
+    return {name: value for name, value in params.items() if value is not None}
 
 
 def insert_if_new(table: Table) -> Statement:

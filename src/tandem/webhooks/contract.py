@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from tandem.contract.fields import CreatedAt
-from tandem.contract.operation import ADMIN, READ, REPEATABLE_WRITE, WRITE, Hints, Operation
+from tandem.contract.operation import ADMIN, READ, REPEATABLE_WRITE, WRITE, Hints, Unlisted
 from tandem.contract.request import LARGEST, Check, Name, PageLimit, Refusals, Request, Token, WriteRequest
 from tandem.errors import Forbidden, InvalidInput, NotFound, TooLarge
 from tandem.present.shape import Shown
@@ -196,11 +196,9 @@ class WebhookTested:
 
 _SENDS = Hints(read_only=False, open_world=True)
 OPERATIONS = (
-    Operation("add_webhook", "webhook", "add", AddWebhook, WebhookAdded, ADMIN, WRITE, listed=False),
-    Operation("list_webhooks", "webhook", "list", ListWebhooks, WebhookList, ADMIN, READ, listed=False),
-    Operation("list_deliveries", "webhook", "deliveries", ListDeliveries, DeliveryList, ADMIN, READ, listed=False),
-    Operation(
-        "remove_webhook", "webhook", "remove", RemoveWebhook, WebhookRemoved, ADMIN, REPEATABLE_WRITE, listed=False
-    ),
-    Operation("test_webhook", "webhook", "test", TestWebhook, WebhookTested, ADMIN, _SENDS, listed=False),
+    Unlisted("add_webhook", "webhook", "add", AddWebhook, WebhookAdded, ADMIN, WRITE),
+    Unlisted("list_webhooks", "webhook", "list", ListWebhooks, WebhookList, ADMIN, READ),
+    Unlisted("list_deliveries", "webhook", "deliveries", ListDeliveries, DeliveryList, ADMIN, READ),
+    Unlisted("remove_webhook", "webhook", "remove", RemoveWebhook, WebhookRemoved, ADMIN, REPEATABLE_WRITE),
+    Unlisted("test_webhook", "webhook", "test", TestWebhook, WebhookTested, ADMIN, _SENDS),
 )

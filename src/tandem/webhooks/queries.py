@@ -5,35 +5,76 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, exists, func, select, update
+from sqlalchemy import Index, bindparam, delete, exists, func, select, update
 
 from tandem.store import events, ledger
 from tandem.store.base import Unit
-from tandem.store.event import Event, EventKind, sealed_value
+from tandem.store.event import Event, EventKind
 from tandem.store.statement import Statement, insert_if_new
 from tandem.store.tables import events as log
-from tandem.webhooks import tables
+from tandem.store.tables import record_table
 from tandem.webhooks.rules import GONE, Webhook
 
-_w, _d = tables.webhooks.c, tables.deliveries.c
-_earlier, _kept, _gone = (tables.deliveries.alias(name) for name in ("earlier", "kept", "gone"))
-_UNLOGGED = ledger.STAMPS | {"scanned_seq", "url", "secret"}
+
+class Delivery(NamedTuple):
+    """One event on its way to one webhook. Field order is the column order of its table."""
+
+    webhook_id: str
+    seq: int
+    subject: str
+    state: str
+    attempts: int
+    queued_at: int
+    not_before: int
+    ended_at: int | None = None
+    status: int | None = None
+    answer: str | None = None
+
+
+webhooks = record_table(
+    "webhooks",
+    Webhook,
+    small=("allow_private",),
+    comments={
+        "project": "null for all",
+        "url": "may hold a secret; without its path once it is removed",
+        "kinds": "beginnings of kinds, separated by commas; empty for all",
+        "secret": "signs the messages, so it is kept readable; empty once removed",
+        "scanned_seq": "events up to here are delivered, or are deliveries",
+    },
+)
+deliveries = record_table(
+    "deliveries",
+    Delivery,
+    Index("ix_deliveries_state", "webhook_id", "state", "not_before"),
+    Index("ix_deliveries_subject", "webhook_id", "subject", "seq"),
+    key=("webhook_id", "seq"),
+    small=("attempts", "status"),
+    comments={
+        "seq": "the event",
+        "subject": "the event's; one after the other",
+        "state": "waiting, delivered or failed",
+    },
+    comment="Events on their way to webhooks; no event tells of it.",
+)
+_w, _d = webhooks.c, deliveries.c
+_earlier, _kept, _gone = (deliveries.alias(name) for name in ("earlier", "kept", "gone"))
 _TRIED = ("state", "attempts", "not_before", "ended_at", "status", "answer")
 """Columns of a delivery that a try may change."""
 _KEPT = 200
 """Deliveries that arrived, of each webhook: so many are kept to be shown."""
 
-_find = Statement(select(tables.webhooks).where(_w.id == bindparam("webhook_id"), _w.removed_at.is_(None)))
-_list = Statement(select(tables.webhooks).where(_w.removed_at.is_(None)).order_by(_w.id))
+_find = Statement(select(webhooks).where(_w.id == bindparam("webhook_id"), _w.removed_at.is_(None)))
+_list = Statement(select(webhooks).where(_w.removed_at.is_(None)).order_by(_w.id))
 _advance = Statement(
-    update(tables.webhooks)
+    update(webhooks)
     .where(_w.id == bindparam("webhook_id"), _w.removed_at.is_(None), _w.scanned_seq == bindparam("before"))
     .values(scanned_seq=bindparam("after"))
 )
-_queue = insert_if_new(tables.deliveries)
+_queue = insert_if_new(deliveries)
 _of_one = _d.webhook_id == bindparam("webhook_id")
 _due = Statement(
-    select(tables.deliveries)
+    select(deliveries)
     .where(
         _of_one,
         _d.state == "waiting",
@@ -53,15 +94,15 @@ _next_try = Statement(
     select(func.min(_d.not_before)).where(_of_one, _d.state == "waiting", _d.not_before > bindparam("now"))
 )
 _hasten = Statement(
-    update(tables.deliveries)
+    update(deliveries)
     .where(_of_one, _d.state == "waiting", _d.not_before > bindparam("now"))
     .values(not_before=bindparam("new_not_before"))
 )
 _refused = (_of_one, _d.state == "waiting", _d.status == GONE)
 _stopped = Statement(select(_d.seq).where(*_refused).limit(1))
-_go_on = Statement(update(tables.deliveries).where(*_refused).values(status=bindparam("new_status")))
+_go_on = Statement(update(deliveries).where(*_refused).values(status=bindparam("new_status")))
 _end = Statement(
-    update(tables.deliveries)
+    update(deliveries)
     .where(_of_one, _d.seq == bindparam("of_seq"), _d.state == "waiting")
     .values({name: bindparam(f"new_{name}") for name in _TRIED})
 )
@@ -73,7 +114,7 @@ _problem = Statement(
     .limit(1)
 )
 _shown = Statement(
-    select(tables.deliveries, log.c.kind)
+    select(deliveries, log.c.kind)
     .join(log, log.c.seq == _d.seq)
     .where(_of_one, _d.state == bindparam("state"))
     .order_by(_d.seq.desc())
@@ -87,28 +128,9 @@ _newest_dropped = (
     .limit(1)
     .scalar_subquery()
 )
-_purge_delivered = Statement(
-    delete(tables.deliveries).where(_of_one, _d.state == "delivered", _d.seq <= _newest_dropped)
-)
-_purge_failed = Statement(
-    delete(tables.deliveries).where(_of_one, _d.state == "failed", _d.ended_at < bindparam("oldest"))
-)
-_drop = Statement(delete(tables.deliveries).where(_of_one))
-
-
-class Delivery(NamedTuple):
-    """One event on its way to one webhook. Field order is the column order of its table."""
-
-    webhook_id: str
-    seq: int
-    subject: str
-    state: str
-    attempts: int
-    queued_at: int
-    not_before: int
-    ended_at: int | None = None
-    status: int | None = None
-    answer: str | None = None
+_purge_delivered = Statement(delete(deliveries).where(_of_one, _d.state == "delivered", _d.seq <= _newest_dropped))
+_purge_failed = Statement(delete(deliveries).where(_of_one, _d.state == "failed", _d.ended_at < bindparam("oldest")))
+_drop = Statement(delete(deliveries).where(_of_one))
 
 
 class Standing(NamedTuple):
@@ -122,13 +144,12 @@ class Standing(NamedTuple):
 
 def find(unit: Unit, webhook_id: str) -> Webhook | None:
     """A webhook that was not removed."""
-    row = unit.one_or_none(_find, webhook_id=webhook_id)
-    return Webhook(*row) if row else None
+    return unit.find(Webhook, _find, webhook_id=webhook_id)
 
 
 def list_all(unit: Unit) -> list[Webhook]:
     """All webhooks that were not removed, oldest first."""
-    return [Webhook(*row) for row in unit.all(_list)]
+    return unit.list_of(Webhook, _list)
 
 
 def add(unit: Unit, webhook: Webhook) -> Webhook:
@@ -145,19 +166,16 @@ def remove(unit: Unit, webhook: Webhook, *, actor: str, now_us: int) -> Webhook:
 
 
 def _write(unit: Unit, before: Webhook | None, after: Webhook, kind: EventKind, actor: str, seq: int) -> Webhook:
-    sealed = {name: sealed_value(unit.seal, getattr(after, name)) for name in ("url", "secret")}
     return ledger.write(
         unit,
-        tables.webhooks,
+        webhooks,
         before,
         after,
         at=after.removed_at or after.created_at,
         actor=actor,
         kind=kind,
-        old=None,
-        new=None,
         data={"url": after.place, "events": after.beginnings, "format": after.format},
-        delta={"webhook": ledger.changes(None, after, _UNLOGGED) | sealed},
+        delta=ledger.whole(unit, webhooks, after, "scanned_seq"),
         seq=seq,
     )
 
@@ -180,7 +198,7 @@ def purge(unit: Unit, webhook_id: str, oldest_us: int) -> None:
 
 def list_due(unit: Unit, webhook_id: str, now_us: int, limit: int) -> list[Delivery]:
     """What can be tried now: the first of each subject that is not delivered; nothing once the receiver was gone."""
-    return [Delivery(*row) for row in unit.all(_due, webhook_id=webhook_id, now=now_us, limit=limit)]
+    return unit.list_of(Delivery, _due, webhook_id=webhook_id, now=now_us, limit=limit)
 
 
 def find_next_try(unit: Unit, webhook_id: str, now_us: int) -> int | None:
