@@ -50,7 +50,6 @@ from tandem.pool.reviewers import (
     Finished,
     Invocation,
     ProgramOutput,
-    Provider,
     RunContext,
     processes,
     programs,
@@ -69,6 +68,7 @@ from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_
 from tandem.pool.reviewers.outcomes import Outcome, crash_reason, lacks_login, one_line, outcome_of, reason_of
 from tandem.pool.reviewers.prompt import AGENT, build, build_agent, diff_in_file, is_inline, load_template, marks_in
 from tandem.pool.reviewers.providers import clean_room, provider
+from tandem.pool.reviewers.providers.clean_room import Provider
 from tandem.pool.reviewers.quota import quota_in
 from tandem.pool.reviewers.verdicts import SCHEMA, ReviewerAnswer, RunProof, answer_in
 from tandem.pool.rules import RETRY_AFTER
@@ -303,7 +303,7 @@ class Worker:
                 replace(self._job, total_seconds=self._job.attempt_seconds),
                 on_start=lambda process: self._began(claimed, process),
                 cancelled=cancelled,
-                log=self._log.as_file(),
+                log=self._log.write,
                 hidden=proof.hidden,
             )
             return finished, self._provider.read(finished, context), lease.ended
@@ -524,7 +524,7 @@ def _run_agent(job: ReviewJob, provider: Provider, requests: StopRequests, log: 
                 job,
                 on_start=lambda process: log.note(f"{provider.name} runs as the agent, process {process.pid}"),
                 cancelled=requests.drain,
-                log=log.as_file(),
+                log=log.write,
             )
             said = provider.read(finished, context)
         except (ConfigInvalid, Unavailable) as error:
