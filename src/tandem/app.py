@@ -335,10 +335,9 @@ class Broker:
             return
         await self._services.checks_wanted.wait()
         # Few brokers have checks to run.
-        from tandem.pool.check_runner import FOLDER, CheckRunner, RunnerOptions
+        from tandem.pool.check_runner import CheckRunner
 
-        options = RunnerOptions.of(self._settings, FOLDER)
-        await CheckRunner(InProcessBroker(self._dispatcher), options).run()
+        await CheckRunner(InProcessBroker(self._dispatcher), self._settings).run()
 
     async def send_webhooks(self) -> None:
         """Send events to webhooks until cancelled."""

@@ -241,7 +241,7 @@ def _pool_for(unit: Unit, services: Services, project: str, now_us: int) -> Pool
 
 def pool_view(unit: Unit, pool: Pool, live: list[Reviewer], now_us: int) -> PoolView:
     """A pool as operators see it."""
-    used = reviewers.spent_on(unit, pool.id, utc_day(now_us))
+    spent_usd, tokens = reviewers.spent_on(unit, pool.id, utc_day(now_us))
     state, why = _state(unit, pool, now_us)
     return shown(
         PoolView,
@@ -252,8 +252,8 @@ def pool_view(unit: Unit, pool: Pool, live: list[Reviewer], now_us: int) -> Pool
         active=sum(one.pool_id == pool.id for one in live),
         max_pool_size=pool_plan.rules_of(pool).max_pool_size,
         circuit_open_until=time_or_none(pool.circuit_until),
-        spent_today_usd=used.cost_microusd / _MICRO,
-        tokens_today=used.tokens,
+        spent_today_usd=spent_usd,
+        tokens_today=tokens,
     )
 
 

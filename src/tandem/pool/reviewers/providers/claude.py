@@ -71,7 +71,7 @@ class Claude(Provider):
     def said(self, stdout: bytes) -> ProgramOutput:
         """The structured output, else the result's text; tokens, cost and errors from the same object."""
         events = [*output.objects(stdout)]
-        result = next((one for one in reversed(events) if one.get("type") == "result"), {})
+        result = output.last(events, "result")
         structured = result.get("structured_output")
         text = json.dumps(structured) if isinstance(structured, dict) else output.text(result, "result")
         usage = output.part(result, "usage")

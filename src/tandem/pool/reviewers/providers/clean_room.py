@@ -10,7 +10,7 @@ import json
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Final
@@ -136,7 +136,7 @@ def environment(context: RunContext, passed: Iterable[str] = (), **ours: str) ->
     """
     handed = {name: value for name in (*KEPT, SUPERVISOR_VARIABLE, *passed) if (value := context.environment.get(name))}
     fixed = {
-        "PATH": _search_path(context),
+        "PATH": search_path(context.environment, (context.workspace, context.project_folder)),
         "HOME": path(context, HOME_FOLDER),
         "TMPDIR": path(context, TEMPORARY_FOLDER),
         "TERM": "dumb",
@@ -166,10 +166,10 @@ def model(context: RunContext) -> list[str]:
     return [] if context.model is None else ["--model", context.model]
 
 
-def _search_path(context: RunContext) -> str:
-    """PATH without relative folders and without those of the repository: files under review must not be run."""
-    stated = context.environment.get("PATH") or os.defpath
-    folders = [Path(os.path.realpath(one)) for one in (context.workspace, context.project_folder) if one is not None]
+def search_path(environment: Mapping[str, str], repositories: Iterable[str | None]) -> str:
+    """PATH without relative folders and without those of the repositories: files under review must not be run."""
+    stated = environment.get("PATH") or os.defpath
+    folders = [Path(os.path.realpath(one)) for one in repositories if one is not None]
     entries = [
         (entry, Path(os.path.realpath(entry))) for entry in stated.split(os.pathsep) if Path(entry).is_absolute()
     ]

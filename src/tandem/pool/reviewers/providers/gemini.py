@@ -46,7 +46,7 @@ class Gemini(Provider):
                 text = "".join(said)
             elif event.get("type") == "tool_use":
                 said = []
-        result = next((one for one in reversed(events) if one.get("type") == "result"), {})
+        result = output.last(events, "result")
         stats = output.part(result, "stats")
         read, both = output.count(stats, "input_tokens"), output.count(stats, "total_tokens")
         wrote = max(0, both - read) if both is not None and read is not None else None
