@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def gathered(peer: Peer, folder: Path, number: int = 3) -> Dossier:
     claimed = Claimed("rv_1", "shop", 4, number, 0, proposal())
     broker = BrokerClient(peer.url, agent="custom-r1-abcdef")
     with RotatingLog(str(folder / "log"), max_bytes=0, backups=0) as log:
-        found = gather(broker, claimed, given_up=threading.Event(), log=log)
+        found = gather(partial(broker.call, until=threading.Event()), claimed, log.note)
     broker.close()
     return found
 
