@@ -37,8 +37,8 @@ from tandem.pool.reviewers import (
     RunLimits,
     wsl,
 )
-from tandem.pool.reviewers.nonces import Redactor
 from tandem.pool.reviewers.processes import ProcessTree, has_ended, identity_of, start_program
+from tandem.pool.reviewers.verdicts import Redactor
 from tandem.pool.rules import CANNOT_START
 
 if TYPE_CHECKING:

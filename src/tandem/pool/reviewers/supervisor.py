@@ -28,10 +28,9 @@ from tandem.bridge.keys import SECRET_VARIABLES
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
 from tandem.pool.contract import Orders, PoolRules
 from tandem.pool.reviewers import REENTRY_VARIABLE, Broker, prompt
-from tandem.pool.reviewers.identity import SupervisorIdentity
 from tandem.pool.reviewers.lifecycle import REPORT_SECONDS, ReviewerSet
 from tandem.pool.reviewers.processes import end_marked
-from tandem.pool.reviewers.reviewer_files import SupervisorContext
+from tandem.pool.reviewers.reviewer_files import SupervisorContext, SupervisorIdentity
 from tandem.settings import pool as pool_settings
 from tandem.settings.pool import PoolSettings
 

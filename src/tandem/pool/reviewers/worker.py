@@ -64,7 +64,15 @@ from tandem.pool.reviewers.dossier import gather
 from tandem.pool.reviewers.files import MIRRORS, copy_for_agent, from_broker, lay_out, remove_laid_out
 from tandem.pool.reviewers.job import Control, Ending, ReviewJob, WorkerExit, read_job
 from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
-from tandem.pool.reviewers.outcomes import Outcome, crash_reason, lacks_login, one_line, outcome_of, reason_of
+from tandem.pool.reviewers.outcomes import (
+    Outcome,
+    crash_reason,
+    lacks_login,
+    one_line,
+    outcome_of,
+    quota_in,
+    reason_of,
+)
 from tandem.pool.reviewers.prompt import (
     AGENT,
     REVIEW,
@@ -77,7 +85,6 @@ from tandem.pool.reviewers.prompt import (
 )
 from tandem.pool.reviewers.providers import clean_room, provider
 from tandem.pool.reviewers.providers.clean_room import Provider
-from tandem.pool.reviewers.quota import quota_in
 from tandem.pool.reviewers.verdicts import SCHEMA, ReviewerAnswer, RunProof, answer_in
 from tandem.pool.rules import RETRY_AFTER
 
