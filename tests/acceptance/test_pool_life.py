@@ -8,16 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.acceptance.reviewing import Desk
-from tests.acceptance.staffed import (
-    Counter,
-    StaffedBroker,
-    counter,
-    is_gone,
-    only_posix,
-    stand_still,
-    until,
-)
+from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, stand_still, until
 from tests.broker import BrokerProcess, fresh_project
+from tests.reviewers.running import is_gone
 
 pytestmark = only_posix
 A_PAIR = {"min_pool_size": 2, "max_pool_size": 2}
