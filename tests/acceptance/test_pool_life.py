@@ -61,7 +61,7 @@ def test_p5_after_a_kill_of_the_broker_the_next_start_ends_orphans_and_reviews_g
             for review in (free, still):
                 [reclaimed] = again.of_kind(review, "review_reclaimed")
                 assert reclaimed["data"]["reviewer_id"] == held[review]["reviewer_id"]
-                assert "started anew" in reclaimed["data"]["reason"]
+                assert "started again" in reclaimed["data"]["reason"]
                 # Nobody failed here: all tries are left.
                 assert "attempts" not in reclaimed["data"]
                 assert again.member(held[review]["reviewer_id"])["state"] == "terminated"

@@ -38,7 +38,7 @@ WITH_A_WRONG_ONE = {
     "other-digest": ("unreadable", "The program's answer cannot be used"),
     "words-around": ("unreadable", "not one JSON object and nothing else"),
     "earlier-nonce": ("unreadable", "The program's answer cannot be used"),
-    "read-nothing": ("unreadable", "what was not read cannot be approved"),
+    "read-nothing": ("unreadable", "a file that was not read cannot be approved"),
     "guess-nonces": ("unreadable", "it was not read to its end"),
     "nonces-of-another": ("unreadable", "it was not read to its end"),
 }

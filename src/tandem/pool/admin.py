@@ -153,7 +153,7 @@ async def kill_reviewer(services: Services, caller: Caller, request: KillReviewe
 
 
 async def pause_reviewers(services: Services, caller: Caller, request: PauseReviewers) -> PoolsChanged:
-    """Have one pool, or all, start nothing more; reviewers finish what they are at, and end.
+    """Have one pool, or all, start nothing more; reviewers finish their review, and end.
 
     Raises:
         NotFound: There is no such pool.
@@ -170,7 +170,7 @@ async def pause_reviewers(services: Services, caller: Caller, request: PauseRevi
 
 
 async def resume_reviewers(services: Services, caller: Caller, request: ResumeReviewers) -> PoolsChanged:
-    """Let one pool, or all, start reviewers again, whatever paused it; closes its circuit too.
+    """Let one pool, or all, start reviewers again, after a pause of any kind; closes its circuit too.
 
     Raises:
         NotFound: There is no such pool.

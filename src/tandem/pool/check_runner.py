@@ -324,7 +324,7 @@ class CheckRunner:
     async def _ran(
         self, run: _Run, command: Iterable[str], timeout_seconds: float, made: Path | None, files: Path | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """How a command ended: on the tree, or, where `files` says what it sees of that, as a setup."""
+        """How a command ended: on the tree, or, with `files`, the part of it that it sees, as a setup."""
         invocation = self._invocation(run, command, made, files)
         written = [run.place, *([made] if made is not None and files is not None else [])]
         watch = _Watch(written, self._settings.check_disk_bytes, self._stopped)
@@ -423,7 +423,7 @@ class _Watch:
                 self.ended.set()
 
     def _excess(self) -> str | None:
-        """What it takes too much of; blocks for the disk."""
+        """The limit that it exceeds, in words; blocks for the disk."""
         if self._process is None:
             return None
         with suppress(psutil.Error):

@@ -52,7 +52,7 @@ class ReviewerState(StrEnum):
     """Where a reviewer is in its life."""
 
     ACTIVE = "active"
-    """It should run; `pid` is null until its process does."""
+    """It should run; `pid` is None until its process does."""
     DRAINING = "draining"
     """It finishes the review that it holds, takes nothing new, and ends."""
     TERMINATED = "terminated"

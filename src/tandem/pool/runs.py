@@ -87,7 +87,7 @@ def expire(unit: Unit, review_id: str, now_us: int) -> None:
 
 
 async def reclaim_abandoned(services: Services) -> int:
-    """Take back the reviews of reviewers whose processes have ended; how many reviews there were."""
+    """Reclaim the reviews of reviewers whose processes have ended; how many reviews there were."""
     found = await services.store.read(reviewers.list_abandoned)
     done = 0
     for review_id, holder in found:
@@ -111,7 +111,7 @@ def _reclaim_from(unit: Unit, services: Services, review_id: str, holder: str) -
 
 
 async def report_outcome(services: Services, caller: Caller, request: ReportOutcome) -> OutcomeReported:
-    """Take in how a run ended: without a verdict the claim is taken back, and its use is counted.
+    """Take in how a run ended: without a verdict the claim is released, and its use is counted.
 
     Raises:
         UnknownReviewer: No pool has such a reviewer.

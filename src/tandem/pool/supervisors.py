@@ -50,7 +50,7 @@ async def supervisor_register(services: Services, caller: Caller, request: Super
             reviewers.touch_pool(unit, pool_id, now)
             return Registered(pool_id, before.incarnation, services.waits.cursor(before.event_seq, unit))
         for one in reviewers.list_live(unit, pool_id):
-            _terminate(unit, one, None, "its supervisor was started anew", quick=False, now_us=now)
+            _terminate(unit, one, None, "its supervisor was started again", quick=False, now_us=now)
         facts = {name: getattr(request, name) for name in ("incarnation", "host", "provider", "mode")}
         pool = reviewers.put(unit, before, after, EventKind.POOL_REGISTERED, pool_id, now, **facts)
         return Registered(pool.id, pool.incarnation, services.waits.cursor(pool.event_seq, unit))
@@ -173,7 +173,7 @@ def _current(unit: Unit, request: SupervisorHeartbeat) -> Pool:
     pool = reviewers.find_pool(unit, pool_id)
     if pool is None or pool.incarnation != request.incarnation:
         raise InvalidSession(
-            "Another start of this supervisor has registered, or none has: end your reviewers, and register anew.",
+            "Another start of this supervisor has registered, or none has: end your reviewers, and register again.",
             supervisor_id=pool_id,
         )
     return pool

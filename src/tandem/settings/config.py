@@ -1,4 +1,4 @@
-"""The settings: what there is to set, where it may be set, and which place won.
+"""The settings: their names and types, where they may be set, and which place won.
 
 Nearest wins: flags, `TANDEM_*` variables, the project's `.tandem/config.toml`, the user's `config.toml`,
 defaults. A project's file, and `reviewer_pool` in GSD's `.planning/config.json`, may only make the settings that say so
@@ -43,7 +43,7 @@ _NEAR = 0.75
 """How much of a variable's name has to be right to be taken for a setting."""
 _OWN = "use your own configuration, or have a person run 'tandem trust'"
 
-# As much as could be a password, for what is hidden too much does no harm.
+# As much as could be a password, since hiding too much does no harm.
 _PASSWORD_BEFORE_HOST = re.compile(r"(://[^/@:]*):.*@")
 _PASSWORD_IN_QUERY = re.compile(r"(?i)([?&][^=&]*pass[^=&]*=)[^&]*")
 
@@ -316,7 +316,7 @@ class LoadedSettings:
     Attributes:
         settings: The values.
         origins: For each setting, `default`, a file, a variable or a flag.
-        ignored: What was found and not used.
+        ignored: Values that were found and not used.
         trusted: The project's files that count in full because a person trusted them.
         pool_origins: For each of the pool's settings that the project changed, the file.
     """
@@ -363,7 +363,7 @@ def load_settings(
 
     Raises:
         ConfigInvalid: An unknown key or a value that cannot be used; names the place, the key and
-            what is allowed.
+            the values that are allowed.
     """
     user = _file_layer(user_file())
     project = _project(project_root, user) if project_root is not None else _ProjectFileSettings()

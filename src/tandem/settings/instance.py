@@ -1,4 +1,4 @@
-"""The one broker of a data folder: its lock, its port, and what it lets others know.
+"""The one broker of a data folder: its lock, its port, and the files by which others find it.
 
 The order keeps data safe: the lock first, so that a second broker is refused before it touches anything;
 then the port; only then the data.
@@ -207,7 +207,7 @@ class Instance:
         own = platforms.this_process()
         running = Running(self.url, own.pid, own.started_us, version, instance_id, token, self.tls_url)
         content = json.dumps(asdict(running)).encode() + b"\n"
-        # A new file: what is left of an earlier one, or put there by somebody, may be open to others.
+        # A new file: the rest of an earlier one, or one that somebody placed there, may be open to others.
         files.write_atomically(self.data_dir / RUNTIME_FILE, content, durable=False)
         self._published = content
         return running
@@ -220,7 +220,7 @@ class Instance:
                 files.write_atomically(file, self._published, durable=False)
 
     def release(self) -> None:
-        """Withdraw what was published, close the port, give up the lock; twice is safe."""
+        """Withdraw the published file, close the port, give up the lock; twice is safe."""
         if self._lock < 0:
             return
         if self.has_folder():

@@ -19,7 +19,7 @@ DEFAULT_PATTERNS = (
     ".planning/**/*SUMMARY.md",
     ".planning/**/*DISCUSSION-LOG.md",
 )
-"""What GSD keeps up by itself, and what it only says after the fact."""
+"""The files that GSD keeps up by itself, and its reports after the fact."""
 
 _PLAIN_MODES = frozenset({"100644", ABSENT_MODE})
 """A link, a submodule or a program is never exempt."""

@@ -54,7 +54,7 @@ def _text(value: object, where: str) -> str:
 
 
 def _choice(value: object, where: str, noun: str, allowed: Iterable[str]) -> str:
-    """One of the names that are allowed; `noun` is what they name."""
+    """One of the names that are allowed; `noun` is their kind."""
     text, choices = _text(value, where), list(allowed)
     problem = f"there is no {noun} '{text}'. There are: {_listed(choices)}."
     _insist(text in choices, where, problem, allowed=choices, actual=text)
@@ -62,7 +62,7 @@ def _choice(value: object, where: str, noun: str, allowed: Iterable[str]) -> str
 
 
 def _ensure_name(name: str, where: str, noun: str) -> None:
-    """Insist that a name is short and safe everywhere; `noun` is what it names."""
+    """Insist that a name is short and safe everywhere; `noun` is its kind."""
     problem = (
         f"'{name}' cannot be the name of a {noun}. Write a small letter, then at most 39 more of: small letters, "
         "digits, '-', '_'."
@@ -71,7 +71,7 @@ def _ensure_name(name: str, where: str, noun: str) -> None:
 
 
 def _ensure_count(count: int, where: str, noun: str, *, least: int, most: int) -> None:
-    """Insist on a number of things; `noun` is what they are."""
+    """Insist on a number of things; `noun` is their kind."""
     problem = f"the number of {noun} is {count}; it must be {least} to {most}."
     _insist(least <= count <= most, where, problem, allowed={"minimum": least, "maximum": most}, actual=count)
 
@@ -171,7 +171,7 @@ class Workflow:
         roles: All roles, as declared.
         start: The phase in which a cycle begins.
         phases: The phases by name, as declared; `COMPLETE` is not among them.
-        archiver: The role that archives; None when it is whoever completes.
+        archiver: The role that archives; None for the role that completes.
         mode: Whether a hand-off advances the cycle at once.
     """
 

@@ -42,7 +42,7 @@ _SECONDS = 600.0
 
 _IS_THE_ROUND = (
     "It holds exactly what this round comes to, in a git repository made for this review: `HEAD` is the change as one "
-    "commit on what it stands on, which `ground` of the facts names. git show, log, blame and grep work there, with "
+    "commit on its ground, which `ground` of the facts names. git show, log, blame and grep work there, with "
     "the project's history; nothing that is not committed is in it, and a symbolic link is a file with its text."
 )
 _IS_ITS_BASE = (
@@ -55,20 +55,20 @@ _IS_ON_ITS_BASE = (
 )
 _IS_HEAD = (
     "There are no files of this round: {why} It holds the newest commit of the project's own branch instead, in a git "
-    "repository made for this review. What is proposed may be meant for another commit: say so where that matters."
+    "repository made for this review. The proposal may be meant for another commit: say so where that matters."
 )
 _IS_WHAT_IS_TOUCHED = (
     "It holds only the files that this round touches, as they are with the change, in a git repository made for this "
     "review: `HEAD` is the change as one commit on those files at its base. The project is on another machine. All "
     "its other files, and its history, are missing here: that a file is not here does not mean that the project lacks "
-    "it. Say so where a verdict would depend on what is missing."
+    "it. Say so where a verdict would depend on a missing file."
 )
 _IS_NOTHING = (
-    "It is empty. There are no files of this round: {why} The project itself is on another machine. Review what is in "
-    "this prompt, and say so where a verdict would depend on what is missing."
+    "It is empty. There are no files of this round: {why} The project itself is on another machine. Review the content "
+    "of this prompt, and say so where a verdict would depend on a missing file."
 )
 _IS_THE_PROJECTS = (
-    "There are no files of this round: {why} It is the project's own folder as it happens to be, on whatever branch, "
+    "There are no files of this round: {why} It is the project's own folder as it happens to be, on any branch, "
     "with or without the change."
 )
 _NO_BASE = "it names no commit that it was made against."

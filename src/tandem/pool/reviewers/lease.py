@@ -123,7 +123,7 @@ class Lease:
                 self._end(error.code)
                 return
             except (TandemError, BrokerUnreachable, ValueError):
-                # A broker that is away takes no claim back. When it is there again it will say what is true.
+                # A broker that is away takes no claim back. When it is there again it will say whether the claim holds.
                 continue
             if ends - known < (now - renewed) * 1_000_000 / 2:
                 self._cut = self._cut_at(ends)
@@ -134,7 +134,7 @@ class Lease:
 
     def _renew(self) -> int:
         arguments = self._claimed.request(claim_generation=self._claimed.generation)
-        # No key, which the broker would keep for a day: to renew twice is to renew.
+        # No key, which the broker would keep for a day: a second renewal does no harm.
         answer = self._broker.call("renew_claim", arguments, until=self._done)
         return instant_us(str(answer.get("lease_expires_at")))
 

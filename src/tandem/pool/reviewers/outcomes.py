@@ -27,7 +27,7 @@ LAST_LINE_LENGTH: Final = 300
 _REASON_LENGTH = 600
 
 _TERMINAL_SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\^_])")
-_SEE_LOG = "See what it wrote: `tandem reviewers logs`."
+_SEE_LOG = "See its output: `tandem reviewers logs`."
 _LOGIN = re.compile(
     r"not logged in|/login\b|log ?in again|auth(?:entication)? method|\b401\b|unauthori[sz]ed|unauthenticated"
     r"|authentication(?: has)? (?:failed|error|required)|authentication_error|ProviderAuthError"
@@ -45,7 +45,7 @@ class Outcome(StrEnum):
     NO_VERDICT = "no_verdict"
     """The program ended in order and said nothing."""
     UNREADABLE = "unreadable"
-    """It said something that is no answer, or not to what it was asked."""
+    """It said something that is no answer, or an answer to another question."""
     TIMEOUT = "timeout"
     """It took too long, or was silent for too long."""
     CRASHED = "crashed"

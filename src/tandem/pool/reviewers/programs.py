@@ -3,7 +3,7 @@
     start ─▶ prompt on standard input ─▶ output is pumped by two threads ─▶ it ends, or is ended ─▶ nothing is left
 
 However a program behaves, `run` comes back: it may hang, ignore signals, fork children that leave its
-session, close its output, fill its standard error, write without end, or never read what it is given.
+session, close its output, fill its standard error, write without end, or never read its input.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _DESCENDANTS_EVERY_SECONDS = 1.0
 _STDERR_TAIL_BYTES = 16 * 1024
 _ENDLESS_TIMES = 16
 _ENDLESS_BYTES = 64 * 1024 * 1024
-"""A program that wrote more than this, and so many times what is kept of its output, is taken to have no end."""
+"""A program that wrote more than this, and so many times the part that is kept, is taken to have no end."""
 _LAST_WORDS_SECONDS = 2.0
 """How long a dead program's output may take to be read."""
 _CHUNK_BYTES = 64 * 1024

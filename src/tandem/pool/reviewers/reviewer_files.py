@@ -2,7 +2,7 @@
 
     <data>/reviewers/supervisor.json        the secret, and the number of the folder that it was made in
     <data>/reviewers/supervisor.lock        empty; locked by the one that runs, also when it is killed
-    <logs>/<reviewer id>.log, .log.1 …      what it said; those of the newest reviewers are kept
+    <logs>/<reviewer id>.log, .log.1 …      its output; those of the newest reviewers are kept
     <scratch>/<reviewer id>/                its own; gone when it has ended
 
 All of this blocks for the disk.

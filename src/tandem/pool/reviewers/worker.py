@@ -280,7 +280,7 @@ class Worker:
         """Has the program review, with the claim renewed meanwhile; nothing of the run is left on the disk.
 
         Returns:
-            How the program ended, what it said, and why the claim was over before it, if it was.
+            How the program ended, its output, and why the claim was over before it, if it was.
         """
         cancelled = threading.Event()
         grace_seconds = self._job.grace_seconds

@@ -1,6 +1,6 @@
 """Any program that reads the prompt on standard input and prints the answer on standard output.
 
-It is of the person's own configuration, who also answers for what it may do: it keeps the user's home folder.
+It is of the person's own configuration, who also answers for its rights: it keeps the user's home folder.
 It is told the rest by its environment, as its options are not known.
 """
 

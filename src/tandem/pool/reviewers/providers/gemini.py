@@ -4,7 +4,7 @@ Measured with 0.61 (see `tests/clients`). An untrusted folder gives it no settin
 `.env`; its file tools stay within the folders that it was given. It has no effort and no schema: the prompt
 says what the answer has to look like.
 
-An agent needs a trusted folder, and then every `GEMINI.md` in the folders that it was given is obeyed, whatever the
+An agent needs a trusted folder, and then every `GEMINI.md` in the folders that it was given is obeyed, despite the
 setting `context.fileName` says (that adds a name). It reads its folder for temporary files, too, without such a search:
 so the repository lies there.
 """

@@ -1,7 +1,7 @@
 """opencode: `opencode run` outside the repository, with three tools that read, and events as output.
 
 Measured with 1.18.33 (see `tests/clients`). Started in the repository, it runs the plugins that it finds
-there, whatever its settings say; so it starts in an empty folder, and the repository is a folder that it may
+there, against its settings; so it starts in an empty folder, and the repository is a folder that it may
 read. It has no schema: the prompt says what the answer has to look like.
 """
 
