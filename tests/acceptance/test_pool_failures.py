@@ -154,19 +154,15 @@ def test_p5_a_new_start_takes_back_what_the_one_before_held_and_nothing_else(sho
     shop.claim(persons, "a-person")
     shop.claim(ours, reviewer)
     steward.beat()
-    stranger = _second_reviewer(other, shop)
+    for _ in range(4):
+        shop.put_up()
+    stranger = other.one()
     shop.claim(strangers, stranger)
     steward.register()
     assert shop.status(ours)["status"] == "pending"
     assert shop.status(ours)["attention"] is None
     assert [shop.status(one)["status"] for one in (persons, strangers)] == ["claimed", "claimed"]
     assert steward.seen(reviewer)["state"] == "terminated"
-
-
-def _second_reviewer(other: Steward, shop: Desk) -> str:
-    for _ in range(4):
-        shop.put_up()
-    return other.one()
 
 
 def test_too_many_quick_exits_open_the_circuit_and_a_hand_closes_it(shop: Desk, steward: Steward) -> None:
@@ -285,8 +281,8 @@ def test_what_a_reviewer_did_is_counted(shop: Desk, steward: Steward) -> None:
 
 @ON_BOTH_DATABASES
 def test_p5_who_lets_a_lease_run_out_is_ended_and_replaced(start_broker: StartBroker, repo: Sandbox) -> None:
-    started = start_broker(claim_timeout_seconds=1, sweep_interval_seconds=0.1)
-    with Desk(started.url, "stuck") as desk:
+    broker = start_broker(claim_timeout_seconds=1, sweep_interval_seconds=0.1)
+    with Desk(broker.url, "stuck") as desk:
         desk.register(repo.root)
         steward = started(desk)
         review = desk.put_up()

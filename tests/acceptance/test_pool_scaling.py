@@ -6,6 +6,8 @@ import json
 import secrets
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,6 +18,16 @@ from tests.databases import ON_BOTH_DATABASES
 
 PATIENCE_SECONDS = 40.0
 IDLE_SECONDS = 2.0
+
+
+@contextmanager
+def hearing(steward: Steward) -> Generator[list[dict[str, Any]]]:
+    """The answer to a call that waits while the block runs."""
+    heard: list[dict[str, Any]] = []
+    waiting = threading.Thread(target=lambda: heard.append(steward.beat(wait=True, timeout_s=45)))
+    waiting.start()
+    yield heard
+    waiting.join(PATIENCE_SECONDS)
 
 
 def test_a_proposal_with_nobody_in_sight_starts_one_reviewer(shop: Desk) -> None:
@@ -37,12 +49,9 @@ def test_a_proposal_with_nobody_in_sight_starts_one_reviewer(shop: Desk) -> None
 @ON_BOTH_DATABASES
 def test_a_supervisor_that_waits_hears_of_a_proposal_at_once(shop: Desk) -> None:
     steward = started(shop)
-    heard: list[dict[str, Any]] = []
-    waiting = threading.Thread(target=lambda: heard.append(steward.beat(wait=True, timeout_s=45)))
-    waiting.start()
     began = time.monotonic()
-    shop.put_up()
-    waiting.join(PATIENCE_SECONDS)
+    with hearing(steward) as heard:
+        shop.put_up()
     assert [one["wanted"] for one in heard[0]["reviewers"]] == ["run"]
     assert heard[0]["changed"]
     assert time.monotonic() - began < PATIENCE_SECONDS
@@ -187,11 +196,8 @@ def test_an_agent_that_drains_is_ended_when_it_holds_nothing(shop: Desk) -> None
     claim = shop.do("claim_review", reviewer_id=reviewer)
     shop.do("kill_reviewer", reviewer_id=reviewer)
     assert steward.beat()["reviewers"][0]["wanted"] == "drain"
-    heard: list[dict[str, Any]] = []
-    waiting = threading.Thread(target=lambda: heard.append(steward.beat(wait=True, timeout_s=45)))
-    waiting.start()
-    shop.do("submit_verdict", review_id=review, verdict="approved", claim_generation=claim["claim_generation"])
-    waiting.join(PATIENCE_SECONDS)
+    with hearing(steward) as heard:
+        shop.do("submit_verdict", review_id=review, verdict="approved", claim_generation=claim["claim_generation"])
     assert heard[0]["reviewers"][0]["wanted"] == "kill"
 
 

@@ -22,7 +22,6 @@ from tandem.settings.certificates import CERTIFICATE, KEY, Certificate, Certific
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
     from tandem.settings.config import Settings
 
@@ -172,15 +171,14 @@ class Instance:
         try:
             self._forget()
             self.listener, self.beside = _listen_somewhere(settings, host, any_port=any_port)
-        except OSError as error:
+        except BaseException as error:
             os.close(self._lock)
+            if not isinstance(error, OSError):
+                raise
             raise ConfigInvalid(
                 f"{error.filename} cannot be removed: {error.strerror}. Move it away, then start the broker again.",
                 setting="data_dir",
             ) from error
-        except BaseException:
-            os.close(self._lock)
-            raise
         self.port = port = self.listener.getsockname()[1]
         self.url = f"http://{_bracketed(_REACHED_AT.get(host, host))}:{port}"
         try:
@@ -196,9 +194,7 @@ class Instance:
         """The instance itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give everything back."""
         self.release()
 

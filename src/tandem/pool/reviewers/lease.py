@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Final, Self
 
 from tandem.errors import InvalidTransition, NotClaimant, NotFound, StaleClaim, StaleRound, TandemError
@@ -100,9 +99,7 @@ class Lease:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._done.set()
         self._broker.hang_up()
         self._thread.join()

@@ -61,7 +61,7 @@ from tandem.pool.reviewers.broker_client import (
     with_key,
 )
 from tandem.pool.reviewers.dossier import gather
-from tandem.pool.reviewers.files import MIRRORS, copy_for_agent, from_broker, lay_out, remove_laid_out
+from tandem.pool.reviewers.files import MIRRORS, RoundFolder, copy_for_agent, from_broker, remove_laid_out
 from tandem.pool.reviewers.job import Control, Ending, ReviewJob, WorkerExit, read_job
 from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
 from tandem.pool.reviewers.outcomes import (
@@ -293,14 +293,14 @@ class Worker:
         with programs.folder_for_run(self._job.scratch) as folder, lease, self._requests.telling(obey):
             self._wait_for_checks(claimed, cancelled)
             job, scratch = self._job, Path(self._job.scratch)
-            context, files = lay_out(
+            context, files = RoundFolder(
                 self._context(folder),
                 claimed,
                 scratch,
                 self._log.note,
                 lambda: self._ask("get_base_files", claimed.request(round=claimed.round)),
                 partial(from_broker, job.broker, job.project, job.access, scratch.with_name(MIRRORS)),
-            )
+            ).lay_out()
             invocation = self._invocation(claimed, context, files, proof)
             programs.lay_out(folder, invocation.files)
             finished = programs.run(
