@@ -20,7 +20,7 @@ from bench.run import Run
 from tandem.git.repository import Repository
 from tandem.git.runner import memory_folder
 from tandem.pool.reviewers import RunContext
-from tandem.pool.reviewers.files import lay_out
+from tandem.pool.reviewers.files import RoundFolder
 from tandem.pool.reviewers.lease import Claimed
 
 MEASURE = "trees: a folder with a round's files for its reviewer"
@@ -100,7 +100,7 @@ class _Place:
         claimed = Claimed("rv_bench", "bench", 1, 1, 0, proposal)
         context = RunContext(str(self._root), str(scratch), None, "low", {}, {}, reviewer)
         started = time.perf_counter()
-        lay_out(context, claimed, scratch, _refuse, dict)
+        RoundFolder(context, claimed, scratch, _refuse, dict).lay_out()
         return (time.perf_counter() - started) * 1000
 
 

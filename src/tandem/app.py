@@ -12,7 +12,6 @@ import socket
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from dataclasses import fields
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -58,7 +57,6 @@ from tandem.server.measurements import Measurements
 from tandem.server.mirrors import MirrorRoutes
 from tandem.settings.config import Settings, load_settings, masked, user_file
 from tandem.settings.instance import AuthForgotten, Instance, LastRun
-from tandem.settings.policy import Policy
 from tandem.settings.pool import TABLE, THROUGH_WSL, PoolSettings
 from tandem.settings.workflows import load as load_workflows
 from tandem.store import events, log
@@ -171,7 +169,7 @@ class Broker:
         self._services = Services(
             store=self._store,
             clock=self._clock,
-            policy=Policy(**{field.name: getattr(settings, field.name) for field in fields(Policy)}),
+            policy=settings,
             projects=Projects(self._store, git, mirrors),
             waits=WaitHub(self._store),
             validations=asyncio.Semaphore(_VALIDATIONS_AT_ONCE),
@@ -330,10 +328,9 @@ class Broker:
             return
         await self._services.checks_wanted.wait()
         # Few brokers have checks to run.
-        from tandem.pool.check_runner import FOLDER, CheckRunner, RunnerOptions
+        from tandem.pool.check_runner import CheckRunner
 
-        options = RunnerOptions.of(self._settings, FOLDER)
-        await CheckRunner(InProcessBroker(self._dispatcher), options).run()
+        await CheckRunner(InProcessBroker(self._dispatcher), self._settings).run()
 
     async def send_webhooks(self) -> None:
         """Send events to webhooks until cancelled."""

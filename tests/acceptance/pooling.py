@@ -97,6 +97,13 @@ class Steward:
         )
 
 
+def started(desk: Desk, **rules: Any) -> Steward:
+    """A pool that has just started."""
+    steward = Steward(desk, **rules)
+    steward.register()
+    return steward
+
+
 def ended(
     reviewer_id: str, exit_code: int | None = 0, *, quick: bool = False, error: str | None = None
 ) -> dict[str, Any]:

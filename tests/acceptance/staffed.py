@@ -178,10 +178,6 @@ class Counter(Desk):
         """A review's status, once somebody holds it."""
         return self.when(review_id, lambda one: one["status"] == "claimed", "is claimed")
 
-    def pending(self, review_id: str) -> dict[str, Any]:
-        """A review's status, once nobody holds it."""
-        return self.when(review_id, lambda one: one["status"] == "pending", "is pending")
-
     def approved(self, deed: str = "approve") -> str:
         """Puts up what will be approved; the review's id, once it is."""
         review = self.ask(deed)
@@ -233,14 +229,6 @@ def counter(broker: StaffedBroker, folder: Path, project: str | None = None) -> 
     with Counter(broker, repository.root, project) as opened:
         opened.register(repository.root)
         yield opened
-
-
-def is_gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody has reaped yet has."""
-    try:
-        return psutil.Process(pid).status() in _GONE
-    except psutil.NoSuchProcess:
-        return True
 
 
 def stand_still(processes: Iterable[int]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.pooling import Steward, ended
+from tests.acceptance.pooling import Steward, ended, started
 from tests.acceptance.reviewing import Desk
 from tests.broker import StartBroker
 from tests.databases import ON_BOTH_DATABASES
@@ -18,9 +18,7 @@ from tests.git.sandbox import Sandbox
 @pytest.fixture
 def steward(shop: Desk) -> Steward:
     """A pool that has just started."""
-    found = Steward(shop)
-    found.register()
-    return found
+    return started(shop)
 
 
 def failed_for_good(steward: Steward) -> str:
@@ -88,8 +86,7 @@ def test_a_revision_and_a_close_need_nobodys_attention(shop: Desk, steward: Stew
 
 
 def test_a_later_try_waits_longer_each_time_and_a_hand_makes_it_now(shop: Desk) -> None:
-    steward = Steward(shop, retry_delay_seconds=100)
-    steward.register()
+    steward = started(shop, retry_delay_seconds=100)
     review = shop.put_up()
     reviewer = steward.one()
     waits: list[float] = []
@@ -152,25 +149,20 @@ def test_p5_what_a_dead_reviewer_held_is_anybodys_at_once(shop: Desk, steward: S
 @ON_BOTH_DATABASES
 def test_p5_a_new_start_takes_back_what_the_one_before_held_and_nothing_else(shop: Desk, steward: Steward) -> None:
     ours, persons, strangers = (shop.put_up() for _ in range(3))
-    other = Steward(shop)
-    other.register()
+    other = started(shop)
     reviewer = steward.one()
     shop.claim(persons, "a-person")
     shop.claim(ours, reviewer)
     steward.beat()
-    stranger = _second_reviewer(other, shop)
+    for _ in range(4):
+        shop.put_up()
+    stranger = other.one()
     shop.claim(strangers, stranger)
     steward.register()
     assert shop.status(ours)["status"] == "pending"
     assert shop.status(ours)["attention"] is None
     assert [shop.status(one)["status"] for one in (persons, strangers)] == ["claimed", "claimed"]
     assert steward.seen(reviewer)["state"] == "terminated"
-
-
-def _second_reviewer(other: Steward, shop: Desk) -> str:
-    for _ in range(4):
-        shop.put_up()
-    return other.one()
 
 
 def test_too_many_quick_exits_open_the_circuit_and_a_hand_closes_it(shop: Desk, steward: Steward) -> None:
@@ -201,8 +193,7 @@ def test_one_that_lasts_between_quick_exits_keeps_the_circuit_closed(shop: Desk,
 
 
 def test_quick_exits_make_starts_rarer(shop: Desk) -> None:
-    steward = Steward(shop, spawn_cooldown_seconds=30)
-    steward.register()
+    steward = started(shop, spawn_cooldown_seconds=30)
     shop.put_up()
     reviewer = steward.one()
     orders = steward.beat(ended(reviewer, 3, quick=True, error="no"))
@@ -255,8 +246,7 @@ def test_quiet_hours_pause_and_end_by_themselves(shop: Desk, steward: Steward) -
     ],
 )
 def test_a_budget_that_is_used_up_pauses_the_pool(shop: Desk, budget: dict[str, Any], spending: dict[str, Any]) -> None:
-    steward = Steward(shop, **budget)
-    steward.register()
+    steward = started(shop, **budget)
     review = shop.put_up()
     reviewer = steward.one()
     claim = shop.do("claim_review", reviewer_id=reviewer)
@@ -291,11 +281,10 @@ def test_what_a_reviewer_did_is_counted(shop: Desk, steward: Steward) -> None:
 
 @ON_BOTH_DATABASES
 def test_p5_who_lets_a_lease_run_out_is_ended_and_replaced(start_broker: StartBroker, repo: Sandbox) -> None:
-    started = start_broker(claim_timeout_seconds=1, sweep_interval_seconds=0.1)
-    with Desk(started.url, "stuck") as desk:
+    broker = start_broker(claim_timeout_seconds=1, sweep_interval_seconds=0.1)
+    with Desk(broker.url, "stuck") as desk:
         desk.register(repo.root)
-        steward = Steward(desk)
-        steward.register()
+        steward = started(desk)
         review = desk.put_up()
         reviewer = steward.one()
         cursor = desk.do("claim_review", reviewer_id=reviewer)["cursor"]
@@ -318,8 +307,7 @@ def test_quick_exits_of_those_who_had_worked_do_not_open_the_circuit(shop: Desk,
 
 
 def test_a_resume_forgets_the_failures_before_one_that_runs(shop: Desk) -> None:
-    steward = Steward(shop, max_pool_size=1)
-    steward.register()
+    steward = started(shop, max_pool_size=1)
     shop.put_up()
     for _ in range(3):
         steward.beat(ended(steward.one(), 3, quick=True, error="no"))

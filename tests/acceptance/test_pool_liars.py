@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.acceptance.pooling import Steward
+from tests.acceptance.pooling import started
 from tests.acceptance.reviewing import Desk
 
 COUNTS = st.one_of(st.none(), st.sampled_from([0, 1, 2**31, 2**53, 2**63, -1]))
@@ -32,8 +32,7 @@ def reports(names: list[str]) -> st.SearchStrategy[list[dict[str, Any]]]:
 
 
 def test_a_lying_supervisor_changes_nothing_of_another(shop: Desk) -> None:
-    honest = Steward(shop)
-    honest.register()
+    honest = started(shop)
     review = shop.put_up()
     reviewer = honest.one()
     shop.claim(review, reviewer)

@@ -8,16 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.acceptance.reviewing import Desk
-from tests.acceptance.staffed import (
-    Counter,
-    StaffedBroker,
-    counter,
-    is_gone,
-    only_posix,
-    stand_still,
-    until,
-)
+from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, stand_still, until
 from tests.broker import BrokerProcess, fresh_project
+from tests.reviewers.running import is_gone
 
 pytestmark = only_posix
 A_PAIR = {"min_pool_size": 2, "max_pool_size": 2}
@@ -68,7 +61,7 @@ def test_p5_after_a_kill_of_the_broker_the_next_start_ends_orphans_and_reviews_g
             for review in (free, still):
                 [reclaimed] = again.of_kind(review, "review_reclaimed")
                 assert reclaimed["data"]["reviewer_id"] == held[review]["reviewer_id"]
-                assert "started anew" in reclaimed["data"]["reason"]
+                assert "started again" in reclaimed["data"]["reason"]
                 # Nobody failed here: all tries are left.
                 assert "attempts" not in reclaimed["data"]
                 assert again.member(held[review]["reviewer_id"])["state"] == "terminated"

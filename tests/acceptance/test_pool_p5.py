@@ -7,10 +7,10 @@ import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-import psutil
 import pytest
 
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, go_on, only_posix, stand_still, until
+from tests.reviewers.running import is_gone
 
 pytestmark = only_posix
 LEASE_SECONDS = 12
@@ -132,7 +132,7 @@ def test_p5_what_a_killed_reviewer_held_is_tried_again_at_once(patient: Counter)
     assert instant(reclaimed["at"]) < instant(holder["lease_expires_at"])
     assert "SIGKILL" in reclaimed["data"]["reason"]
     assert reclaimed["data"]["attempts"] == 1
-    assert [_lives(one) for one in theirs] == [False] * 3
+    assert all(is_gone(one.pid) for one in theirs)
     assert not tree.exists()
     gone = patient.member(holder["reviewer_id"])
     assert (gone["state"], gone["exit_code"], gone["outcomes"]["crashed"]) == ("terminated", -signal.SIGKILL, 1)
@@ -150,19 +150,12 @@ def test_p5_a_review_whose_reviewer_is_ended_by_hand_goes_to_the_next_and_loses_
     patient.do("kill_reviewer", reviewer_id=reviewer)
     # Asked to end, it finishes what it is at; told to, it does not.
     assert patient.member(reviewer)["state"] == "draining"
-    assert [_lives(one) for one in theirs] == [True] * 3
+    assert not any(is_gone(one.pid) for one in theirs)
     patient.do("kill_reviewer", reviewer_id=reviewer, force=True)
     again = patient.when(review, lambda one: one["claim_generation"] >= 3, "is claimed by the next")
     assert again["reviewer_id"] != reviewer
-    assert [_lives(one) for one in theirs] == [False] * 3
+    assert all(is_gone(one.pid) for one in theirs)
     patient.broker.let("by-hand")
     patient.decided(review)
     assert patient.outcomes(review) == ["cancelled", "verdict"]
     assert [event["data"].get("attempts") for event in patient.of_kind(review, "claim_released")] == [None]
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

@@ -38,7 +38,7 @@ WITH_A_WRONG_ONE = {
     "other-digest": ("unreadable", "The program's answer cannot be used"),
     "words-around": ("unreadable", "not one JSON object and nothing else"),
     "earlier-nonce": ("unreadable", "The program's answer cannot be used"),
-    "read-nothing": ("unreadable", "what was not read cannot be approved"),
+    "read-nothing": ("unreadable", "a file that was not read cannot be approved"),
     "guess-nonces": ("unreadable", "it was not read to its end"),
     "nonces-of-another": ("unreadable", "it was not read to its end"),
 }
@@ -186,17 +186,13 @@ def test_p7_a_program_that_crashes_is_tried_again_and_its_reviewer_replaced(smal
     claimants = {event["actor"] for event in small.of_kind(review, "review_claimed")}
     assert len(claimants) == TRIES
     for reviewer in claimants:
-        ended = until(lambda who=reviewer: _ended(small, who), f"{reviewer} has ended")
+        until(lambda who=reviewer: small.member(who)["state"] == "terminated", f"{reviewer} has ended")
+        ended = small.member(reviewer)
         assert ended["exit_code"] == 3
         assert reason in ended["end_reason"]
     # As after every good sign: a fourth crash in a row would stop the pool.
     small.do("resume_reviewers")
     assert small.approved()
-
-
-def _ended(project: Counter, reviewer_id: str) -> dict[str, Any] | None:
-    shown = project.member(reviewer_id)
-    return shown if shown["state"] == "terminated" else None
 
 
 def test_p7_one_failure_is_only_that(project: Counter) -> None:
@@ -207,8 +203,8 @@ def test_p7_one_failure_is_only_that(project: Counter) -> None:
 
 def test_p7_a_pool_whose_program_always_crashes_stops_loudly_until_somebody_says_so(small: Counter) -> None:
     reviews = [small.ask("fail") for _ in range(3)]
-    pool = until(lambda: _with_open_circuit(small), "the circuit opens")
-    assert "the service is not there" in pool["why"]
+    until(lambda: small.supervision()["state"] == "circuit_open", "the circuit opens")
+    assert "the service is not there" in small.supervision()["why"]
     assert small.refused("SPAWN_COOLDOWN", "spawn_reviewer")["retry_after_s"] > 0
     good = small.ask("approve")
     for review in reviews:
@@ -218,8 +214,3 @@ def test_p7_a_pool_whose_program_always_crashes_stops_loudly_until_somebody_says
     small.do("resume_reviewers")
     assert small.decided(good)["status"] == "approved"
     assert small.supervision()["state"] == "running"
-
-
-def _with_open_circuit(project: Counter) -> dict[str, Any] | None:
-    pool = project.supervision()
-    return pool if pool["state"] == "circuit_open" else None

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from tandem.pool.reviewers.job import WorkerExit
-from tests.acceptance.pooling import Steward, ended
+from tests.acceptance.pooling import Steward, ended, started
 from tests.acceptance.reviewing import Desk
 from tests.acceptance.staffed import StaffedBroker, counter, only_posix, program, until
 from tests.commandline import Shell, finish
@@ -24,9 +24,7 @@ WAIT_SECONDS = 5
 @pytest.fixture
 def steward(shop: Desk) -> Steward:
     """A pool that has just started."""
-    found = Steward(shop)
-    found.register()
-    return found
+    return started(shop)
 
 
 def limited(steward: Steward, seconds: float, outcome: str = "crashed") -> dict[str, Any]:

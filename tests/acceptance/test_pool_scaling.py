@@ -6,10 +6,12 @@ import json
 import secrets
 import threading
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from tests.acceptance.pooling import PID, Steward, ended
+from tests.acceptance.pooling import PID, Steward, ended, started
 from tests.acceptance.reviewing import Desk, at_once
 from tests.acceptance.staffed import until
 from tests.databases import ON_BOTH_DATABASES
@@ -18,9 +20,18 @@ PATIENCE_SECONDS = 40.0
 IDLE_SECONDS = 2.0
 
 
+@contextmanager
+def hearing(steward: Steward) -> Generator[list[dict[str, Any]]]:
+    """The answer to a call that waits while the block runs."""
+    heard: list[dict[str, Any]] = []
+    waiting = threading.Thread(target=lambda: heard.append(steward.beat(wait=True, timeout_s=45)))
+    waiting.start()
+    yield heard
+    waiting.join(PATIENCE_SECONDS)
+
+
 def test_a_proposal_with_nobody_in_sight_starts_one_reviewer(shop: Desk) -> None:
-    steward = Steward(shop)
-    steward.register()
+    steward = started(shop)
     assert steward.beat()["reviewers"] == []
     shop.put_up()
     [order] = steward.beat()["reviewers"]
@@ -37,22 +48,17 @@ def test_a_proposal_with_nobody_in_sight_starts_one_reviewer(shop: Desk) -> None
 
 @ON_BOTH_DATABASES
 def test_a_supervisor_that_waits_hears_of_a_proposal_at_once(shop: Desk) -> None:
-    steward = Steward(shop)
-    steward.register()
-    heard: list[dict[str, Any]] = []
-    waiting = threading.Thread(target=lambda: heard.append(steward.beat(wait=True, timeout_s=45)))
-    waiting.start()
+    steward = started(shop)
     began = time.monotonic()
-    shop.put_up()
-    waiting.join(PATIENCE_SECONDS)
+    with hearing(steward) as heard:
+        shop.put_up()
     assert [one["wanted"] for one in heard[0]["reviewers"]] == ["run"]
     assert heard[0]["changed"]
     assert time.monotonic() - began < PATIENCE_SECONDS
 
 
 def test_one_more_is_started_when_more_wait_than_three_for_each(shop: Desk) -> None:
-    steward = Steward(shop, max_pool_size=10)
-    steward.register()
+    steward = started(shop, max_pool_size=10)
     sizes: list[int] = []
     for _ in range(10):
         shop.put_up()
@@ -63,8 +69,7 @@ def test_one_more_is_started_when_more_wait_than_three_for_each(shop: Desk) -> N
 
 
 def test_what_nobody_can_claim_now_does_not_count(shop: Desk) -> None:
-    steward = Steward(shop, retry_delay_seconds=3600)
-    steward.register()
+    steward = started(shop, retry_delay_seconds=3600)
     shop.put_up()
     reviewer = steward.one()
     assert steward.fail(reviewer)["not_before"] is not None
@@ -74,8 +79,7 @@ def test_what_nobody_can_claim_now_does_not_count(shop: Desk) -> None:
 
 @ON_BOTH_DATABASES
 def test_fifty_proposals_at_once_never_pass_the_cap(shop: Desk) -> None:
-    steward = Steward(shop, max_pool_size=3)
-    steward.register()
+    steward = started(shop, max_pool_size=3)
     sizes: list[int] = []
 
     def beat() -> None:
@@ -97,9 +101,7 @@ def test_fifty_proposals_at_once_never_pass_the_cap(shop: Desk) -> None:
 
 @ON_BOTH_DATABASES
 def test_two_pools_do_not_both_answer_the_same_proposal(shop: Desk) -> None:
-    first, second = Steward(shop), Steward(shop)
-    first.register()
-    second.register()
+    first, second = started(shop), started(shop)
     shop.put_up()
     at_once([first.beat, second.beat] * 2)
     assert len(first.beat()["reviewers"]) + len(second.beat()["reviewers"]) == 1
@@ -108,8 +110,7 @@ def test_two_pools_do_not_both_answer_the_same_proposal(shop: Desk) -> None:
 def test_starts_by_hand_respect_cooldown_and_cap(shop: Desk) -> None:
     assert "tandem reviewers" in shop.call("spawn_reviewer")["error"]["message"]
     assert shop.refused("POOL_DISABLED", "spawn_reviewer")["why"]
-    steward = Steward(shop, spawn_cooldown_seconds=3600, max_pool_size=2)
-    steward.register()
+    steward = started(shop, spawn_cooldown_seconds=3600, max_pool_size=2)
     spawned = _spawned(shop, steward)
     assert spawned["pid"] == PID
     assert 3500 < shop.refused("SPAWN_COOLDOWN", "spawn_reviewer")["retry_after_s"] <= 3600
@@ -131,16 +132,14 @@ def _spawned(shop: Desk, steward: Steward) -> dict[str, Any]:
 
 
 def test_some_are_kept_although_nothing_waits(shop: Desk) -> None:
-    steward = Steward(shop, min_pool_size=2, idle_timeout_seconds=0)
-    steward.register()
+    steward = started(shop, min_pool_size=2, idle_timeout_seconds=0)
     for _ in range(4):
         steward.beat()
     assert list(steward.known.values()) == ["run", "run"]
 
 
 def test_the_idle_clock_starts_at_the_last_work(shop: Desk) -> None:
-    steward = Steward(shop, idle_timeout_seconds=IDLE_SECONDS)
-    steward.register()
+    steward = started(shop, idle_timeout_seconds=IDLE_SECONDS)
     review = shop.put_up()
     reviewer = steward.one()
     claim = shop.do("claim_review", reviewer_id=reviewer)
@@ -160,8 +159,7 @@ def test_the_idle_clock_starts_at_the_last_work(shop: Desk) -> None:
 
 
 def test_an_old_reviewer_finishes_its_review_and_takes_nothing_new(shop: Desk) -> None:
-    steward = Steward(shop, max_ttl_seconds=3)
-    steward.register()
+    steward = started(shop, max_ttl_seconds=3)
     review = shop.put_up()
     reviewer = steward.one()
     claim = shop.do("claim_review", review_id=review, reviewer_id=reviewer)
@@ -174,8 +172,7 @@ def test_an_old_reviewer_finishes_its_review_and_takes_nothing_new(shop: Desk) -
 
 
 def test_a_kill_drains_and_a_forced_one_does_not_wait(shop: Desk) -> None:
-    steward = Steward(shop)
-    steward.register()
+    steward = started(shop)
     review = shop.put_up()
     reviewer = steward.one()
     shop.do("claim_review", reviewer_id=reviewer)
@@ -199,17 +196,13 @@ def test_an_agent_that_drains_is_ended_when_it_holds_nothing(shop: Desk) -> None
     claim = shop.do("claim_review", reviewer_id=reviewer)
     shop.do("kill_reviewer", reviewer_id=reviewer)
     assert steward.beat()["reviewers"][0]["wanted"] == "drain"
-    heard: list[dict[str, Any]] = []
-    waiting = threading.Thread(target=lambda: heard.append(steward.beat(wait=True, timeout_s=45)))
-    waiting.start()
-    shop.do("submit_verdict", review_id=review, verdict="approved", claim_generation=claim["claim_generation"])
-    waiting.join(PATIENCE_SECONDS)
+    with hearing(steward) as heard:
+        shop.do("submit_verdict", review_id=review, verdict="approved", claim_generation=claim["claim_generation"])
     assert heard[0]["reviewers"][0]["wanted"] == "kill"
 
 
 def test_when_a_supervisor_stops_all_of_its_reviewers_end(shop: Desk) -> None:
-    steward = Steward(shop)
-    steward.register()
+    steward = started(shop)
     shop.put_up()
     reviewer = steward.one()
     [order] = steward.beat(closing=True)["reviewers"]
@@ -220,8 +213,7 @@ def test_when_a_supervisor_stops_all_of_its_reviewers_end(shop: Desk) -> None:
 
 
 def test_a_supervisor_of_an_earlier_start_is_told_so(shop: Desk) -> None:
-    steward = Steward(shop)
-    steward.register()
+    steward = started(shop)
     old = steward.saying()
     steward.register()
     refusal = shop.envelope_unscoped("supervisor_heartbeat", **old)["error"]

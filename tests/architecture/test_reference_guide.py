@@ -61,7 +61,7 @@ def test_the_numbers_of_the_guide_are_the_defaults() -> None:
 def test_the_template_of_the_guide_is_one_that_is_taken(tmp_path: Path) -> None:
     (text,) = [block.text for block in GUIDE.blocks if "{{proposal}}" in block.text]
     (tmp_path / "prompt.md").write_text(text, "utf-8")
-    assert load_template(tmp_path / "prompt.md").text == text
+    assert load_template(tmp_path / "prompt.md") == text
 
 
 class _Model(BaseHTTPRequestHandler):

@@ -17,7 +17,6 @@ from tandem.pool.contract import PoolView, RunOutcome
 from tandem.pool.reviewers import RunContext, prompt
 from tandem.pool.reviewers.job import WorkerExit
 from tandem.pool.reviewers.outcomes import Outcome
-from tandem.pool.reviewers.prompt import load_template
 from tandem.pool.reviewers.providers import NAMES, provider
 from tandem.pool.reviewers.verdicts import EXAMPLE, SCHEMA, read_answer
 from tandem.pool.rules import DrainReason, PauseKind, ReviewerState
@@ -94,7 +93,6 @@ def test_the_variables_of_templates_are_those_that_are_read(page: str) -> None:
     assert shown == {("worker", one) for one in prompt.REVIEW.allowed} | {
         ("agent", one) for one in prompt.AGENT.allowed
     }
-    assert load_template(None).form is prompt.REVIEW
 
 
 def room(tmp_path: Path) -> RunContext:

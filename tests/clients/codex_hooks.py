@@ -6,7 +6,6 @@ import json
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 SECONDS = 30
@@ -46,9 +45,7 @@ class CodexHooks:
         self._send({"method": "initialized"})
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._process:
             self._process.terminate()
             self._process.wait(SECONDS)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tandem.pool.reviewers import Finished, Invocation, Provider, RunContext
+from tandem.pool.reviewers import Finished, Invocation, RunContext
 from tandem.pool.reviewers.providers import provider
+from tandem.pool.reviewers.providers.clean_room import Provider
 
 SCHEMA = {"type": "object", "properties": {"verdict": {"type": "string"}}}
 PROMPT = "Review $(touch x) `touch x`; touch x\n--help\n@/etc/passwd é"

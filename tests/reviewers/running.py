@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 import psutil
 
@@ -44,7 +43,7 @@ def run(
     *,
     on_start: Callable[[ProcessIdentity], None] = lambda _: None,
     cancelled: threading.Event | None = None,
-    log: BinaryIO | None = None,
+    log: Callable[[bytes], object] = lambda _: None,
     **limits: float | None,
 ) -> Finished:
     """Runs it under the usual limits, apart from those that are named."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import secrets
 import sys
@@ -11,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psutil
 import pytest
@@ -21,9 +20,6 @@ from tandem.core.platforms import ProcessIdentity
 from tandem.errors import Unavailable
 from tandem.pool.reviewers import Finished, processes
 from tests.reviewers.running import START_SECONDS, acts, is_gone, number_in, run, until
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer as Buffer
 
 MEGABYTE = 1024 * 1024
 only_posix = pytest.mark.skipif(sys.platform == "win32", reason="platform: signals and sessions are of POSIX")
@@ -46,18 +42,6 @@ def held() -> set[object]:
             found = os.fstat(int(entry.name))
             descriptors.add((entry.name, found.st_dev, found.st_ino))
     return {*threading.enumerate(), *psutil.Process().children(), *descriptors}
-
-
-class SetsWhenWritten(io.BytesIO):
-    """A log that says when the program has said something."""
-
-    def __init__(self, event: threading.Event) -> None:
-        super().__init__()
-        self._event = event
-
-    def write(self, data: Buffer, /) -> int:
-        self._event.set()
-        return super().write(data)
 
 
 ENDS: dict[str, tuple[tuple[str, ...], dict[str, Any], tuple[str, bytes], int | None]] = {
@@ -126,7 +110,7 @@ def test_is_asked_to_end_and_killed_if_it_does_not_hear(tmp_path: Path, hears: t
     cancelled, asked = threading.Event(), tmp_path / "asked"
     words = [str(asked) if word == "ASKED" else word for word in hears]
     waiting = acts(*words, "say", "ready", "sleep", "300", folder=tmp_path)
-    done = run(waiting, cancelled=cancelled, log=SetsWhenWritten(cancelled), grace_seconds=10 if status > 0 else 0.5)
+    done = run(waiting, cancelled=cancelled, log=lambda _: cancelled.set(), grace_seconds=10 if status > 0 else 0.5)
     assert (done.ended_by, done.exit_code, asked.exists()) == ("cancelled", status, status > 0)
 
 
@@ -201,7 +185,7 @@ def test_output_without_end_is_ended(tmp_path: Path) -> None:
 def test_a_log_that_cannot_be_written_costs_no_review(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     with (tmp_path / "log").open("rb") as not_for_writing:
-        done = run(acts("say", "an answer", folder=tmp_path), log=not_for_writing)
+        done = run(acts("say", "an answer", folder=tmp_path), log=not_for_writing.write)
     assert (done.exit_code, done.stdout) == (0, b"an answer\n")
 
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from tandem.pool.reviewers import EndedBy, Finished
-from tandem.pool.reviewers.quota import quota_in
+from tandem.pool.reviewers.outcomes import quota_in
 
 NOW = datetime(2026, 11, 26, 20, 0, tzinfo=ZoneInfo("Europe/Berlin"))
 EPOCH = round(NOW.timestamp())

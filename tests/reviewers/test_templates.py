@@ -104,7 +104,7 @@ def test_a_mistake_is_named_with_what_is_allowed(
 def test_a_template_may_be_as_large_as_the_limit(tmp_path: Path) -> None:
     variables = "{{proposal}}{{answer}}"
     content = variables + "x" * (TEMPLATE_LIMIT_BYTES - len(variables))
-    assert load_template(own(tmp_path, content)).text == content
+    assert load_template(own(tmp_path, content)) == content
 
 
 def test_a_file_that_is_not_there_or_is_none_is_refused(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_an_agent_is_told_who_it_is_and_the_loop() -> None:
 
 
 def test_the_tools_and_arguments_that_an_agent_is_told_of_exist() -> None:
-    text = load_template(None, AGENT).text
+    text = load_template(None, AGENT)
     operations = {one.name: one for one in REGISTRY}
     tools = [name for name in re.findall(r"`([a-z]+_[a-z_]+)`", text) if name in operations]
     assert set(tools) >= {"claim_review", "list_reviews", "get_proposal", "submit_verdict", "renew_claim"}

@@ -234,7 +234,7 @@ def test_p7_another_digest_is_refused(named: object) -> None:
 
 
 def test_p7_a_digest_is_refused_where_there_is_none() -> None:
-    assert "what was to be reviewed has no digest" in refusal(json.dumps(APPROVAL), digest=None)
+    assert "the round under review has no digest" in refusal(json.dumps(APPROVAL), digest=None)
     assert read(json.dumps(changed(APPROVAL, digest=None)), digest=None).verdict == "approved"
 
 
@@ -331,7 +331,7 @@ def test_an_approval_shows_what_was_read() -> None:
         (entries(nonce=parts_of(DIFF, None)[0].nonce), "without the nonce behind it"),
         (entries(nonce=None), "without the nonce behind it"),
         (entries(nonce=NONCE), "without the nonce behind it"),
-        (entries(looked_at=" "), "does not say what was looked at"),
+        (entries(looked_at=" "), "does not say which parts were looked at"),
         (entries(unread="It is generated."), "although that has lines to read"),
     ],
 )

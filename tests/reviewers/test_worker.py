@@ -125,14 +125,6 @@ def test_the_program_is_told_everything(peer: Peer, start: StartReviewer, tmp_pa
     assert (asked["round"], asked["since_round"], asked["files"]) == (3, 1, [])
 
 
-def test_a_broker_that_refuses_the_past_costs_no_review(peer: Peer, start: StartReviewer) -> None:
-    peer.script["get_discussion"].append(Refusal("INTERNAL_ERROR"))
-    peer.put_up(round=2)
-    reviewer = start(deeds("say", answer()))
-    assert outcome(peer)["outcome"] == "verdict"
-    assert "INTERNAL_ERROR" in reviewer.said()
-
-
 def test_a_large_diff_is_given_by_file(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
     diff = DIFF + "+x\n" * 100_000
     peer.put_up(diff=diff)
@@ -145,14 +137,6 @@ def test_a_large_diff_is_given_by_file(peer: Peer, start: StartReviewer, tmp_pat
     assert name.endswith("/given/proposal.diff")
     given = (tmp_path / "kept" / "given-1" / "proposal.diff").read_text()
     assert given.startswith(f'{diff}The nonce of file 1 is "')
-
-
-def test_an_own_template_is_used(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
-    (tmp_path / "mine.md").write_text("Be kind.\n{{proposal}}\n{{answer}}\n")
-    peer.put_up()
-    start(keeping(tmp_path / "kept", answer()), prompt_template=str(tmp_path / "mine.md"))
-    outcome(peer)
-    assert (tmp_path / "kept" / "prompt-1.txt").read_text().startswith("Be kind.\n")
 
 
 @pytest.mark.parametrize(

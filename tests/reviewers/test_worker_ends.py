@@ -138,25 +138,26 @@ def test_without_its_supervisor_the_program_and_its_children_end(
 # ------------------------------------------------------------------------------------- the program is no good
 
 
-def test_a_program_that_fails_at_once_ends_it(peer: Peer, start: StartReviewer) -> None:
+@pytest.mark.parametrize(
+    ("command", "status", "reason"),
+    [
+        (deeds("fill-stderr", "0", "leave", "1"), 1, "The program ended with status 1: last complaint"),
+        (("no-such-program", "review"), None, "'no-such-program' cannot be started"),
+    ],
+    ids=["fails", "is not there"],
+)
+def test_a_program_that_does_not_work_at_all_ends_it(
+    peer: Peer, start: StartReviewer, command: tuple[str, ...], status: int | None, reason: str
+) -> None:
     peer.put_up()
     peer.put_up(review_id="rv_2")
-    reviewer = start(deeds("fill-stderr", "0", "leave", "1"))
+    reviewer = start(command)
     assert reviewer.wait() == WorkerExit.PROGRAM_FAILED
     told = peer.wait_for("report_outcome")
-    assert (told["outcome"], told["exit_code"]) == ("crashed", 1)
+    assert (told["outcome"], told.get("exit_code")) == ("crashed", status)
+    assert reason in told["reason"]
+    assert reason in reviewer.complaint()
     assert len(peer.all("claim_review")) == 1
-    assert "last complaint" in reviewer.complaint()
-
-
-def test_a_program_that_is_not_there_ends_it(peer: Peer, start: StartReviewer) -> None:
-    peer.put_up()
-    reviewer = start(("no-such-program", "review"))
-    assert reviewer.wait() == WorkerExit.PROGRAM_FAILED
-    told = peer.wait_for("report_outcome")
-    assert told["outcome"] == "crashed"
-    assert "'no-such-program' cannot be started" in told["reason"]
-    assert "Install it" in reviewer.complaint()
 
 
 def test_complaints_are_reported_without_what_a_terminal_would_do(peer: Peer, start: StartReviewer) -> None:
@@ -198,17 +199,6 @@ def test_the_claim_is_renewed_while_the_program_lives(peer: Peer, start: StartRe
     go_on.touch()
     assert sent["claim_generation"] == 1
     assert peer.wait_for("report_outcome")["outcome"] == "verdict"
-
-
-def test_a_run_ends_before_the_deadline_of_its_claim(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
-    peer.lease_seconds = 2.0
-    peer.deadline_seconds = 2.0
-    peer.put_up()
-    start(hanging(tmp_path))
-    told = peer.wait_for("report_outcome")
-    assert told["outcome"] == "timeout"
-    assert "deadline" in told["reason"]
-    assert told["seconds"] < 20
 
 
 # ----------------------------------------------------------------------------------------- the broker is away

@@ -23,7 +23,7 @@ from tandem.cli.terminal import say, show, show_data, show_envelope
 from tandem.client import TandemClient
 from tandem.core.visible import visible_line
 from tandem.errors import ConfigInvalid, CursorExpired, Forbidden, InvalidSession, TandemError
-from tandem.pool.check_runner import REMOTE_FOLDER, CheckRunner, RunnerOptions
+from tandem.pool.check_runner import CheckRunner
 from tandem.pool.reviewers.supervisor import Supervisor
 from tandem.present.text import Text, Whole
 from tandem.reviews.answers import AuditPage, EventView
@@ -355,8 +355,7 @@ async def _check(broker: Remote, projects: tuple[str, ...], pool: PoolSettings, 
     if settings.checks_at_once:
         with suppress(Forbidden):
             workspace = None if pool.workspace_path == pool_settings.AUTO else pool.workspace_path
-            options = RunnerOptions.of(settings, REMOTE_FOLDER, projects or None, workspace)
-            await CheckRunner(broker, options).run()
+            await CheckRunner(broker, settings, of_broker=False, projects=projects or None, workspace=workspace).run()
 
 
 async def _remark_unknown(projects: tuple[str, ...], client: TandemClient, printer: EventPrinter) -> None:

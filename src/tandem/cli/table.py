@@ -854,7 +854,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "reviewers spawn": Command(
-        "spawn_reviewer", "Start a reviewer for a project now, whatever the queue.",
+        "spawn_reviewer", "Start a reviewer for a project now, even if no review waits.",
         Parameter("project", "--project", help="Registered project, or a label; default: the repository you are in.", panel="Common options", completes="project"),
         Parameter("idempotency_key", "--idempotency-key", help="The same key with the same body has one effect and one answer, for a day.", panel="Common options"),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
@@ -887,7 +887,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "reviewers resume": Command(
-        "resume_reviewers", "Resume the pool, whatever paused it; also closes the circuit breaker.",
+        "resume_reviewers", "Resume the pool after a pause of any kind; also closes the circuit breaker.",
         Parameter("supervisor_id", "--supervisor-id", help="One pool; default: all.", metavar="ID"),
         Parameter("project", "--project", help="Registered project, or a label; default: the repository you are in.", panel="Common options", completes="project"),
         Parameter("idempotency_key", "--idempotency-key", help="The same key with the same body has one effect and one answer, for a day.", panel="Common options"),
@@ -908,7 +908,7 @@ COMMANDS: dict[str, Command] = {
         "get_reviewer_log", "The log of a pool's reviewer and its program: the last lines, or those after a position.",
         Parameter("reviewer_id", "--reviewer-id", required=True, help="As `list_reviewers` shows it, e.g. codex-r1-k3f9q2.", metavar="ID", needed=True),
         Parameter("lines", "--lines", kind="whole", default=200, help="The most lines to answer."),
-        Parameter("position", "--position", help="From an earlier answer: what comes after it."),
+        Parameter("position", "--position", help="From an earlier answer: the lines after it."),
         Parameter("project", "--project", help="Registered project, or a label; default: the repository you are in.", panel="Common options", completes="project"),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),

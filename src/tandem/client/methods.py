@@ -668,7 +668,7 @@ class Operations(ABC):
         project: str | None = None,
         idempotency_key: str | None = None,
     ) -> pool_contract.ReviewerView:
-        """Start a reviewer for a project now, whatever the queue."""
+        """Start a reviewer for a project now, even if no review waits."""
         return await self._operate("spawn_reviewer", locals())
 
     async def kill_reviewer(
@@ -700,7 +700,7 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         supervisor_id: str | None = None,
     ) -> pool_contract.PoolsChanged:
-        """Resume the pool, whatever paused it; also closes the circuit breaker."""
+        """Resume the pool after a pause of any kind; also closes the circuit breaker."""
         return await self._operate("resume_reviewers", locals())
 
     async def supervisor_register(

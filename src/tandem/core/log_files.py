@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final
 
 from tandem.core import platforms
 from tandem.core.visible import visible_line
@@ -187,10 +187,6 @@ class RotatingLog(io.RawIOBase):
         self._file = _open_at_end(path)
         self._size = self._file.tell()
         self._at_line_start = True
-
-    def as_file(self) -> BinaryIO:
-        """The same, for what asks for a file that takes bytes."""
-        return cast("BinaryIO", self)
 
     def writable(self) -> bool:
         """It is."""

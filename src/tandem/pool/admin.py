@@ -154,7 +154,7 @@ async def kill_reviewer(services: Services, caller: Caller, request: KillReviewe
 
 
 async def pause_reviewers(services: Services, caller: Caller, request: PauseReviewers) -> PoolsChanged:
-    """Have one pool, or all, start nothing more; reviewers finish what they are at, and end.
+    """Have one pool, or all, start nothing more; reviewers finish their review, and end.
 
     Raises:
         NotFound: There is no such pool.
@@ -171,7 +171,7 @@ async def pause_reviewers(services: Services, caller: Caller, request: PauseRevi
 
 
 async def resume_reviewers(services: Services, caller: Caller, request: ResumeReviewers) -> PoolsChanged:
-    """Let one pool, or all, start reviewers again, whatever paused it; closes its circuit too.
+    """Let one pool, or all, start reviewers again, after a pause of any kind; closes its circuit too.
 
     Raises:
         NotFound: There is no such pool.
@@ -242,7 +242,7 @@ def _pool_for(unit: Unit, services: Services, project: str, now_us: int) -> Pool
 
 def pool_view(unit: Unit, pool: Pool, live: list[Reviewer], now_us: int) -> PoolView:
     """A pool as operators see it."""
-    used = reviewers.spent_on(unit, pool.id, utc_day(now_us))
+    spent_usd, tokens = reviewers.spent_on(unit, pool.id, utc_day(now_us))
     state, why = _state(unit, pool, now_us)
     return shown(
         PoolView,
@@ -253,8 +253,8 @@ def pool_view(unit: Unit, pool: Pool, live: list[Reviewer], now_us: int) -> Pool
         active=sum(one.pool_id == pool.id for one in live),
         max_pool_size=pool_plan.rules_of(pool).max_pool_size,
         circuit_open_until=time_or_none(pool.circuit_until),
-        spent_today_usd=used.cost_microusd / _MICRO,
-        tokens_today=used.tokens,
+        spent_today_usd=spent_usd,
+        tokens_today=tokens,
     )
 
 

@@ -16,12 +16,12 @@ import os
 import shutil
 import socket
 import threading
-from collections import Counter, defaultdict
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, Final
 
 import psutil
 from pydantic import TypeAdapter
@@ -33,19 +33,19 @@ from tandem.errors import Forbidden, TandemError, Unauthenticated
 from tandem.git.repository import Repository
 from tandem.git.reviewed_tree import ReviewedTree, RoundContent
 from tandem.pool import sandbox
-from tandem.pool.reviewers import Broker, Finished, Invocation, RunLimits, programs
+from tandem.pool.reviewers import Broker, Invocation, RunLimits, programs
 from tandem.pool.reviewers.processes import end_marked
-from tandem.pool.reviewers.providers.clean_room import CERTIFICATES, LANGUAGE, PROXIES
+from tandem.pool.reviewers.providers.clean_room import CERTIFICATES, LANGUAGE, PROXIES, search_path
 from tandem.reviews.check_contract import LOG_BYTES, CheckReported, CheckView
 from tandem.reviews.check_rules import UNCONFINED, CheckStatus
 from tandem.rulings import trust
 from tandem.settings.checks import named_files
 from tandem.settings.config import Settings, user_file
 
-FOLDER: Final = "checks"
-"""Below the data folder: what belongs to the broker's runner."""
-REMOTE_FOLDER: Final = "pool-checks"
-"""Below the data folder: what belongs to the runner beside a pool's supervisor."""
+_FOLDER: Final = "checks"
+"""Below the data folder: the files of the broker's runner."""
+_REMOTE_FOLDER: Final = "pool-checks"
+"""Below the data folder: the files of the runner beside a pool's supervisor."""
 SETUP_VARIABLE: Final = "TANDEM_SETUP"
 _MARK = "TANDEM_CHECKS"
 """In the environment of every check: who runs it."""
@@ -60,60 +60,10 @@ _LONGEST_REASON = 1_500
 _DONE = "done"
 _TITLE = "The change under review"
 """The same for all: the commit's id says whether the same was checked before."""
+_Key = tuple[str, int, str]
 _CHECK = TypeAdapter(CheckView)
 _REPORTED = TypeAdapter(CheckReported)
 _log = logging.getLogger("tandem.checks")
-
-
-@dataclass(frozen=True, slots=True)
-class RunnerOptions:
-    """How checks are run.
-
-    Attributes:
-        folder: The runner's own.
-        config_dir: Where it stands what a person has trusted.
-        hidden: What no check sees: the broker's folders and files.
-        readable: What checks may read although it is in somebody's home.
-        at_once: How many checks run at a time.
-        disk_bytes: How much one may write.
-        workspace: Where the projects are on this machine, if not where the broker has them.
-        of_broker: Whether the broker itself runs them, which has every project that has checks.
-        projects: Those whose checks are run; None for all.
-        environment: The environment of which they inherit a small part.
-    """
-
-    folder: Path
-    config_dir: Path
-    hidden: tuple[str, ...]
-    readable: tuple[str, ...]
-    at_once: int
-    disk_bytes: int
-    of_broker: bool
-    workspace: str | None
-    projects: tuple[str, ...] | None = None
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        settings: Settings,
-        folder: str,
-        projects: tuple[str, ...] | None = None,
-        workspace: str | None = None,
-    ) -> RunnerOptions:
-        """What the settings say, for a runner with a folder of this name below the data folder."""
-        config_dir = user_file().parent
-        return cls(
-            folder=settings.data_dir / folder,
-            config_dir=config_dir,
-            hidden=tuple(map(str, (*named_files(settings), config_dir))),
-            readable=tuple(map(str, settings.checks_readable)),
-            at_once=settings.checks_at_once,
-            disk_bytes=settings.check_disk_bytes,
-            of_broker=folder == FOLDER,
-            workspace=workspace,
-            projects=projects,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,15 +100,37 @@ class _CutShort(Exception):
 class CheckRunner:
     """Runs checks until it is cancelled; then gives back the check under way."""
 
-    def __init__(self, broker: Broker, options: RunnerOptions) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        settings: Settings,
+        *,
+        of_broker: bool = True,
+        projects: tuple[str, ...] | None = None,
+        workspace: str | None = None,
+    ) -> None:
+        """A runner that has not started.
+
+        Args:
+            broker: Names the checks, and is told how they end.
+            settings: How many run at a time, the disk space of each, and the files to hide and to show.
+            of_broker: Whether the broker itself runs them, which has every project that has checks.
+            projects: The projects whose checks are run; None for all.
+            workspace: Where the projects are on this machine, if not where the broker has them.
+        """
         self._broker = broker
-        self._options = options
-        seed = f"{socket.gethostname()}\0{options.folder.resolve()}"
+        self._settings = settings
+        self._of_broker = of_broker
+        self._projects = projects
+        self._workspace = workspace
+        self._folder = settings.data_dir / (_FOLDER if of_broker else _REMOTE_FOLDER)
+        self._config_dir = user_file().parent
+        seed = f"{socket.gethostname()}\0{self._folder.resolve()}"
         self.name = f"checks-{hashlib.sha256(seed.encode()).hexdigest()[:12]}"
-        self._free = [options.folder / f"run-{number}" for number in range(options.at_once)]
-        self._tasks: dict[tuple[str, int, str], asyncio.Task[None]] = {}
+        self._free = [self._folder / f"run-{number}" for number in range(settings.checks_at_once)]
+        self._tasks: dict[_Key, asyncio.Task[None]] = {}
         self._setups: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._in_use: Counter[Path] = Counter()
+        self._made: dict[_Key, Path] = {}
         self._stopped = threading.Event()
 
     async def run(self) -> None:
@@ -183,9 +155,9 @@ class CheckRunner:
         killed = end_marked({_MARK: self.name})
         if killed:
             _log.warning("ended %d processes of checks that were left behind", killed)
-        for place in self._options.folder.glob("run-*"):
+        for place in self._folder.glob("run-*"):
             remove_tree(str(place))
-        self._options.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     async def _give_back(self) -> None:
         """Queues the checks again that this runner ran when it was killed."""
@@ -200,8 +172,7 @@ class CheckRunner:
     async def _listed(self, **arguments: Any) -> list[CheckView]:
         answer = await self._broker.call("list_checks", arguments)
         found = [_CHECK.validate_python(one) for one in answer["checks"]]
-        projects = self._options.projects
-        return [one for one in found if projects is None or one.project in projects]
+        return [one for one in found if self._projects is None or one.project in self._projects]
 
     async def _once(self) -> None:
         """Begins what there is room for, and waits for the next thing to do."""
@@ -222,27 +193,25 @@ class CheckRunner:
 
     async def _is_here(self, check: CheckView) -> bool:
         """Whether this machine has the project; the broker's own runner says so if it does not."""
-        if self._options.of_broker:
+        if self._of_broker:
             return True
         root = await self._root(check)
         return root is not None and await asyncio.to_thread(os.path.isdir, root)
 
     def _begin(self, check: CheckView) -> None:
-        place = self._free.pop()
-        task = asyncio.create_task(self._check(check, place), name=f"check {check.name}")
-        self._tasks[_key(check)] = task
+        place, key = self._free.pop(), _key(check)
+        task = self._tasks[key] = asyncio.create_task(self._check(check, place), name=f"check {check.name}")
 
         def ended(_: object) -> None:
-            del self._tasks[_key(check)]
+            del self._tasks[key]
+            self._made.pop(key, None)
             self._free.append(place)
 
         task.add_done_callback(ended)
 
     async def _report(self, check: CheckView, status: str, **facts: Any) -> CheckReported:
-        arguments = {"review_id": check.review_id, "round": check.round, "name": check.name, "runner": self.name}
-        return _REPORTED.validate_python(
-            await self._broker.call("report_check", {**arguments, "status": status, **facts})
-        )
+        about = {"review_id": check.review_id, "round": check.round, "name": check.name, "runner": self.name}
+        return _REPORTED.validate_python(await self._broker.call("report_check", {**about, "status": status, **facts}))
 
     async def _check(self, check: CheckView, place: Path) -> None:
         """Runs one check to its end, and reports it."""
@@ -275,67 +244,57 @@ class CheckRunner:
     async def _outcome(self, check: CheckView, place: Path) -> tuple[str | None, dict[str, Any]]:
         """How a check of ours ends; None if that was reported already."""
         try:
-            root, content = await self._round(check)
-            confined = await asyncio.to_thread(self._confinement, check, root)
-            tree = await asyncio.to_thread(_laid_out, root, content, place, check)
-            stands = {"tree": tree.tree, "commit": tree.commit}
-            while not (reported := await self._report(check, CheckStatus.RUNNING, **stands)).go:
-                if reported.check.status != CheckStatus.RUNNING or reported.check.runner != self.name:
-                    return None, {}
-                # The same check of the same tree runs for another round: its result holds for this one.
-                if await asyncio.to_thread(self._stopped.wait, _AGAIN_SECONDS):
-                    raise _CutShort
-            run = _Run(check, root, place, tree, confined)
+            run = await self._prepared(check, place)
+            if run is None:
+                return None, {}
             made = await self._set_up(run)
-            with self._using(made):
-                return await self._ran(run, check.command, check.timeout_seconds, made)
+            return await self._ran(run, check.command, check.timeout_seconds, made)
         except _CutShort:
             return CheckStatus.QUEUED, {}
         except _NotRun as error:
-            return CheckStatus.ERROR, {"reason": str(error)[:_LONGEST_REASON], "log": error.log or None}
+            reason, log = str(error), error.log
         except TandemError as error:
-            return CheckStatus.ERROR, {"reason": f"{error.code}: {error.message}"[:_LONGEST_REASON]}
+            reason, log = f"{error.code}: {error.message}", ""
         except OSError as error:
-            return CheckStatus.ERROR, {"reason": f"The disk does not take it: {error}"[:_LONGEST_REASON]}
+            reason, log = f"The disk does not take it: {error}", ""
+        return CheckStatus.ERROR, {"reason": reason[:_LONGEST_REASON], "log": log or None}
 
-    async def _round(self, check: CheckView) -> tuple[str, RoundContent]:
+    async def _prepared(self, check: CheckView, place: Path) -> _Run | None:
+        """A check on its tree, once it is its turn; None if the same check of the same tree had the result."""
         root = await self._root(check)
         if root is None:
             raise _NotRun(f"The project '{check.project}' has no folder any more.")
         asked = {"review_id": check.review_id, "round": check.round}
         proposal = await self._broker.call("get_proposal", asked)
         names = ("base_commit", "digest", "diff", "path", "description")
-        return root, RoundContent(*(proposal[name] for name in names))
+        content = RoundContent(*(proposal[name] for name in names))
+        confined = await asyncio.to_thread(self._confinement, check, root)
+        tree = await asyncio.to_thread(_laid_out, root, content, place, check)
+        stands = {"tree": tree.tree, "commit": tree.commit}
+        while not (reported := await self._report(check, CheckStatus.RUNNING, **stands)).go:
+            if reported.check.status != CheckStatus.RUNNING or reported.check.runner != self.name:
+                return None
+            # The same check of the same tree runs for another round: its result holds for this one.
+            if await asyncio.to_thread(self._stopped.wait, _AGAIN_SECONDS):
+                raise _CutShort
+        return _Run(check, root, place, tree, confined)
 
     async def _root(self, check: CheckView) -> str | None:
-        if self._options.workspace is not None:
-            return self._options.workspace
+        if self._workspace is not None:
+            return self._workspace
         projects = (await self._broker.call("list_projects", {}))["projects"]
         found = next((one for one in projects if one["project"] == check.project), None)
         if found is None:
             return None
         # The broker's folder of a mirror is none of another machine.
-        mirror = found.get("mirror") if self._options.of_broker else None
+        mirror = found.get("mirror") if self._of_broker else None
         return found["root"] or (mirror["folder"] if mirror else "")
 
     def _confinement(self, check: CheckView, root: str) -> str | None:
-        program = sandbox.bubblewrap(self._options.environment)
-        if program is None and not trust.is_trusted(
-            str(self._options.config_dir), root, trust.UNCONFINED, check.source
-        ):
+        program = sandbox.bubblewrap()
+        if program is None and not trust.is_trusted(str(self._config_dir), root, trust.UNCONFINED, check.source):
             raise _NotRun(UNCONFINED)
         return program
-
-    @contextmanager
-    def _using(self, made: Path | None) -> Generator[None]:
-        """Keeps what a setup made while a check reads it."""
-        if made is not None:
-            self._in_use[made.parent] += 1
-        try:
-            yield
-        finally:
-            if made is not None:
-                self._in_use[made.parent] -= 1
 
     async def _set_up(self, run: _Run) -> Path | None:
         """The folder that the check's setup made, now or earlier; None if it has none."""
@@ -344,8 +303,10 @@ class CheckRunner:
             return None
         files = run.place / "setup"
         key = await asyncio.to_thread(_laid_out_for_setup, run.check, run.tree.folder, files)
-        folder = self._options.folder / "setup" / key
+        folder = self._folder / "setup" / key
         async with self._setups[key]:
+            # From here on kept until the check has ended.
+            self._made[_key(run.check)] = folder
             if (folder / _DONE).exists():
                 os.utime(folder)
                 return folder / "made"
@@ -357,66 +318,50 @@ class CheckRunner:
                 said = facts.get("reason") or f"exit status {facts.get('exit_status')}"
                 raise _NotRun(f"Its setup did not pass: {status}, {said}", facts.get("log") or "")
             (folder / _DONE).touch()
-            used = [one for one, count in self._in_use.items() if count]
-            await asyncio.to_thread(_keep_newest, folder.parent, _MOST_SETUPS, {folder, *used})
+            await asyncio.to_thread(_keep_newest, folder.parent, _MOST_SETUPS, {*self._made.values()})
         return folder / "made"
 
     async def _ran(
         self, run: _Run, command: Iterable[str], timeout_seconds: float, made: Path | None, files: Path | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """How a command ended: on the tree, or, where `files` says what it sees of that, as a setup."""
+        """How a command ended: on the tree, or, with `files`, the part of it that it sees, as a setup."""
         invocation = self._invocation(run, command, made, files)
         written = [run.place, *([made] if made is not None and files is not None else [])]
-        watch = _Watch(written, self._options.disk_bytes)
-        log = _Tail()
+        watch = _Watch(written, self._settings.check_disk_bytes, self._stopped)
+        # Of both outputs, in the order in which they come.
+        log = programs.OutputTail(LOG_BYTES)
         limits = RunLimits(total_seconds=timeout_seconds, output_bytes=LOG_BYTES, grace_seconds=_GRACE_SECONDS)
-        watching = asyncio.create_task(self._watch(watch), name="check-watch")
+        watching = asyncio.create_task(watch.until_ended(), name="check-watch")
         try:
             finished = await asyncio.to_thread(
-                programs.run,
-                invocation,
-                limits,
-                on_start=watch.begin,
-                cancelled=watch.ended,
-                log=cast("BinaryIO", log),
+                programs.run, invocation, limits, on_start=watch.begin, cancelled=watch.ended, log=log.add
             )
         finally:
             watching.cancel()
-        return self._read(finished, watch, log, timeout_seconds)
-
-    async def _watch(self, watch: _Watch) -> None:
-        while not watch.ended.is_set():
-            await asyncio.sleep(_LOOK_SECONDS)
-            if self._stopped.is_set():
-                watch.end(None)
-            else:
-                await asyncio.to_thread(watch.look)
-
-    def _read(
-        self, finished: Finished, watch: _Watch, log: _Tail, timeout_seconds: float
-    ) -> tuple[str, dict[str, Any]]:
-        facts: dict[str, Any] = {"log": log.text() or None, "seconds": round(finished.seconds, 3)}
-        if finished.ended_by == "cancelled":
-            if watch.reason is None:
+        said = log.content().decode("utf-8", "replace").replace("\0", "\ufffd")
+        facts: dict[str, Any] = {"log": said or None, "seconds": round(finished.seconds, 3)}
+        match finished.ended_by:
+            case "itself":
+                status = CheckStatus.PASSED if finished.exit_code == 0 else CheckStatus.FAILED
+                return status, {**facts, "exit_status": finished.exit_code}
+            case "cancelled" if watch.reason is None:
                 raise _CutShort
-            return CheckStatus.ERROR, {**facts, "reason": watch.reason}
-        if finished.ended_by == "timeout":
-            return CheckStatus.TIMEOUT, {**facts, "reason": f"It was ended after {timeout_seconds:g} seconds."}
-        if finished.ended_by != "itself":
-            return CheckStatus.ERROR, {**facts, "reason": "It was ended, because it wrote more than 64 MB."}
-        status = CheckStatus.PASSED if finished.exit_code == 0 else CheckStatus.FAILED
-        return status, {**facts, "exit_status": finished.exit_code}
+            case "cancelled":
+                return CheckStatus.ERROR, {**facts, "reason": watch.reason}
+            case "timeout":
+                return CheckStatus.TIMEOUT, {**facts, "reason": f"It was ended after {timeout_seconds:g} seconds."}
+            case _:
+                return CheckStatus.ERROR, {**facts, "reason": "It was ended, because it wrote more than 64 MB."}
 
     def _invocation(self, run: _Run, command: Iterable[str], made: Path | None, files: Path | None) -> Invocation:
-        options, place, setup = self._options, run.place, run.check.setup
+        settings, place, setup = self._settings, run.place, run.check.setup
         folder = files or run.tree.folder
         network = files is not None and setup is not None and setup.network
         programs.lay_out(place, {})
-        inherited = options.environment
         kept = (*LANGUAGE, *CERTIFICATES, *(PROXIES if network else ()))
-        search = os.pathsep.join(_search_path(inherited, run.root))
+        search = search_path(os.environ, [run.root])
         environment = {
-            **{name: value for name in kept if (value := inherited.get(name)) and name not in SECRET_VARIABLES},
+            **{name: value for name in kept if (value := os.environ.get(name)) and name not in SECRET_VARIABLES},
             "PATH": search,
             "HOME": str(place / programs.HOME_FOLDER),
             "TMPDIR": str(place / programs.TEMPORARY_FOLDER),
@@ -428,17 +373,23 @@ class CheckRunner:
         argv = tuple(command)
         if run.confined is not None:
             may_write = (made,) if made is not None and files is not None else ()
-            objects = map(str, run.tree.objects)
+            readable = (
+                *settings.checks_readable,
+                *search.split(os.pathsep),
+                *run.tree.objects,
+                *([made] if made else ()),
+            )
             bounds = sandbox.Confinement(
                 folder,
                 temporary=place / programs.TEMPORARY_FOLDER,
                 writable=(place / programs.HOME_FOLDER, *may_write),
-                readable=(*options.readable, *search.split(os.pathsep), *objects, *([str(made)] if made else ())),
-                hidden=(*options.hidden, run.root, str(options.folder)),
+                readable=tuple(map(str, readable)),
+                hidden=tuple(map(str, (*named_files(settings), self._config_dir, run.root, self._folder))),
                 network=network,
             )
             argv = sandbox.confined(run.confined, argv, bounds)
-        return Invocation(sandbox.limited(argv, options.disk_bytes), environment, str(folder), b"", {}, talks=False)
+        limited = sandbox.limited(argv, settings.check_disk_bytes)
+        return Invocation(limited, environment, str(folder), b"", {}, talks=False)
 
 
 class _Watch:
@@ -449,9 +400,10 @@ class _Watch:
         reason: Why; None if it is only cut short.
     """
 
-    def __init__(self, written: Sequence[Path], disk_bytes: int) -> None:
+    def __init__(self, written: Sequence[Path], disk_bytes: int, stopped: threading.Event) -> None:
         self.ended = threading.Event()
         self.reason: str | None = None
+        self._stopped = stopped
         self._written = written
         self._disk_bytes = disk_bytes
         self._process: psutil.Process | None = None
@@ -462,43 +414,30 @@ class _Watch:
         with suppress(psutil.Error):
             self._process = psutil.Process(process.pid)
 
-    def end(self, reason: str | None) -> None:
-        """Has it ended."""
-        self.reason = reason
-        self.ended.set()
+    async def until_ended(self) -> None:
+        """Looks again and again, and ends it if it takes too much, or the runner stops."""
+        while not self.ended.is_set():
+            await asyncio.sleep(_LOOK_SECONDS)
+            self.reason = None if self._stopped.is_set() else await asyncio.to_thread(self._excess)
+            if self.reason is not None or self._stopped.is_set():
+                self.ended.set()
 
-    def look(self) -> None:
-        """Ends it if it takes too much; blocks for the disk."""
+    def _excess(self) -> str | None:
+        """The limit that it exceeds, in words; blocks for the disk."""
         if self._process is None:
-            return
+            return None
         with suppress(psutil.Error):
             if len(self._process.children(recursive=True)) > _MOST_PROCESSES:
-                self.end(f"It was ended, as it started more than {_MOST_PROCESSES} processes.")
-                return
+                return f"It was ended, as it started more than {_MOST_PROCESSES} processes."
         # To count takes long in a large tree, and only where something has gone is there something to count.
         gone = self._free_bytes - shutil.disk_usage(self._written[0]).free
         most = self._disk_bytes
         if gone > most and sum(sandbox.folder_bytes(one, most) for one in self._written) > most:
-            self.end(f"It was ended, as it wrote more than {self._disk_bytes} bytes (check_disk_bytes).")
+            return f"It was ended, as it wrote more than {most} bytes (check_disk_bytes)."
+        return None
 
 
-class _Tail:
-    """The end of both outputs, in the order in which they came."""
-
-    def __init__(self) -> None:
-        self._kept = programs.OutputTail(LOG_BYTES)
-
-    def write(self, chunk: bytes) -> None:
-        self._kept.add(chunk)
-
-    def flush(self) -> None:
-        """Nothing waits."""
-
-    def text(self) -> str:
-        return self._kept.content().decode("utf-8", "replace").replace("\0", "\ufffd")
-
-
-def _key(check: CheckView) -> tuple[str, int, str]:
+def _key(check: CheckView) -> _Key:
     return check.review_id, check.round, check.name
 
 
@@ -541,10 +480,3 @@ def _empty(place: Path) -> None:
     """Removes what a check left, but for the tree, which the next one is moved on from."""
     for left in ("setup", *programs.PRIVATE_FOLDERS):
         remove_tree(str(place / left))
-
-
-def _search_path(environment: Mapping[str, str], root: str) -> list[str]:
-    """PATH without relative folders and without those of the project's own folder."""
-    entries = [one for one in environment.get("PATH", os.defpath).split(os.pathsep) if Path(one).is_absolute()]
-    real = Path(os.path.realpath(root))
-    return [one for one in entries if not Path(os.path.realpath(one)).is_relative_to(real)]

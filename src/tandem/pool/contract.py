@@ -1,4 +1,4 @@
-"""The operations on reviewer pools: what they ask and what they answer. Times are ISO 8601 in UTC."""
+"""The operations on reviewer pools: their requests and answers. Times are ISO 8601 in UTC."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class ListReviewers(ProjectRequest):
 
 
 class SpawnReviewer(WriteRequest):
-    """Start a reviewer for a project now, whatever the queue."""
+    """Start a reviewer for a project now, even if no review waits."""
 
     refusals: ClassVar[Refusals] = (PoolDisabled, PoolCapReached, SpawnCooldown)
 
@@ -117,7 +117,7 @@ class PauseReviewers(WriteRequest):
 
 
 class ResumeReviewers(WriteRequest):
-    """Resume the pool, whatever paused it; also closes the circuit breaker."""
+    """Resume the pool after a pause of any kind; also closes the circuit breaker."""
 
     refusals: ClassVar[Refusals] = (PoolDisabled, NotFound)
 
@@ -152,7 +152,7 @@ class ReviewerSighting(Request):
     """What a supervisor says of one of its reviewers."""
 
     reviewer_id: Annotated[Name, Field(description="The reviewer.")]
-    wanted: Annotated[Literal["run", "drain", "kill"] | None, Field(description="What it was last told.")] = None
+    wanted: Annotated[Literal["run", "drain", "kill"] | None, Field(description="The last order for it.")] = None
     state: Annotated[Literal["running", "ended"], Field(description="Whether its process runs.")]
     pid: Annotated[Count | None, Field(description="The process; null until it has been started.")] = None
     started_us: Annotated[Count | None, Field(description="When its process began, microseconds since 1970.")] = None
@@ -182,7 +182,7 @@ class SupervisorHeartbeat(Request):
     quiet: Annotated[bool, Field(description="These are its quiet hours.")] = False
     closing: Annotated[bool, Field(description="The supervisor is stopping: end every reviewer.")] = False
     wait: Annotated[
-        bool, Field(description="Answer only when the reviewers are to be others than was said, or something is due.")
+        bool, Field(description="Answer only when the orders differ from the last ones, or something is due.")
     ] = False
     cursor: Annotated[Token | None, Field(description="The last answer's.")] = None
     timeout_s: WaitSeconds = None
@@ -220,7 +220,7 @@ class GetReviewerLog(ProjectRequest):
 
     reviewer_id: ReviewerName
     lines: Annotated[int, Field(ge=0, le=_MOST_LOG_LINES, description="The most lines to answer.")] = 200
-    position: Annotated[Token | None, Field(description="From an earlier answer: what comes after it.")] = None
+    position: Annotated[Token | None, Field(description="From an earlier answer: the lines after it.")] = None
 
 
 SupervisorId = Annotated[str, Field(description="The supervisor, and so the pool.")]
@@ -232,7 +232,7 @@ CircuitOpenUntil = Annotated[
     Field(description="Until when nothing is started after too many quick exits; null while the circuit is closed."),
 ]
 
-DrainReason = Annotated[str, Field(description="Why it is to end; see draining.")]
+DrainReason = Annotated[str, Field(description="Why it must end; see draining.")]
 
 HeldReview = Annotated[str, Field(description="The review that it holds now.")]
 
@@ -244,7 +244,7 @@ class ReviewerView:
     reviewer_id: Annotated[str, Field(description="Its id, with the letters of its supervisor's start.")]
     name: Annotated[
         str,
-        Field(description="What people call it: the id without those letters. Numbers begin anew with each start."),
+        Field(description="What people call it: the id without those letters. Numbers begin again with each start."),
     ]
     project: Annotated[str, Field(description="The project whose reviews it takes.")]
     state: Annotated[str, Field(description="`active`, `draining` or `terminated`; see states.")]
@@ -361,9 +361,7 @@ class Orders:
 
     reviewers: Annotated[
         tuple[Order, ...],
-        Field(
-            description="Every reviewer of this start that has not ended; one that is not known yet is to be started."
-        ),
+        Field(description="Every reviewer of this start that has not ended; start one that is not known yet."),
     ]
     paused: Annotated[str | None, Field(description="Why nothing is started; null while the pool is not paused.")]
     circuit_open_until: CircuitOpenUntil | None

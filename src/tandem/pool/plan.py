@@ -36,6 +36,9 @@ from tandem.store import events
 from tandem.store.base import Unit
 from tandem.store.event import EventKind
 
+BROKER = "broker"
+"""The actor of decisions that no person makes."""
+
 _LOOKED_AT = 12
 _FIRST_WAIT_SECONDS = 60
 _LONGEST_WAIT_SECONDS = 3600
@@ -115,8 +118,8 @@ def request(unit: Unit, pool: Pool, project: str, *, by: str, now_us: int) -> Re
         spawned_at=now_us,
         last_active_at=now_us,
     )
-    facts = {"by": by, "pool": pool.id, "provider": pool.provider, "mode": pool.mode}
-    return reviewers.put(unit, None, new, actor=by, kind=EventKind.REVIEWER_REQUESTED, at_us=now_us, data=facts)
+    about = {"pool": pool.id, "provider": pool.provider, "mode": pool.mode}
+    return reviewers.put(unit, None, new, EventKind.REVIEWER_REQUESTED, by, now_us, by=by, **about)
 
 
 def drain(
@@ -132,9 +135,7 @@ def drain(
         kill=int(kill or reviewer.kill),
     )
     facts = {"reason": reason.value, "at_once": bool(after.kill)}
-    return reviewers.put(
-        unit, reviewer, after, actor=actor, kind=EventKind.REVIEWER_DRAIN_START, at_us=now_us, data=facts
-    )
+    return reviewers.put(unit, reviewer, after, EventKind.REVIEWER_DRAIN_START, actor, now_us, **facts)
 
 
 def refuse_start(unit: Unit, pool: Pool, now_us: int) -> None:
@@ -176,7 +177,7 @@ def _drain_due(
             after.append(one)
         else:
             left -= 1
-            after.append(drain(unit, one, reason, actor="broker", now_us=now_us))
+            after.append(drain(unit, one, reason, actor=BROKER, now_us=now_us))
     return after
 
 
@@ -214,14 +215,15 @@ def _opens_at(unit: Unit, pool: Pool, rules: PoolRules) -> int:
 
 def _keep_pauses(unit: Unit, pool: Pool, *, quiet: bool, now_us: int) -> Pool:
     """Pause for quiet hours, and end the pauses that end by themselves."""
-    if pool.paused_kind == "quiet_hours" and not quiet:
-        pool = resume(unit, pool, actor="broker", now_us=now_us)
-    if pool.paused_kind == "budget_per_day" and utc_day(pool.paused_at or 0) != utc_day(now_us):
-        pool = resume(unit, pool, actor="broker", now_us=now_us)
-    if pool.paused_until is not None and pool.paused_until <= now_us:
-        pool = resume(unit, pool, actor="broker", now_us=now_us)
+    is_over = (
+        (pool.paused_kind == "quiet_hours" and not quiet)
+        or (pool.paused_kind == "budget_per_day" and utc_day(pool.paused_at or 0) != utc_day(now_us))
+        or (pool.paused_until is not None and pool.paused_until <= now_us)
+    )
+    if is_over:
+        pool = resume(unit, pool, actor=BROKER, now_us=now_us)
     if quiet and pool.paused is None:
-        pool = pause(unit, pool, "these are its quiet hours", "quiet_hours", actor="broker", now_us=now_us)
+        pool = pause(unit, pool, "these are its quiet hours", "quiet_hours", actor=BROKER, now_us=now_us)
     return pool
 
 
@@ -241,8 +243,7 @@ def pause(unit: Unit, pool: Pool, why: str, kind: PauseKind, *, actor: str, now_
     if pool.paused is not None and (kind != "manual" or pool.paused_kind == "manual"):
         return pool
     after = pool._replace(paused=why, paused_kind=kind, paused_by=actor, paused_at=now_us, paused_until=None)
-    facts = {"reason": why, "kind": kind}
-    return reviewers.put(unit, pool, after, actor=actor, kind=EventKind.POOL_PAUSED, at_us=now_us, data=facts)
+    return reviewers.put(unit, pool, after, EventKind.POOL_PAUSED, actor, now_us, reason=why, kind=kind)
 
 
 def wait_for_quota(unit: Unit, pool: Pool, said: str, seconds: float, now_us: int) -> Pool:
@@ -261,11 +262,11 @@ def wait_for_quota(unit: Unit, pool: Pool, said: str, seconds: float, now_us: in
     named, seconds = bool(seconds), seconds or _unnamed_wait(unit, pool, now_us)
     until = max(now_us + round(seconds * MICROSECONDS), pool.paused_until or 0)
     facts = {"reason": said, "kind": "quota", "seconds": seconds, "named": named, "until": isoformat(until)}
-    after = pool._replace(paused=said, paused_kind="quota", paused_by="broker", paused_at=now_us, paused_until=until)
-    paused = reviewers.put(unit, pool, after, actor="broker", kind=EventKind.POOL_PAUSED, at_us=now_us, data=facts)
+    after = pool._replace(paused=said, paused_kind="quota", paused_by=BROKER, paused_at=now_us, paused_until=until)
+    paused = reviewers.put(unit, pool, after, EventKind.POOL_PAUSED, BROKER, now_us, **facts)
     # At once: the reviewer that met the quota would take the next review meanwhile.
     for one in reviewers.list_live(unit, pool.id):
-        drain(unit, one, DrainReason.PAUSED, actor="broker", now_us=now_us)
+        drain(unit, one, DrainReason.PAUSED, actor=BROKER, now_us=now_us)
     return paused
 
 
@@ -299,7 +300,7 @@ def resume(unit: Unit, pool: Pool, *, actor: str, now_us: int) -> Pool:
         return pool
     after = pool._replace(paused=None, paused_kind=None, paused_by=None, paused_at=None, paused_until=None)
     facts = {"reason": pool.paused, "kind": pool.paused_kind}
-    return reviewers.put(unit, pool, after, actor=actor, kind=EventKind.POOL_RESUMED, at_us=now_us, data=facts)
+    return reviewers.put(unit, pool, after, EventKind.POOL_RESUMED, actor, now_us, **facts)
 
 
 def close_circuit(unit: Unit, pool: Pool, why: str, *, actor: str, now_us: int) -> Pool:
@@ -310,9 +311,7 @@ def close_circuit(unit: Unit, pool: Pool, why: str, *, actor: str, now_us: int) 
         return pool
     forgiven = newest[0].number if newest else pool.forgiven
     after = pool._replace(circuit_until=None, circuit_opened=0, forgiven=forgiven)
-    return reviewers.put(
-        unit, pool, after, actor=actor, kind=EventKind.CIRCUIT_CLOSED, at_us=now_us, data={"reason": why}
-    )
+    return reviewers.put(unit, pool, after, EventKind.CIRCUIT_CLOSED, actor, now_us, reason=why)
 
 
 def keep_circuit(unit: Unit, pool: Pool, now_us: int) -> Pool:
@@ -321,25 +320,20 @@ def keep_circuit(unit: Unit, pool: Pool, now_us: int) -> Pool:
     failures = failures_in_a_row(newest, pool.forgiven)
     if pool.circuit_until is None:
         return _open_circuit(unit, pool, newest, now_us) if failures >= CIRCUIT_FAILURES else pool
-    # Half open: one was started since the circuit's time was up.
-    tried = bool(newest) and newest[0].spawned_at >= pool.circuit_until
-    if not tried:
+    if not newest or newest[0].spawned_at < pool.circuit_until:
         return pool
+    # Half open: one was started since the circuit's time was up.
     if newest[0].quick:
         return _open_circuit(unit, pool, newest, now_us)
     lasted = now_us - newest[0].spawned_at >= AT_ONCE_SECONDS * MICROSECONDS or newest[0].reviews_completed > 0
     if lasted or newest[0].ended_at is not None:
-        return close_circuit(unit, pool, f"{newest[0].id} lasted", actor="broker", now_us=now_us)
+        return close_circuit(unit, pool, f"{newest[0].id} lasted", actor=BROKER, now_us=now_us)
     return pool
 
 
 def _open_circuit(unit: Unit, pool: Pool, newest: list[Reviewer], now_us: int) -> Pool:
     until = now_us + circuit_seconds(pool.circuit_opened) * MICROSECONDS
     after = pool._replace(circuit_until=until, circuit_opened=pool.circuit_opened + 1)
-    facts = {
-        "reason": newest[0].end_reason,
-        "exit_code": newest[0].exit_code,
-        "until": isoformat(until),
-        "reviewer_id": newest[0].id,
-    }
-    return reviewers.put(unit, pool, after, actor="broker", kind=EventKind.CIRCUIT_OPENED, at_us=now_us, data=facts)
+    last = newest[0]
+    facts = {"reason": last.end_reason, "exit_code": last.exit_code, "until": isoformat(until), "reviewer_id": last.id}
+    return reviewers.put(unit, pool, after, EventKind.CIRCUIT_OPENED, BROKER, now_us, **facts)

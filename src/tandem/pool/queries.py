@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import bindparam, func, or_, select, update
 
@@ -90,13 +90,6 @@ def _recent(*, project: bool) -> Statement:
     return Statement(statement.order_by(_w.spawned_at.desc(), _w.id.desc()).limit(bindparam("limit")))
 
 
-class DailyUsage(NamedTuple):
-    """What a pool's runs used up in a day."""
-
-    cost_microusd: int
-    tokens: int
-
-
 def find_pool(unit: Unit, pool_id: str) -> Pool | None:
     """The pool of a supervisor."""
     row = unit.one_or_none(_get_pool, pool_id=pool_id)
@@ -163,23 +156,16 @@ def next_retry(unit: Unit, now_us: int) -> int | None:
     return row[0] if row else None
 
 
-def spent_on(unit: Unit, pool_id: str, day: str) -> DailyUsage:
-    """What a pool used up on a day (ISO date, UTC)."""
+def spent_on(unit: Unit, pool_id: str, day: str) -> tuple[float, int]:
+    """The US dollars and tokens that a pool's runs used up on a day (ISO date, UTC)."""
     found = {row[0]: int(row[1]) for row in unit.all(_spent, day=day, pool_id=pool_id)}
-    return DailyUsage(found.get("cost_microusd", 0), found.get("tokens_in", 0) + found.get("tokens_out", 0))
+    return found.get("cost_microusd", 0) / 1_000_000, found.get("tokens_in", 0) + found.get("tokens_out", 0)
 
 
 def put(
-    unit: Unit,
-    before: _Record | None,
-    after: _Record,
-    *,
-    actor: str,
-    kind: EventKind,
-    at_us: int,
-    data: Mapping[str, Any],
+    unit: Unit, before: _Record | None, after: _Record, kind: EventKind, actor: str, at_us: int, /, **data: Any
 ) -> _Record:
-    """Write what an event made of a pool or a reviewer, and the event; what a reviewer used up is counted."""
+    """Write the change that an event made to a pool or a reviewer, and the event; a reviewer's use is counted."""
     what, table = ("pool", tables.pools) if isinstance(after, Pool) else ("reviewer", tables.reviewers)
     written = ledger.write(
         unit,

@@ -53,7 +53,7 @@ class ReviewerState(StrEnum):
     """Where a reviewer is in its life."""
 
     ACTIVE = "active"
-    """It should run; `pid` is null until its process does."""
+    """It should run; `pid` is None until its process does."""
     DRAINING = "draining"
     """It finishes the review that it holds, takes nothing new, and ends."""
     TERMINATED = "terminated"
@@ -298,16 +298,9 @@ def circuit_seconds(times_opened: int) -> int:
     return min(_CIRCUIT_SECONDS * 2 ** min(times_opened, 10), _LONGEST_CIRCUIT_SECONDS)
 
 
-def over_budget(rules: PoolRules, *, cost_usd: float, tokens: int) -> bool:
-    """Whether one run cost more than a review may."""
-    limits = ((cost_usd, rules.budget_per_review), (tokens, rules.token_budget_per_review))
-    return any(limit is not None and amount > limit for amount, limit in limits)
-
-
-def spent(rules: PoolRules, *, cost_usd: float, tokens: int) -> bool:
-    """Whether a day's runs cost as much as they may."""
-    limits = ((cost_usd, rules.budget_per_day), (tokens, rules.token_budget_per_day))
-    return any(limit is not None and amount >= limit for amount, limit in limits)
+def limit(budget: float | None) -> float:
+    """A budget as a number to compare with; infinite where there is none."""
+    return float("inf") if budget is None else budget
 
 
 def _us(seconds: float) -> int:

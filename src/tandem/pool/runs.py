@@ -13,7 +13,7 @@ from tandem.pool import no_reviewer
 from tandem.pool import plan as pool_plan
 from tandem.pool import queries as reviewers
 from tandem.pool.contract import OutcomeReported, ReportOutcome, RunOutcome
-from tandem.pool.rules import RATE_LIMITED, DrainReason, Pool, Reviewer, ReviewerState, over_budget, spent
+from tandem.pool.rules import RATE_LIMITED, DrainReason, Pool, Reviewer, ReviewerState, limit
 from tandem.reviews import claims
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import NoReviewer
@@ -51,7 +51,7 @@ class PoolReviews(Participant):
             review_us=before.review_us + took,
         )
         data = {"outcome": "verdict", "verdict": verdict, "review_id": review.id, "seconds": took / MICROSECONDS}
-        reviewers.put(unit, before, after, actor=before.id, kind=EventKind.REVIEWER_OUTCOME, at_us=now_us, data=data)
+        reviewers.put(unit, before, after, EventKind.REVIEWER_OUTCOME, before.id, now_us, **data)
 
 
 def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us: int) -> None:
@@ -67,13 +67,13 @@ def reclaim(unit: Unit, before: Review, reason: str, outcome: RunOutcome, now_us
     holder = reviewers.find(unit, before.reviewer_id or "")
     counts = holder is not None and outcome != "cancelled"
     delay = pool_plan.rules_of(_pool(unit, holder)).retry_delay_seconds if holder and counts else None
-    claims.take_back(unit, before, Failure(EventKind.REVIEW_RECLAIMED, "broker", reason, delay), now_us)
+    claims.take_back(unit, before, Failure(EventKind.REVIEW_RECLAIMED, pool_plan.BROKER, reason, delay), now_us)
     if holder is not None:
         # Read again: only now is it locked.
         current = require(unit, holder.id)
         facts = {"outcome": outcome, "review_id": before.id, "reason": reason}
         counted = _counted(current, outcome, now_us)
-        reviewers.put(unit, current, counted, actor="broker", kind=EventKind.REVIEWER_OUTCOME, at_us=now_us, data=facts)
+        reviewers.put(unit, current, counted, EventKind.REVIEWER_OUTCOME, pool_plan.BROKER, now_us, **facts)
 
 
 def expire(unit: Unit, review_id: str, now_us: int) -> None:
@@ -83,11 +83,11 @@ def expire(unit: Unit, review_id: str, now_us: int) -> None:
     reviewer = reviewers.find(unit, before.reviewer_id or "")
     if reviewer is not None and reviewer.ended_at is None:
         # Else it would count as one who works, and none would be started in its place.
-        pool_plan.drain(unit, reviewer, DrainReason.STUCK, actor="broker", now_us=now_us, kill=True)
+        pool_plan.drain(unit, reviewer, DrainReason.STUCK, actor=pool_plan.BROKER, now_us=now_us, kill=True)
 
 
 async def reclaim_abandoned(services: Services) -> int:
-    """Take back the reviews of reviewers whose processes have ended; how many reviews there were."""
+    """Reclaim the reviews of reviewers whose processes have ended; how many reviews there were."""
     found = await services.store.read(reviewers.list_abandoned)
     done = 0
     for review_id, holder in found:
@@ -111,7 +111,7 @@ def _reclaim_from(unit: Unit, services: Services, review_id: str, holder: str) -
 
 
 async def report_outcome(services: Services, caller: Caller, request: ReportOutcome) -> OutcomeReported:
-    """Take in how a run ended: without a verdict the claim is taken back, and its use is counted.
+    """Take in how a run ended: without a verdict the claim is released, and its use is counted.
 
     Raises:
         UnknownReviewer: No pool has such a reviewer.
@@ -155,52 +155,35 @@ def _failure(request: ReportOutcome, pool: Pool) -> Failure:
 
 def _use(unit: Unit, before: Reviewer, request: ReportOutcome, now_us: int) -> None:
     """Write what the run used up; a verdict itself was counted when it was given."""
-    tokens_in, tokens_out, cost_usd = _used(request)
+    used = {"tokens_in": request.tokens_in or 0, "tokens_out": request.tokens_out or 0}
+    cost_usd = request.cost_usd or 0.0
     after = before if request.outcome == "verdict" else _counted(before, request.outcome, now_us)
     after = after._replace(
-        tokens_in=before.tokens_in + tokens_in,
-        tokens_out=before.tokens_out + tokens_out,
+        **{name: getattr(before, name) + tokens for name, tokens in used.items()},
         cost_microusd=before.cost_microusd + round(cost_usd * 1_000_000),
     )
     if after == before:
         return
-    facts = {
-        "outcome": request.outcome,
-        "review_id": request.review_id,
-        "reason": request.reason,
-        "seconds": request.seconds,
-        "tokens_in": tokens_in,
-        "tokens_out": tokens_out,
-        "cost_usd": cost_usd,
-        "exit_code": request.exit_code,
-    }
-    data = {name: value for name, value in facts.items() if value is not None}
-    reviewers.put(
-        unit, before, after, actor=request.reviewer_id, kind=EventKind.REVIEWER_OUTCOME, at_us=now_us, data=data
-    )
-
-
-def _used(request: ReportOutcome) -> tuple[int, int, float]:
-    """Tokens that the model read, tokens that it wrote, and USD, by the program's own account."""
-    return request.tokens_in or 0, request.tokens_out or 0, request.cost_usd or 0.0
+    stated = {name: getattr(request, name) for name in ("outcome", "review_id", "reason", "seconds", "exit_code")}
+    facts = {name: value for name, value in stated.items() if value is not None} | used | {"cost_usd": cost_usd}
+    reviewers.put(unit, before, after, EventKind.REVIEWER_OUTCOME, request.reviewer_id, now_us, **facts)
 
 
 def _check_budgets(unit: Unit, pool: Pool, request: ReportOutcome, now_us: int) -> Pool:
     """Pause a pool whose run, or day, cost more than it may."""
     rules = pool_plan.rules_of(pool)
-    tokens_in, tokens_out, cost_usd = _used(request)
-    tokens = tokens_in + tokens_out
-    if over_budget(rules, cost_usd=cost_usd, tokens=tokens):
+    cost_usd, tokens = request.cost_usd or 0.0, (request.tokens_in or 0) + (request.tokens_out or 0)
+    if cost_usd > limit(rules.budget_per_review) or tokens > limit(rules.token_budget_per_review):
         why = (
             f"a run of {request.reviewer_id} on {request.review_id} went over the budget for one review"
             f" ({cost_usd:.2f} USD, {tokens} tokens)"
         )
-        return pool_plan.pause(unit, pool, why, "budget_per_review", actor="broker", now_us=now_us)
+        return pool_plan.pause(unit, pool, why, "budget_per_review", actor=pool_plan.BROKER, now_us=now_us)
     day = utc_day(now_us)
-    used = reviewers.spent_on(unit, pool.id, day)
-    if spent(rules, cost_usd=used.cost_microusd / 1_000_000, tokens=used.tokens):
-        why = f"the budget for {day} is used up ({used.cost_microusd / 1_000_000:.2f} USD, {used.tokens} tokens)"
-        return pool_plan.pause(unit, pool, why, "budget_per_day", actor="broker", now_us=now_us)
+    cost_usd, tokens = reviewers.spent_on(unit, pool.id, day)
+    if cost_usd >= limit(rules.budget_per_day) or tokens >= limit(rules.token_budget_per_day):
+        why = f"the budget for {day} is used up ({cost_usd:.2f} USD, {tokens} tokens)"
+        return pool_plan.pause(unit, pool, why, "budget_per_day", actor=pool_plan.BROKER, now_us=now_us)
     return pool
 
 
@@ -222,6 +205,14 @@ def require(unit: Unit, reviewer_id: str) -> Reviewer:
     return found
 
 
+def unknown(reviewer_id: str) -> UnknownReviewer:
+    """The refusal of an id that no reviewer has."""
+    return UnknownReviewer(
+        f"No pool of this broker has a reviewer '{reviewer_id}'; list_reviewers shows those that there are.",
+        reviewer_id=reviewer_id,
+    )
+
+
 def is_draining(unit: Unit, reviewer_id: str) -> bool:
     """Whether a reviewer of a pool takes nothing new."""
     found = reviewers.find(unit, reviewer_id)
@@ -232,14 +223,6 @@ def project_of(unit: Unit, reviewer_id: str) -> str | None:
     """The project of a pool's reviewer that has not ended; None for everybody else."""
     found = reviewers.find(unit, reviewer_id)
     return found.project if found is not None and found.state != ReviewerState.TERMINATED else None
-
-
-def unknown(reviewer_id: str) -> UnknownReviewer:
-    """What is said of an id that no reviewer has."""
-    return UnknownReviewer(
-        f"No pool of this broker has a reviewer '{reviewer_id}'; list_reviewers shows those that there are.",
-        reviewer_id=reviewer_id,
-    )
 
 
 def _pool(unit: Unit, reviewer: Reviewer) -> Pool:

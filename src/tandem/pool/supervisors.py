@@ -50,9 +50,9 @@ async def supervisor_register(services: Services, caller: Caller, request: Super
             reviewers.touch_pool(unit, pool_id, now)
             return Registered(pool_id, before.incarnation, services.waits.cursor(before.event_seq, unit))
         for one in reviewers.list_live(unit, pool_id):
-            _terminate(unit, one, None, "its supervisor was started anew", quick=False, now_us=now)
+            _terminate(unit, one, None, "its supervisor was started again", quick=False, now_us=now)
         facts = {name: getattr(request, name) for name in ("incarnation", "host", "provider", "mode")}
-        pool = reviewers.put(unit, before, after, actor=pool_id, kind=EventKind.POOL_REGISTERED, at_us=now, data=facts)
+        pool = reviewers.put(unit, before, after, EventKind.POOL_REGISTERED, pool_id, now, **facts)
         return Registered(pool.id, pool.incarnation, services.waits.cursor(pool.event_seq, unit))
 
     answer = await transact(services, caller, work)
@@ -149,7 +149,7 @@ def _take_in(unit: Unit, services: Services, request: SupervisorHeartbeat) -> No
                 pool = pool_plan.wait_for_quota(unit, pool, why, seen.retry_after_s, now)
     if request.closing and not reviewers.list_live(unit, pool.id):
         after = pool._replace(ended_at=now, last_seen_at=now)
-        reviewers.put(unit, pool, after, actor=pool.id, kind=EventKind.POOL_ENDED, at_us=now, data={})
+        reviewers.put(unit, pool, after, EventKind.POOL_ENDED, pool.id, now)
     else:
         reviewers.touch_pool(unit, pool.id, now)
 
@@ -157,9 +157,7 @@ def _take_in(unit: Unit, services: Services, request: SupervisorHeartbeat) -> No
 def _spawned(unit: Unit, before: Reviewer, seen: ReviewerSighting, now_us: int) -> Reviewer:
     after = before._replace(pid=seen.pid, started_us=seen.started_us)
     facts = {"pid": seen.pid, "provider": before.provider, "host": before.host}
-    return reviewers.put(
-        unit, before, after, actor=before.pool_id, kind=EventKind.REVIEWER_SPAWNED, at_us=now_us, data=facts
-    )
+    return reviewers.put(unit, before, after, EventKind.REVIEWER_SPAWNED, before.pool_id, now_us, **facts)
 
 
 def _terminate(unit: Unit, before: Reviewer, exit_code: int | None, why: str, *, quick: bool, now_us: int) -> None:
@@ -167,9 +165,7 @@ def _terminate(unit: Unit, before: Reviewer, exit_code: int | None, why: str, *,
         state=ReviewerState.TERMINATED.value, ended_at=now_us, exit_code=exit_code, end_reason=why, quick=int(quick)
     )
     facts = {"exit_code": exit_code, "reviews_completed": before.reviews_completed, "reason": why, "quick": quick}
-    reviewers.put(
-        unit, before, after, actor=before.pool_id, kind=EventKind.REVIEWER_TERMINATED, at_us=now_us, data=facts
-    )
+    reviewers.put(unit, before, after, EventKind.REVIEWER_TERMINATED, before.pool_id, now_us, **facts)
 
 
 def _current(unit: Unit, request: SupervisorHeartbeat) -> Pool:
@@ -177,7 +173,7 @@ def _current(unit: Unit, request: SupervisorHeartbeat) -> Pool:
     pool = reviewers.find_pool(unit, pool_id)
     if pool is None or pool.incarnation != request.incarnation:
         raise InvalidSession(
-            "Another start of this supervisor has registered, or none has: end your reviewers, and register anew.",
+            "Another start of this supervisor has registered, or none has: end your reviewers, and register again.",
             supervisor_id=pool_id,
         )
     return pool

@@ -72,7 +72,7 @@ class CheckDefinition(BaseModel):
         paths: Patterns; it runs on changes of which a file fits one. None means any change.
         timeout_seconds: After so long it is ended.
         required: Whether the gate stays closed until it has passed.
-        setup: What is made before it.
+        setup: The preparation before it.
     """
 
     model_config = _CLOSED
@@ -86,7 +86,7 @@ class CheckDefinition(BaseModel):
 
     @property
     def command_hash(self) -> str:
-        """Tells what is run from everything else that could be: SHA-256, hexadecimal."""
+        """Identifies the commands: SHA-256, hexadecimal."""
         said = {"command": self.command, "setup": self.setup.model_dump() if self.setup else None}
         return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
@@ -113,7 +113,7 @@ class Standing(StrEnum):
 
     TRUSTED = "trusted"
     CHANGED = "changed"
-    """Another content of the file was trusted: somebody changed what is run, and that is not for them to decide."""
+    """Another content of the file was trusted: somebody changed the commands, and that is not for them to decide."""
     NEVER = "never"
 
 

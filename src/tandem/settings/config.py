@@ -1,4 +1,4 @@
-"""The settings: what there is to set, where it may be set, and which place won.
+"""The settings: their names and types, where they may be set, and which place won.
 
 Nearest wins: flags, `TANDEM_*` variables, the project's `.tandem/config.toml`, the user's `config.toml`,
 defaults. A project's file, and `reviewer_pool` in GSD's `.planning/config.json`, may only make the settings that say so
@@ -43,7 +43,7 @@ _NEAR = 0.75
 """How much of a variable's name has to be right to be taken for a setting."""
 _OWN = "use your own configuration, or have a person run 'tandem trust'"
 
-# As much as could be a password, for what is hidden too much does no harm.
+# As much as could be a password, since hiding too much does no harm.
 _PASSWORD_BEFORE_HOST = re.compile(r"(://[^/@:]*):.*@")
 _PASSWORD_IN_QUERY = re.compile(r"(?i)([?&][^=&]*pass[^=&]*=)[^&]*")
 
@@ -70,10 +70,6 @@ class Ignored:
     def is_variable(self) -> bool:
         """Whether it is one of the environment, which `unset` removes."""
         return self.origin.startswith(PREFIX)
-
-
-def _default_data_dir() -> Path:
-    return Path(platforms.data_dir())
 
 
 def _comma_separated(value: object) -> object:
@@ -134,7 +130,7 @@ class Settings(BaseModel):
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; loopback only without tokens.")
     port: int = Field(DEFAULT_PORT, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
     data_dir: AbsolutePath = Field(
-        default_factory=_default_data_dir,
+        default_factory=lambda: Path(platforms.data_dir()),
         description="Folder of the database, logs, archives, secret key and instance lock.",
     )
     database_url: Annotated[str | None, Mark.NAMES_FILES] = Field(
@@ -316,7 +312,7 @@ class LoadedSettings:
     Attributes:
         settings: The values.
         origins: For each setting, `default`, a file, a variable or a flag.
-        ignored: What was found and not used.
+        ignored: Values that were found and not used.
         trusted: The project's files that count in full because a person trusted them.
         pool_origins: For each of the pool's settings that the project changed, the file.
     """
@@ -363,14 +359,14 @@ def load_settings(
 
     Raises:
         ConfigInvalid: An unknown key or a value that cannot be used; names the place, the key and
-            what is allowed.
+            the values that are allowed.
     """
-    user = _file_layer(user_file())
+    user = _layer(_parsed(user_file(), _read(user_file())), str(user_file()))
     project = _project(project_root, user) if project_root is not None else _ProjectFileSettings()
     stated = {**user, **project.values, **_environment_layer(), **_flags_layer(flags or {})}
     record, options = last_run or (Path(), {})
     earlier = {key: value for key, value in options.items() if key not in stated}
-    merged = {**{key: (_checked(key, value, str(record)), str(record)) for key, value in earlier.items()}, **stated}
+    merged = {**_layer(earlier, str(record)), **stated}
     settings = Settings.model_validate({key: value for key, (value, _) in merged.items()})
     origins = {key: merged[key][1] if key in merged else "default" for key in Settings.model_fields}
     pool = project.pool_origins if merged.get(pool_settings.TABLE) is project.values.get(pool_settings.TABLE) else {}
@@ -394,19 +390,14 @@ def masked(key: str, value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def _file_layer(path: Path) -> _Layer:
-    document = _parsed(path, _read(path))
-    return {key: (_checked(key, value, str(path)), str(path)) for key, value in document.items()}
+def _layer(stated: Mapping[str, Any], origin: str) -> _Layer:
+    return {key: (_checked(key, value, origin), origin) for key, value in stated.items()}
 
 
 def _environment_layer() -> _Layer:
-    values: _Layer = {}
-    for key in Settings.model_fields:
-        variable = PREFIX + key.upper()
-        text = os.environ.get(variable)
-        if text:
-            values[key] = (_checked(key, text, variable), variable)
-    return values
+    variables = {key: PREFIX + key.upper() for key in Settings.model_fields}
+    stated = {key: (text, name) for key, name in variables.items() if (text := os.environ.get(name))}
+    return {key: (_checked(key, text, name), name) for key, (text, name) in stated.items()}
 
 
 def _unknown_variables() -> Iterator[Ignored]:
@@ -423,11 +414,8 @@ def _unknown_variables() -> Iterator[Ignored]:
 
 
 def _flags_layer(flags: Mapping[str, Any]) -> _Layer:
-    return {key: (_checked(key, value, _flag(key)), _flag(key)) for key, value in flags.items() if value is not None}
-
-
-def _flag(key: str) -> str:
-    return "--" + key.replace("_", "-")
+    stated = {key: (value, "--" + key.replace("_", "-")) for key, value in flags.items() if value is not None}
+    return {key: (_checked(key, value, flag), flag) for key, (value, flag) in stated.items()}
 
 
 def _project(root: Path, user: _Layer) -> _ProjectFileSettings:
@@ -441,7 +429,7 @@ def _project(root: Path, user: _Layer) -> _ProjectFileSettings:
     document = _parsed(path, content)
     if document and _trusts(root, trust.PROJECT_FILE, content):
         says.trusted.append(origin)
-        says.values = {key: (_checked(key, value, origin), origin) for key, value in document.items()}
+        says.values = _layer(document, origin)
     else:
         for key, raw in document.items():
             _tighten(key, raw, origin, user, says)

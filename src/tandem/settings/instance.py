@@ -1,4 +1,4 @@
-"""The one broker of a data folder: its lock, its port, and what it lets others know.
+"""The one broker of a data folder: its lock, its port, and the files by which others find it.
 
 The order keeps data safe: the lock first, so that a second broker is refused before it touches anything;
 then the port; only then the data.
@@ -22,7 +22,6 @@ from tandem.settings.certificates import CERTIFICATE, KEY, Certificate, Certific
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from types import TracebackType
 
     from tandem.settings.config import Settings
 
@@ -172,15 +171,14 @@ class Instance:
         try:
             self._forget()
             self.listener, self.beside = _listen_somewhere(settings, host, any_port=any_port)
-        except OSError as error:
+        except BaseException as error:
             os.close(self._lock)
+            if not isinstance(error, OSError):
+                raise
             raise ConfigInvalid(
                 f"{error.filename} cannot be removed: {error.strerror}. Move it away, then start the broker again.",
                 setting="data_dir",
             ) from error
-        except BaseException:
-            os.close(self._lock)
-            raise
         self.port = port = self.listener.getsockname()[1]
         self.url = f"http://{_bracketed(_REACHED_AT.get(host, host))}:{port}"
         try:
@@ -196,9 +194,7 @@ class Instance:
         """The instance itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give everything back."""
         self.release()
 
@@ -209,7 +205,7 @@ class Instance:
         # Commands from before there was TLS take what they do not know for no broker.
         stated = {name: value for name, value in asdict(running).items() if (name, value) != ("tls_url", None)}
         content = json.dumps(stated).encode() + b"\n"
-        # A new file: what is left of an earlier one, or put there by somebody, may be open to others.
+        # A new file: the rest of an earlier one, or one that somebody placed there, may be open to others.
         files.write_atomically(self.data_dir / RUNTIME_FILE, content, durable=False)
         self._published = content
         return running
@@ -222,7 +218,7 @@ class Instance:
                 files.write_atomically(file, self._published, durable=False)
 
     def release(self) -> None:
-        """Withdraw what was published, close the port, give up the lock; twice is safe."""
+        """Withdraw the published file, close the port, give up the lock; twice is safe."""
         if self._lock < 0:
             return
         if self.has_folder():

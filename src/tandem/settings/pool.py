@@ -1,7 +1,7 @@
-"""The reviewer pool's settings: which program reviews, how it is called, how many there are and what they may take.
+"""The reviewer pool's settings: which program reviews, how it is called, their number and their limits.
 
 They are the table `[reviewer_pool]` of the user's configuration. A repository may only tighten some of them: a
-program, a model or a prompt comes from the person who runs the broker, or from what they have trusted.
+program, a model or a prompt comes from the person who runs the broker, or from a file that they have trusted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _QUIET_SPAN: Final = re.compile(r"(?P<start>(?:[01]\d|2[0-3]):[0-5]\d)-(?P<end>(
 """A part of the day, `22:00-07:00`; it may go across midnight."""
 
 SAFE_WORD: Final = re.compile(r"(?!-)[A-Za-z0-9._:/-]{1,100}")
-"""What can be an argument of a program without being taken for an option."""
+"""A word that can be an argument of a program without being taken for an option."""
 
 _DISTRO: Final = re.compile(r"(?!-)[A-Za-z0-9._-]{1,64}")
 _OF_THE_BROKER: Final = ("claim_timeout_seconds", "review_deadline_seconds")
@@ -106,7 +106,7 @@ class PoolSettings(BaseModel):
         default=300, ge=60, description="A reviewer without work for so long ends."
     )
     max_ttl_seconds: Annotated[Seconds, LOWER, ADVANCED] = Field(
-        default=3600, ge=300, description="A reviewer takes no new work after so long; it finishes what it is at."
+        default=3600, ge=300, description="A reviewer takes no new work after so long; it finishes its review."
     )
     spawn_cooldown_seconds: Annotated[float, Tighten.HIGHER, ADVANCED] = Field(
         default=10, ge=0, le=86_400, description="Least time between two starts."

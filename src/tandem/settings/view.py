@@ -1,4 +1,4 @@
-"""Settings as they are shown: each with its value, its origin and what it is for, and never with a password.
+"""Settings as they are shown: each with its value, its origin and its purpose, and never with a password.
 
 Imports nothing of the services, so that the command line can use it without a broker.
 """

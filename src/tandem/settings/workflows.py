@@ -18,125 +18,79 @@ from tandem.errors import ConfigInvalid
 _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 
 
-def refused(where: str, problem: str, **facts: Any) -> ConfigInvalid:
+def _refused(where: str, problem: str, **facts: Any) -> ConfigInvalid:
     """The error for the setting at `where`; the facts become its details."""
     return ConfigInvalid(f"{where}: {problem}", setting=where, **facts)
 
 
-def listed(names: Iterable[str]) -> str:
-    """Names as a message lists them."""
+def _insist(is_so: object, where: str, problem: str, **facts: Any) -> None:
+    if not is_so:
+        raise _refused(where, problem, **facts)
+
+
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(names)
 
 
-def read_table(value: object, where: str) -> dict[str, Any]:
-    """A table of TOML, an object of JSON.
-
-    Raises:
-        ConfigInvalid: It is something else.
-    """
+def _table(
+    value: object, where: str, keys: Iterable[str] | None = None, required: Iterable[str] = ()
+) -> dict[str, Any]:
+    """A table of TOML, an object of JSON; with `keys` of these alone, and of those that are required."""
     if not isinstance(value, dict):
-        raise refused(where, f"it must be a table, such as [{where}] begins.", expected="table")
-    return cast("dict[str, Any]", value)
+        raise _refused(where, f"it must be a table, such as [{where}] begins.", expected="table")
+    table, choices = cast("dict[str, Any]", value), [*(keys or ())]
+    for key in table if keys is not None else ():
+        problem = f"there is no such key. There are: {_listed(choices)}."
+        _insist(key in choices, f"{where}.{key}", problem, allowed=choices)
+    for key in required:
+        _insist(key in table, f"{where}.{key}", "it is missing. Add it.", expected=[*required])
+    return table
 
 
-def read_text(value: object, where: str) -> str:
-    """A text.
-
-    Raises:
-        ConfigInvalid: It is something else.
-    """
+def _text(value: object, where: str) -> str:
     if not isinstance(value, str):
-        raise refused(where, "it must be a name in quotes.", expected="text")
+        raise _refused(where, "it must be a name in quotes.", expected="text")
     return value
 
 
-def read_choice(value: object, where: str, noun: str, allowed: Iterable[str]) -> str:
-    """One of the names that are allowed; `noun` is what they name.
-
-    Raises:
-        ConfigInvalid: It is another, or no text.
-    """
-    text = read_text(value, where)
-    choices = list(allowed)
-    if text not in choices:
-        problem = f"there is no {noun} '{text}'. There are: {listed(choices)}."
-        raise refused(where, problem, allowed=choices, actual=text)
+def _choice(value: object, where: str, noun: str, allowed: Iterable[str]) -> str:
+    """One of the names that are allowed; `noun` is their kind."""
+    text, choices = _text(value, where), list(allowed)
+    problem = f"there is no {noun} '{text}'. There are: {_listed(choices)}."
+    _insist(text in choices, where, problem, allowed=choices, actual=text)
     return text
 
 
-def ensure_name(name: str, where: str, noun: str) -> None:
-    """Insist that a name is short and safe everywhere; `noun` is what it names.
-
-    Raises:
-        ConfigInvalid: It is not.
-    """
-    if not _NAME.fullmatch(name):
-        raise refused(
-            where,
-            f"'{name}' cannot be the name of a {noun}. Write a small letter, then at most 39 more of: small letters, "
-            "digits, '-', '_'.",
-            allowed={"pattern": f"^{_NAME.pattern}$"},
-            actual=name,
-        )
+def _ensure_name(name: str, where: str, noun: str) -> None:
+    """Insist that a name is short and safe everywhere; `noun` is its kind."""
+    problem = (
+        f"'{name}' cannot be the name of a {noun}. Write a small letter, then at most 39 more of: small letters, "
+        "digits, '-', '_'."
+    )
+    _insist(_NAME.fullmatch(name), where, problem, allowed={"pattern": f"^{_NAME.pattern}$"}, actual=name)
 
 
-def ensure_count(count: int, where: str, noun: str, *, least: int, most: int) -> None:
-    """Insist on a number of things; `noun` is what they are.
-
-    Raises:
-        ConfigInvalid: There are fewer or more.
-    """
-    if not least <= count <= most:
-        raise refused(
-            where,
-            f"the number of {noun} is {count}; it must be {least} to {most}.",
-            allowed={"minimum": least, "maximum": most},
-            actual=count,
-        )
+def _ensure_count(count: int, where: str, noun: str, *, least: int, most: int) -> None:
+    """Insist on a number of things; `noun` is their kind."""
+    problem = f"the number of {noun} is {count}; it must be {least} to {most}."
+    _insist(least <= count <= most, where, problem, allowed={"minimum": least, "maximum": most}, actual=count)
 
 
-def ensure_keys(given: Mapping[str, Any], where: str, allowed: Iterable[str], required: Iterable[str] = ()) -> None:
-    """Insist on a table's keys.
-
-    Raises:
-        ConfigInvalid: There is an unknown one, or a required one is not there.
-    """
-    choices = list(allowed)
-    for key in given:
-        if key not in choices:
-            raise refused(f"{where}.{key}", f"there is no such key. There are: {listed(choices)}.", allowed=choices)
-    for key in required:
-        if key not in given:
-            raise refused(f"{where}.{key}", "it is missing. Add it.", expected=[*required])
-
-
-def ensure_ways(ways: Mapping[str, Iterable[str]], start: str, ends: Iterable[str], where: str) -> None:
-    """Insist that each phase is reached from the start, and reaches an end.
-
-    Args:
-        ways: For each phase, those that its hand-offs lead to.
-        start: The phase in which a cycle begins.
-        ends: The phases that may complete.
-        where: The setting that has the phases.
-
-    Raises:
-        ConfigInvalid: There is no end, or a phase that is cut off from the start or from every end.
-    """
-    goals = sorted(ends)
-    if not goals:
-        raise refused(where, "no phase may complete the cycle. Write 'complete = true' in at least one.")
+def _ensure_ways(workflow: Workflow, where: str) -> None:
+    """Insist that each phase is reached from the start, and reaches a phase that may complete."""
+    ways = {phase.name: phase.handoffs.values() for phase in workflow.phases.values()}
+    start, goals = workflow.start, sorted(workflow.completing_phases)
+    _insist(goals, where, "no phase may complete the cycle. Write 'complete = true' in at least one.")
     from_start = _reached(ways, start)
     for name in ways:
-        if name not in from_start:
-            problem = f"no hand-offs lead here from '{start}', where a cycle begins. Add one, or remove the phase."
-            raise refused(f"{where}.{name}", problem)
-        if _reached(ways, name).isdisjoint(goals):
-            raise refused(
-                f"{where}.{name}",
-                f"no hand-offs lead from here to a phase that may complete ({listed(goals)}). Add one, or write "
-                "'complete = true' here.",
-                allowed=goals,
-            )
+        here = f"{where}.{name}"
+        cut_off = f"no hand-offs lead here from '{start}', where a cycle begins. Add one, or remove the phase."
+        _insist(name in from_start, here, cut_off)
+        endless = (
+            f"no hand-offs lead from here to a phase that may complete ({_listed(goals)}). Add one, or write "
+            "'complete = true' here."
+        )
+        _insist(not _reached(ways, name).isdisjoint(goals), here, endless, allowed=goals)
 
 
 def _reached(ways: Mapping[str, Iterable[str]], start: str) -> set[str]:
@@ -217,7 +171,7 @@ class Workflow:
         roles: All roles, as declared.
         start: The phase in which a cycle begins.
         phases: The phases by name, as declared; `COMPLETE` is not among them.
-        archiver: The role that archives; None when it is whoever completes.
+        archiver: The role that archives; None for the role that completes.
         mode: Whether a hand-off advances the cycle at once.
     """
 
@@ -263,10 +217,10 @@ def load(tables: Mapping[str, Any]) -> dict[str, Workflow]:
         tables: The configuration's `workflows`, by name.
 
     Raises:
-        ConfigInvalid: One cannot be used; `details.setting` says where, `details.allowed` what there is to choose.
+        ConfigInvalid: One cannot be used; `details.setting` says where, `details.allowed` the choices.
     """
     names = _names(tables)
-    ensure_count(len(names), "workflows", f"workflows with '{BUILT_IN.name}'", least=1, most=MAX_WORKFLOWS)
+    _ensure_count(len(names), "workflows", f"workflows with '{BUILT_IN.name}'", least=1, most=MAX_WORKFLOWS)
     found: dict[str, Workflow] = {}
     for name in names:
         _define(name, tables, found, ())
@@ -277,25 +231,27 @@ def parse(name: str, table: object) -> Workflow:
     """One whole workflow from the form in which the configuration writes it.
 
     Raises:
-        ConfigInvalid: It cannot be used; `details.setting` says where, `details.allowed` what there is to choose.
+        ConfigInvalid: It cannot be used; `details.setting` says where, `details.allowed` the choices.
     """
     where = f"workflows.{name}"
-    ensure_name(name, where, "workflow")
-    given = read_table(table, where)
-    ensure_keys(given, where, (*_DEFINING, *_ADJUSTING), required=_DEFINING)
+    _ensure_name(name, where, "workflow")
+    given = _table(table, where, (*_DEFINING, *_ADJUSTING), required=_DEFINING)
     roles = _roles(given["roles"], f"{where}.roles")
     phases = _phases(given["phases"], f"{where}.phases", roles)
     workflow = Workflow(
         name=name,
         roles=roles,
-        start=read_choice(given["start"], f"{where}.start", "phase", phases),
+        start=_choice(given["start"], f"{where}.start", "phase", phases),
         phases=MappingProxyType(phases),
-        archiver=read_choice(given["archiver"], f"{where}.archiver", "role", roles) if "archiver" in given else None,
-        mode=cast("Mode", read_choice(given.get("mode", "direct"), f"{where}.mode", "mode", _MODES)),
+        archiver=_choice(given["archiver"], f"{where}.archiver", "role", roles) if "archiver" in given else None,
+        mode=cast("Mode", _choice(given.get("mode", "direct"), f"{where}.mode", "mode", _MODES)),
     )
-    ways = {phase.name: phase.handoffs.values() for phase in phases.values()}
-    ensure_ways(ways, workflow.start, workflow.completing_phases, f"{where}.phases")
-    _ensure_work(workflow, f"{where}.roles")
+    _ensure_ways(workflow, f"{where}.phases")
+    # The archiver is active after completion.
+    active = {phase.role for phase in phases.values()} | {workflow.archiver}
+    idle = [role for role in roles if role not in active]
+    problem = f"no phase makes {_listed(idle)} active. Declare a phase of this role, or remove the role."
+    _insist(not idle, f"{where}.roles", problem, actual=idle)
     return workflow
 
 
@@ -311,26 +267,21 @@ def _define(name: str, tables: Mapping[str, Any], found: dict[str, Workflow], ch
     if name in found:
         return found[name]
     where = f"workflows.{name}"
-    ensure_name(name, where, "workflow")
-    table = read_table(tables.get(name, {}), where)
+    _ensure_name(name, where, "workflow")
+    table = _table(tables.get(name, {}), where)
+    defines = any(key in table for key in _DEFINING)
     if "like" in table:
         model = _model(name, table["like"], tables, found, (*chain, name))
         table = {**model.as_dict(), **_adjustments(table, where)}
-    elif name == BUILT_IN.name and not any(key in table for key in _DEFINING):
-        ensure_keys(table, where, _ALL_KEYS)
-        table = {**BUILT_IN.as_dict(), **table}
     else:
-        ensure_keys(table, where, _ALL_KEYS)
-        _ensure_definition(table, where)
+        _table(table, where, _ALL_KEYS)
+        if name == BUILT_IN.name and not defines:
+            table = {**BUILT_IN.as_dict(), **table}
+        # An empty table may have been meant as `like`.
+        problem = f"it defines nothing. Add {_listed(_DEFINING)}; or 'like' with the name of another workflow."
+        _insist(defines or name == BUILT_IN.name, where, problem, expected=[*_DEFINING])
     found[name] = parse(name, table)
     return found[name]
-
-
-def _ensure_definition(table: Mapping[str, Any], where: str) -> None:
-    """Insist that there is something to parse, as an empty table may have been meant as `like`."""
-    if not any(key in table for key in _DEFINING):
-        problem = f"it defines nothing. Add {listed(_DEFINING)}; or 'like' with the name of another workflow."
-        raise refused(where, problem, expected=[*_DEFINING])
 
 
 def _model(
@@ -341,21 +292,21 @@ def _model(
     if isinstance(like, str) and like in chain:
         circle = [*chain[chain.index(like) :], like]
         problem = f"{' is like '.join(circle)}: that is a circle. Remove one 'like' and write that workflow out."
-        raise refused(where, problem, allowed=[other for other in _names(tables) if other not in chain])
+        raise _refused(where, problem, allowed=[other for other in _names(tables) if other not in chain])
     others = [other for other in _names(tables) if other != name]
-    return _define(read_choice(like, where, "workflow", others), tables, found, chain)
+    return _define(_choice(like, where, "workflow", others), tables, found, chain)
 
 
 def _adjustments(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """What a workflow changes of the one that it is like."""
+    """The settings in which a workflow differs from the one that it is like."""
     allowed = ["like", *_ADJUSTING]
+    problem = (
+        f"the workflow that this one is like has it already. Beside 'like' there are: {_listed(_ADJUSTING)}."
+        " Remove this, or 'like'."
+    )
     for key in _DEFINING:
-        if key in table:
-            problem = (
-                f"the workflow that this one is like has it already. Beside 'like' there are: {listed(_ADJUSTING)}."
-            )
-            raise refused(f"{where}.{key}", f"{problem} Remove this, or 'like'.", allowed=allowed)
-    ensure_keys(table, where, allowed)
+        _insist(key not in table, f"{where}.{key}", problem, allowed=allowed)
+    _table(table, where, allowed)
     return {key: table[key] for key in _ADJUSTING if key in table}
 
 
@@ -364,20 +315,19 @@ def _adjustments(table: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 def _roles(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise refused(where, 'it must be a list of names, such as ["writer", "editor"].', expected="list")
-    roles = tuple(read_text(role, where) for role in cast("list[object]", value))
+        raise _refused(where, 'it must be a list of names, such as ["writer", "editor"].', expected="list")
+    roles = tuple(_text(role, where) for role in cast("list[object]", value))
     # A hand-off needs a second role.
-    ensure_count(len(roles), where, "roles", least=2, most=MAX_ROLES)
+    _ensure_count(len(roles), where, "roles", least=2, most=MAX_ROLES)
     for role in roles:
-        ensure_name(role, where, "role")
-        if roles.count(role) > 1:
-            raise refused(where, f"'{role}' is there twice. Name each role once.", actual=role)
+        _ensure_name(role, where, "role")
+        _insist(roles.count(role) == 1, where, f"'{role}' is there twice. Name each role once.", actual=role)
     return roles
 
 
 def _phases(value: object, where: str, roles: tuple[str, ...]) -> dict[str, Phase]:
-    tables = read_table(value, where)
-    ensure_count(len(tables), where, "phases", least=1, most=MAX_PHASES)
+    tables = _table(value, where)
+    _ensure_count(len(tables), where, "phases", least=1, most=MAX_PHASES)
     phases = {name: _phase(name, table, f"{where}.{name}", roles) for name, table in tables.items()}
     for phase in phases.values():
         for target, following in phase.handoffs.items():
@@ -386,24 +336,22 @@ def _phases(value: object, where: str, roles: tuple[str, ...]) -> dict[str, Phas
 
 
 def _phase(name: str, value: object, where: str, roles: tuple[str, ...]) -> Phase:
-    ensure_name(name, where, "phase")
-    if name == COMPLETE:
-        raise refused(
-            where,
-            f"'{COMPLETE}' is the phase after completion in every workflow and cannot be declared. Choose another "
-            "name, and write 'complete = true' in the phase that may complete.",
-        )
-    given = read_table(value, where)
-    ensure_keys(given, where, _PHASE_KEYS, required=("role",))
+    _ensure_name(name, where, "phase")
+    problem = (
+        f"'{COMPLETE}' is the phase after completion in every workflow and cannot be declared. Choose another "
+        "name, and write 'complete = true' in the phase that may complete."
+    )
+    _insist(name != COMPLETE, where, problem)
+    given = _table(value, where, _PHASE_KEYS, required=("role",))
     completes: object = given.get("complete", False)
     if not isinstance(completes, bool):
-        raise refused(f"{where}.complete", "it must be true or false.", allowed=[True, False])
+        raise _refused(f"{where}.complete", "it must be true or false.", allowed=[True, False])
     handoff = f"{where}.handoff"
     handoffs = {
-        read_choice(target, handoff, "role", roles): read_text(following, handoff)
-        for target, following in read_table(given.get("handoff", {}), handoff).items()
+        _choice(target, handoff, "role", roles): _text(following, handoff)
+        for target, following in _table(given.get("handoff", {}), handoff).items()
     }
-    role = read_choice(given["role"], f"{where}.role", "role", roles)
+    role = _choice(given["role"], f"{where}.role", "role", roles)
     return Phase(name, role, MappingProxyType(handoffs), completes)
 
 
@@ -418,21 +366,8 @@ def _ensure_handoff(target: str, following: str, phases: Mapping[str, Phase], wh
         problem = f"there is no phase '{following}'."
     else:
         problem = f"the phase '{following}' is not {target}'s but {phases[following].role}'s."
-    raise refused(
-        where,
-        f"{problem} A hand-off to {target} can lead to: {listed(theirs) or 'nothing, for no phase has this role'}.",
-        allowed=theirs,
-        actual=following,
-    )
-
-
-def _ensure_work(workflow: Workflow, where: str) -> None:
-    """Insist that each role is active at some time; the archiver is so after completion."""
-    active = {phase.role for phase in workflow.phases.values()} | {workflow.archiver}
-    idle = [role for role in workflow.roles if role not in active]
-    if idle:
-        problem = f"no phase makes {listed(idle)} active. Declare a phase of this role, or remove the role."
-        raise refused(where, problem, actual=idle)
+    choice = _listed(theirs) or "nothing, for no phase has this role"
+    raise _refused(where, f"{problem} A hand-off to {target} can lead to: {choice}.", allowed=theirs, actual=following)
 
 
 BUILT_IN: Final = parse(

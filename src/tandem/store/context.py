@@ -10,7 +10,7 @@ import orjson
 
 from tandem.contract.caller import Caller, Key
 from tandem.core.clock import Clock
-from tandem.settings.policy import Policy
+from tandem.settings.config import Settings
 from tandem.store import idempotency
 from tandem.store.base import Store, Unit
 from tandem.store.waits import WaitHub, wait_until
@@ -33,7 +33,7 @@ class Context:
 
     store: Store
     clock: Clock
-    policy: Policy
+    policy: Settings
     waits: WaitHub
 
 

@@ -32,12 +32,8 @@ def test_codex_answers_by_schema_into_a_file(room: RunContext) -> None:
     assert json.loads(invocation.files[os.path.relpath(schema, room.scratch)]) == SCHEMA
     answer = Path(*values(invocation, "--output-last-message"))
     answer.write_text('{"verdict": "approved"}\n')
-    events = [
-        {"type": "item.completed", "item": {"type": "agent_message", "text": "Let me see."}},
-        {"type": "turn.completed", "usage": {"input_tokens": 200, "cached_input_tokens": 80, "output_tokens": 40}},
-    ]
-    reply = made("codex").read(ended("\n".join(map(json.dumps, events))), room)
-    assert (reply.text, reply.tokens_in, reply.tokens_out, reply.cost_usd) == ('{"verdict": "approved"}', 200, 40, None)
+    event = {"type": "item.completed", "item": {"type": "agent_message", "text": "Let me see."}}
+    assert made("codex").read(ended(json.dumps(event)), room).text == '{"verdict": "approved"}'
 
 
 def test_codex_only_reads_the_repository_and_reaches_no_network(room: RunContext, tmp_path: Path) -> None:
@@ -70,14 +66,6 @@ def test_codex_behind_a_launcher_is_refused(room: RunContext, tmp_path: Path) ->
         made("codex").review(replace(room, environment={"PATH": str(tmp_path)}), PROMPT)
 
 
-def test_codex_does_without_the_repositorys_skills(room: RunContext) -> None:
-    skill = Path(room.workspace, ".agents", "skills", "a", "SKILL.md")
-    skill.parent.mkdir(parents=True)
-    skill.touch()
-    settings = settings_of_codex(made("codex").review(room, PROMPT))
-    assert settings["skills.config"] == [{"path": str(skill), "enabled": False}]
-
-
 def _skills(room: RunContext, count: int, *, width: int = 1) -> list[str]:
     folder = Path(room.workspace, ".agents", "skills")
     for number in range(count):
@@ -105,32 +93,6 @@ def test_more_skills_than_can_be_switched_off_refuse_the_run(room: RunContext) -
         made("codex").review(room, PROMPT)
 
 
-def codex_login(room: RunContext, content: object) -> Path:
-    file = Path(room.environment["HOME"], ".codex", "auth.json")
-    file.parent.mkdir()
-    file.write_text(json.dumps(content))
-    return file
-
-
-def test_codex_takes_the_users_login_but_not_what_can_be_used_once(room: RunContext) -> None:
-    tokens = {"access_token": "a", "id_token": "i", "refresh_token": "once", "account_id": "x"}
-    login = codex_login(room, {"OPENAI_API_KEY": None, "tokens": tokens})
-    invocation = made("codex").review(without_keys(room, OPENAI_API_KEY="of another program"), PROMPT)
-    assert json.loads(invocation.files["home/.codex/auth.json"])["tokens"] == {**tokens, "refresh_token": ""}
-    assert json.loads(login.read_text())["tokens"] == tokens
-    assert "CODEX_API_KEY" not in invocation.environment
-
-
-def test_codex_takes_a_key_before_a_login_and_a_login_before_anothers_key(room: RunContext) -> None:
-    bare = without_keys(room, OPENAI_API_KEY="of others")
-    assert made("codex").review(bare, PROMPT).environment["CODEX_API_KEY"] == "of others"
-    codex_login(room, {"OPENAI_API_KEY": "of the login", "tokens": None})
-    assert made("codex").review(bare, PROMPT).environment["CODEX_API_KEY"] == "of the login"
-    own = made("codex").review(room, PROMPT)
-    assert own.environment["CODEX_API_KEY"] == "key"
-    assert "home/.codex/auth.json" not in own.files
-
-
 def test_codex_can_use_another_service(room: RunContext) -> None:
     elsewhere = replace(room, environment={**room.environment, "OPENAI_BASE_URL": "http://127.0.0.1:4000/v1"})
     settings = settings_of_codex(made("codex").review(elsewhere, PROMPT))
@@ -139,8 +101,3 @@ def test_codex_can_use_another_service(room: RunContext) -> None:
     assert settings["model_providers.tandem"]["env_key"] == "CODEX_API_KEY"
     of_this_machine = made("codex").review(without_keys(room, OPENAI_BASE_URL="http://127.0.0.1:4000/v1"), PROMPT)
     assert "env_key" not in settings_of_codex(of_this_machine)["model_providers.tandem"]
-
-
-def test_codex_as_an_agent_waits_for_the_server(room: RunContext) -> None:
-    settings = settings_of_codex(made("codex").agent(room, PROMPT, MCP))
-    assert settings["mcp_servers.tandem"] == {"url": MCP, "required": True}

@@ -9,10 +9,9 @@ never becomes an argument, a path or a variable.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 Effort = Literal["low", "medium", "high"]
 EndedBy = Literal["itself", "timeout", "silence", "cancelled", "too_much_output"]
@@ -166,45 +165,3 @@ class ProgramOutput:
     tokens_out: int | None = None
     cost_usd: float | None = None
     error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Provider(ABC):
-    """A client program that can review.
-
-    Attributes:
-        name: Its name in the settings.
-        command: The program and its arguments.
-        agent_tree: Below the scratch folder, where a copy of the repository has to lie for an agent; None for a program
-            that takes no orders from the files of the project's own folder.
-    """
-
-    name: ClassVar[str]
-    agent_tree: ClassVar[str | None] = None
-    command: tuple[str, ...]
-
-    @abstractmethod
-    def review(self, context: RunContext, prompt: str) -> Invocation:
-        """One review: the prompt in, one structured answer out.
-
-        Raises:
-            ConfigInvalid: A setting that the program cannot be given.
-        """
-
-    @abstractmethod
-    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
-        """The program works through the queue by itself, over MCP, as the prompt tells it.
-
-        Args:
-            context: What the run is given.
-            prompt: Its orders.
-            mcp_url: Where it finds its tools.
-            access: The token that the broker asks for; never an argument, which others on the machine can read.
-
-        Raises:
-            ConfigInvalid: A setting that the program cannot be given.
-        """
-
-    @abstractmethod
-    def read(self, finished: Finished, context: RunContext) -> ProgramOutput:
-        """The answer and the costs of a run that `review` described."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from typing import Any, Final, cast
+from collections.abc import Callable
+from typing import Any, Final, Protocol, cast
 
-from tandem.core.log_files import RotatingLog
 from tandem.errors import InvalidInput, TandemError, TooLarge
-from tandem.pool.reviewers.broker_client import BrokerClient
 from tandem.pool.reviewers.lease import Claimed
 from tandem.pool.reviewers.prompt import Dossier
 
@@ -20,101 +18,101 @@ _KEPT = 1000
 """Entries of a discussion: the newest; the prompt has room for fewer."""
 
 _DECIDED = "verdict"
-_SAID_BY_VERDICT = "comment"
 _PATCH = "counter_patch"
 _OF_CHECK = ("name", "status", "reason", "required", "command", "exit_status", "seconds", "commit", "moved_to", "doubt")
 _LOG_CHARACTERS = 6_000
 
 
-def gather(broker: BrokerClient, claimed: Claimed, *, given_up: threading.Event, log: RotatingLog) -> Dossier:
-    """Everything that can be had. A broker that refuses a part of it costs that part: the proposal is what counts.
+class Ask(Protocol):
+    """A call to the broker, which the end of the review ends."""
+
+    def __call__(self, operation: str, arguments: dict[str, Any], *, insist: bool = True) -> dict[str, Any]:
+        """The data of the answer.
+
+        Raises:
+            TandemError: The broker refuses.
+            BrokerUnreachable: It does not answer.
+            CallCancelled: The answer is not wanted any more.
+        """
+        ...
+
+
+def gather(ask: Ask, claimed: Claimed, note: Callable[[str], None]) -> Dossier:
+    """The history and surroundings of a review. A broker that refuses a part costs that part: the proposal counts.
 
     Args:
-        broker: To the broker.
+        ask: To the broker.
         claimed: The review.
-        given_up: Ends the calls.
-        log: Where refusals are noted.
+        note: Is told of refusals.
 
     Raises:
         BrokerUnreachable: The broker does not answer.
-        CallCancelled: `given_up` is set.
+        CallCancelled: The review is given up.
     """
-    conventions, checks = _conventions(broker, claimed, given_up), _checks(broker, claimed, given_up)
+    conventions, checks = _conventions(ask, claimed), _checks(ask, claimed)
     try:
-        said = _entries(broker, claimed, given_up)
-        interdiff = _interdiff(broker, claimed, said, given_up)
+        said = _entries(ask, claimed)
+        interdiff = _interdiff(ask, claimed, said)
     except TandemError as error:
-        log.note(f"the broker refuses what the prompt would say of earlier rounds: {error.code}")
+        note(f"the broker refuses what the prompt would say of earlier rounds: {error.code}")
         return Dossier(conventions=conventions, checks=checks)
-    earlier = [_decision(entry) for entry in said if _is_decision(entry)]
-    still_open = [_remark(entry) for entry in said if not _is_decision(entry) and entry.get("resolved_by") is None]
-    return Dossier(tuple(earlier), tuple(still_open), interdiff, conventions, checks)
+    earlier = tuple(_decision(entry) for entry in said if _is_decision(entry))
+    remarks = (entry for entry in said if not _is_decision(entry) and entry.get("resolved_by") is None)
+    still_open = tuple(_picked(one, "round", "at", "author", "sender_role", "file", "line", "body") for one in remarks)
+    return Dossier(earlier, still_open, interdiff, conventions, checks)
 
 
 # ------------------------------------------------------------------------------------------------- checks
 
 
-def _checks(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> tuple[dict[str, Any], ...]:
+def _checks(ask: Ask, claimed: Claimed) -> tuple[dict[str, Any], ...]:
     """The round's checks, those that did not pass with the end of their log."""
     asked = claimed.request(round=claimed.round)
+    shown: list[dict[str, Any]] = []
     try:
-        found: list[dict[str, Any]] = broker.call("list_checks", asked, until=given_up)["checks"]
-        return tuple(_check(one, broker, asked, given_up) for one in found)
+        for one in ask("list_checks", asked)["checks"]:
+            shown.append(_picked(one, *_OF_CHECK))
+            if one["has_log"] and one["status"] != "passed":
+                log: str = ask("get_check_log", {**asked, "name": one["name"]})["log"]
+                shown[-1]["end_of_log"] = log[-_LOG_CHARACTERS:]
     except TandemError:
         # An older broker has none.
         return ()
-
-
-def _check(
-    one: dict[str, Any], broker: BrokerClient, asked: dict[str, Any], given_up: threading.Event
-) -> dict[str, Any]:
-    shown = _picked(one, *_OF_CHECK)
-    if one["has_log"] and one["status"] != "passed":
-        log: str = broker.call("get_check_log", {**asked, "name": one["name"]}, until=given_up)["log"]
-        shown["end_of_log"] = log[-_LOG_CHARACTERS:]
-    return shown
+    return tuple(shown)
 
 
 # ------------------------------------------------------------------------------------------ earlier rounds
 
 
-def _entries(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> list[dict[str, Any]]:
+def _entries(ask: Ask, claimed: Claimed) -> list[dict[str, Any]]:
     """The newest entries of the discussion, oldest first."""
     newest: deque[dict[str, Any]] = deque(maxlen=_KEPT)
     asked = claimed.request(limit=_PAGE)
     while True:
-        answer = broker.call("get_discussion", asked, until=given_up)
+        answer = ask("get_discussion", asked)
         newest.extend(cast("list[dict[str, Any]]", answer.get("entries") or []))
         if (page := answer.get("next_page")) is None:
             return [*newest]
         asked["page"] = page
 
 
-def _interdiff(
-    broker: BrokerClient, claimed: Claimed, said: list[dict[str, Any]], given_up: threading.Event
-) -> str | None:
+def _interdiff(ask: Ask, claimed: Claimed, said: list[dict[str, Any]]) -> str | None:
     rounds = [entry["round"] for entry in said if entry.get("kind") == _DECIDED and entry["round"] < claimed.round]
     if not rounds:
         return None
     # None of the whole diff again.
     asked = claimed.request(round=claimed.round, since_round=max(rounds), files=[])
-    return broker.call("get_proposal", asked, until=given_up).get("interdiff")
+    return ask("get_proposal", asked).get("interdiff")
 
 
 def _is_decision(entry: dict[str, Any]) -> bool:
-    if entry.get("kind") == _PATCH:
-        return True
-    return entry.get("kind") == _DECIDED and entry.get("verdict") != _SAID_BY_VERDICT
+    return entry["kind"] == _PATCH or (entry["kind"] == _DECIDED and entry["verdict"] != "comment")
 
 
 def _decision(entry: dict[str, Any]) -> dict[str, Any]:
     """A verdict, or what became of a counter-patch; without its diff, which is another's or has become a round."""
     decided = {"counter_patch": entry.get("status")} if entry.get("kind") == _PATCH else {}
     return {**_picked(entry, "round", "at", "author", "verdict"), **decided, "reason": entry.get("body")}
-
-
-def _remark(entry: dict[str, Any]) -> dict[str, Any]:
-    return _picked(entry, "round", "at", "author", "sender_role", "file", "line", "body")
 
 
 def _picked(entry: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -124,7 +122,7 @@ def _picked(entry: dict[str, Any], *names: str) -> dict[str, Any]:
 # --------------------------------------------------------------------------------------------- conventions
 
 
-def _conventions(broker: BrokerClient, claimed: Claimed, given_up: threading.Event) -> str | None:
+def _conventions(ask: Ask, claimed: Claimed) -> str | None:
     """What the files of the base branch say to those who work on the project; None if there are none.
 
     Never those of the working folder or of the round's base: its proposer may have written them a moment ago. Links,
@@ -134,7 +132,7 @@ def _conventions(broker: BrokerClient, claimed: Claimed, given_up: threading.Eve
     for name in CONVENTION_FILES:
         asked = claimed.request(round=claimed.round, path=name, side="tip")
         try:
-            found = broker.call("get_round_file", asked, until=given_up, insist=False)
+            found = ask("get_round_file", asked, insist=False)
         except (InvalidInput, TooLarge):
             # A link, or a large file.
             continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -42,7 +42,7 @@ _SECONDS = 600.0
 
 _IS_THE_ROUND = (
     "It holds exactly what this round comes to, in a git repository made for this review: `HEAD` is the change as one "
-    "commit on what it stands on, which `ground` of the facts names. git show, log, blame and grep work there, with "
+    "commit on its ground, which `ground` of the facts names. git show, log, blame and grep work there, with "
     "the project's history; nothing that is not committed is in it, and a symbolic link is a file with its text."
 )
 _IS_ITS_BASE = (
@@ -55,67 +55,113 @@ _IS_ON_ITS_BASE = (
 )
 _IS_HEAD = (
     "There are no files of this round: {why} It holds the newest commit of the project's own branch instead, in a git "
-    "repository made for this review. What is proposed may be meant for another commit: say so where that matters."
+    "repository made for this review. The proposal may be meant for another commit: say so where that matters."
 )
 _IS_WHAT_IS_TOUCHED = (
     "It holds only the files that this round touches, as they are with the change, in a git repository made for this "
     "review: `HEAD` is the change as one commit on those files at its base. The project is on another machine. All "
     "its other files, and its history, are missing here: that a file is not here does not mean that the project lacks "
-    "it. Say so where a verdict would depend on what is missing."
+    "it. Say so where a verdict would depend on a missing file."
 )
 _IS_NOTHING = (
-    "It is empty. There are no files of this round: {why} The project itself is on another machine. Review what is in "
-    "this prompt, and say so where a verdict would depend on what is missing."
+    "It is empty. There are no files of this round: {why} The project itself is on another machine. Review the content "
+    "of this prompt, and say so where a verdict would depend on a missing file."
 )
 _IS_THE_PROJECTS = (
-    "There are no files of this round: {why} It is the project's own folder as it happens to be, on whatever branch, "
+    "There are no files of this round: {why} It is the project's own folder as it happens to be, on any branch, "
     "with or without the change."
 )
 _NO_BASE = "it names no commit that it was made against."
 
 
-def lay_out(
-    context: RunContext,
-    claimed: Claimed,
-    scratch: Path,
-    note: Callable[[str], None],
-    base_files: Callable[[], dict[str, Any]],
-    whole: Callable[[str], Path | None] = lambda _: None,
-) -> tuple[RunContext, str]:
-    """The context of a run whose workspace is the round's own folder, and what to say of that folder.
+@dataclass(frozen=True, slots=True)
+class RoundFolder:
+    """The folder of a claimed round, which its program reads.
 
-    Args:
+    Attributes:
         context: With the project's folder as its workspace.
         claimed: The review.
-        scratch: The reviewer's own folder; what the last round left in it is used again.
-        note: Is told what did not work.
-        base_files: Gets what `get_base_files` answers, where the project is on another machine.
+        scratch: The reviewer's own folder; the tree that the last round left in it is used again.
+        note: Is told of problems.
+        base_files: Gets the answer of `get_base_files`, where the project is on another machine.
         whole: Gets a repository that has a commit, where the broker has a mirror of it; else None.
     """
-    content, why = _content(claimed.proposal), _NO_BASE
-    if context.workspace == ELSEWHERE:
-        folder = None
-        if content is not None and context.wsl_distro is None:
-            folder = _whole(content.base, claimed, note, whole)
-            if folder is not None and (tip := _tip(claimed.proposal)) is not None:
-                _whole(tip, claimed, note, whole)
-        if folder is None:
-            return _of_touched(context, claimed, scratch, note, base_files)
-        context = replace(context, workspace=str(folder))
-    if context.wsl_distro is not None:
-        return context, _IS_THE_PROJECTS.format(why="they cannot be made inside WSL.")
-    try:
-        repository = Repository.discover(Path(context.workspace), timeout_seconds=_SECONDS)
-    except TandemError as error:
-        return context, _IS_THE_PROJECTS.format(why=f"its folder is read without git ({error.code}).")
-    with repository:
+
+    context: RunContext
+    claimed: Claimed
+    scratch: Path
+    note: Callable[[str], None]
+    base_files: Callable[[], dict[str, Any]]
+    whole: Callable[[str], Path | None] = lambda _: None
+
+    def lay_out(self) -> tuple[RunContext, str]:
+        """The context of a run whose workspace is the round's own folder, and what to say of that folder."""
+        context, content = self.context, _content(self.claimed.proposal)
+        if context.workspace == ELSEWHERE:
+            folder = None
+            if content is not None and context.wsl_distro is None:
+                folder = self._mirrored(content.base)
+                if folder is not None and (tip := _tip(self.claimed.proposal)) is not None:
+                    self._mirrored(tip)
+            if folder is None:
+                return self._of_touched(content)
+            context = replace(context, workspace=str(folder))
+        if context.wsl_distro is not None:
+            return context, _IS_THE_PROJECTS.format(why="they cannot be made inside WSL.")
+        try:
+            repository = Repository.discover(Path(context.workspace), timeout_seconds=_SECONDS)
+        except TandemError as error:
+            return context, _IS_THE_PROJECTS.format(why=f"its folder is read without git ({error.code}).")
+        with repository:
+            tree, words = self._of_round(repository, content)
+            return _within(context, tree), words
+
+    def _of_round(self, repository: Repository, content: RoundContent | None) -> tuple[ReviewedTree, str]:
+        """The round on its merged ground, else on its base, else the newest commit; and what to say of it."""
+        why, remark = _NO_BASE, ""
+        for tip in dict.fromkeys((_tip(self.claimed.proposal), None)) if content is not None else ():
+            try:
+                tree = self._laid_out(repository, content or RoundContent("HEAD"), tip)
+            except TandemError as error:
+                on = "its base" if tip is None else "the base branch"
+                self._note(f"there are no files of it on {on}: {error.code}: {error.message}")
+                why, remark = f"they cannot be made here ({error.code}).", _IS_ON_ITS_BASE.format(why=error.code)
+            else:
+                return tree, (_IS_THE_ROUND if tree.base is not None else _IS_ITS_BASE) + remark
+        return self._laid_out(repository, RoundContent("HEAD")), _IS_HEAD.format(why=why)
+
+    def _of_touched(self, content: RoundContent | None) -> tuple[RunContext, str]:
+        """The round's folder with the touched files alone."""
+        why = _NO_BASE
         if content is not None:
-            made = _made(repository, content, claimed, scratch, note)
-            if not isinstance(made, str):
-                return _within(context, made[0]), made[1]
-            why = made
-        tree = repository.lay_out(RoundContent("HEAD"), scratch / _TREE, _title(claimed), scratch / _INDEX)
-        return _within(context, tree), _IS_HEAD.format(why=why)
+            try:
+                found = self.base_files()
+                bases = {found["base"]: parse(found["files"])}
+                with Repository.of_files(bases, "git", _SECONDS, Limits(_LIMIT_BYTES)) as repository:
+                    tree = self._laid_out(repository, content)
+            except (TandemError, BrokerUnreachable) as error:
+                code = error.code if isinstance(error, TandemError) else type(error).__name__
+                self._note(f"there are no files of it: {code}: {error}")
+                why = f"they cannot be made here ({code})."
+            else:
+                return replace(self.context, workspace=str(tree.folder)), _IS_WHAT_IS_TOUCHED
+        remove_laid_out(self.scratch)
+        (self.scratch / _TREE).mkdir(mode=0o700)
+        return replace(self.context, workspace=str(self.scratch / _TREE)), _IS_NOTHING.format(why=why)
+
+    def _mirrored(self, commit: str) -> Path | None:
+        try:
+            return self.whole(commit)
+        except (TandemError, OSError) as error:
+            self._note(f"it is read without the project's other files: {error}")
+            return None
+
+    def _laid_out(self, repository: Repository, content: RoundContent, tip: str | None = None) -> ReviewedTree:
+        title = f"Round {self.claimed.round} of {self.claimed.review_id}"
+        return repository.lay_out(content, self.scratch / _TREE, title, self.scratch / _INDEX, tip=tip)
+
+    def _note(self, problem: str) -> None:
+        self.note(f"review {self.claimed.review_id}: {problem}")
 
 
 def copy_for_agent(context: RunContext, place: str, note: Callable[[str], None]) -> RunContext:
@@ -138,63 +184,6 @@ def copy_for_agent(context: RunContext, place: str, note: Callable[[str], None])
         except TandemError as error:
             note(f"there is no copy of the project: {error.code}: {error.message}")
     return replace(context, workspace=clean_room.path(context, place))
-
-
-def _made(
-    repository: Repository, content: RoundContent, claimed: Claimed, scratch: Path, note: Callable[[str], None]
-) -> tuple[ReviewedTree, str] | str:
-    """The round's folder and what to say of it; else why there is none. What does not merge is read on its base."""
-    why, remark = "", ""
-    for tip in dict.fromkeys((_tip(claimed.proposal), None)):
-        try:
-            tree = repository.lay_out(content, scratch / _TREE, _title(claimed), scratch / _INDEX, tip=tip)
-        except TandemError as error:
-            on = "its base" if tip is None else "the base branch"
-            note(f"review {claimed.review_id}: there are no files of it on {on}: {error.code}: {error.message}")
-            why, remark = f"they cannot be made here ({error.code}).", _IS_ON_ITS_BASE.format(why=error.code)
-        else:
-            return tree, (_IS_THE_ROUND if tree.base is not None else _IS_ITS_BASE) + remark
-    return why
-
-
-def _title(claimed: Claimed) -> str:
-    return f"Round {claimed.round} of {claimed.review_id}"
-
-
-def _whole(
-    base: str, claimed: Claimed, note: Callable[[str], None], whole: Callable[[str], Path | None]
-) -> Path | None:
-    try:
-        return whole(base)
-    except (TandemError, OSError) as error:
-        note(f"review {claimed.review_id}: it is read without the project's other files: {error}")
-        return None
-
-
-def _of_touched(
-    context: RunContext,
-    claimed: Claimed,
-    scratch: Path,
-    note: Callable[[str], None],
-    base_files: Callable[[], dict[str, Any]],
-) -> tuple[RunContext, str]:
-    """The round's folder with the touched files alone."""
-    content, why = _content(claimed.proposal), _NO_BASE
-    if content is not None:
-        try:
-            found = base_files()
-            bases = {found["base"]: parse(found["files"])}
-            with Repository.of_files(bases, "git", _SECONDS, Limits(_LIMIT_BYTES)) as repository:
-                tree = repository.lay_out(content, scratch / _TREE, _title(claimed), scratch / _INDEX)
-        except (TandemError, BrokerUnreachable) as error:
-            code = error.code if isinstance(error, TandemError) else type(error).__name__
-            note(f"review {claimed.review_id}: there are no files of it: {code}: {error}")
-            why = f"they cannot be made here ({code})."
-        else:
-            return replace(context, workspace=str(tree.folder)), _IS_WHAT_IS_TOUCHED
-    remove_tree(str(scratch / _TREE))
-    (scratch / _TREE).mkdir(mode=0o700)
-    return replace(context, workspace=str(scratch / _TREE)), _IS_NOTHING.format(why=why)
 
 
 def from_broker(broker: str, project: str, access: str | None, folder: Path, base: str) -> Path | None:
@@ -238,7 +227,7 @@ def from_broker(broker: str, project: str, access: str | None, folder: Path, bas
 
 
 def remove_laid_out(scratch: Path) -> None:
-    """Removes the folder that `lay_out` made: a reviewer may outlive the supervisor that would remove it."""
+    """Removes the folder of the last round: a reviewer may outlive the supervisor that would remove it."""
     remove_tree(str(scratch / _TREE))
 
 

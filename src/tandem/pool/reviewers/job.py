@@ -113,6 +113,9 @@ def read_job(line: bytes) -> ReviewJob:
     return ReviewJob(**stated)
 
 
+Ending = tuple[WorkerExit, str]
+"""How a reviewer process ends: its exit status, and why in a line."""
+
 _Order = Literal["signal", "drain", "cancel", "gone"]
 _STOP_SIGNALS = ("SIGTERM", "SIGINT", "SIGBREAK")
 _ORDERS: Final[dict[bytes, _Order]] = {DRAIN.strip(): "drain", CANCEL.strip(): "cancel"}
@@ -125,8 +128,8 @@ _LOOK_SECONDS = 1.0
 """Windows tells of a signal only between two waits."""
 
 
-class StopRequests:
-    """The orders so far. The main thread sets it; the others look, or have themselves told.
+class Control:
+    """The orders so far. The main thread hears them; the others look, or have themselves told.
 
     Attributes:
         drain: Take no further review.
@@ -134,62 +137,22 @@ class StopRequests:
         abandoned: The supervisor is gone.
     """
 
-    def __init__(self, note: Callable[[str], None]) -> None:
-        """Begin without any.
-
-        Args:
-            note: Writes a line to the log.
-        """
-        self._note = note
-        self._signals = 0
-        self.drain: Final = threading.Event()
-        self.cancel: Final = threading.Event()
-        self.abandoned: Final = threading.Event()
-        self._lock = threading.Lock()
-        self._listeners: list[Callable[[], None]] = []
-
-    def take(self, news: _Order) -> None:
-        """Take an order. A signal asks to drain when it is the first, and to cancel when it is another."""
-        if news == "signal":
-            self._signals += 1
-            news = "drain" if self._signals == 1 else "cancel"
-        if news == "gone":
-            self.abandoned.set()
-        self.drain.set()
-        if news != "drain":
-            self.cancel.set()
-        self._note(_MEANING[news])
-        with self._lock:
-            listeners = [*self._listeners]
-        for listener in listeners:
-            listener()
-
-    @contextmanager
-    def telling(self, listener: Callable[[], None]) -> Generator[None]:
-        """Have a function called, which must be quick, now and whenever something was ordered."""
-        with self._lock:
-            self._listeners.append(listener)
-        try:
-            listener()
-            yield
-        finally:
-            with self._lock:
-                self._listeners.remove(listener)
-
-
-class ControlInput:
-    """Where the main thread hears of everything."""
-
     def __init__(self, descriptor: int) -> None:
         """Begin to hear signals.
 
         Args:
             descriptor: Standard input.
         """
+        self.drain: Final = threading.Event()
+        self.cancel: Final = threading.Event()
+        self.abandoned: Final = threading.Event()
+        self._signals = 0
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[], None]] = []
         # Unbuffered: a thread that waits in a buffered reader holds up our end.
         self._input = open(descriptor, "rb", buffering=0, closefd=False)  # noqa: SIM115 - open to our end
         # A handler may fill this kind while it interrupts the thread that empties it.
-        self._news: queue.SimpleQueue[_Order | WorkerExit] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[_Order | Ending] = queue.SimpleQueue()
         for name in _STOP_SIGNALS:
             number: signal.Signals | None = getattr(signal, name, None)
             if number is not None:
@@ -200,36 +163,59 @@ class ControlInput:
         line = self._input.readline()
         return line if line.endswith(b"\n") else None
 
-    def watch(self) -> None:
-        """From now on read standard input to its end, in a thread."""
-        threading.Thread(target=self._listen, name="supervisor", daemon=True).start()
-
-    def ended(self, status: WorkerExit) -> None:
-        """Tell the main thread that the work is over."""
-        self._news.put(status)
-
-    def obey(self, requests: StopRequests, patience_seconds: float) -> WorkerExit | None:
-        """Passes on orders until the work is over.
+    def direct(self, work: Callable[[], Ending], note: Callable[[str], None], patience_seconds: float) -> Ending | None:
+        """Has work done in a thread, and passes orders on to it until it is over.
 
         Args:
-            requests: Whom to tell.
+            work: Gives how it ended; never raises.
+            note: Writes a line to the log.
             patience_seconds: How long the work may go on after the order to cancel.
 
         Returns:
             How the work ended; None if it does not end.
         """
+        for name, target in (("supervisor", self._listen), ("work", lambda: self._news.put(work()))):
+            threading.Thread(target=target, name=name, daemon=True).start()
         deadline = float("inf")
         while time.monotonic() < deadline:
             try:
                 news = self._news.get(timeout=_LOOK_SECONDS)
             except queue.Empty:
                 continue
-            if isinstance(news, WorkerExit):
+            if isinstance(news, tuple):
                 return news
-            requests.take(news)
-            if requests.cancel.is_set():
+            note(_MEANING[self._take(news)])
+            if self.cancel.is_set():
                 deadline = min(deadline, time.monotonic() + patience_seconds)
         return None
+
+    @contextmanager
+    def telling(self, listener: Callable[[], None]) -> Generator[None]:
+        """Have a function called, which must be quick, now and after each order."""
+        with self._lock:
+            self._listeners.append(listener)
+        try:
+            listener()
+            yield
+        finally:
+            with self._lock:
+                self._listeners.remove(listener)
+
+    def _take(self, order: _Order) -> _Order:
+        """Take an order. A signal asks to drain when it is the first, and to cancel when it is another."""
+        if order == "signal":
+            self._signals += 1
+            order = "drain" if self._signals == 1 else "cancel"
+        if order == "gone":
+            self.abandoned.set()
+        self.drain.set()
+        if order != "drain":
+            self.cancel.set()
+        with self._lock:
+            listeners = [*self._listeners]
+        for listener in listeners:
+            listener()
+        return order
 
     def _listen(self) -> None:
         with suppress(OSError):

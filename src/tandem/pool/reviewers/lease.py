@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Final, Self
 
 from tandem.errors import InvalidTransition, NotClaimant, NotFound, StaleClaim, StaleRound, TandemError
@@ -100,9 +99,7 @@ class Lease:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._done.set()
         self._broker.hang_up()
         self._thread.join()
@@ -123,7 +120,7 @@ class Lease:
                 self._end(error.code)
                 return
             except (TandemError, BrokerUnreachable, ValueError):
-                # A broker that is away takes no claim back. When it is there again it will say what is true.
+                # A broker that is away takes no claim back. When it is there again it will say whether the claim holds.
                 continue
             if ends - known < (now - renewed) * 1_000_000 / 2:
                 self._cut = self._cut_at(ends)
@@ -134,7 +131,7 @@ class Lease:
 
     def _renew(self) -> int:
         arguments = self._claimed.request(claim_generation=self._claimed.generation)
-        # No key, which the broker would keep for a day: to renew twice is to renew.
+        # No key, which the broker would keep for a day: a second renewal does no harm.
         answer = self._broker.call("renew_claim", arguments, until=self._done)
         return instant_us(str(answer.get("lease_expires_at")))
 

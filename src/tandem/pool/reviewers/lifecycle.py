@@ -72,10 +72,11 @@ class ReviewerLifecycle:
         reviewer_id: Its id.
         identity: Its process; None before it has one.
         ended: How it ended; None as long as it has not.
+        life: Ends when it has ended.
     """
 
     def __init__(self, order: Order, context: SupervisorContext, living: Callable[[], Collection[str]]) -> None:
-        """Not started yet.
+        """Begins to start it.
 
         Args:
             order: What the broker says of it.
@@ -100,6 +101,7 @@ class ReviewerLifecycle:
         self._asked_to_drain = False
         self._cancelled_at: float | None = None
         self._forced: str | None = None
+        self.life = asyncio.create_task(self._run(), name=f"reviewer-{order.reviewer_id}")
 
     @property
     def starting(self) -> bool:
@@ -132,8 +134,7 @@ class ReviewerLifecycle:
             self._wanted = wanted
             self._changed.set()
 
-    async def live(self) -> None:
-        """Its whole life; `ended` says how it went. Never raises."""
+    async def _run(self) -> None:
         try:
             self.ended = await self._live()
         except Exception:  # noqa: BLE001 - the others go on; it is logged and reported
@@ -277,7 +278,6 @@ class ReviewerSet:
         """An empty set of reviewers that share what the context says."""
         self._context = context
         self._reviewers: dict[str, ReviewerLifecycle] = {}
-        self._lives: dict[str, asyncio.Task[None]] = {}
 
     @property
     def starting(self) -> bool:
@@ -302,7 +302,7 @@ class ReviewerSet:
             if told["state"] == "running":
                 reviewer.broker_knows()
             elif reviewer.reviewer_id not in listed:
-                del self._reviewers[reviewer.reviewer_id], self._lives[reviewer.reviewer_id]
+                del self._reviewers[reviewer.reviewer_id]
         for reviewer in self._reviewers.values():
             order = listed.pop(reviewer.reviewer_id, None)
             if order is None:
@@ -311,9 +311,7 @@ class ReviewerSet:
             else:
                 reviewer.follow(order)
         for order in listed.values() if may_start else ():
-            reviewer = ReviewerLifecycle(order, self._context, self._living)
-            self._reviewers[order.reviewer_id] = reviewer
-            self._lives[order.reviewer_id] = asyncio.create_task(reviewer.live(), name=f"reviewer-{order.reviewer_id}")
+            self._reviewers[order.reviewer_id] = ReviewerLifecycle(order, self._context, self._living)
 
     def end_processes(self) -> None:
         """Kills every process of every reviewer at once; blocks."""
@@ -327,7 +325,7 @@ class ReviewerSet:
 
     async def until_ended(self, seconds: float) -> bool:
         """Waits until all have ended, for so long at most; says whether they have."""
-        lives = [life for life in self._lives.values() if not life.done()]
+        lives = [one.life for one in self._reviewers.values() if not one.life.done()]
         if not lives:
             return True
         _, left = await asyncio.wait(lives, timeout=seconds)
@@ -335,12 +333,10 @@ class ReviewerSet:
 
     async def abandon(self) -> None:
         """Forgets all of them; what could not be ended is killed once more, and not waited for."""
-        lives = list(self._lives.values())
-        for life in lives:
-            life.cancel()
-        await asyncio.gather(*lives, return_exceptions=True)
+        for one in self._reviewers.values():
+            one.life.cancel()
+        await asyncio.gather(*(one.life for one in self._reviewers.values()), return_exceptions=True)
         self._reviewers.clear()
-        self._lives.clear()
 
     def _living(self) -> tuple[str, ...]:
         return tuple(self._reviewers)

@@ -56,7 +56,7 @@ class ProcessTree:
 
     def look(self) -> None:
         """Remembers the descendants there are, so that they are known when their parents are gone."""
-        # NoSuchProcess: it ended; what it started is found by the other signs.
+        # NoSuchProcess: it ended; its descendants are found by the other signs.
         with suppress(psutil.Error):
             if self.process is not None:
                 self._remember(psutil.Process(self.process.pid))
@@ -155,7 +155,7 @@ def start_program(
     stdout: int,
     stderr: int,
 ) -> subprocess.Popen[bytes]:
-    """Starts a program in a session of its own, by which it and what it starts are ended.
+    """Starts a program in a session of its own, by which it and its descendants are ended.
 
     Raises:
         OSError: It cannot be started.

@@ -3,7 +3,7 @@
     start ─▶ prompt on standard input ─▶ output is pumped by two threads ─▶ it ends, or is ended ─▶ nothing is left
 
 However a program behaves, `run` comes back: it may hang, ignore signals, fork children that leave its
-session, close its output, fill its standard error, write without end, or never read what it is given.
+session, close its output, fill its standard error, write without end, or never read its input.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, BinaryIO, Self, cast
+from typing import IO, TYPE_CHECKING, cast
 
 from tandem.core import files
 from tandem.core.platforms import ProcessIdentity
@@ -37,8 +37,8 @@ from tandem.pool.reviewers import (
     RunLimits,
     wsl,
 )
-from tandem.pool.reviewers.nonces import Redactor
 from tandem.pool.reviewers.processes import ProcessTree, has_ended, identity_of, start_program
+from tandem.pool.reviewers.verdicts import Redactor
 from tandem.pool.rules import CANNOT_START
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _DESCENDANTS_EVERY_SECONDS = 1.0
 _STDERR_TAIL_BYTES = 16 * 1024
 _ENDLESS_TIMES = 16
 _ENDLESS_BYTES = 64 * 1024 * 1024
-"""A program that wrote more than this, and so many times what is kept of its output, is taken to have no end."""
+"""A program that wrote more than this, and so many times the part that is kept, is taken to have no end."""
 _LAST_WORDS_SECONDS = 2.0
 """How long a dead program's output may take to be read."""
 _CHUNK_BYTES = 64 * 1024
@@ -101,7 +101,7 @@ def run(
     *,
     on_start: Callable[[ProcessIdentity], None],
     cancelled: threading.Event,
-    log: BinaryIO | None = None,
+    log: Callable[[bytes], object] = lambda _: None,
     hidden: Redactor | None = None,
 ) -> Finished:
     """Runs a program to its end and takes all of its processes away; blocks meanwhile.
@@ -111,8 +111,8 @@ def run(
         limits: When to end it.
         on_start: Is told, once, which process it is.
         cancelled: Ends it when set.
-        log: Gets a copy of both outputs as they come; the caller rotates and closes it.
-        hidden: Writes stars for what the log must not have: others read it while the program runs.
+        log: Gets a copy of both outputs as they come.
+        hidden: Writes stars for the numbers that the log must not have: others read it while the program runs.
 
     Raises:
         Unavailable: The program cannot be started.
@@ -131,100 +131,86 @@ def run(
         if invocation.wsl_distro is not None:
             wsl.signal_all(invocation.wsl_distro, token, name, environment)
 
-    tree = ProcessTree({RUN_VARIABLE: token}, process)
-    with _Running(process, tree, signal_inside, limits, OutputLog(log, hidden or Redactor())) as running:
-        running.listen()
+    lock = threading.Lock()
+
+    def write(chunk: bytes) -> None:
+        # A log that cannot be written is no reason to lose a review.
+        with lock, suppress(OSError, ValueError):
+            log(chunk)
+
+    news, redactor = threading.Event(), hidden or Redactor()
+    stdout = _OutputReader(cast("IO[bytes]", process.stdout), limits.output_bytes, write, redactor, news)
+    stderr = _OutputReader(cast("IO[bytes]", process.stderr), _STDERR_TAIL_BYTES, write, redactor, news)
+    running = _Running(process, ProcessTree({RUN_VARIABLE: token}, process), stdout, stderr, news, signal_inside)
+    with running:
         on_start(identity_of(process))
-        ended_by = running.watch(cancelled, started, talks=invocation.talks)
+        ended_by = running.watch(limits, cancelled, started, talks=invocation.talks)
     seconds = time.monotonic() - started
-    return Finished(
-        process.returncode,
-        running.stdout.content(),
-        running.stderr.content(),
-        ended_by,
-        seconds,
-        output_was_cut=running.stdout.was_cut,
-    )
+    return Finished(process.returncode, stdout.content(), stderr.content(), ended_by, seconds, stdout.was_cut)
 
 
+@dataclass(frozen=True, slots=True)
 class _Running:
     """A program that runs; leaving the block ends every process of it, also after an error."""
 
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        tree: ProcessTree,
-        signal_inside: Callable[[str], None],
-        limits: RunLimits,
-        log: OutputLog,
-    ) -> None:
-        self.stdout = OutputTail(limits.output_bytes)
-        self.stderr = OutputTail(_STDERR_TAIL_BYTES)
-        self._process = process
-        self._tree = tree
-        self._signal_inside = signal_inside
-        self._limits = limits
-        self._news = threading.Event()
-        self._pumps = [
-            OutputReader(cast("IO[bytes]", pipe), tail, log, self._news)
-            for pipe, tail in ((process.stdout, self.stdout), (process.stderr, self.stderr))
-        ]
+    process: subprocess.Popen[bytes]
+    tree: ProcessTree
+    stdout: _OutputReader
+    stderr: _OutputReader
+    news: threading.Event
+    signal_inside: Callable[[str], None]
 
-    def __enter__(self) -> Self:
-        return self
+    def __enter__(self) -> None:
+        try:
+            self.stdout.start()
+            self.stderr.start()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._signal_inside("KILL")
+            self.signal_inside("KILL")
             # Only now is it reaped: until here its number could not become anybody else's.
-            self._tree.end()
+            self.tree.end()
         finally:
-            for pump in self._pumps:
-                pump.finish(_LAST_WORDS_SECONDS)
+            self.stdout.finish(_LAST_WORDS_SECONDS)
+            self.stderr.finish(_LAST_WORDS_SECONDS)
 
-    def listen(self) -> None:
-        """Begins to read its output."""
-        for pump in self._pumps:
-            pump.start()
-
-    def watch(self, cancelled: threading.Event, started: float, *, talks: bool) -> EndedBy:
+    def watch(self, limits: RunLimits, cancelled: threading.Event, started: float, *, talks: bool) -> EndedBy:
         """Waits until the program ends, or ends it; says which."""
         looked = started
-        while not has_ended(self._process):
+        while not has_ended(self.process):
             now = time.monotonic()
-            if reason := self._reason_to_end(cancelled, started, now, talks=talks):
-                self._stop()
+            reason = "cancelled" if cancelled.is_set() else self._exceeded(limits, started, now, talks=talks)
+            if reason is not None:
+                self._stop(limits.grace_seconds)
                 return reason
             if now - looked > _DESCENDANTS_EVERY_SECONDS:
-                self._tree.look()
+                self.tree.look()
                 looked = now
-            self._news.wait(_LOOK_SECONDS)
-            self._news.clear()
+            self.news.wait(_LOOK_SECONDS)
+            self.news.clear()
         return "itself"
 
-    def _reason_to_end(self, cancelled: threading.Event, started: float, now: float, *, talks: bool) -> EndedBy | None:
-        if cancelled.is_set():
-            return "cancelled"
-        if now - started > self._limits.total_seconds:
-            return "timeout"
-        if self.stdout.total + self.stderr.total > max(_ENDLESS_BYTES, _ENDLESS_TIMES * self._limits.output_bytes):
-            return "too_much_output"
-        return self._silence(started, now) if talks else None
-
-    def _silence(self, started: float, now: float) -> EndedBy | None:
+    def _exceeded(self, limits: RunLimits, started: float, now: float, *, talks: bool) -> EndedBy | None:
         spoke = max(self.stdout.last, self.stderr.last)
-        if spoke == 0.0:
-            start_seconds = self._limits.start_seconds
-            return "timeout" if start_seconds is not None and now - started > start_seconds else None
-        silence_seconds = self._limits.silence_seconds
-        return "silence" if silence_seconds is not None and now - spoke > silence_seconds else None
+        if now - started > limits.total_seconds:
+            return "timeout"
+        if self.stdout.total + self.stderr.total > max(_ENDLESS_BYTES, _ENDLESS_TIMES * limits.output_bytes):
+            return "too_much_output"
+        if talks and not spoke and limits.start_seconds is not None and now - started > limits.start_seconds:
+            return "timeout"
+        if talks and spoke and limits.silence_seconds is not None and now - spoke > limits.silence_seconds:
+            return "silence"
+        return None
 
-    def _stop(self) -> None:
+    def _stop(self, grace_seconds: float) -> None:
         """Asks it to end, and waits as long as it is granted."""
-        deadline = time.monotonic() + self._limits.grace_seconds
-        self._signal_inside("TERM")
-        self._tree.ask_to_stop()
-        while not has_ended(self._process) and time.monotonic() < deadline:
+        deadline = time.monotonic() + grace_seconds
+        self.signal_inside("TERM")
+        self.tree.ask_to_stop()
+        while not has_ended(self.process) and time.monotonic() < deadline:
             time.sleep(_LOOK_SECONDS)
 
 
@@ -285,43 +271,24 @@ class OutputTail:
         return bytes(self._kept[max(0, len(self._kept) - self._limit) :])
 
 
-@dataclass(slots=True)
-class OutputLog:
-    """Where a copy of the output goes: both streams, one chunk after the other.
-
-    Attributes:
-        file: The log; None for none.
-        hidden: Writes stars for the numbers that it must not have.
-    """
-
-    file: BinaryIO | None
-    hidden: Redactor
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def write(self, chunk: bytes, *, is_last: bool = False) -> bytes:
-        """Writes a chunk of one stream; a log that cannot be written is no reason to lose a review.
-
-        Returns:
-            Its end, if what is to be hidden may go on in the next chunk: that has to begin with it.
-        """
-        shown, rest = (self.hidden.hide(chunk), b"") if is_last else self.hidden.ready(chunk)
-        with self._lock, suppress(OSError, ValueError):
-            if self.file is not None and shown:
-                self.file.write(shown)
-                self.file.flush()
-        return rest
-
-
-class OutputReader:
+class _OutputReader(OutputTail):
     """A thread that reads a program's output to its end, or until it is told that nothing more matters."""
 
-    def __init__(self, pipe: IO[bytes], tail: OutputTail, log: OutputLog, at_end: threading.Event) -> None:
+    def __init__(
+        self,
+        pipe: IO[bytes],
+        limit_bytes: int,
+        write: Callable[[bytes], None],
+        hidden: Redactor,
+        at_end: threading.Event,
+    ) -> None:
+        super().__init__(limit_bytes)
         self._pipe = pipe
-        self._tail = tail
-        self._log = log
+        self._write = write
+        self._hidden = hidden
         self._at_end = at_end
         self._enough = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name="reviewer-output", daemon=True)
 
     def start(self) -> None:
         """Begins to read.
@@ -329,33 +296,32 @@ class OutputReader:
         Raises:
             RuntimeError: There are no more threads.
         """
-        thread = threading.Thread(target=self._run, name="reviewer-output", daemon=True)
-        thread.start()
-        self._thread = thread
+        self._thread.start()
 
     def finish(self, seconds: float) -> None:
-        """Reads what is still there, for so long at most, and closes the pipe.
+        """Reads the rest, for so long at most, and closes the pipe.
 
-        Somebody who left the program's session, its ancestors and its environment may hold the other end open.
+        A process that left the program's session, its ancestors and its environment may hold the other end open.
         """
-        thread = self._thread
-        if thread is not None:
-            thread.join(seconds)
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
             self._enough.set()
             if _CAN_WAIT:
-                thread.join()
-        if thread is None or not thread.is_alive():
+                self._thread.join()
+        if not self._thread.is_alive():
             self._pipe.close()
 
     def _run(self) -> None:
         descriptor = self._pipe.fileno()
+        # The end of a chunk is written with the next one where a number to be hidden may go on in that.
         unsure = b""
         # An error is an end too: there is nothing more to be had.
         with suppress(OSError):
             while self._waits(descriptor) and (chunk := os.read(descriptor, _CHUNK_BYTES)):
-                self._tail.add(chunk)
-                unsure = self._log.write(unsure + chunk)
-        self._log.write(unsure, is_last=True)
+                self.add(chunk)
+                shown, unsure = self._hidden.ready(unsure + chunk)
+                self._write(shown)
+        self._write(self._hidden.hide(unsure))
         self._at_end.set()
 
     def _waits(self, descriptor: int) -> bool:

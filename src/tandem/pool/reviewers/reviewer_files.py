@@ -1,30 +1,39 @@
-"""The files of reviewers, and their jobs: made before each starts, and removed when it has ended.
+"""The files of a supervisor and of its reviewers, and their jobs: made before each starts, removed when it has ended.
 
-    <logs>/<reviewer id>.log, .log.1 …      what it said; those of the newest reviewers are kept
+    <data>/reviewers/supervisor.json        the secret, and the number of the folder that it was made in
+    <data>/reviewers/supervisor.lock        empty; locked by the one that runs, also when it is killed
+    <logs>/<reviewer id>.log, .log.1 …      its output; those of the newest reviewers are kept
     <scratch>/<reviewer id>/                its own; gone when it has ended
 
 All of this blocks for the disk.
+
+A supervisor's id is made from its secret, which each call shows: no other caller can use it. The copy of a folder has
+another number, and is another supervisor. The id lets the broker know whose earlier starts held reviews; the
+incarnation tells the starts apart.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 import re
+import secrets
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 from tandem.bridge.target import is_local
-from tandem.core import log_files, platforms
+from tandem.core import files, log_files, platforms
 from tandem.core.scratch import remove_tree
-from tandem.errors import ConfigInvalid
+from tandem.errors import ConfigInvalid, Unavailable
 from tandem.pool.contract import Order
 from tandem.pool.reviewers import ELSEWHERE, logs, processes, wsl
-from tandem.pool.reviewers.identity import SupervisorIdentity
 from tandem.pool.reviewers.job import ReviewJob
 from tandem.pool.reviewers.outcomes import LAST_LINE_LENGTH, one_line
+from tandem.pool.rules import supervisor_id
 from tandem.settings import pool as pool_settings
 from tandem.settings.pool import PoolSettings
 
@@ -39,6 +48,102 @@ _AS_SET = tuple(one.name for one in fields(ReviewJob) if one.name in {*PoolSetti
 
 _PRIVATE = 0o700
 _log = logging.getLogger("tandem.supervisor")
+
+
+FOLDER: Final = "reviewers"
+"""Below the data folder: what belongs to the supervisor."""
+
+_FILE = "supervisor.json"
+_LOCK = "supervisor.lock"
+_SECRET = re.compile(r"[0-9a-f]{64}")
+_SECRET_BYTES = 32
+
+
+class SupervisorIdentity:
+    """The one supervisor of a data folder, between `take` and `release`.
+
+    Attributes:
+        folder: The supervisor's own folder, private to the user.
+        secret: What shows the broker who calls; empty before `take`.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self.folder = data_dir / FOLDER
+        self.secret = ""
+        self._lock = -1
+
+    @property
+    def supervisor_id(self) -> str:
+        """Its id; empty before `take`."""
+        return supervisor_id(self.secret) if self.secret else ""
+
+    def take(self) -> None:
+        """Takes the right to be the supervisor; makes the secret if there is none yet. Blocks for the disk.
+
+        Raises:
+            Unavailable: Another supervisor runs on the folder.
+            ConfigInvalid: The folder cannot be used.
+        """
+        try:
+            self._lock = _take_lock(self.folder)
+            self.secret = _load_or_make(self.folder / _FILE)
+        except OSError as error:
+            self.release()
+            raise ConfigInvalid(
+                f"The supervisor's folder {self.folder} cannot be used: {error.strerror or error}. Give the user access"
+                " to it, or choose another data folder with --data-dir.",
+                setting="data_dir",
+            ) from error
+
+    def release(self) -> None:
+        """Gives the right up; twice is safe."""
+        if self._lock >= 0:
+            platforms.unlock_file(self._lock)
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _take_lock(folder: Path) -> int:
+    platforms.make_private(str(folder))
+    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    if platforms.lock_file(lock):
+        return lock
+    os.close(lock)
+    raise Unavailable(
+        f"Another supervisor of reviewers runs on {folder}. Stop it first, or give this one another data folder"
+        " with --data-dir.",
+        folder=str(folder),
+    )
+
+
+def _load_or_make(file: Path) -> str:
+    found = _read_secret(file)
+    if found is not None:
+        return found
+    made = secrets.token_hex(_SECRET_BYTES)
+    files.write_atomically(file, json.dumps({"secret": made, "folder": _number(file.parent)}).encode() + b"\n")
+    return made
+
+
+def _read_secret(file: Path) -> str | None:
+    try:
+        content = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        content = None
+    known = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+    stated = known.get("secret")
+    if isinstance(stated, str) and _SECRET.fullmatch(stated) and known.get("folder") == _number(file.parent):
+        return stated
+    # What its reviewers hold comes back when their leases end, which is no reason to stay down.
+    _log.warning("%s does not hold the secret of a supervisor of this folder; a new one is made", file)
+    return None
+
+
+def _number(folder: Path) -> int:
+    """What tells a folder from its copy."""
+    return folder.stat().st_ino
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,14 +28,13 @@ from tandem.bridge.keys import SECRET_VARIABLES
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidSession, TandemError
 from tandem.pool.contract import Orders, PoolRules
 from tandem.pool.reviewers import REENTRY_VARIABLE, Broker, prompt
-from tandem.pool.reviewers.identity import SupervisorIdentity
 from tandem.pool.reviewers.lifecycle import REPORT_SECONDS, ReviewerSet
 from tandem.pool.reviewers.processes import end_marked
-from tandem.pool.reviewers.reviewer_files import SupervisorContext
+from tandem.pool.reviewers.reviewer_files import SupervisorContext, SupervisorIdentity
 from tandem.settings import pool as pool_settings
 from tandem.settings.pool import PoolSettings
 
-# Not what stands beside the worker's folder: `-P` keeps it from being imported.
+# Not a module beside the worker's folder: `-P` keeps it from being imported.
 WORKER_ARGV: Final = (sys.executable, "-P", "-m", "tandem.pool.reviewers.worker")
 
 _INCARNATION_BYTES = 3
@@ -180,7 +179,7 @@ class Supervisor:
             _log.error("some reviewers' processes could not be ended")
 
     async def _register(self) -> None:
-        # The same until it is acknowledged: what was written without our hearing so is not written again.
+        # The same until it is acknowledged: a registration whose answer was lost is not written again.
         self._registering = incarnation = self._registering or secrets.token_hex(_INCARNATION_BYTES)
         request = {
             "secret": self._identity.secret,
@@ -246,7 +245,7 @@ class Supervisor:
         return True
 
     async def _heartbeat_once(self) -> None:
-        """Tells the broker of the reviewers, and does what it answers."""
+        """Tells the broker of the reviewers, and follows its answer."""
         loop, reviewers = asyncio.get_running_loop(), self._reviewers
         # A start has something to tell in a moment; and a broker that answers each wait at once is not hurried.
         pause_seconds = _START_SECONDS if reviewers.starting else self._asked_at + _BETWEEN_WAITS_SECONDS - loop.time()
@@ -334,7 +333,7 @@ def _end_leftovers(context: SupervisorContext) -> None:
 
 
 def _refuse_what_cannot_work(settings: PoolSettings, environment: Mapping[str, str]) -> None:
-    """Refuses what cannot work, and warns of what may come right by itself. Blocks for the disk.
+    """Refuses settings that cannot work, and warns of a missing program, which may come later. Blocks for the disk.
 
     Raises:
         ConfigInvalid: This process is itself part of a reviewer, or the provider or the template cannot be used.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, cast
 
@@ -16,7 +16,6 @@ from tandem.core.texts import json_kind
 from tandem.core.visible import is_blank
 from tandem.git.hunks import split_files
 from tandem.pool.reviewers import Finished, ProgramOutput
-from tandem.pool.reviewers.nonces import Redactor
 
 Decision = Literal["approved", "changes_requested", "rejected"]
 
@@ -56,7 +55,7 @@ _COMMENT: dict[str, Any] = _closed(
             "type": ["integer", "null"],
             "description": "The line, from 1, as the change leaves the file; null for the file as a whole.",
         },
-        "body": {"type": "string", "description": "What is wrong, what follows from it, and what to do."},
+        "body": {"type": "string", "description": "The defect, its consequence, and the remedy."},
     }
 )
 
@@ -90,7 +89,7 @@ SCHEMA: Final[dict[str, Any]] = _closed(
         "verdict": {"type": "string", "enum": [*DECISIONS]},
         "counter_patch": {
             "type": ["string", "null"],
-            "description": "Only with changes_requested: the full replacement of what was proposed. Else null.",
+            "description": "Only with changes_requested: the full replacement of the proposal. Else null.",
         },
     }
 )
@@ -237,7 +236,7 @@ _LAST_LINE = 2**31 - 1
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One file of what is reviewed, or a text that is all of it.
+    """One file of the round, or a text that is all of it.
 
     Attributes:
         path: The file; None for a text that is no file's.
@@ -274,6 +273,62 @@ def parts_of(
     if diff is None:
         return () if text is None else (part(path, text),)
     return tuple(part(file.path, its) for file, its in split_files(diff)) or (part(None, diff),)
+
+
+_PIECE = 8
+"""Digits: so many in a row that belong to a number of this run are hidden."""
+_NUMBER = 64
+"""Digits: no number has more."""
+_LONGEST = 512
+"""Digits: more in a row are no text, and not looked through."""
+
+_DIGITS = re.compile(rb"[0-9a-fA-F]{%d,}" % _PIECE)
+_DIGITS_ALONE = bytes(code if chr(code) in "0123456789abcdefABCDEF" else ord(" ") for code in range(256))
+_AT_END = re.compile(rb"[0-9a-fA-F]+\Z")
+
+
+class Redactor:
+    """Writes stars for the one-time numbers of one run, which are kept out of all that is written down.
+
+    They prove that an answer is the run's own, and that it was read to its end: while a program runs, no one else may
+    know them. A program may write them anywhere, in pieces too, as models stream their words.
+    """
+
+    def __init__(self, numbers: Iterable[str] = ()) -> None:
+        """Know the numbers, which are hexadecimal digits."""
+        self._pieces: set[bytes] = set()
+        self.add(numbers)
+
+    def add(self, numbers: Iterable[str]) -> None:
+        """Know further numbers."""
+        texts = [one.encode() for one in numbers]
+        self._pieces |= {one[at : at + _PIECE] for one in texts for at in range(len(one) - _PIECE + 1)}
+
+    def hide(self, text: bytes) -> bytes:
+        """The text with as many stars in place of each number, and of each recognisable piece of one."""
+        # A program may write megabytes, and the expression is the slow part.
+        if not self._pieces or not any(len(run) >= _PIECE for run in text.translate(_DIGITS_ALONE).split()):
+            return text
+        return _DIGITS.sub(self._starred, text)
+
+    def hide_in(self, text: str) -> str:
+        """As `hide`, in a text."""
+        return self.hide(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+    def ready(self, chunk: bytes) -> tuple[bytes, bytes]:
+        """The part of a stream's chunk that can be written, hidden; and its end that may go on in the next chunk."""
+        found = _AT_END.search(chunk[-_NUMBER:])
+        end = len(chunk) - (len(found.group()) if found else 0)
+        return self.hide(chunk[:end]), chunk[end:]
+
+    def _starred(self, found: re.Match[bytes]) -> bytes:
+        shown, digits = bytearray(found.group()), found.group().lower()
+        if len(digits) > _LONGEST:
+            return b"*" * len(digits)
+        for at in range(len(digits) - _PIECE + 1):
+            if digits[at : at + _PIECE] in self._pieces:
+                shown[at : at + _PIECE] = b"*" * _PIECE
+        return bytes(shown)
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +431,7 @@ def read_answer(
 
     Raises:
         Unreadable: It is not one object alone, does not have the schema's form, or lacks the nonce; or it is about
-            other content, or approves what it does not show to have read.
+            other content, or approves a file that it does not show to have read.
     """
     _check_text("the answer", text, ANSWER_LIMIT_BYTES)
     found = _checked("", _only_object(text), SCHEMA)
@@ -390,7 +445,7 @@ def read_answer(
     if verdict != "approved" and is_blank(reason):
         raise Unreadable(f"reason is empty, and {verdict} needs one that the proposer can act on")
     if counter_patch is not None and verdict != _WITH_COUNTER_PATCH:
-        # To approve one content and to offer another is to approve neither.
+        # An approval of one content beside an offer of another approves neither.
         raise Unreadable(f"a counter_patch goes with {_WITH_COUNTER_PATCH}, not with {verdict}")
     _check_digest(found["digest"], digest)
     unread = _check_read(found["files"], parts) if verdict == "approved" else []
@@ -399,9 +454,9 @@ def read_answer(
 
 
 def _checked(where: str, value: Any, schema: dict[str, Any]) -> Any:
-    """A value that has the form of a schema, with what may be None or left out filled in.
+    """A value that has the form of a schema, with optional properties filled in.
 
-    Models that no schema holds leave out, or leave empty, what may be None: they mean the same.
+    Models that no schema holds leave out, or leave empty, optional properties: both mean None.
 
     Raises:
         Unreadable: It has another form, or a text that cannot be stored; `where` names the place.
@@ -457,11 +512,11 @@ def _check_digest(named: str | None, digest: str | None) -> None:
     said, meant = (
         "no digest" if one is None else f"the digest {_quoted(one, _QUOTED_LENGTH // 2)}" for one in (named, digest)
     )
-    raise Unreadable(f"the answer names {said}; what was to be reviewed has {meant}")
+    raise Unreadable(f"the answer names {said}; the round under review has {meant}")
 
 
 def _check_read(found: list[dict[str, Any]], parts: Sequence[Part]) -> list[str]:
-    """Insist that every part was read to its end; those that nobody can read, with the reason.
+    """Insist that every part was read to its end; those that cannot be read, with the reason.
 
     Raises:
         Unreadable: One was not, or is not shown to have been.
@@ -472,7 +527,7 @@ def _check_read(found: list[dict[str, Any]], parts: Sequence[Part]) -> list[str]
         entry = named.get(number)
         which = f"file {number} of {len(parts)}" + (f", {_quoted(part.path)}" if part.path else "")
         if entry is None:
-            raise Unreadable(f"it approves without a word on {which}: what was not read cannot be approved")
+            raise Unreadable(f"it approves without a word on {which}: a file that was not read cannot be approved")
         if entry["unread"] is not None:
             if not part.may_be_unread:
                 raise Unreadable(f"it approves {which}, unread, although that has lines to read")
@@ -481,7 +536,7 @@ def _check_read(found: list[dict[str, Any]], parts: Sequence[Part]) -> list[str]
         if not secrets.compare_digest((entry["nonce"] or "").encode(), part.nonce.encode()):
             raise Unreadable(f"it approves {which} without the nonce behind it: it was not read to its end")
         if entry["looked_at"] is None:
-            raise Unreadable(f"it approves {which} and does not say what was looked at in it")
+            raise Unreadable(f"it approves {which} and does not say which parts were looked at")
     return unread
 
 

@@ -24,13 +24,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 from urllib.parse import quote
 
 from tandem.bridge.http import HttpClient
 from tandem.bridge.target import HttpFailure, targets
 from tandem.core.log_files import RotatingLog
-from tandem.core.platforms import ProcessIdentity
 from tandem.errors import (
     ConfigInvalid,
     CursorExpired,
@@ -50,7 +49,6 @@ from tandem.pool.reviewers import (
     Finished,
     Invocation,
     ProgramOutput,
-    Provider,
     RunContext,
     processes,
     programs,
@@ -63,13 +61,30 @@ from tandem.pool.reviewers.broker_client import (
     with_key,
 )
 from tandem.pool.reviewers.dossier import gather
-from tandem.pool.reviewers.files import MIRRORS, copy_for_agent, from_broker, lay_out, remove_laid_out
-from tandem.pool.reviewers.job import ControlInput, ReviewJob, StopRequests, WorkerExit, read_job
+from tandem.pool.reviewers.files import MIRRORS, RoundFolder, copy_for_agent, from_broker, remove_laid_out
+from tandem.pool.reviewers.job import Control, Ending, ReviewJob, WorkerExit, read_job
 from tandem.pool.reviewers.lease import DEADLINE, OVER, Claimed, Lease, instant_us
-from tandem.pool.reviewers.outcomes import Outcome, crash_reason, lacks_login, one_line, outcome_of, reason_of
-from tandem.pool.reviewers.prompt import AGENT, build, build_agent, diff_in_file, is_inline, load_template, marks_in
+from tandem.pool.reviewers.outcomes import (
+    Outcome,
+    crash_reason,
+    lacks_login,
+    one_line,
+    outcome_of,
+    quota_in,
+    reason_of,
+)
+from tandem.pool.reviewers.prompt import (
+    AGENT,
+    REVIEW,
+    build,
+    build_agent,
+    diff_in_file,
+    is_inline,
+    load_template,
+    marks_in,
+)
 from tandem.pool.reviewers.providers import clean_room, provider
-from tandem.pool.reviewers.quota import quota_in
+from tandem.pool.reviewers.providers.clean_room import Provider
 from tandem.pool.reviewers.verdicts import SCHEMA, ReviewerAnswer, RunProof, answer_in
 from tandem.pool.rules import RETRY_AFTER
 
@@ -120,7 +135,7 @@ class RunResult:
 class Worker:
     """Takes one review after the other until it is told to stop."""
 
-    def __init__(self, job: ReviewJob, client: Provider, requests: StopRequests, log: RotatingLog) -> None:
+    def __init__(self, job: ReviewJob, client: Provider, requests: Control, log: RotatingLog) -> None:
         """Prepare to work.
 
         Raises:
@@ -129,11 +144,13 @@ class Worker:
         self._job = job
         self._requests = requests
         self._log = log
-        self._broker = BrokerClient(job.broker, agent=job.reviewer_id, access=job.access)
+        self._broker = self._connected()
+        self._ask = partial(self._broker.call, until=requests.cancel)
         self._provider = client
-        self._template = load_template(Path(job.prompt_template) if job.prompt_template else None)
+        form = AGENT if job.mode == "agent" else REVIEW
+        self._template = load_template(Path(job.prompt_template) if job.prompt_template else None, form)
 
-    def work(self) -> tuple[WorkerExit, str]:
+    def work(self) -> Ending:
         """Works until told to stop; the exit status, and why in a line."""
         with self._requests.telling(self._broker.hang_up):
             try:
@@ -148,7 +165,7 @@ class Worker:
                 self._broker.close()
                 remove_laid_out(Path(self._job.scratch))
 
-    def _loop(self) -> tuple[WorkerExit, str]:
+    def _loop(self) -> Ending:
         page = self._list(None)
         while not self._requests.drain.is_set():
             # The place in the log was taken first: a review that comes from here on ends the wait.
@@ -189,21 +206,16 @@ class Worker:
         answer = self._broker.call("claim_review", asked, until=self._requests.drain, hang_up=self._requests.cancel)
         if answer.get("review") is None:
             return None
-        return Claimed(
-            review_id=answer["review_id"],
-            project=self._job.project,
-            generation=answer["claim_generation"],
-            round=answer["round"],
-            lease_ends=instant_us(str(answer["lease_expires_at"])),
-            proposal=cast("dict[str, Any]", answer["review"]),
-        )
+        ends = instant_us(str(answer["lease_expires_at"]))
+        generation, number = answer["claim_generation"], answer["round"]
+        return Claimed(answer["review_id"], self._job.project, generation, number, ends, answer["review"])
 
     def _give_back(self, claimed: Claimed) -> None:
         why = "The reviewer was told to stop before it began."
         asked = with_key(claimed.request(claim_generation=claimed.generation, reason=why))
         # If it cannot be told, the broker takes the claim back when it hears that we have ended.
         with suppress(BrokerUnreachable, TandemError):
-            self._broker.call("release_claim", asked, until=self._requests.cancel, patience_seconds=_WAIT_SECONDS)
+            self._ask("release_claim", asked, patience_seconds=_WAIT_SECONDS)
 
     # ---------------------------------------------------------------------------------------- one review
 
@@ -268,7 +280,7 @@ class Worker:
         """Has the program review, with the claim renewed meanwhile; nothing of the run is left on the disk.
 
         Returns:
-            How the program ended, what it said, and why the claim was over before it, if it was.
+            How the program ended, its output, and why the claim was over before it, if it was.
         """
         cancelled = threading.Event()
         grace_seconds = self._job.grace_seconds
@@ -280,30 +292,26 @@ class Worker:
 
         with programs.folder_for_run(self._job.scratch) as folder, lease, self._requests.telling(obey):
             self._wait_for_checks(claimed, cancelled)
-            context, files = lay_out(
-                _context(self._job, folder),
+            job, scratch = self._job, Path(self._job.scratch)
+            context, files = RoundFolder(
+                self._context(folder),
                 claimed,
-                Path(self._job.scratch),
+                scratch,
                 self._log.note,
-                lambda: self._broker.call(
-                    "get_base_files", claimed.request(round=claimed.round), until=self._requests.cancel
-                ),
-                partial(
-                    from_broker,
-                    self._job.broker,
-                    self._job.project,
-                    self._job.access,
-                    Path(self._job.scratch).with_name(MIRRORS),
-                ),
-            )
+                lambda: self._ask("get_base_files", claimed.request(round=claimed.round)),
+                partial(from_broker, job.broker, job.project, job.access, scratch.with_name(MIRRORS)),
+            ).lay_out()
             invocation = self._invocation(claimed, context, files, proof)
             programs.lay_out(folder, invocation.files)
             finished = programs.run(
                 invocation,
                 replace(self._job, total_seconds=self._job.attempt_seconds),
-                on_start=lambda process: self._began(claimed, process),
+                on_start=lambda process: self._log.note(
+                    f"review {claimed.review_id}, round {claimed.round}, claim {claimed.generation}:"
+                    f" {self._provider.name} runs as process {process.pid}"
+                ),
                 cancelled=cancelled,
-                log=self._log.as_file(),
+                log=self._log.write,
                 hidden=proof.hidden,
             )
             return finished, self._provider.read(finished, context), lease.ended
@@ -315,18 +323,12 @@ class Worker:
         # An older broker has none.
         with suppress(TandemError):
             while not (cancelled.is_set() or self._requests.drain.is_set()):
-                answer = self._broker.call("list_checks", asked, until=self._requests.cancel)
+                answer = self._ask("list_checks", asked)
                 left = until - time.monotonic()
                 if left <= 0 or all(one["status"] not in {"queued", "running"} for one in answer["checks"]):
                     return
                 self._log.note(f"review {claimed.review_id}: waits for its checks")
                 asked |= {"wait": True, "cursor": answer["cursor"], "timeout_s": min(left, _WAIT_SECONDS)}
-
-    def _began(self, claimed: Claimed, process: ProcessIdentity) -> None:
-        self._log.note(
-            f"review {claimed.review_id}, round {claimed.round}, claim {claimed.generation}:"
-            f" {self._provider.name} runs as process {process.pid}"
-        )
 
     def _invocation(self, claimed: Claimed, context: RunContext, files: str, proof: RunProof) -> Invocation:
         prompt = build(
@@ -335,7 +337,7 @@ class Worker:
             nonce=proof.nonce,
             files=files,
             parts=proof.parts,
-            known=gather(self._broker, claimed, given_up=self._requests.cancel, log=self._log),
+            known=gather(self._ask, claimed, self._log.note),
             diff_file=clean_room.path(context, GIVEN_FOLDER, _DIFF_FILE),
         )
         proof.hidden.add(marks_in(prompt))
@@ -354,7 +356,7 @@ class Worker:
             **answer.arguments(),
         )
         try:
-            self._broker.call("submit_verdict", with_key(verdict), until=self._requests.cancel)
+            self._ask("submit_verdict", with_key(verdict))
         except OVER as error:
             return Outcome.CANCELLED, f"The claim was over before the verdict ({error.code})."
         except TandemError as error:
@@ -373,8 +375,7 @@ class Worker:
         Raises:
             TandemError: It does not know this reviewer any more, or cannot take it in: its cost would not be counted.
         """
-        usage = result.usage
-        # What is None is not sent.
+        # None is not sent.
         outcome = {
             "reviewer_id": self._job.reviewer_id,
             "review_id": claimed.review_id,
@@ -382,9 +383,7 @@ class Worker:
             "outcome": str(result.outcome),
             "reason": result.reason,
             "seconds": round(result.seconds, 3),
-            "tokens_in": usage.tokens_in,
-            "tokens_out": usage.tokens_out,
-            "cost_usd": usage.cost_usd,
+            **{name: getattr(result.usage, name) for name in ("tokens_in", "tokens_out", "cost_usd")},
             "exit_code": result.exit_code,
             "retry_after_s": result.retry_after_seconds,
         }
@@ -398,7 +397,7 @@ class Worker:
 
     def _deliver(self, report: dict[str, Any]) -> None:
         try:
-            self._broker.call("report_outcome", report, until=self._requests.cancel)
+            self._ask("report_outcome", report)
         except CallCancelled:
             # A reviewer that must end at once still reports the claim's end, if the broker listens.
             limit = _LAST_REPORT_SECONDS
@@ -414,10 +413,80 @@ class Worker:
         job = self._job
         return BrokerClient(job.broker, agent=job.reviewer_id, access=job.access, answer_seconds=answer_seconds)
 
+    # ----------------------------------------------------------------------------------------- as an agent
+
+    def run_agent(self) -> Ending:
+        """Runs the program to its end, or until something is ordered; blocks meanwhile.
+
+        Raises:
+            ConfigInvalid: A setting cannot be used.
+            OSError: The files of the run cannot be written.
+        """
+        job, client = self._job, self._provider
+        about = {"reviewer_id": job.reviewer_id, "project": job.project}
+        prompt = build_agent(self._template, **about, idle_seconds=job.idle_seconds)
+        with programs.folder_for_run(job.scratch) as folder:
+            try:
+                context = self._context(folder)
+                if client.agent_tree is not None:
+                    context = copy_for_agent(context, client.agent_tree, self._log.note)
+                elif context.workspace == ELSEWHERE:
+                    # It gets each review's diff from the broker; the project's files are on another machine.
+                    empty = Path(job.scratch, "tree")
+                    empty.mkdir(mode=0o700, exist_ok=True)
+                    context = replace(context, workspace=str(empty))
+                invocation = client.agent(context, prompt, self._mcp_url(), job.access)
+                programs.lay_out(folder, invocation.files)
+                finished = programs.run(
+                    invocation,
+                    job,
+                    on_start=lambda process: self._log.note(f"{client.name} runs as the agent, process {process.pid}"),
+                    cancelled=self._requests.drain,
+                    log=self._log.write,
+                )
+                said = client.read(finished, context)
+            except (ConfigInvalid, Unavailable) as error:
+                return WorkerExit.PROGRAM_FAILED, one_line(error.message)
+        return _ended(finished, said, job)
+
+    def _context(self, folder: Path) -> RunContext:
+        """The context of one run of the job's program, in a folder of its own."""
+        job, environment = self._job, dict(os.environ)
+        return RunContext(
+            job.workspace, str(folder), job.model, job.effort, SCHEMA, environment, job.reviewer_id, job.wsl_distro
+        )
+
+    def _mcp_url(self) -> str:
+        """Where the program finds the reviewers' tools: of several brokers, at one that answers."""
+        client = HttpClient(*targets(self._job.broker))
+        if len(client.targets) > 1:
+            # It goes on at the next address by itself. If none answers, the program finds out.
+            with suppress(HttpFailure):
+                client.request("GET", "/healthz", b"", {}).close()
+        return f"{client.target.url}/mcp/reviewer?project={quote(self._job.project, safe='')}"
+
+
+def _ended(finished: Finished, said: ProgramOutput, job: ReviewJob) -> Ending:
+    failed = finished.exit_code != 0 or finished.ended_by != "itself"
+    # The last words of an agent that ended in order may be about anything.
+    if (failed or said.error) and (quota := quota_in(finished, said.error, said.text if failed else None)):
+        return WorkerExit.RATE_LIMITED, f"{RETRY_AFTER}{quota.seconds:.0f} s: {quota.said}"
+    match finished.ended_by:
+        case "cancelled":
+            return WorkerExit.IN_ORDER, "told to stop"
+        case "timeout" if finished.seconds >= job.total_seconds:
+            return WorkerExit.IN_ORDER, f"its time of {job.total_seconds:.0f} s is up"
+        case "itself" if finished.exit_code == 0:
+            return WorkerExit.IN_ORDER, "the program ended by itself"
+        case "itself":
+            return WorkerExit.PROGRAM_FAILED, crash_reason(finished, said.error)
+        case reason:
+            return WorkerExit.PROGRAM_FAILED, f"the program was ended: {reason}"
+
 
 def main() -> int:
     """Do the job that standard input says; the exit status."""
-    control = ControlInput(sys.stdin.fileno())
+    control = Control(sys.stdin.fileno())
     try:
         line = control.first_line()
         if line is None:
@@ -447,34 +516,27 @@ def _refuse_reentry(job: ReviewJob) -> None:
         )
 
 
-def _directed(job: ReviewJob, client: Provider, control: ControlInput, log: RotatingLog) -> tuple[WorkerExit, str]:
-    """Has the work done in a thread, and passes on to it what the supervisor wants."""
-    requests = StopRequests(log.note)
-    why = [""]
-
-    def work() -> None:
-        status, why[0] = _worked(job, client, requests, log)
-        control.ended(status)
-
+def _directed(job: ReviewJob, client: Provider, control: Control, log: RotatingLog) -> Ending:
+    """Has the work done in a thread, and passes the supervisor's orders on to it."""
     log.note(f"reviewer {job.reviewer_id} begins: process {os.getpid()}, {job.provider}, mode {job.mode}")
-    control.watch()
-    threading.Thread(target=work, name="work", daemon=True).start()
-    status = control.obey(requests, job.grace_seconds + _END_SECONDS)
-    if status is None:
-        # It hangs somewhere, in the disk or the network; its program is not to outlive us.
+    ending = control.direct(
+        lambda: _worked(job, client, control, log), log.note, patience_seconds=job.grace_seconds + _END_SECONDS
+    )
+    if ending is None:
+        # It hangs somewhere, in the disk or the network; its program must not outlive us.
         processes.end_marked({name: os.environ[name] for name in _MARKS if name in os.environ})
-        status, why[0] = WorkerExit.FAULT, "the work did not end"
-    if requests.abandoned.is_set():
-        status, why[0] = WorkerExit.SUPERVISOR_GONE, "the supervisor is gone"
-    log.note(f"reviewer {job.reviewer_id} ends with {int(status)}: {why[0]}")
-    return status, why[0]
+        ending = WorkerExit.FAULT, "the work did not end"
+    if control.abandoned.is_set():
+        ending = WorkerExit.SUPERVISOR_GONE, "the supervisor is gone"
+    status, why = ending
+    log.note(f"reviewer {job.reviewer_id} ends with {int(status)}: {why}")
+    return ending
 
 
-def _worked(job: ReviewJob, client: Provider, requests: StopRequests, log: RotatingLog) -> tuple[WorkerExit, str]:
+def _worked(job: ReviewJob, client: Provider, control: Control, log: RotatingLog) -> Ending:
     try:
-        if job.mode == "agent":
-            return _run_agent(job, client, requests, log)
-        return Worker(job, client, requests, log).work()
+        worker = Worker(job, client, control, log)
+        return worker.run_agent() if job.mode == "agent" else worker.work()
     except TandemError as error:
         return WorkerExit.BAD_JOB, error.message
     except Exception as error:  # noqa: BLE001 - the edge: the process says what happened, and ends
@@ -489,83 +551,6 @@ def _says(status: WorkerExit, why: str) -> int:
         sys.stderr.write(f"{one_line(why)}\n")
         sys.stderr.flush()
     return int(status)
-
-
-def _run_agent(job: ReviewJob, provider: Provider, requests: StopRequests, log: RotatingLog) -> tuple[WorkerExit, str]:
-    """Runs the program to its end, or until something is ordered; blocks meanwhile.
-
-    Returns:
-        The exit status, and why in a line.
-
-    Raises:
-        ConfigInvalid: The prompt's template, or a setting, cannot be used.
-        OSError: The files of the run cannot be written.
-    """
-    prompt = build_agent(
-        load_template(Path(job.prompt_template) if job.prompt_template else None, AGENT),
-        reviewer_id=job.reviewer_id,
-        project=job.project,
-        idle_seconds=job.idle_seconds,
-    )
-    with programs.folder_for_run(job.scratch) as folder:
-        try:
-            context = _context(job, folder)
-            if provider.agent_tree is not None:
-                context = copy_for_agent(context, provider.agent_tree, log.note)
-            elif context.workspace == ELSEWHERE:
-                # It gets each review's diff from the broker; the project's files are on another machine.
-                empty = Path(job.scratch, "tree")
-                empty.mkdir(mode=0o700, exist_ok=True)
-                context = replace(context, workspace=str(empty))
-            invocation = provider.agent(context, prompt, _mcp_url(job), job.access)
-            programs.lay_out(folder, invocation.files)
-            finished = programs.run(
-                invocation,
-                job,
-                on_start=lambda process: log.note(f"{provider.name} runs as the agent, process {process.pid}"),
-                cancelled=requests.drain,
-                log=log.as_file(),
-            )
-            said = provider.read(finished, context)
-        except (ConfigInvalid, Unavailable) as error:
-            return WorkerExit.PROGRAM_FAILED, one_line(error.message)
-    return _ended(finished, said, job)
-
-
-def _context(job: ReviewJob, folder: Path) -> RunContext:
-    """What one run of the job's program is given, in a folder of its own."""
-    environment = dict(os.environ)
-    return RunContext(
-        job.workspace, str(folder), job.model, job.effort, SCHEMA, environment, job.reviewer_id, job.wsl_distro
-    )
-
-
-def _mcp_url(job: ReviewJob) -> str:
-    """Where the program finds the reviewers' tools, for the job's project: of several brokers, at one that answers."""
-    client = HttpClient(*targets(job.broker))
-    if len(client.targets) > 1:
-        # It goes on at the next address by itself. If none answers, the program finds out.
-        with suppress(HttpFailure):
-            client.request("GET", "/healthz", b"", {}).close()
-    return f"{client.target.url}/mcp/reviewer?project={quote(job.project, safe='')}"
-
-
-def _ended(finished: Finished, said: ProgramOutput, job: ReviewJob) -> tuple[WorkerExit, str]:
-    failed = finished.exit_code != 0 or finished.ended_by != "itself"
-    # What an agent says in the end, in order, may be about anything.
-    if (failed or said.error) and (quota := quota_in(finished, said.error, said.text if failed else None)):
-        return WorkerExit.RATE_LIMITED, f"{RETRY_AFTER}{quota.seconds:.0f} s: {quota.said}"
-    match finished.ended_by:
-        case "cancelled":
-            return WorkerExit.IN_ORDER, "told to stop"
-        case "timeout" if finished.seconds >= job.total_seconds:
-            return WorkerExit.IN_ORDER, f"its time of {job.total_seconds:.0f} s is up"
-        case "itself" if finished.exit_code == 0:
-            return WorkerExit.IN_ORDER, "the program ended by itself"
-        case "itself":
-            return WorkerExit.PROGRAM_FAILED, crash_reason(finished, said.error)
-        case reason:
-            return WorkerExit.PROGRAM_FAILED, f"the program was ended: {reason}"
 
 
 if __name__ == "__main__":

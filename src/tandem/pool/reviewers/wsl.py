@@ -82,7 +82,7 @@ def wrapped(
 
 
 def signal_all(distro: str, token: str, name: str, environment: Mapping[str, str]) -> None:
-    """Sends a signal (`TERM`, `KILL`) to everything of one run inside; what is gone is gone.
+    """Sends a signal (`TERM`, `KILL`) to every process of one run inside; those that have ended are skipped.
 
     Args:
         distro: The distribution.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tandem.pool.reviewers import Provider
 from tandem.pool.reviewers.providers.claude import Claude
+from tandem.pool.reviewers.providers.clean_room import Provider
 from tandem.pool.reviewers.providers.codex import Codex
 from tandem.pool.reviewers.providers.custom import Custom
 from tandem.pool.reviewers.providers.gemini import Gemini

@@ -9,21 +9,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tandem.pool.reviewers import (
-    GIVEN_FOLDER,
-    HOME_FOLDER,
-    Finished,
-    Invocation,
-    ProgramOutput,
-    Provider,
-    RunContext,
-)
+from tandem.pool.reviewers import GIVEN_FOLDER, HOME_FOLDER, Invocation, ProgramOutput, RunContext
 from tandem.pool.reviewers.providers import clean_room, output
+from tandem.pool.reviewers.providers.clean_room import Provider, ToolServer
 
 _HOME = ".claude"
 _LOGIN = ".credentials.json"
 _SERVERS = "mcp.json"
-_READING = "Read,Grep,Glob"
 
 _KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 _PASSED = (*_KEYS, "ANTHROPIC_BASE_URL")
@@ -39,7 +31,7 @@ _CLOUDS = {
 """Keys of clouds, handed on only where Claude is told to use that cloud."""
 
 _CLEAN = (
-    "--tools", _READING, "--restricted", "--safe-mode", "--setting-sources", "", "--strict-mcp-config",
+    "--tools", "Read,Grep,Glob", "--restricted", "--setting-sources", "", "--strict-mcp-config",
     "--disable-slash-commands", "--no-session-persistence", "--permission-prompts", "none", "--no-chrome",
 )  # fmt: skip
 
@@ -49,38 +41,17 @@ class Claude(Provider):
 
     name = "claude"
 
-    def review(self, context: RunContext, prompt: str) -> Invocation:
-        """One review, with the answer's schema."""
-        return self._invocation(context, prompt, [*_CLEAN, "--json-schema", json.dumps(context.schema)], {})
-
-    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
-        """The loop over MCP; safe mode would leave out the server, the rest of it is in the other options."""
-        server = {"type": "http", "url": clean_room.url("mcp_url", mcp_url), **clean_room.server_headers(access)}
-        servers = json.dumps({"mcpServers": {"tandem": server}}).encode()
-        options = [option for option in _CLEAN if option != "--safe-mode"]
-        options += ["--mcp-config", clean_room.path(context, _SERVERS), "--allowedTools", "mcp__tandem__*"]
-        return self._invocation(context, prompt, options, {_SERVERS: servers})
-
-    def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - the same for all providers
-        """The structured output, else the result's text; tokens, cost and errors from the same object."""
-        found = [*output.objects(finished.stdout)]
-        results = [one for one in found if one.get("type") == "result"]
-        result = results[-1] if results else {}
-        structured = result.get("structured_output")
-        text = json.dumps(structured) if isinstance(structured, dict) else output.text(result, "result")
-        usage = output.part(result, "usage")
-        failed = bool(result.get("is_error"))
-        return ProgramOutput(
-            None if failed else text,
-            output.count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
-            output.count(usage, "output_tokens"),
-            output.amount(result, "total_cost_usd"),
-            _error(found, result),
-        )
-
-    def _invocation(self, context: RunContext, prompt: str, options: list[str], files: dict[str, bytes]) -> Invocation:
+    def described(self, context: RunContext, prompt: str, server: ToolServer | None) -> Invocation:
+        """With the schema; or with the server, which safe mode would leave out: the other options do its rest."""
+        files: dict[str, bytes] = {}
         # Event for event, not all at the end: one that hangs is noticed by its silence.
-        argv = [*self.command, "-p", *options, "--output-format", "stream-json", "--verbose"]
+        argv = [*self.command, "-p", "--output-format", "stream-json", "--verbose", *_CLEAN]
+        if server is None:
+            argv += ["--safe-mode", "--json-schema", json.dumps(context.schema)]
+        else:
+            tandem = {"type": "http", "url": server.url, **server.headers}
+            files[_SERVERS] = json.dumps({"mcpServers": {"tandem": tandem}}).encode()
+            argv += ["--mcp-config", clean_room.path(context, _SERVERS), "--allowedTools", "mcp__tandem__*"]
         argv += ["--add-dir", clean_room.path(context, GIVEN_FOLDER)]
         argv += ["--effort", context.effort, *clean_room.model(context)]
         clouds = [
@@ -94,8 +65,23 @@ class Claude(Provider):
             DISABLE_AUTOUPDATER="1",
         )
         if not clouds and not any(name in environment for name in _KEYS) and (saved := _login(context)):
-            files = {**files, f"{HOME_FOLDER}/{_HOME}/{_LOGIN}": saved}
+            files[f"{HOME_FOLDER}/{_HOME}/{_LOGIN}"] = saved
         return clean_room.invocation(context, argv, prompt, environment, files)
+
+    def said(self, stdout: bytes) -> ProgramOutput:
+        """The structured output, else the result's text; tokens, cost and errors from the same object."""
+        events = [*output.objects(stdout)]
+        result = output.last(events, "result")
+        structured = result.get("structured_output")
+        text = json.dumps(structured) if isinstance(structured, dict) else output.text(result, "result")
+        usage = output.part(result, "usage")
+        return ProgramOutput(
+            None if result.get("is_error") else text,
+            output.count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+            output.count(usage, "output_tokens"),
+            output.amount(result, "total_cost_usd"),
+            _error(events, result),
+        )
 
 
 def _error(events: list[dict[str, Any]], result: dict[str, Any]) -> str | None:

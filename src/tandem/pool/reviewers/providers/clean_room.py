@@ -1,4 +1,4 @@
-"""What every provider's clean room is made of: paths, a small environment, a copied login.
+"""A client program that reviews, and its clean room: paths, a small environment, a copied login.
 
 A program that reviews sees nothing of the user's configuration. Its home folder is a fresh one in the run's
 scratch folder; of the environment it gets the variables listed here and by its provider, and no others.
@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from tandem.bridge import credentials
 from tandem.errors import ConfigInvalid
@@ -20,7 +22,9 @@ from tandem.pool.reviewers import (
     REENTRY_VARIABLE,
     SUPERVISOR_VARIABLE,
     TEMPORARY_FOLDER,
+    Finished,
     Invocation,
+    ProgramOutput,
     RunContext,
     wsl,
 )
@@ -38,6 +42,68 @@ KEPT: Final = (*LANGUAGE, *PROXIES, *CERTIFICATES, *_WINDOWS)
 """What every program gets of the supervisor's environment, besides a PATH."""
 
 
+@dataclass(frozen=True, slots=True)
+class ToolServer:
+    """Where an agent finds its tools.
+
+    Attributes:
+        url: The address, fit to be an argument.
+        access: The token that the broker asks for; never an argument, which others on the machine can read.
+    """
+
+    url: str
+    access: str | None = field(repr=False)
+
+    @property
+    def headers(self) -> dict[str, dict[str, str]]:
+        """The entry of an MCP server's configuration that authenticates, beside its address."""
+        return {} if self.access is None else {"headers": credentials.headers(self.access)}
+
+
+@dataclass(frozen=True, slots=True)
+class Provider(ABC):
+    """A client program that can review.
+
+    Attributes:
+        name: Its name in the settings.
+        command: The program and its arguments.
+        agent_tree: Below the scratch folder, where a copy of the repository has to lie for an agent; None for a program
+            that takes no orders from the files of the project's own folder.
+    """
+
+    name: ClassVar[str]
+    agent_tree: ClassVar[str | None] = None
+    command: tuple[str, ...]
+
+    def review(self, context: RunContext, prompt: str) -> Invocation:
+        """One review: the prompt in, one structured answer out.
+
+        Raises:
+            ConfigInvalid: A setting that the program cannot be given.
+        """
+        return self.described(context, prompt, None)
+
+    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
+        """The program works through the queue by itself, over MCP, as the prompt tells it.
+
+        Raises:
+            ConfigInvalid: A setting that the program cannot be given.
+        """
+        return self.described(context, prompt, ToolServer(url("mcp_url", mcp_url), access))
+
+    @abstractmethod
+    def described(self, context: RunContext, prompt: str, server: ToolServer | None) -> Invocation:
+        """How the program is run: for one review, or with a server of tools as an agent."""
+
+    def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - where some leave the answer
+        """The answer and the costs of a run that `review` described."""
+        return self.said(finished.stdout)
+
+    @abstractmethod
+    def said(self, stdout: bytes) -> ProgramOutput:
+        """The answer and the costs in the program's output."""
+
+
 def url(variable: str, value: str) -> str:
     """The address of a service, fit to be an argument.
 
@@ -47,11 +113,6 @@ def url(variable: str, value: str) -> str:
     if not _URL.fullmatch(value):
         raise ConfigInvalid(f"{variable} is no usable http(s) URL; correct it.", setting=variable)
     return value
-
-
-def server_headers(access: str | None) -> dict[str, dict[str, str]]:
-    """What the configuration of an MCP server has besides its address, to be let in with a token."""
-    return {} if access is None else {"headers": credentials.headers(access)}
 
 
 def path(context: RunContext, *parts: str) -> str:
@@ -75,7 +136,7 @@ def environment(context: RunContext, passed: Iterable[str] = (), **ours: str) ->
     """
     handed = {name: value for name in (*KEPT, SUPERVISOR_VARIABLE, *passed) if (value := context.environment.get(name))}
     fixed = {
-        "PATH": _search_path(context),
+        "PATH": search_path(context.environment, (context.workspace, context.project_folder)),
         "HOME": path(context, HOME_FOLDER),
         "TMPDIR": path(context, TEMPORARY_FOLDER),
         "TERM": "dumb",
@@ -105,10 +166,10 @@ def model(context: RunContext) -> list[str]:
     return [] if context.model is None else ["--model", context.model]
 
 
-def _search_path(context: RunContext) -> str:
-    """PATH without relative folders and without those of the repository: files under review must not be run."""
-    stated = context.environment.get("PATH") or os.defpath
-    folders = [Path(os.path.realpath(one)) for one in (context.workspace, context.project_folder) if one is not None]
+def search_path(environment: Mapping[str, str], repositories: Iterable[str | None]) -> str:
+    """PATH without relative folders and without those of the repositories: files under review must not be run."""
+    stated = environment.get("PATH") or os.defpath
+    folders = [Path(os.path.realpath(one)) for one in repositories if one is not None]
     entries = [
         (entry, Path(os.path.realpath(entry))) for entry in stated.split(os.pathsep) if Path(entry).is_absolute()
     ]

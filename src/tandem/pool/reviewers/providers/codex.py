@@ -15,16 +15,9 @@ from typing import Any, Final, cast
 
 from tandem.bridge.credentials import TOKEN_VARIABLE
 from tandem.errors import ConfigInvalid
-from tandem.pool.reviewers import (
-    GIVEN_FOLDER,
-    HOME_FOLDER,
-    Finished,
-    Invocation,
-    ProgramOutput,
-    Provider,
-    RunContext,
-)
+from tandem.pool.reviewers import GIVEN_FOLDER, HOME_FOLDER, Finished, Invocation, ProgramOutput, RunContext
 from tandem.pool.reviewers.providers import clean_room, output
+from tandem.pool.reviewers.providers.clean_room import Provider, ToolServer
 
 _SCHEMA = "schema.json"
 _ANSWER = "answer.json"
@@ -61,39 +54,30 @@ class Codex(Provider):
 
     name = "codex"
 
-    def review(self, context: RunContext, prompt: str) -> Invocation:
-        """One review: `codex exec` with a schema; its last message is left in a file."""
-        answer = ["--output-schema", clean_room.path(context, _SCHEMA)]
-        answer += ["--output-last-message", clean_room.path(context, _ANSWER)]
-        return self._invocation(context, prompt, answer, {_SCHEMA: json.dumps(context.schema).encode()})
-
-    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
-        """The loop over MCP; without `required` Codex would not wait for the server."""
-        server = {"url": clean_room.url("mcp_url", mcp_url), "required": True}
-        # Its settings are arguments, which others on the machine can read.
-        secret = {} if access is None else {"bearer_token_env_var": TOKEN_VARIABLE}
-        made = self._invocation(context, prompt, _setting("mcp_servers.tandem", {**server, **secret}), {})
-        return made if access is None else replace(made, environment={**made.environment, TOKEN_VARIABLE: access})
-
     def read(self, finished: Finished, context: RunContext) -> ProgramOutput:
-        """The last message, from its file, else from the events; tokens and errors from the events."""
-        messages: list[str] = []
+        """The last message is in its file, else in the events."""
+        reply = super().read(finished, context)
+        return replace(reply, text=_answer(Path(context.scratch, _ANSWER)) or reply.text)
+
+    def said(self, stdout: bytes) -> ProgramOutput:
+        """The last message, tokens and errors."""
+        text: str | None = None
         usage: dict[str, Any] = {}
         error: str | None = None
-        for event in output.objects(finished.stdout):
+        for event in output.objects(stdout):
             item = output.part(event, "item")
-            if item.get("type") == "agent_message" and (said := output.text(item, "text")):
-                messages.append(said)
+            if item.get("type") == "agent_message":
+                text = output.text(item, "text") or text
             usage = output.part(event, "usage") or usage
             if event.get("type") == "turn.failed":
                 error = output.text(output.part(event, "error"), "message") or error
             elif event.get("type") == "error":
                 error = output.text(event, "message") or error
-        text = _answer(Path(context.scratch, _ANSWER)) or (messages[-1] if messages else None)
         read, wrote = output.count(usage, "input_tokens"), output.count(usage, "output_tokens")
         return ProgramOutput(text, read, wrote, error=error)
 
-    def _invocation(self, context: RunContext, prompt: str, extra: list[str], files: dict[str, bytes]) -> Invocation:
+    def described(self, context: RunContext, prompt: str, server: ToolServer | None) -> Invocation:
+        """`codex exec` with a schema, its last message left in a file; or with the server, which it must wait for."""
         environment = clean_room.environment(
             context, ("CODEX_CA_CERTIFICATE",), CODEX_HOME=clean_room.path(context, HOME_FOLDER, _CODEX_HOME)
         )
@@ -106,14 +90,24 @@ class Codex(Provider):
         argv += self._confined(context, environment["PATH"])
         key, saved = _credentials(context)
         # Its home has to be there.
-        files = {**files, f"{HOME_FOLDER}/{_CODEX_HOME}/config.toml": b""}
+        files = {f"{HOME_FOLDER}/{_CODEX_HOME}/config.toml": b""}
         if saved:
             files[f"{HOME_FOLDER}/{_CODEX_HOME}/{_LOGIN}"] = saved
         else:
             environment |= {_KEY: key} if key else {}
             argv += _elsewhere(context, with_key=bool(key))
-        argv += [*clean_room.model(context), *extra, "-"]
-        return clean_room.invocation(context, argv, prompt, environment, files)
+        if server is None:
+            files[_SCHEMA] = json.dumps(context.schema).encode()
+            argv += ["--output-schema", clean_room.path(context, _SCHEMA)]
+            argv += ["--output-last-message", clean_room.path(context, _ANSWER)]
+        else:
+            entry: dict[str, Any] = {"url": server.url, "required": True}
+            if server.access is not None:
+                # Its settings are arguments, which others on the machine can read.
+                entry["bearer_token_env_var"] = TOKEN_VARIABLE
+                environment[TOKEN_VARIABLE] = server.access
+            argv += _setting("mcp_servers.tandem", entry)
+        return clean_room.invocation(context, [*argv, *clean_room.model(context), "-"], prompt, environment, files)
 
     def _confined(self, context: RunContext, search_path: str) -> list[str]:
         """What the model's commands can reach: to read the repository and the system's programs, and no network."""
@@ -172,15 +166,11 @@ def _without_skills(context: RunContext) -> list[str]:
             if "SKILL.md" in files:
                 found.add(os.path.realpath(Path(place, "SKILL.md")))
             if len(seen) > _SKILL_FOLDERS_LIMIT:
-                raise _too_many_skills()
+                break
     setting = _setting("skills.config", [{"path": path, "enabled": False} for path in sorted(found)]) if found else []
-    if sum(len(os.fsencode(word)) for word in setting) > _SKILLS_LIMIT_BYTES:
-        raise _too_many_skills()
-    return setting
-
-
-def _too_many_skills() -> ConfigInvalid:
-    return ConfigInvalid(
+    if len(seen) <= _SKILL_FOLDERS_LIMIT and sum(len(os.fsencode(word)) for word in setting) <= _SKILLS_LIMIT_BYTES:
+        return setting
+    raise ConfigInvalid(
         "The repository has more skills for Codex than can be switched off for a review. Move them out of"
         f" {' and '.join(_SKILL_FOLDERS)}, or choose another provider.",
         setting="provider",

@@ -4,7 +4,7 @@ Measured with 0.61 (see `tests/clients`). An untrusted folder gives it no settin
 `.env`; its file tools stay within the folders that it was given. It has no effort and no schema: the prompt
 says what the answer has to look like.
 
-An agent needs a trusted folder, and then every `GEMINI.md` in the folders that it was given is obeyed, whatever the
+An agent needs a trusted folder, and then every `GEMINI.md` in the folders that it was given is obeyed, despite the
 setting `context.fileName` says (that adds a name). It reads its folder for temporary files, too, without such a search:
 so the repository lies there.
 """
@@ -15,17 +15,9 @@ import hashlib
 import json
 from typing import Any
 
-from tandem.pool.reviewers import (
-    DESK_FOLDER,
-    GIVEN_FOLDER,
-    HOME_FOLDER,
-    Finished,
-    Invocation,
-    ProgramOutput,
-    Provider,
-    RunContext,
-)
+from tandem.pool.reviewers import DESK_FOLDER, GIVEN_FOLDER, HOME_FOLDER, Invocation, ProgramOutput, RunContext
 from tandem.pool.reviewers.providers import clean_room, output
+from tandem.pool.reviewers.providers.clean_room import Provider, ToolServer
 
 _SETTINGS = ".gemini/settings.json"
 _LOGIN = "oauth_creds.json"
@@ -43,53 +35,33 @@ class Gemini(Provider):
     name = "gemini"
     agent_tree = f"{HOME_FOLDER}/.gemini/tmp/{DESK_FOLDER}/tree"
 
-    def review(self, context: RunContext, prompt: str) -> Invocation:
-        """One review, in the repository."""
-        settings = _settings(context, [clean_room.path(context, GIVEN_FOLDER)])
-        return self._invocation(context, prompt, settings, folder=context.workspace, trusted=False)
-
-    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
-        """The loop over MCP. Servers need a trusted folder, and the repository is none: so it starts elsewhere."""
-        settings = _settings(context, [clean_room.path(context, GIVEN_FOLDER)])
-        server = {"httpUrl": clean_room.url("mcp_url", mcp_url), "trust": True, **clean_room.server_headers(access)}
-        settings["mcpServers"] = {"tandem": server}
-        # The list of tools outranks the trust in a server.
-        settings["tools"] = {"core": [*_READING, "mcp_tandem_*"]}
-        told = clean_room.told_where(context.workspace, prompt)
-        return self._invocation(context, told, settings, folder=clean_room.path(context, DESK_FOLDER), trusted=True)
-
-    def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - the same for all providers
-        """What the model said after its last tool; tokens and errors from the last event."""
+    def said(self, stdout: bytes) -> ProgramOutput:
+        """The model's words after its last tool; tokens and errors from the last event."""
+        events = [*output.objects(stdout)]
         said: list[str] = []
         text: str | None = None
-        result: dict[str, Any] = {}
-        for event in output.objects(finished.stdout):
-            match event.get("type"):
-                case "message" if event.get("role") == "assistant":
-                    said.append(output.text(event, "content") or "")
-                    text = "".join(said)
-                case "tool_use":
-                    said = []
-                case "result":
-                    result = event
-                case _:
-                    pass
+        for event in events:
+            if event.get("type") == "message" and event.get("role") == "assistant":
+                said.append(output.text(event, "content") or "")
+                text = "".join(said)
+            elif event.get("type") == "tool_use":
+                said = []
+        result = output.last(events, "result")
         stats = output.part(result, "stats")
         read, both = output.count(stats, "input_tokens"), output.count(stats, "total_tokens")
         wrote = max(0, both - read) if both is not None and read is not None else None
         return ProgramOutput(text, read, wrote, error=output.text(output.part(result, "error"), "message"))
 
-    def _invocation(
-        self, context: RunContext, prompt: str, settings: dict[str, Any], *, folder: str, trusted: bool
-    ) -> Invocation:
-        argv = [
-            *self.command,
-            "--output-format",
-            "stream-json",
-            "--approval-mode",
-            "default",
-            *clean_room.model(context),
-        ]
+    def described(self, context: RunContext, prompt: str, server: ToolServer | None) -> Invocation:
+        """In the repository; servers need a trusted folder, and the repository is none: an agent starts elsewhere."""
+        argv = [*self.command, "--output-format", "stream-json", "--approval-mode", "default"]
+        argv += clean_room.model(context)
+        settings, folder = _settings(context), context.workspace
+        if server is not None:
+            settings["mcpServers"] = {"tandem": {"httpUrl": server.url, "trust": True, **server.headers}}
+            # The list of tools outranks the trust in a server.
+            settings["tools"] = {"core": [*_READING, "mcp_tandem_*"]}
+            prompt, folder = clean_room.told_where(context.workspace, prompt), clean_room.path(context, DESK_FOLDER)
         files: dict[str, bytes] = {}
         kind, passed = _credentials(context)
         if kind == "oauth-personal" and (saved := clean_room.login(context, ".gemini", _LOGIN)):
@@ -101,19 +73,19 @@ class Gemini(Provider):
             context,
             passed,
             GEMINI_CLI_HOME=clean_room.path(context, HOME_FOLDER),
-            GEMINI_CLI_TRUST_WORKSPACE="true" if trusted else "false",
+            GEMINI_CLI_TRUST_WORKSPACE="false" if server is None else "true",
             GEMINI_CLI_NO_RELAUNCH="true",
         )
         return clean_room.invocation(context, argv, prompt, environment, files, folder=folder)
 
 
-def _settings(context: RunContext, folders: list[str]) -> dict[str, Any]:
+def _settings(context: RunContext) -> dict[str, Any]:
     """Everything that is not reading, switched off."""
     return {
         "tools": {"core": _READING},
         # No folder has a file of this name: else what lies in the repository would be obeyed as its memory.
         "context": {
-            "includeDirectories": folders,
+            "includeDirectories": [clean_room.path(context, GIVEN_FOLDER)],
             "loadMemoryFromIncludeDirectories": False,
             "fileName": f"{hashlib.sha256(context.scratch.encode()).hexdigest()}.md",
         },

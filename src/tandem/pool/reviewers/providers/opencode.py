@@ -1,7 +1,7 @@
 """opencode: `opencode run` outside the repository, with three tools that read, and events as output.
 
 Measured with 1.18.33 (see `tests/clients`). Started in the repository, it runs the plugins that it finds
-there, whatever its settings say; so it starts in an empty folder, and the repository is a folder that it may
+there, against its settings; so it starts in an empty folder, and the repository is a folder that it may
 read. It has no schema: the prompt says what the answer has to look like.
 """
 
@@ -12,17 +12,9 @@ import re
 from typing import Any
 
 from tandem.errors import ConfigInvalid
-from tandem.pool.reviewers import (
-    DESK_FOLDER,
-    GIVEN_FOLDER,
-    HOME_FOLDER,
-    Finished,
-    Invocation,
-    ProgramOutput,
-    Provider,
-    RunContext,
-)
+from tandem.pool.reviewers import DESK_FOLDER, GIVEN_FOLDER, HOME_FOLDER, Invocation, ProgramOutput, RunContext
 from tandem.pool.reviewers.providers import clean_room, output
+from tandem.pool.reviewers.providers.clean_room import Provider, ToolServer
 
 _LOGIN_FOLDER = (".local", "share", "opencode")
 _LOGIN = "auth.json"
@@ -50,41 +42,30 @@ class Opencode(Provider):
 
     name = "opencode"
 
-    def review(self, context: RunContext, prompt: str) -> Invocation:
-        """One review."""
-        return self._invocation(context, prompt, _settings(context))
-
-    def agent(self, context: RunContext, prompt: str, mcp_url: str, access: str | None = None) -> Invocation:
-        """The loop over MCP."""
-        settings = _settings(context)
-        server = {"type": "remote", "url": clean_room.url("mcp_url", mcp_url), "enabled": True}
-        # They are in the environment, as all of the settings are: others on the machine cannot read that.
-        settings["mcp"] = {"tandem": {**server, **clean_room.server_headers(access)}}
-        settings["permission"]["tandem_*"] = "allow"
-        return self._invocation(context, prompt, settings)
-
-    def read(self, finished: Finished, context: RunContext) -> ProgramOutput:  # noqa: ARG002 - the same for all providers
+    def said(self, stdout: bytes) -> ProgramOutput:
         """The last text, and the last error; tokens and cost summed over the steps."""
-        texts: list[str] = []
-        error: str | None = None
-        steps: list[dict[str, Any]] = []
-        for event in output.objects(finished.stdout):
-            inner = output.part(event, "part")
-            if event.get("type") == "text" and (said := output.text(inner, "text")):
-                texts.append(said)
-            elif event.get("type") == "step_finish":
-                steps.append(inner)
-            elif event.get("type") == "error":
-                error = _error(output.part(event, "error"))
+        events = [*output.objects(stdout)]
+
+        def of_kind(kind: str, name: str) -> list[dict[str, Any]]:
+            return [output.part(event, name) for event in events if event.get("type") == kind]
+
+        texts = [text for one in of_kind("text", "part") if (text := output.text(one, "text"))]
+        errors, steps = of_kind("error", "error"), of_kind("step_finish", "part")
         tokens = [output.part(step, "tokens") for step in steps]
         read = [output.count(one, "input") for one in tokens]
         read += [output.count(output.part(one, "cache"), "read", "write") for one in tokens]
         wrote = output.total(output.count(one, "output", "reasoning") for one in tokens)
         # A cost of nothing is that of a model whose price it does not know, or of one on this machine.
         cost = output.total(output.amount(step, "cost") for step in steps) or None
+        error = _error(errors[-1]) if errors else None
         return ProgramOutput(texts[-1] if texts else None, output.total(read), wrote, cost, error)
 
-    def _invocation(self, context: RunContext, prompt: str, settings: dict[str, Any]) -> Invocation:
+    def described(self, context: RunContext, prompt: str, server: ToolServer | None) -> Invocation:
+        """Outside the repository, with its settings in the environment: others on the machine cannot read that."""
+        settings = _settings(context)
+        if server is not None:
+            settings["mcp"] = {"tandem": {"type": "remote", "url": server.url, "enabled": True, **server.headers}}
+            settings["permission"]["tandem_*"] = "allow"
         service, model = _model(context)
         # A title of ours: it would ask a model for one.
         argv = [*self.command, "run", "--format", "json", "--title", "review", "--model", f"{service}/{model}"]

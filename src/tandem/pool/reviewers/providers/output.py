@@ -26,14 +26,16 @@ def parsed(text: bytes | None) -> dict[str, Any]:
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
-def part(record: dict[str, Any], *names: str) -> dict[str, Any]:
+def part(record: dict[str, Any], name: str) -> dict[str, Any]:
     """An object inside an object; empty if there is none."""
-    for name in names:
-        inner = record.get(name)
-        if not isinstance(inner, dict):
-            return {}
-        record = cast("dict[str, Any]", inner)
-    return record
+    inner = record.get(name)
+    return cast("dict[str, Any]", inner) if isinstance(inner, dict) else {}
+
+
+def last(events: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    """The last event of a kind; empty if there is none."""
+    nothing: dict[str, Any] = {}
+    return next((one for one in reversed(events) if one.get("type") == kind), nothing)
 
 
 def text(record: dict[str, Any], name: str) -> str | None:
