@@ -76,7 +76,7 @@ OF_THE_POOL = [
     "$ tandem reviewers list",
     "1 crashed",
     # What a reviewer approved of: how many reviews each of them gets, the machine decides.
-    " %",
+    "%",
     "$ tandem down",
     "has stopped",
     "of 6 reviewers, their programs and the broker no process is left",

@@ -133,12 +133,11 @@ def test_the_pool_decides_and_its_reviewers_are_shown(tandem: Inside) -> None:
     shown = tandem.run("reviewers", "list").stdout
     for words in (
         "running",
-        f"1 of {CAP}",
-        "custom, worker",
+        "custom",
         reviewer["reviewer_id"],
         tandem.project,
         "active",
-        "50 %",
+        "50%",
     ):
         assert words in shown
     assert "\x1b" not in shown
@@ -159,7 +158,7 @@ def test_only_reviewers_of_the_project_are_listed_but_every_pool(tandem: Inside,
 def test_reviewers_are_started_and_ended_by_hand(tandem: Inside) -> None:
     made = tandem.run("reviewers", "spawn", "--json").data
     assert (made["state"], made["pid"] > 0) == ("active", True)
-    assert "process" in tandem.run("reviewers", "spawn").stdout
+    assert "pid" in tandem.run("reviewers", "spawn").stdout
     refused = tandem.run("reviewers", "spawn", "--json")
     assert (refused.status, refused.envelope["error"]["code"]) == (1, "POOL_CAP_REACHED")
     assert [offer[0] for offer in offered(tandem, made["reviewer_id"][:10])][:1] == [made["reviewer_id"]]

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Markdown, Static
 
 from tandem.cli.render import checks
-from tandem.cli.render.parts import STATUS_STYLES, ago
+from tandem.cli.render.parts import STYLES, ago
 from tandem.cli.review_screen.desk import LoadedReview
 from tandem.client.session import Unreachable
 from tandem.core.texts import loses_cells
@@ -65,7 +65,7 @@ _NEXT = {
 
 def state(status: str, outcome: str | None) -> Text:
     """A review's state in its colour."""
-    text = Text(visible(status).replace("_", " "), style=STATUS_STYLES.get(status, ""))
+    text = Text(visible(status).replace("_", " "), style=STYLES.get(status, ""))
     return text.append(f" ({visible(outcome)})") if outcome else text
 
 
