@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from tandem import examples
-from tandem.cli.completion import OFFERS
+from tandem.cli.main import OFFERS
 from tests.commandline import Inside, Shell, repository
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
 

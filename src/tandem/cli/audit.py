@@ -18,7 +18,6 @@ from tandem.cli.connection_options import (
 from tandem.cli.declared import Argument, Option
 from tandem.cli.render.parts import Cell, listing, plain
 from tandem.cli.terminal import Exit, progress, say, tell
-from tandem.cli.unregistered import awaited
 from tandem.errors import InvalidInput, NotFound, TandemError, Unavailable
 from tandem.present.text import Group, Text
 from tandem.rulings import ask, git, pending, remotes, state
@@ -29,6 +28,7 @@ from tandem.rulings.git import HEADS
 from tandem.rulings.ranges import CommitResult, Judgement, RangeChecker
 from tandem.rulings.state import GateFile
 from tandem.setup import gate_status
+from tandem.setup.registration import awaited
 
 if TYPE_CHECKING:
     from tandem.present.text import Drawable

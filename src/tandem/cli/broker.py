@@ -7,9 +7,10 @@ import errno
 import json
 import logging
 import os
+import signal
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -19,7 +20,6 @@ from tandem.bridge.location import locate
 from tandem.bridge.main import run as run_bridge
 from tandem.bridge.messages import as_object
 from tandem.bridge.session import unreachable
-from tandem.cli import loops
 from tandem.cli.declared import Option
 from tandem.cli.terminal import EnvelopeOption, Exit, indented, say, show_data, show_log, tell
 from tandem.core import platforms
@@ -43,6 +43,11 @@ from tandem.settings.instance import (
 from tandem.setup import service as services
 from tandem.setup.background import START_SECONDS, is_full, is_ready, look, run_in_background
 from tandem.setup.clients import home_folder
+
+if sys.platform == "win32":
+    import asyncio as fastest
+else:
+    import uvloop as fastest
 
 _log = logging.getLogger("tandem.process")
 
@@ -262,7 +267,7 @@ def _serve_now(start: _Start, *, as_json: bool) -> None:
     with Instance(start.settings, any_port=start.any_port) as instance:
         begin_log(start.settings, start.settings.log_file)
         try:
-            with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(_run(start, instance, as_json=as_json))
         except TandemError as error:
             _log.error("not started: %s: %s", error.code, error.message)
@@ -276,9 +281,24 @@ def _serve_now(start: _Start, *, as_json: bool) -> None:
             logs.end()
 
 
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """The fastest event loop that there is for the platform."""
+    return fastest.new_event_loop()
+
+
+def on_stop_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    """Call `stop` in the loop's thread whenever the process is asked to stop by a signal."""
+    if sys.platform == "win32":
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGBREAK):
+            signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stop))
+    else:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop)
+
+
 async def _run(start: _Start, instance: Instance, *, as_json: bool) -> None:
     stop, settings = asyncio.Event(), start.settings
-    loops.on_stop_signals(asyncio.get_running_loop(), stop.set)
+    on_stop_signals(asyncio.get_running_loop(), stop.set)
     # After the signals: a broker that is still importing can be stopped too.
     from tandem import app
 

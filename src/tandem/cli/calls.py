@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.session import data_of, has_changed, is_proposers_turn, lacks_reviewer
-from tandem.cli import identity, persons
+from tandem.cli import persons
 from tandem.cli.connection_options import ConnectionOptions, find_project, one_of
 from tandem.cli.declared import ARGUMENT_SUFFIX, Misused
 from tandem.cli.render import render
@@ -284,11 +284,11 @@ def _caller(field: Parameter, arguments: dict[str, Any], options: ConnectionOpti
         InvalidInput: It is needed, and no option or setting has it.
     """
     if field.needed:
-        return {field.name: identity.required_caller(options.agent)}
+        return {field.name: persons.required_caller(options.agent)}
     # A claim's number says whose it is, and a proposer has no claim.
     is_reviewer = field.name == "reviewer_id" and arguments.get("sender_role", "reviewer") == "reviewer"
     left_out = not is_reviewer or "claim_generation" in arguments
-    return {} if left_out else given(reviewer_id=identity.caller(options.agent).name)
+    return {} if left_out else given(reviewer_id=persons.caller(options.agent).name)
 
 
 def call(
@@ -312,7 +312,7 @@ def call(
         elif operation.name in persons.REVIEWING:
             persons.refuse(session, given.get("review_id"))
         elif operation.name == "withdraw_approval":
-            persons.refuse_withdrawal(session, given, identity.caller(options.agent).name)
+            persons.refuse_withdrawal(session, given, persons.caller(options.agent).name)
         with progress("still waiting" if wait else f"{operation.noun} {operation.verb}"):
             if wait is None:
                 envelope = session.call(operation.name, given)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from tandem.bridge.location import VARIABLE
-from tandem.cli import identity
+from tandem.cli import persons
 from tandem.cli.declared import Option
 from tandem.cli.persons import confirm, decided, refuse_agents
 from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show, show_data
@@ -188,7 +188,7 @@ def _lines(report: SetupReport) -> list[str]:
 
 def _person() -> str:
     """In whose name init approves what it wrote."""
-    return identity.caller().name or identity.suggested() or "person"
+    return persons.caller().name or persons.suggested() or "person"
 
 
 def _would(report: SetupReport, name: str | None) -> list[str]:

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tandem.bridge.operations import OPERATIONS
-from tandem.cli import identity, persons
+from tandem.cli import persons
 from tandem.cli.calls import Inputs, WaitPolicy, call, given, present
 from tandem.cli.connection_options import (
     BrokerOption,
@@ -85,7 +85,7 @@ async def screen(
             f" {how_to_add('screen')}; 'tandem open' shows the same in a browser."
         ) from exc
 
-    person = identity.remembered() if name is None else identity.checked(name)
+    person = persons.remembered() if name is None else persons.checked(name)
     return await open_screen(ConnectionOptions(broker, project, person), person)
 
 
@@ -123,7 +123,7 @@ def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOptions)
     """Claim a review and give the verdict; a claim that was made for it is given back if the verdict is refused."""
     if reason := verdict.get("reason"):
         verdict["reason"] = Inputs().text("--reason", reason)
-    reviewer = identity.required_caller(options.agent)
+    reviewer = persons.required_caller(options.agent)
     with options.session() as session, progress("review verdict"):
         persons.refuse(session, review_id)
         before = session.data("get_review_status", {"review_id": review_id})

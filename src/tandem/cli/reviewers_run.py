@@ -15,8 +15,7 @@ from typing import Annotated, Any
 import orjson
 
 from tandem import logs
-from tandem.cli import loops
-from tandem.cli.broker import begin_log
+from tandem.cli.broker import begin_log, new_event_loop, on_stop_signals
 from tandem.cli.declared import Misused, Option
 from tandem.cli.render.parts import duration
 from tandem.cli.terminal import say, show, show_data, show_envelope
@@ -252,7 +251,7 @@ def supervise(
     pool = _enabled(settings.reviewer_pool, workspace)
     _begin_log(settings)
     try:
-        with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_run(broker, tuple(project or ()), pool, settings, EventPrinter(as_json=as_json)))
     finally:
         logs.end()
@@ -302,7 +301,7 @@ async def _run(
     def asked() -> None:
         (at_once if stop.is_set() else stop).set()
 
-    loops.on_stop_signals(asyncio.get_running_loop(), asked)
+    on_stop_signals(asyncio.get_running_loop(), asked)
     async with TandemClient(url, agent=_AGENT) as client:
         broker = Remote(client)
         supervisor = Supervisor(

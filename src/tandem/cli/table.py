@@ -541,7 +541,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "gate check": Command(
-        "tandem.cli.gate:check", "Ask whether every change is approved, to the byte: by default what is staged. Exit status 0 if so, else 1.",
+        "tandem.cli.sources:check", "Ask whether every change is approved, to the byte: by default what is staged. Exit status 0 if so, else 1.",
         Parameter("staged", "--staged", kind="flag", default=False, group="source", help="What the index holds."),
         Parameter("commit", "--commit", group="source", help="What one commit changed.", metavar="REV"),
         Parameter("range", "--range", group="source", help="What changed between two commits, as one change.", metavar="A..B"),
@@ -1105,7 +1105,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "me": Command(
-        "tandem.cli.identity:me", "Say once who you are: the name under which you propose, review and decide, in every command and project.\n\nFor one command, [bold]--agent NAME[/bold] comes first, then TANDEM_AGENT. An agent that runs a command is called\nby its own name, never by yours.",
+        "tandem.cli.persons:me", "Say once who you are: the name under which you propose, review and decide, in every command and project.\n\nFor one command, [bold]--agent NAME[/bold] comes first, then TANDEM_AGENT. An agent that runs a command is called\nby its own name, never by yours.",
         Parameter("name", help="Your name from now on; without it, shows what it is.", metavar="NAME"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
@@ -1330,7 +1330,7 @@ COMMANDS: dict[str, Command] = {
         hidden=True,
     ),
     "token create": Command(
-        "tandem.cli.token:create", "Create an access token. It is printed once, alone on standard output; instructions go to standard error.",
+        "tandem.cli.credentials:create_token", "Create an access token. It is printed once, alone on standard output; instructions go to standard error.",
         Parameter("name", required=True, help="Whose it is: they act under this name. Letters, digits and . _ -", metavar="NAME"),
         Parameter("role", "--role", many=True, required=True, help="What it is for: proposer, reviewer, operator, handoff, supervisor, admin or monitor. For several, several times.", metavar="ROLE"),
         Parameter("project", "--project", help="The one project that it is for; default: all.", metavar="NAME", completes="project"),
@@ -1369,7 +1369,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "webhook add": Command(
-        "tandem.cli.webhook:add_webhook", "Add a webhook. Its signing secret is printed once, alone on standard output; what to do, on standard error.",
+        "tandem.cli.credentials:add_webhook", "Add a webhook. Its signing secret is printed once, alone on standard output; what to do, on standard error.",
         Parameter("url", required=True, help="https, or http to this machine.", metavar="URL"),
         Parameter("events", "--events", many=True, help="Only kinds that begin so, e.g. review_. For several, repeat it.", metavar="KIND"),
         Parameter("project", "--project", help="Only events of this project.", metavar="NAME", completes="project"),
@@ -1383,7 +1383,7 @@ COMMANDS: dict[str, Command] = {
         groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "webhook test": Command(
-        "tandem.cli.webhook:try_webhook", "Post a ping to a webhook now, and print what its receiver says.",
+        "tandem.cli.credentials:try_webhook", "Post a ping to a webhook now, and print what its receiver says.",
         Parameter("webhook_id", required=True, help="As 'tandem webhook list' shows it.", metavar="WEBHOOK_ID"),
         Parameter("idempotency_key", "--idempotency-key", help="The same key with the same body has one effect and one answer, for a day.", metavar="TEXT", panel="Common options"),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", group="options", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),

@@ -82,7 +82,7 @@ TREE: dict[str, Noun] = {
         "Check whether content is approved; switch the gate on or off.",
         REVIEWING,
         {
-            "check": "gate:check",
+            "check": "sources:check",
             "on": "gate_switch:on",
             "off": "gate_switch:off",
             "status": "gate_switch:status",
@@ -150,7 +150,7 @@ TREE: dict[str, Noun] = {
     ),
     "lock": Noun("The lock of the role whose turn it is.", HANDING_OVER, {OPERATIONS: OPERATION}),
     "handoff": Noun("What one role hands over to the next.", HANDING_OVER, {OPERATIONS: OPERATION}),
-    "me": Noun("Say once who you are; show it.", SETTING_UP, "identity:me"),
+    "me": Noun("Say once who you are; show it.", SETTING_UP, "persons:me"),
     "init": Noun("Set a repository and its agents up for reviews.", SETTING_UP, "init:init"),
     "uninit": Noun("Undo exactly what 'tandem init' did.", SETTING_UP, "init:uninit"),
     "doctor": Noun("Find problems and their remedies.", SETTING_UP, "doctor:doctor"),
@@ -196,13 +196,13 @@ TREE: dict[str, Noun] = {
     "token": Noun(
         "Access tokens: who may call the broker, and for what.",
         SETTING_UP,
-        {OPERATIONS: OPERATION, "create": "token:create"},
+        {OPERATIONS: OPERATION, "create": "credentials:create_token"},
         help="Access tokens of people and programs: make, list, revoke.",
     ),
     "webhook": Noun(
         "Post events to other programs, signed; see what arrived.",
         SETTING_UP,
-        {OPERATIONS: OPERATION, "add": "webhook:add_webhook", "test": "webhook:try_webhook"},
+        {OPERATIONS: OPERATION, "add": "credentials:add_webhook", "test": "credentials:try_webhook"},
         help="Webhooks: events posted to other programs, signed and tried again.",
     ),
     "supervisor": Noun(

@@ -23,7 +23,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import MountError
 from textual.widgets import Footer, Input, Label, RadioButton, RadioSet, Static, Tabs, TextArea
 
-from tandem.cli import identity
+from tandem.cli import persons
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenClient, ScreenDraft, WaitResult
 from tandem.client.session import Unreachable
@@ -178,7 +178,7 @@ class NameDialog(ModalScreen[str | None]):
                 "Others see this name on your verdicts and messages. It is asked once; --as NAME takes another.",
                 id="about",
             )
-            yield Input(identity.suggested(), id="name", max_length=200)
+            yield Input(persons.suggested(), id="name", max_length=200)
             yield Static("", id="refusal", markup=False)
         yield Footer()
 
@@ -190,13 +190,13 @@ class NameDialog(ModalScreen[str | None]):
         """Take the name, and keep it for the next time."""
         refusal = self.query_one("#refusal", Static)
         try:
-            name = identity.checked(event.value)
+            name = persons.checked(event.value)
         except InvalidInput as error:
             refusal.update(visible(error.message))
             refusal.display = True
             return
         try:
-            identity.remember(name)
+            persons.remember(name)
         except OSError as error:
             host(self).notify(f"The name cannot be kept: {error.strerror}.", severity="warning", markup=False)
         self.dismiss(name)
