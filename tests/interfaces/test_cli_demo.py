@@ -50,7 +50,7 @@ OF_THE_GATED_CYCLE = [
     "requests changes",
     "hands over again: round 2",
     "approves round 2",
-    "reads exactly what was approved",
+    "reads exactly the approved hand-off",
     "completes the cycle and archives it",
 ]
 OF_THE_POOL = [
@@ -65,7 +65,7 @@ OF_THE_POOL = [
     "makes 6 proposals at once",
     "proves that there were never more than 2 reviewers at a time",
     "starts nothing: the model is down",
-    "each finishes what it is at, and ends",
+    "each finishes its review, and ends",
     "while the pool is paused, nothing is started",
     "$ tandem reviewers resume",
     "3 reviewers gave no verdict; the last: crashed",

@@ -303,7 +303,7 @@ def call(
         TandemError: The broker refused, or cannot be reached.
     """
     if operation.name == "override_gate":
-        persons.refuse_agents("An override lets through what nobody approved.")
+        persons.refuse_agents("An override lets unapproved content through.")
     wait = wait_condition(operation.name, arguments) if patience.wait else None
     with options.session() as session:
         given = with_project(operation, arguments, session, options)

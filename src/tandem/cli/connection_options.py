@@ -87,7 +87,7 @@ class ConnectionOptions:
         project: The project, if one was given.
         agent: Who is calling; None for the agent that runs it, else the person of `tandem me`.
         as_json: Whether the envelope is printed, as the broker answers it.
-        new: Whether the project that was given may be a name that nobody has used so far.
+        new: Whether the project that was given may be a new name.
         data_dir: The data folder of that broker, if it is not the user's own.
     """
 

@@ -37,7 +37,7 @@ def create_token(
         Option(
             "--role",
             metavar="ROLE",
-            help="What it is for: proposer, reviewer, operator, handoff, supervisor, admin or monitor. For several,"
+            help="Its purpose: proposer, reviewer, operator, handoff, supervisor, admin or monitor. For several,"
             " several times.",
         ),
     ],

@@ -35,10 +35,7 @@ from tandem.present.record import record
 from tandem.present.text import Text
 from tandem.settings.config import user_file
 
-_HINT = (
-    "env:NAME or file:PATH. What stands on a command line can be read by other users of this machine, so a key is"
-    " never given there."
-)
+_HINT = "env:NAME or file:PATH. Other users of this machine can read command lines, so a key is never given there."
 _SUFFIX = ".psk"
 WorkflowOption = Annotated[
     str | None,
@@ -347,7 +344,7 @@ def example(
         show_data({"name": name, "text": found[name], "file": file})
     else:
         say(f"To be appended to {file}: tandem cycle example {name} >> {shlex.quote(file)}")
-        say("Then start the broker anew: it reads its configuration once.")
+        say("Then restart the broker: it reads its configuration once.")
         sys.stdout.write(found[name])
 
 
@@ -355,7 +352,7 @@ def show_cycle(
     cycle_id: CycleArgument = None,
     *,
     workflow: WorkflowOption = None,
-    with_payloads: Annotated[bool, Option("--payloads", help="Show what was handed over, too.")] = False,
+    with_payloads: Annotated[bool, Option("--payloads", help="Show the payloads, too.")] = False,
     options: ConnectionOptions,
 ) -> Exit:
     """Show a whole cycle: where it is, every hand-off, and the review that it waits for."""

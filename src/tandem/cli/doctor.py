@@ -59,12 +59,12 @@ async def doctor(
     Looks at the repository that you are in. Exit status 1 if there is a problem; each says what to do about it.
     """
     found = await _look(broker, deep=deep, tell=not as_json)
-    mended: list[str] = []
+    repaired: list[str] = []
     if fix and any(one.state is Level.PROBLEM and one.repair for one in found):
-        mended = await _mend(found)
+        repaired = await _repair(found)
         found = await _look(broker, deep=deep, tell=not as_json)
     problems = [one for one in found if one.state is Level.PROBLEM]
-    data = {"healthy": not problems, "findings": [one.facts() for one in found], "mended": mended}
+    data = {"healthy": not problems, "findings": [one.facts() for one in found], "repaired": repaired}
     tell(data, Text(_summary(problems, fix=fix), style="bold"), as_json=as_json)
     return Exit.REFUSED if problems else Exit.DONE
 
@@ -160,21 +160,21 @@ def _sentence(words: str) -> str:
     return words[:1].upper() + words[1:].rstrip(".")
 
 
-async def _mend(found: list[Finding]) -> list[str]:
+async def _repair(found: list[Finding]) -> list[str]:
     """Repair each problem that can be; one repair for all that have the same fix."""
-    mended: dict[str, str] = {}
+    repaired: dict[str, str] = {}
     for one in found:
         name = f"{one.check}: {one.fix}"
-        if one.state is not Level.PROBLEM or one.repair is None or name in mended:
+        if one.state is not Level.PROBLEM or one.repair is None or name in repaired:
             continue
         try:
             await one.repair()
         except (TandemError, OSError) as error:
-            say(f"{one.check} could not be mended: {error.message if isinstance(error, TandemError) else error}")
+            say(f"{one.check} could not be repaired: {error.message if isinstance(error, TandemError) else error}")
             continue
-        mended[name] = one.message
-        say(f"mended: {one.message}")
-    return list(mended.values())
+        repaired[name] = one.message
+        say(f"repaired: {one.message}")
+    return list(repaired.values())
 
 
 def _told(one: Finding) -> Whole:
@@ -193,5 +193,5 @@ def _summary(problems: list[Finding], *, fix: bool) -> str:
         return "No problem was found."
     count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
     if not fix and any(one.repair for one in problems):
-        return f"{count}; tandem doctor --fix mends what can be mended safely."
+        return f"{count}; tandem doctor --fix applies the safe repairs."
     return f"{count}."

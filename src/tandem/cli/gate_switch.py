@@ -72,7 +72,7 @@ def override_gate(
     arguments, reason = arguments or [], reason.strip()
     if is_blank(reason):
         raise InvalidInput("Say why; it is recorded.", field="reason")
-    refuse_agents("An override lets through what nobody approved.")
+    refuse_agents("An override lets unapproved content through.")
     if not person.is_at_terminal():
         raise Forbidden("An override needs a person at a terminal, and there is none here.", needed="person")
     named = arguments if arguments and arguments[0] in _COMMANDS else ["commit", *arguments]
@@ -91,7 +91,7 @@ async def on(  # noqa: PLR0913 - its options
     yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
-    """Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks."""
+    """Switch the gate on: git then refuses unapproved content. Running it again repairs the hooks."""
     branches = tuple(branch) if branch else None
     signers = _signers(signer or ())
     removed = tuple(no_signer or ())
@@ -202,7 +202,7 @@ def _lines(found: GateStatus) -> list[str]:
         lines.append(f"hooks       {alive} of {len(found.hooks)} alive in {found.hooks_directory}")
     if found.chained or found.previous_hooks_path:
         lines.append(f"called too  {', '.join(found.chained) or found.previous_hooks_path}")
-    steps = "put up their work" if found.tandem_enabled else "solo"
+    steps = "submit their work" if found.tandem_enabled else "solo"
     lines.append(f"settings    {found.granularity}, {found.mode}; the workflow's steps: {steps}")
     if found.untrusted:
         lines.append(f"not trusted {', '.join(found.untrusted)}; a person runs: tandem trust")
@@ -219,7 +219,7 @@ async def server_hook(
         Path, Argument(metavar="[REPOSITORY]", help="The bare repository; default: the current folder.")
     ] = Path(),
     *,
-    remove: Annotated[bool, Option("--remove", help="Take the hook away, and put back what was there.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Remove the hook, and restore the former one.")] = False,
     yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
@@ -228,7 +228,7 @@ async def server_hook(
     before = gate_switch.switch(place)
     if remove:
         known = before.project if before is not None else place.git_dir
-        need_decision(known, ["anybody could push here what is not approved"])
+        need_decision(known, ["anybody could push unapproved content here"])
         remarks = server_setup.remove(place)
         for remark in remarks:
             say(remark)

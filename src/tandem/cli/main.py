@@ -103,8 +103,8 @@ class RangeGroup(CommandGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments, with the command that was left out."""
-        is_named = not args or args[0] in self.commands or args[0] in _HELP_OPTIONS | {HELP}
-        return super().parse_args(ctx, args if is_named else [str(TREE["audit"].default), *args])
+        is_named = not args or args[0] in {*self.commands, *_HELP_OPTIONS, HELP}
+        return super().parse_args(ctx, args if is_named else ["commits", *args])
 
 
 _GROUPS = {"review": ScreenGroup, "audit": RangeGroup}
@@ -207,7 +207,7 @@ def _add_callback(group: typer.Typer, words: str) -> None:
             _carry_out(path, values)
         if any(values.values()):
             raise typer.BadParameter(
-                f"What goes with {context.invoked_subcommand} stands behind it: "
+                f"The options of {context.invoked_subcommand} stand behind it: "
                 f"tandem {words} {context.invoked_subcommand} --broker URL"
             )
 
@@ -377,7 +377,7 @@ def examples() -> dict[str, list[str]]:
 
 
 def _examples(command: str) -> str | None:
-    """What stands at the end of a command's help; None without examples."""
+    """The end of a command's help; None without examples."""
     lines = examples().get(command)
     return "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  {escape(line)}" for line in lines) if lines else None
 
@@ -387,12 +387,12 @@ app = typer.Typer(
     cls=Commands,
     help=(
         "Submit changes for review, review them, and hand work to each other.\n\n"
-        "In a repository: [bold]tandem project add[/bold], then [bold]tandem submit -m 'what it is for' --wait[/bold]."
+        "In a repository: [bold]tandem project add[/bold], then [bold]tandem submit -m 'its purpose' --wait[/bold]."
     ),
     epilog=(
         "Exit statuses: 0 done or approved, 1 refused, 2 usage, 3 broker unreachable, 10 changes requested or a "
         "required check failed, "
-        "11 rejected, 12 not yet: run what is printed, 13 closed without approval, or the cycle is over, "
+        "11 rejected, 12 not yet: run the printed command, 13 closed without approval, or the cycle is over, "
         "14 a person has to look: stop."
     ),
     no_args_is_help=True,

@@ -86,10 +86,10 @@ def need_decision(project: str, reasons: Sequence[str]) -> None:
 
 
 async def decided(attempt: Callable[[Sequence[str]], Awaitable[Answer]]) -> Answer:
-    """Do what may loosen a gate; what it would let through is first put to the person at the terminal.
+    """Do a deed that may loosen a gate; the person at the terminal first agrees to the content it would let through.
 
     Args:
-        attempt: Does it, given what they have agreed to. What else would loosen, it raises as `Forbidden`.
+        attempt: Does it, given the reasons that they have agreed to. It raises `Forbidden` with any others.
 
     Raises:
         Forbidden: As `need_decision`.
@@ -117,7 +117,7 @@ def marked(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def refuse(session: Session, review_id: str | None) -> None:
-    """Go on only if an agent does not review what it proposed itself.
+    """Go on only if an agent does not review its own proposal.
 
     Raises:
         SelfApproval: The same session, folder or client proposed it.
@@ -262,7 +262,7 @@ def required_caller(stated: str | None) -> str:
 
 def me(
     name: Annotated[
-        str | None, Argument(metavar="NAME", help="Your name from now on; without it, shows what it is.")
+        str | None, Argument(metavar="NAME", help="Your name from now on; without it, shows the current one.")
     ] = None,
     *,
     as_json: EnvelopeOption = False,
@@ -282,5 +282,5 @@ def me(
         remember(checked(name, "NAME"))
     found = CallerName(stated, "TANDEM_AGENT") if (stated := os.environ.get("TANDEM_AGENT")) else caller()
     if found.name is None:
-        raise NotFound(f"Nobody said who you are. Say it once: tandem me {suggested() or 'NAME'}")
+        raise NotFound(f"There is no name for you yet. Say it once: tandem me {suggested() or 'NAME'}")
     return tell(asdict(found), f"You are {found.name}: from {found.source}", as_json=as_json)

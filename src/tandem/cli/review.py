@@ -42,7 +42,7 @@ def listed(  # noqa: PLR0913 an option each
     page: Annotated[
         str | None, Option("--page", help="The token with which an answer says how the list goes on.")
     ] = None,
-    cursor: Annotated[str | None, Option("--cursor", help="Wait for what comes after this place.")] = None,
+    cursor: Annotated[str | None, Option("--cursor", help="Wait for changes after this place.")] = None,
     wait: WaitOption = False,
     timeout: TimeoutOption = None,
     options: ConnectionOptions,
@@ -66,7 +66,7 @@ async def screen(
     broker: BrokerOption = None,
 ) -> Exit:
     """Open a screen with what waits for you: changes, discussion, verdicts. Its keys are under ?."""
-    # Agents give verdicts by the other commands, each under its own name. What is decided here counts as a person's.
+    # Agents give verdicts by the other commands, each under its own name. A decision made here counts as a person's.
     persons.refuse_agents(
         "Here a person reviews in their own name; agents review with 'tandem review claim' and the others."
     )
@@ -103,7 +103,7 @@ def approve(
     number: RoundOption = None,
     options: ConnectionOptions,
 ) -> Exit:
-    """Approve a review in your own name ('tandem me'); nobody approves what they wrote themselves."""
+    """Approve a review in your own name ('tandem me'); no one approves their own work."""
     return _decide(review_id, given(verdict="approved", reason=reason, round=number), options)
 
 
@@ -137,5 +137,5 @@ def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOptions)
 
 
 def is_at_terminal() -> bool:
-    """Whether both what is typed and what is shown go through a terminal."""
+    """Whether standard input and output both are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()

@@ -76,7 +76,7 @@ def here() -> Repository:
 
 
 def content(repository: Repository, source: Source, warn: Callable[[str], None]) -> dict[str, Any]:
-    """The fields of `create_review` that say what is submitted.
+    """The fields of `create_review` that hold the content.
 
     Raises:
         InvalidInput: There is nothing to submit, or the file cannot be.
@@ -133,7 +133,7 @@ def _emptiness(source: Source) -> str:
         return "the index equals HEAD; git add what you want reviewed"
     if source.commit or source.range:
         return f"{source.commit or source.range} changes nothing"
-    return "the working tree equals HEAD; what is already committed goes up with --commit or --range"
+    return "the working tree equals HEAD; submit earlier commits with --commit or --range"
 
 
 @without("text")
@@ -146,7 +146,7 @@ def check(
     ] = None,
     options: ConnectionOptions,
 ) -> Exit:
-    """Ask whether every change is approved, to the byte: by default what is staged. Exit status 0 if so, else 1."""
+    """Ask whether every change is approved, to the byte: by default the staged ones. Exit status 0 if so, else 1."""
     if sum((digest is not None, changes is not None, not source.is_default)) > 1:
         raise Misused("Choose one of --staged, --commit, --range, --digest and --changes.")
     read = None if changes is None else Inputs().json("--changes", changes)

@@ -1,4 +1,4 @@
-"""`tandem submit`: puts a change up for review, and waits for the verdict if asked."""
+"""`tandem submit`: submits a change for review, and waits for the verdict if asked."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tandem.reviews.check_contract import CheckView
 
 _LOG_LINES, _LOG_WIDTH = 15, 500
-"""Of a failed check's log, what is shown at the end: lines, and the characters of each."""
+"""The end of a failed check's log that is shown: lines, and the characters of each."""
 _MOST_LOGS = 3
 _SHORT = 12
 
@@ -72,7 +72,7 @@ def submit(  # noqa: PLR0913 an option each
     *,
     intent: Annotated[
         str | None,
-        Option("--intent", "-m", metavar="TEXT", help="What it is for; a revision keeps its review's."),
+        Option("--intent", "-m", metavar="TEXT", help="Its purpose; a revision keeps its review's."),
     ] = None,
     source: Source,
     description: Annotated[
@@ -119,7 +119,7 @@ def _submit(request: Callable[[Session], dict[str, Any]], options: ConnectionOpt
         with suppress(TandemError, GateUnreadable):  # the hook tells the person who commits
             if (problem := liveness.problem_at(str(Path.cwd()))) is not None:
                 say(problem)
-        with progress("putting it up"):
+        with progress("submitting"):
             envelope = session.call("create_review", request(session))
         data = json.loads(envelope)
         if not (patience.wait and data["ok"]):
@@ -128,7 +128,7 @@ def _submit(request: Callable[[Session], dict[str, Any]], options: ConnectionOpt
             is_up = "is there already" if data["data"]["existed"] else "is up"
             say(f"{data['data']['review_id']} {is_up}, round {data['data']['round']}")
         else:
-            # What comes next is the wait, which goes on from here.
+            # The next step is the wait, which goes on from here.
             waiting = json.dumps({**data, "data": {**data["data"], "next_action": "none"}}).encode()
             present(waiting, "create_review", as_json=False)
         status = _verdict(session, data["data"], patience.timeout_s)
@@ -180,12 +180,12 @@ def _content(source: Source, known: Proposal | None) -> dict[str, Any]:
 
 
 def _verdict(session: Session, created: dict[str, Any], timeout_s: float | None) -> bytes:
-    """The status envelope once there is a verdict and what it needs to count, or the time is up."""
+    """The status envelope once there is a verdict that counts, or the time is up."""
     remarks, following = _Remarks(), _CheckRemarks(session, created["review_id"])
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     remarks.say_who_comes(created)
-    # One that was there may have its verdict, and an agent waits in vain where nobody comes: what is so now counts, not
-    # only what comes.
+    # One that was there may have its verdict, and an agent waits in vain where no reviewer comes: the present
+    # state counts, not only later changes.
     is_over = created["existed"] or (lacks_reviewer(created) and agent_mark() is not None)
     cursor = None if is_over else created["cursor"]
     arguments = {"review_id": created["review_id"], "cursor": cursor, "wake_on": "any"}
@@ -227,7 +227,7 @@ class _CheckRemarks:
 
     def follow(self) -> None:
         """Say which have begun or ended since."""
-        with suppress(TandemError):  # whatever is wrong, what is waited for says so
+        with suppress(TandemError):  # the wait itself reports the problem
             self._checks = record(self._session.data("list_checks", {"review_id": self._review_id})).checks
         for check in self._checks:
             name = (check.round, check.name)
@@ -273,7 +273,7 @@ class _Remarks:
             say(_STOP)
 
     def follow(self, data: dict[str, Any]) -> None:
-        """Say what is new: who reviews, or why nobody does."""
+        """Say the news: who reviews, or why there is no reviewer."""
         step = (data["status"], data["reviewer_id"])
         if data["attention"] is not None:
             say(f"A person has to look: {data['attention']}")

@@ -11,7 +11,7 @@ from tandem.cli.declared import Command, Parameter
 COMMANDS: dict[str, Command] = {
     "submit": Command(
         "tandem.cli.submit:submit", "Submit your change for review: by default all changes of the working tree, new files included.\n\nSubmitted again unchanged, it is the review that is there.",
-        Parameter("intent", "--intent", "-m", help="What it is for; a revision keeps its review's.", metavar="TEXT"),
+        Parameter("intent", "--intent", "-m", help="Its purpose; a revision keeps its review's.", metavar="TEXT"),
         Parameter("staged", "--staged", kind="flag", default=False, group="source", help="What the index holds."),
         Parameter("commit", "--commit", group="source", help="What one commit changed.", metavar="REV"),
         Parameter("range", "--range", group="source", help="What changed between two commits, as one change.", metavar="A..B"),
@@ -63,7 +63,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("attention", "--attention", off=("--no-attention",), kind="flag", help="Only those that do, or do not, wait for a person."),
         Parameter("limit", "--limit", kind="whole", default=50, min=1, help="Rows a page."),
         Parameter("page", "--page", help="The token with which an answer says how the list goes on."),
-        Parameter("cursor", "--cursor", help="Wait for what comes after this place."),
+        Parameter("cursor", "--cursor", help="Wait for changes after this place."),
         Parameter("wait", "--wait", kind="flag", default=False, help="Wait until there is something new."),
         Parameter("timeout", "--timeout", kind="number", min=0, help="How long to wait; default: as long as it takes, for an agent as long as its client allows.", metavar="SECONDS"),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", group="options", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
@@ -80,7 +80,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
     ),
     "review approve": Command(
-        "tandem.cli.review:approve", "Approve a review in your own name ('tandem me'); nobody approves what they wrote themselves.",
+        "tandem.cli.review:approve", "Approve a review in your own name ('tandem me'); no one approves their own work.",
         Parameter("review_id", required=True, metavar="REVIEW", completes="review"),
         Parameter("reason", "-m", "--reason", help="What convinced you.", metavar="TEXT"),
         Parameter("number", "--round", kind="whole", min=1, help="Decide only if this is the current round.", metavar="N"),
@@ -541,7 +541,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "gate check": Command(
-        "tandem.cli.sources:check", "Ask whether every change is approved, to the byte: by default what is staged. Exit status 0 if so, else 1.",
+        "tandem.cli.sources:check", "Ask whether every change is approved, to the byte: by default the staged ones. Exit status 0 if so, else 1.",
         Parameter("staged", "--staged", kind="flag", default=False, group="source", help="What the index holds."),
         Parameter("commit", "--commit", group="source", help="What one commit changed.", metavar="REV"),
         Parameter("range", "--range", group="source", help="What changed between two commits, as one change.", metavar="A..B"),
@@ -555,7 +555,7 @@ COMMANDS: dict[str, Command] = {
         groups={"source": "tandem.cli.sources:Source", "options": "tandem.cli.connection_options:ConnectionOptions"},
     ),
     "gate on": Command(
-        "tandem.cli.gate_switch:on", "Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks.",
+        "tandem.cli.gate_switch:on", "Switch the gate on: git then refuses unapproved content. Running it again repairs the hooks.",
         Parameter("branch", "--branch", many=True, help="A base branch; repeat it for several.", metavar="NAME"),
         Parameter("accept", "--accept", many=True, help="Accept what this ref has by now without review, e.g. what others pushed.", metavar="REV"),
         Parameter("strict", "--strict", off=("--no-strict",), kind="flag", help="Have agents' hooks refuse plans, too, until they are approved."),
@@ -596,7 +596,7 @@ COMMANDS: dict[str, Command] = {
     "gate server-hook": Command(
         "tandem.cli.gate_switch:server_hook", "Have a bare repository refuse unapproved pushes to base branches. Running it again repairs the hook.",
         Parameter("path", kind="path", default=".", help="The bare repository; default: the current folder.", metavar="[REPOSITORY]"),
-        Parameter("remove", "--remove", kind="flag", default=False, help="Take the hook away, and put back what was there."),
+        Parameter("remove", "--remove", kind="flag", default=False, help="Remove the hook, and restore the former one."),
         Parameter("yes", "--yes", kind="flag", default=False, hidden=True),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", group="options", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
@@ -607,8 +607,8 @@ COMMANDS: dict[str, Command] = {
     "gate plan": Command(
         "tandem.cli.gate_steps:plan", "Have a whole PLAN.md reviewed before it is committed or carried out.",
         Parameter("file", group="document", help="The document; default: the newest in .planning.", metavar="[FILE]"),
-        Parameter("path", "--path", kind="path", group="document", help="With FILE -: where standard input is to be written.", metavar="PATH"),
-        Parameter("content", "--content", group="document", help="What FILE is to hold, before it is written: a file, or -.", metavar="DRAFT"),
+        Parameter("path", "--path", kind="path", group="document", help="With FILE -: the file that standard input is for.", metavar="PATH"),
+        Parameter("content", "--content", group="document", help="The content of FILE before it is written: a file, or -.", metavar="DRAFT"),
         Parameter("accept", "--accept", kind="flag", default=False, group="asked", help="Take the reviewer's counter-patch, into the files as well."),
         Parameter("timeout", "--timeout", kind="number", min=0, group="asked", help="How long to wait for the verdict; 0: not at all; default: 540, or less where an agent's client ends commands sooner.", metavar="SECONDS"),
         Parameter("agent_type", "--agent-type", variable="TANDEM_AGENT", group="asked", help="Who does it; default: by the step.", metavar="NAME"),
@@ -623,8 +623,8 @@ COMMANDS: dict[str, Command] = {
     "gate context": Command(
         "tandem.cli.gate_steps:context", "Have a whole CONTEXT.md reviewed before it is written or committed.",
         Parameter("file", group="document", help="The document; default: the newest in .planning.", metavar="[FILE]"),
-        Parameter("path", "--path", kind="path", group="document", help="With FILE -: where standard input is to be written.", metavar="PATH"),
-        Parameter("content", "--content", group="document", help="What FILE is to hold, before it is written: a file, or -.", metavar="DRAFT"),
+        Parameter("path", "--path", kind="path", group="document", help="With FILE -: the file that standard input is for.", metavar="PATH"),
+        Parameter("content", "--content", group="document", help="The content of FILE before it is written: a file, or -.", metavar="DRAFT"),
         Parameter("accept", "--accept", kind="flag", default=False, group="asked", help="Take the reviewer's counter-patch, into the files as well."),
         Parameter("timeout", "--timeout", kind="number", min=0, group="asked", help="How long to wait for the verdict; 0: not at all; default: 540, or less where an agent's client ends commands sooner.", metavar="SECONDS"),
         Parameter("agent_type", "--agent-type", variable="TANDEM_AGENT", group="asked", help="Who does it; default: by the step.", metavar="NAME"),
@@ -676,8 +676,8 @@ COMMANDS: dict[str, Command] = {
         "tandem.cli.gate_steps:verification", "Have a whole VERIFICATION.md or UAT.md reviewed, and whether the work passed.",
         Parameter("passed", "--passed", off=("--failed",), kind="flag", help="Whether the work passed; default: what its head says."),
         Parameter("file", group="document", help="The document; default: the newest in .planning.", metavar="[FILE]"),
-        Parameter("path", "--path", kind="path", group="document", help="With FILE -: where standard input is to be written.", metavar="PATH"),
-        Parameter("content", "--content", group="document", help="What FILE is to hold, before it is written: a file, or -.", metavar="DRAFT"),
+        Parameter("path", "--path", kind="path", group="document", help="With FILE -: the file that standard input is for.", metavar="PATH"),
+        Parameter("content", "--content", group="document", help="The content of FILE before it is written: a file, or -.", metavar="DRAFT"),
         Parameter("accept", "--accept", kind="flag", default=False, group="asked", help="Take the reviewer's counter-patch, into the files as well."),
         Parameter("timeout", "--timeout", kind="number", min=0, group="asked", help="How long to wait for the verdict; 0: not at all; default: 540, or less where an agent's client ends commands sooner.", metavar="SECONDS"),
         Parameter("agent_type", "--agent-type", variable="TANDEM_AGENT", group="asked", help="Who does it; default: by the step.", metavar="NAME"),
@@ -794,7 +794,7 @@ COMMANDS: dict[str, Command] = {
         hidden=True,
     ),
     "rollback": Command(
-        "tandem.cli.rollback:rollback", "Revert the commit of a review that was rejected or has changes requested, and what its plan built upon it.\n\nIt is reverted, never reset: history stays, and so do other people's commits and local changes. What was taken back\nby hand, or is gone, is settled without a change.",
+        "tandem.cli.rollback:rollback", "Revert the commit of a review that was rejected or has changes requested, and what its plan built upon it.\n\nIt is reverted, never reset: history stays, and so do other people's commits and local changes. A commit that\nwas reverted by hand, or is gone, is settled without a change.",
         Parameter("review_id", required=True, metavar="REVIEW", completes="review"),
         Parameter("dry_run", "--dry-run", kind="flag", default=False, help="Show the commits, reverts, replays and files; change nothing."),
         Parameter("settled", "--settled", kind="flag", default=False, help="Only say that nothing has to be rolled back; a person at a terminal."),
@@ -843,7 +843,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("project", "--project", many=True, help="Only for this project; for several, several times. Default: all that are registered.", metavar="NAME", completes="project"),
         Parameter("workspace", "--workspace", kind="path", help="The one project's folder on this machine; default: where it is registered.", metavar="DIR"),
         Parameter("data_dir", "--data-dir", kind="path", help="For its own id, logs and scratch; default: the user's own.", metavar="DIR"),
-        Parameter("as_json", "--json", kind="flag", default=False, help="Print a line of JSON for whatever happens."),
+        Parameter("as_json", "--json", kind="flag", default=False, help="Print a line of JSON for each event."),
     ),
     "reviewers list": Command(
         "list_reviewers", "The pool's reviewers: which run, their current and past work and cost; and why none is started.",
@@ -997,7 +997,7 @@ COMMANDS: dict[str, Command] = {
         "tandem.cli.cycle:show_cycle", "Show a whole cycle: where it is, every hand-off, and the review that it waits for.",
         Parameter("cycle_id", help="Which one; default: the newest of the project and workflow.", metavar="CYCLE_ID", completes="cycle", shows_default=False),
         Parameter("workflow", "--workflow", help="Default: the project's only one.", metavar="NAME", completes="workflow"),
-        Parameter("with_payloads", "--payloads", kind="flag", default=False, help="Show what was handed over, too."),
+        Parameter("with_payloads", "--payloads", kind="flag", default=False, help="Show the payloads, too."),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", group="options", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
         Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
         Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
@@ -1106,13 +1106,13 @@ COMMANDS: dict[str, Command] = {
     ),
     "me": Command(
         "tandem.cli.persons:me", "Say once who you are: the name under which you propose, review and decide, in every command and project.\n\nFor one command, [bold]--agent NAME[/bold] comes first, then TANDEM_AGENT. An agent that runs a command is called\nby its own name, never by yours.",
-        Parameter("name", help="Your name from now on; without it, shows what it is.", metavar="NAME"),
+        Parameter("name", help="Your name from now on; without it, shows the current one.", metavar="NAME"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "init": Command(
-        "tandem.cli.init:init", "Set this repository up: register it, and give the agents' clients Tandem's server, skill and instructions.\n\nFinds Claude Code, Codex, Gemini CLI, OpenCode and Cursor. Merges into files that are there and leaves the rest of\nthem as it is, to the byte. Run it again at any time; 'tandem uninit' takes back exactly what it did.",
+        "tandem.cli.init:init", "Set this repository up: register it, and give the agents' clients Tandem's server, skill and instructions.\n\nFinds Claude Code, Codex, Gemini CLI, OpenCode and Cursor. Merges into files that are there and leaves the rest of\nthem as it is, to the byte. Run it again at any time; 'tandem uninit' reverts exactly these changes.",
         Parameter("client", "--client", many=True, help="Set up this one, installed or not: claude, codex, gemini, opencode, cursor.", metavar="NAME"),
-        Parameter("gate", "--gate", kind="flag", default=False, help="Have git and the agents' hooks refuse what is not approved."),
+        Parameter("gate", "--gate", kind="flag", default=False, help="Have git and the agents' hooks refuse unapproved content."),
         Parameter("name", "--name", help="The project's name; default: the folder's."),
         Parameter("dry_run", "--dry-run", kind="flag", default=False, help="Print the exact changes as a diff; change nothing."),
         Parameter("yes", "--yes", "-y", kind="flag", default=False, help="Do not ask."),
@@ -1194,7 +1194,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "down": Command(
-        "tandem.cli.broker:down", "Stop the broker: what is under way is finished, waits are answered, then it ends.",
+        "tandem.cli.broker:down", "Stop the broker: it finishes running calls, answers waits, then ends.",
         Parameter("data_dir", "--data-dir", kind="path", help="The broker's data folder; default: the user's own.", metavar="DIR"),
         Parameter("timeout", "--timeout", kind="number", min=0, help="Seconds for an orderly stop before it is ended; 20, more with a pool."),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
@@ -1207,7 +1207,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("as_json", "--json", kind="flag", default=False, help="Print the lines as they are written: JSON."),
     ),
     "service install": Command(
-        "tandem.cli.broker:install_service", "Start the broker at each login, and now. Called again, the service takes over what has changed.\n\nThe service has the [bold]PATH[/bold] of the shell that you call this in: reviewers' programs have to be on it.",
+        "tandem.cli.broker:install_service", "Start the broker at each login, and now. Called again, the service takes over changed settings.\n\nThe service has the [bold]PATH[/bold] of the shell that you call this in: reviewers' programs have to be on it.",
         Parameter("data_dir", "--data-dir", kind="path", help="The broker's data folder; default: the user's own.", metavar="DIR"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
@@ -1220,7 +1220,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "config show": Command(
-        "tandem.cli.settings:show_settings", "Show settings with their values and origins, and what was found and ignored; with [bold]--all[/bold] every one.\n\nThe project's .tandem/config.toml is that of the repository you are in, and so are GSD's settings in its\n.planning/config.json. They may only tighten, unless you trusted them: tandem trust.",
+        "tandem.cli.settings:show_settings", "Show settings with their values and origins, and the ignored ones; with [bold]--all[/bold] every one.\n\nThe project's .tandem/config.toml is that of the repository you are in, and so are GSD's settings in its\n.planning/config.json. They may only tighten, unless you trusted them: tandem trust.",
         Parameter("all_", "--all", kind="flag", default=False, help="Also those that few need."),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
         Parameter("data_dir", "--data-dir", kind="path", help="As if this were given to 'tandem up'.", metavar="DIR"),
@@ -1264,7 +1264,7 @@ COMMANDS: dict[str, Command] = {
         groups={"options": "tandem.cli.data:DataOptions"},
     ),
     "data copy": Command(
-        "tandem.cli.data:copy", "Copy the whole database to another, from SQLite to PostgreSQL or back.\n\nTo move, stop the broker first: what it writes after this began is not in the copy.",
+        "tandem.cli.data:copy", "Copy the whole database to another, from SQLite to PostgreSQL or back.\n\nTo move, stop the broker first: the copy lacks later writes.",
         Parameter("to", required=True, help="An empty one: sqlite:///path or postgresql://…", metavar="URL"),
         Parameter("database", "--database", group="options", help="Another database than the settings name.", metavar="URL"),
         Parameter("verify", "--verify", off=("--no-verify",), kind="flag", default=True, group="options", help="Audit the copy: its events, their chain, and the state."),
@@ -1274,8 +1274,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "gsd on": Command(
         "tandem.cli.gsd:on", "Have GSD's steps submit their work for review: three keys in .planning/config.json, and the skill.\n\nper_plan and optimistic loosen, so that they count only once a person has trusted the file: this asks at the\nterminal. Everything else in the file stays as it is, to the byte.",
-        Parameter("granularity", "--granularity", choices=("per_task", "per_plan"), help="What is reviewed at a time; default: what is set, else per_task."),
-        Parameter("mode", "--mode", choices=("blocking", "optimistic"), help="Whether work waits for the verdict; default: what is set, else blocking."),
+        Parameter("granularity", "--granularity", choices=("per_task", "per_plan"), help="The unit of a review; default: as it is set, else per_task."),
+        Parameter("mode", "--mode", choices=("blocking", "optimistic"), help="Whether work waits for the verdict; default: as it is set, else blocking."),
         Parameter("workstream", "--workstream", help="Write it for one workstream of GSD's instead of the project.", metavar="NAME"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
@@ -1296,9 +1296,9 @@ COMMANDS: dict[str, Command] = {
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "trust": Command(
-        "tandem.cli.settings:trust_files", "Allow this project's settings to loosen, and its checks to run.\n\nShows exactly what would be trusted and asks the person at the terminal. Trust holds for this content in this\nproject: a changed byte is asked about anew. Of .planning/config.json only Tandem's own keys count. The commands of\n.tandem/checks.toml run on changes whose base has this very file; without bubblewrap that is trusted by itself.",
+        "tandem.cli.settings:trust_files", "Allow this project's settings to loosen, and its checks to run.\n\nShows exactly what would be trusted and asks the person at the terminal. Trust holds for this content in this\nproject: a changed byte is asked about again. Of .planning/config.json only Tandem's own keys count. The commands of\n.tandem/checks.toml run on changes whose base has this very file; without bubblewrap that is trusted by itself.",
         Parameter("files", kind="path", many=True, help="Files of the project with settings; default: all there are.", metavar="FILE"),
-        Parameter("list_", "--list", kind="flag", default=False, help="Show what is trusted, in every project."),
+        Parameter("list_", "--list", kind="flag", default=False, help="Show the trusted files, in every project."),
         Parameter("revoke", "--revoke", kind="flag", default=False, help="Revoke the trust."),
         Parameter("yes", "--yes", kind="flag", default=False, hidden=True),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
@@ -1332,7 +1332,7 @@ COMMANDS: dict[str, Command] = {
     "token create": Command(
         "tandem.cli.credentials:create_token", "Create an access token. It is printed once, alone on standard output; instructions go to standard error.",
         Parameter("name", required=True, help="Whose it is: they act under this name. Letters, digits and . _ -", metavar="NAME"),
-        Parameter("role", "--role", many=True, required=True, help="What it is for: proposer, reviewer, operator, handoff, supervisor, admin or monitor. For several, several times.", metavar="ROLE"),
+        Parameter("role", "--role", many=True, required=True, help="Its purpose: proposer, reviewer, operator, handoff, supervisor, admin or monitor. For several, several times.", metavar="ROLE"),
         Parameter("project", "--project", help="The one project that it is for; default: all.", metavar="NAME", completes="project"),
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         Parameter("days", "--days", kind="number", help="Days that it is valid; default: until revoked.", metavar="N"),

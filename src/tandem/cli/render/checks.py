@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _WORDS = {"queued": "waits", "running": "runs", "timeout": "timed out"}
 _SHORT_ID = 7
 _ENDED_BADLY = frozenset({"failed", "timeout", "error"})
-_COMES_TO = {
+COMES_TO = {
     "pending": "A required check has not ended yet; until it has passed, the gate stays closed.",
     "failed": "A required check has not passed: the gate stays closed.",
     "doubtful": "Every required check has passed, and not all of them count: the gate stays closed.",
@@ -94,10 +94,10 @@ def _(answer: CheckList) -> Drawable:
         return Text("No checks.", style="dim")
     if answer.outcome is None:
         return table(answer.checks, with_review=True)
-    shown = [table(answer.checks), Text(_COMES_TO[answer.outcome], style=STYLES[answer.outcome])]
+    shown = [table(answer.checks), Text(COMES_TO[answer.outcome], style=STYLES[answer.outcome])]
     told = next((check for check in answer.checks if failed(check) and check.has_log), None)
     if told is not None:
-        shown.append(Text(f"Read what it wrote: {log_command(told)}", style="dim"))
+        shown.append(Text(f"Read its output: {log_command(told)}", style="dim"))
     return Group(*shown)
 
 

@@ -44,12 +44,12 @@ def key_files(answer: answers.KeysMade, files: Mapping[str, str]) -> Drawable:
 
 
 def unseen(answer: answers.KeysMade, given: Container[str]) -> list[str]:
-    """Roles whose keys an earlier try of the same call made, and showed to nobody if its answer was lost."""
+    """Roles whose keys an earlier try of the same call made, and did not show if its answer was lost."""
     return [role for role, key in answer.keys.items() if role not in given and not key.startswith(_MADE_KEY_PREFIX)]
 
 
 def key_remarks(answer: answers.KeysMade) -> list[str]:
-    """What else there is to say of the roles."""
+    """Further remarks on the roles."""
     remarks: list[str] = []
     if answer.kept:
         kept = ", ".join(answer.kept)
@@ -100,7 +100,7 @@ def _gated(review: answers.HandoffReview | None) -> Text | None:
 
 @renders
 def history(answer: answers.CycleHistory, review: ReviewStatus | None = None) -> Drawable:
-    """A whole cycle, without what was handed over.
+    """A whole cycle, without its payloads.
 
     Args:
         answer: The cycle.
@@ -160,7 +160,7 @@ def _moment(at: str | None) -> str | None:
 
 
 def payloads(answer: answers.CycleHistory) -> Whole:
-    """What was handed over in a cycle, each with who to whom."""
+    """The payloads of a cycle, each with its producer and target."""
     lines: list[Text] = []
     for handoff in answer.handoffs:
         lines += [plain(f"{handoff.number}: {handoff.producer} to {handoff.target}", "bold"), _json(handoff.payload)]
@@ -169,7 +169,7 @@ def payloads(answer: answers.CycleHistory) -> Whole:
 
 @renders
 def payload(content: dict[str, Any]) -> Whole:
-    """What was handed over, as JSON that is harmless to a terminal and that other programs can read."""
+    """A payload, as JSON that is harmless to a terminal and that other programs can read."""
     return Whole(_json(content))
 
 

@@ -27,7 +27,7 @@ STYLES = {
     "changes_requested": "magenta",
     "rejected": "red",
 }
-"""How states are coloured, whatever they are the states of."""
+"""How the states of all subjects are coloured."""
 COLUMNS = {
     "ReviewRow": "review_id status outcome priority? project? intent proposer_id turn updated_at",
     "FoundReview": "review_id status outcome priority project intent proposer_id files created_at",
@@ -177,14 +177,14 @@ _BELOW: dict[str, Callable[[Fact], Drawable]] = {
 
 
 def _empty_lists(kind: str, answer: Any) -> Iterator[str]:
-    """What is said of the lists in which nothing is."""
+    """The remarks on empty lists."""
     for field in shape(kind, [answer]):
         if field.kind == "table" and field.empty and not getattr(answer, field.name, None):
             yield field.empty
 
 
 def copied(rows: Iterable[tuple[str, str | None]], *remarks: str) -> Whole:
-    """Names and values as `facts` has them, for values that are to be copied: none is ever broken."""
+    """Names and values as `facts` has them, for values that people copy: none is ever broken."""
     given = [(name, value) for name, value in rows if value]
     width = max((len(name) for name, _ in given), default=0)
     lines = [Text.assemble((f"{name:<{width}}  ", "dim"), plain(value)) for name, value in given]
