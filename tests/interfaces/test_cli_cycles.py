@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,22 +13,12 @@ import pytest
 from tandem.examples import examples
 from tandem.settings import workflows
 from tests.commandline import Ended, Inside, Shell, finish, repository
-from tests.interfaces.broker_process import WatchedBroker, watched_broker
+from tests.interfaces.broker_process import WatchedBroker
 
 ARRAYS = ("files_modified", "endpoints", "data_shapes", "assumptions", "todos", "notes")
 OWN_KEY = "a key that gemini has chosen"
 GATED = {"gated": {"like": "frontend-backend", "mode": "approval"}}
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
-    with watched_broker(tmp_path_factory.mktemp("broker"), workflows=json.dumps(GATED)) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def url(broker: WatchedBroker) -> str:
-    return broker.url
+BROKER = {"workflows": json.dumps(GATED)}
 
 
 @dataclass

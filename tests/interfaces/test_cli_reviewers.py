@@ -47,13 +47,7 @@ runpy.run_path(sys.argv[2], run_name="__main__")
 """Notes whose history the folder has that the program is run in, and is the program."""
 
 HOW_TO = "[reviewer_pool] enabled = true"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
-    """A broker that has a pool."""
-    with watched_broker(tmp_path_factory.mktemp("broker"), reviewer_pool=json.dumps(POOL)) as running:
-        yield running
+BROKER = {"reviewer_pool": json.dumps(POOL)}
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +55,6 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
     """A broker that has none."""
     with watched_broker(tmp_path_factory.mktemp("bare")) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def url(broker: WatchedBroker) -> str:
-    return broker.url
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -78,8 +77,7 @@ async def _look(broker: str | None, *, deep: bool, tell: bool) -> list[Finding]:
     except ConfigInvalid as error:
         # Without it nothing that follows would look where this person's settings and data are.
         return [_shown(problem("home", error.message, "export HOME=FOLDER, with a folder that is yours"), tell=tell)]
-    # A spinner is for people; who reads JSON waits ten seconds at most.
-    with progress("looking") if tell or deep else nullcontext(_ignore) as doing:
+    with progress("looking") as doing:
         here = DoctorContext(Path.cwd(), home, os.environ, broker, repository, deep=deep, tell=doing)
         findings = examine(here, (check_database,), (check_overlay, check_leftovers))
         return [_shown(one, tell=tell) async for one in findings]
@@ -89,10 +87,6 @@ def _shown(one: Finding, *, tell: bool) -> Finding:
     if tell:
         show(_told(one))
     return one
-
-
-def _ignore(_doing: str) -> None:
-    """Who reads JSON is told at the end."""
 
 
 async def check_database(here: DoctorContext) -> list[Finding]:

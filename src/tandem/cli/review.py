@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tandem.bridge.operations import OPERATIONS
 from tandem.cli import persons
-from tandem.cli.calls import Inputs, WaitPolicy, call, given, present
+from tandem.cli.calls import Inputs, call, given, present
 from tandem.cli.connection_options import (
     BrokerOption,
     ConnectionOptions,
@@ -54,7 +54,7 @@ def listed(  # noqa: PLR0913 an option each
     order = "queue" if filters or status is not None else "activity"
     shown = status or ("closed" if closed else None if all_ else "open")
     arguments = given(status=shown, order=order, limit=limit, page=page, cursor=cursor) | filters
-    return call(OPERATIONS["list_reviews"], arguments, options, WaitPolicy(wait, timeout))
+    return call(OPERATIONS["list_reviews"], arguments, options, wait=wait, timeout=timeout)
 
 
 async def screen(

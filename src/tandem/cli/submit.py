@@ -15,7 +15,6 @@ from tandem.bridge.session import has_changed, is_decided, is_proposers_turn, la
 from tandem.cli import persons, sources
 from tandem.cli.calls import (
     Inputs,
-    WaitPolicy,
     awaits_checks,
     given,
     goes_on,
@@ -37,7 +36,7 @@ from tandem.errors import TandemError
 from tandem.present.record import record
 from tandem.present.shapes import WORK
 from tandem.rulings import liveness, next_steps
-from tandem.rulings.person import agent_mark
+from tandem.rulings.person import agent_mark, wait_seconds
 from tandem.rulings.state import GateUnreadable
 from tandem.rulings.trust import CHECKS_FILE
 
@@ -111,10 +110,12 @@ def submit(  # noqa: PLR0913 an option each
     details = Inputs().text("--description", description) if description is not None else None
     stated = given(intent=intent, description=details, category=category, agent_type=agent_type, **vars(work))
     request = partial(_request, options=options, source=source, stated=stated, revise=revise, parent=parent)
-    return _submit(request, options, WaitPolicy(wait, timeout))
+    return _submit(request, options, timeout_s=wait_seconds() if timeout is None else timeout, wait=wait)
 
 
-def _submit(request: Callable[[Session], dict[str, Any]], options: ConnectionOptions, patience: WaitPolicy) -> Exit:
+def _submit(
+    request: Callable[[Session], dict[str, Any]], options: ConnectionOptions, *, wait: bool, timeout_s: float | None
+) -> Exit:
     with options.session() as session:
         with suppress(TandemError, GateUnreadable):  # the hook tells the person who commits
             if (problem := liveness.problem_at(str(Path.cwd()))) is not None:
@@ -122,7 +123,7 @@ def _submit(request: Callable[[Session], dict[str, Any]], options: ConnectionOpt
         with progress("submitting"):
             envelope = session.call("create_review", request(session))
         data = json.loads(envelope)
-        if not (patience.wait and data["ok"]):
+        if not (wait and data["ok"]):
             return present(envelope, "create_review", as_json=options.as_json)
         if options.as_json:
             is_up = "is there already" if data["data"]["existed"] else "is up"
@@ -131,7 +132,7 @@ def _submit(request: Callable[[Session], dict[str, Any]], options: ConnectionOpt
             # The next step is the wait, which goes on from here.
             waiting = json.dumps({**data, "data": {**data["data"], "next_action": "none"}}).encode()
             present(waiting, "create_review", as_json=False)
-        status = _verdict(session, data["data"], patience.timeout_s)
+        status = _verdict(session, data["data"], timeout_s)
     ended = present(status, "get_review_status", as_json=options.as_json, status=verdict_status)
     if ended is Exit.WAITING and json.loads(status)["data"]["next_action"] == "wait":
         say_go_on(next_steps.wait(data["data"]["review_id"]))

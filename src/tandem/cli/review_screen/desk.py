@@ -333,11 +333,3 @@ class ScreenClient:
             claim_generation=generation,
             idempotency_key=key,
         )
-
-    async def answer_counter_patch(
-        self, reading: LoadedReview, answer: str, patch_id: str, reason: str, key: str
-    ) -> None:
-        """Accept a counter-patch, or decline it, for the proposer."""
-        method = self.client.accept_counter_patch if answer == "accept" else self.client.reject_counter_patch
-        review_id = reading.status.review_id
-        await method(review_id, counter_patch_id=patch_id, reason=reason or None, idempotency_key=key)

@@ -190,11 +190,6 @@ def _remark(kind: Literal["remark", "draft"], spot: LineRef, who: str, body: str
             yield Row(kind, f"  {part}", spot.path, new=spot.line)
 
 
-def nothing(why: str) -> list[Row]:
-    """A remark in place of rows."""
-    return [Row("fact", why, "")]
-
-
 _MOST_LINES = 400
 _MOST_CHARACTERS = 40_000
 _LONGEST_LINE = 500

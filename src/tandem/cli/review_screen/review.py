@@ -425,7 +425,9 @@ class ReviewScreen(LiveScreen):
             return
 
         async def send(_choice: str, reason: str, key: str) -> None:
-            await self.desk.answer_counter_patch(first, answer, patch.id, reason, key)
+            client = self.desk.client
+            method = client.accept_counter_patch if answer == "accept" else client.reject_counter_patch
+            await method(self.review_id, counter_patch_id=patch.id, reason=reason or None, idempotency_key=key)
 
         title = f"{answer.capitalize()} the counter-patch of {visible(patch.author)}?"
         about = "It becomes the next round." if answer == "accept" else "The content stays as it is."
@@ -466,9 +468,9 @@ class ReviewScreen(LiveScreen):
 def _content(found: LoadedReview, since: int | None) -> list[Row]:
     proposal = found.proposal
     if since is not None:
-        return diff_view.of_diff(proposal.interdiff or "") or diff_view.nothing(f"Nothing changed since round {since}.")
+        return diff_view.of_diff(proposal.interdiff or "") or [Row("fact", f"Nothing changed since round {since}.", "")]
     if proposal.diff is not None:
         return diff_view.of_diff(proposal.diff)
     if proposal.path is not None:
         return diff_view.of_text(proposal.path, proposal.description or "")
-    return diff_view.nothing("There is no change in this review: see its texts (2).")
+    return [Row("fact", "There is no change in this review: see its texts (2).", "")]
