@@ -66,9 +66,7 @@ TREE: dict[str, Noun] = {
         "At a terminal, [bold]tandem review[/bold] is short for [bold]tandem review screen[/bold].",
         default="screen",
     ),
-    "checks": Noun(
-        "Checks that run on a change before its review: results, logs, again.", REVIEWING, {OPERATIONS: OPERATION}
-    ),
+    "checks": Noun("Checks that run on a change: results, logs, again.", REVIEWING, {OPERATIONS: OPERATION}),
     "open": Noun("Open the broker's pages in your browser.", REVIEWING, "open:open_pages"),
     "gate": Noun(
         "Check whether content is approved; switch the gate on or off.",
