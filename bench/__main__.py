@@ -34,7 +34,7 @@ from bench import (
     waits,
 )
 from bench.run import Measure, Run
-from tandem.cli import loops
+from tandem.cli.broker import new_event_loop
 
 RESULTS = Path(__file__).resolve().parent / "results" / "latest.json"
 MEASURES: dict[str, Measure] = {
@@ -103,7 +103,7 @@ def _compare(options: argparse.Namespace) -> int:
         _measure(run, "floors")
         wanted = options.only or COMPARED
         measures = [MEASURES[name] for name in MEASURES if name in wanted]
-        with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
             pairs = runner.run(against.compare(run, python, measures, options.turns))
     print(f"\nthis commit against {options.against}: medians of both, median ratio, each turn's ratio")
     print(against.table(pairs))
@@ -119,7 +119,7 @@ def _isolate() -> None:
 def _measure(run: Run, name: str) -> None:
     """Run one measure and show its figures."""
     before = len(run.figures)
-    with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(MEASURES[name](run))
     print(report.table(run.figures[before:]), flush=True)
 

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tandem.cli import loops
+from tandem.cli.broker import new_event_loop
 
 
 async def echo(request: Request) -> Response:
@@ -35,5 +35,5 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(serve())

@@ -8,14 +8,35 @@ from pathlib import Path
 import pytest
 
 from tests.commandline import Inside, Shell, repository, running_broker
+from tests.interfaces.broker_process import WatchedBroker, watched_broker
 from tests.interfaces.screen_stage import Stage, stage
 
 
 @pytest.fixture(scope="session")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    """Where the broker answers; a module whose broker is a special one says where that does."""
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """The URL of a broker without settings."""
     with running_broker(tmp_path_factory.mktemp("broker") / "data") as address:
         yield address
+
+
+@pytest.fixture(scope="module")
+def broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[WatchedBroker]:
+    """A broker of the module's own, with the settings that it states in `BROKER`."""
+    with watched_broker(tmp_path_factory.mktemp("broker"), **(stated_broker(request) or {})) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def url(request: pytest.FixtureRequest) -> str:
+    """Where the module's broker answers: its own one, or the shared one."""
+    if stated_broker(request) is None:
+        return request.getfixturevalue("shared")
+    return request.getfixturevalue("broker").url
+
+
+def stated_broker(request: pytest.FixtureRequest) -> dict[str, str] | None:
+    """The settings of the module's own broker; None if it needs none."""
+    return getattr(request.module, "BROKER", None)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType] pytest leaves it open
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ def test_others_are_told_what_to_do(owner: Inside, elsewhere: Environment) -> No
     wrong = holding(elsewhere, "tdm_wrong")
     assert refused(owner.run("review", "list", "--json", **wrong))["details"]["reason"] == "unknown"
     shown = owner.run("review", "list", **wrong)
-    assert "What is in TANDEM_TOKEN was sent" in shown.stderr
+    assert "The content of TANDEM_TOKEN was sent" in shown.stderr
     assert "tdm_wrong" not in shown.stdout + shown.stderr
 
 

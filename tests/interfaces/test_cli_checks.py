@@ -124,25 +124,19 @@ def test_checks_are_listed_read_and_run_again(project: Checked, tandem: Inside) 
     assert (unknown.status, "tests, docs" in unknown.stderr) == (1, True)
 
 
-def test_a_wait_says_that_the_checks_are_not_trusted(project: Checked) -> None:
-    project.have(check("tests", PASSES), trusted=False)
-    process = begun(project)
-    project.approve(waiting_review(project))
-    ended = finish(process)
-    assert ended.status == 0
-    assert "the checks of .tandem/checks.toml do not run" in ended.stderr
-    assert "tandem trust" in ended.stderr
-
-
-def test_a_wait_says_that_the_checks_are_not_those_that_were_trusted(project: Checked) -> None:
-    project.have(check("tests", PASSES), unconfined=True)
+@pytest.mark.parametrize(
+    ("trusted_before", "status", "why"), [(False, 0, ""), (True, 14, "It changed since it was trusted")]
+)
+def test_a_wait_says_that_the_checks_are_not_trusted(
+    project: Checked, *, trusted_before: bool, status: int, why: str
+) -> None:
+    if trusted_before:
+        project.have(check("tests", PASSES), unconfined=True)
     project.have(check("tests", FAILS), trusted=False)
     process = begun(project)
     project.approve(waiting_review(project))
     ended = finish(process)
-    assert ended.status == 14
-    assert (
-        "The gate stays closed: the checks of .tandem/checks.toml do not run: It changed since it was trusted"
-        in ended.stderr
-    )
+    assert ended.status == status
+    assert f"the checks of .tandem/checks.toml do not run: {why}" in ended.stderr
+    assert ("The gate stays closed" in ended.stderr) == trusted_before
     assert "tandem trust" in ended.stderr

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.commandline import Inside
 from tests.interfaces.bridging import losing
-from tests.interfaces.broker_process import WatchedBroker, watched_broker
+from tests.interfaces.broker_process import WatchedBroker
 
 OWN_KEY = "a key that gemini has chosen"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
-    with watched_broker(tmp_path_factory.mktemp("broker"), log_level="debug") as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def url(broker: WatchedBroker) -> str:
-    return broker.url
+BROKER = {"log_level": "debug"}
 
 
 def keys_of(tandem: Inside, *options: str) -> dict[str, str]:
@@ -69,7 +58,7 @@ def test_a_key_on_the_command_line_is_refused_and_not_repeated(tandem: Inside, w
     ended = tandem.run("cycle", "init", "--key", written.replace("SECRET", secret))
     assert (ended.status, ended.stdout) == (2, "")
     said = " ".join(ended.stderr.replace("│", " ").split())
-    assert ("env:NAME or file:PATH" in said, "other users" in said) == (True, True)
+    assert ("env:NAME or file:PATH" in said, "Other users" in said) == (True, True)
     assert secret not in said
     rotated = tandem.run("cycle", "rotate", "gemini", "--key", secret)
     assert (rotated.status, secret in rotated.stderr) == (2, False)

@@ -66,25 +66,24 @@ def test_only_prints_the_address_when_told_so(tandem: Inside, person: Person) ->
     assert person.visited == []
 
 
-@pytest.mark.skipif("sys.platform == 'darwin'", reason="platform: there always is a display")
-def test_without_a_display_the_address_is_printed_and_that_is_said(tandem: Inside) -> None:
-    done = tandem.run("open", **NO_DISPLAY)
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        pytest.param(
+            NO_DISPLAY,
+            "no display here",
+            marks=pytest.mark.skipif("sys.platform == 'darwin'", reason="platform: there always is a display"),
+        ),
+        (OVER_SSH, "ssh -N -L {port}:127.0.0.1:{port}"),
+        ({"BROWSER": "/no/browser"}, "No browser could be started"),
+    ],
+)
+def test_where_no_browser_opens_the_address_is_printed_with_the_reason(
+    tandem: Inside, environment: dict[str, Any], said: str
+) -> None:
+    done = finish(Shell(tandem.url, tandem.cwd).start("open", **environment))
     assert (done.status, done.stdout) == (0, f"{tandem.url}/\n")
-    assert "no display here" in done.stderr
-    assert tandem.run("open", "--json", **NO_DISPLAY).data["opened"] is False
-
-
-def test_over_ssh_it_says_how_to_get_there(tandem: Inside) -> None:
-    done = tandem.run("open", **OVER_SSH)
-    port = httpx.URL(tandem.url).port
-    assert done.stdout == f"{tandem.url}/\n"
-    assert f"ssh -N -L {port}:127.0.0.1:{port}" in done.stderr
-
-
-def test_a_browser_that_does_not_start_leaves_the_address(tandem: Inside, tmp_path: Path) -> None:
-    done = finish(Shell(tandem.url, tandem.cwd).start("open", BROWSER=str(tmp_path / "no-browser")))
-    assert (done.status, done.stdout) == (0, f"{tandem.url}/\n")
-    assert "No browser could be started" in done.stderr
+    assert said.format(port=httpx.URL(tandem.url).port) in done.stderr
 
 
 def test_a_broker_that_does_not_run_is_started_first(tmp_path: Path, person: Person) -> None:

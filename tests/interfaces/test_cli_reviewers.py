@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from tandem import examples
-from tandem.cli.completion import OFFERS
+from tandem.cli.main import OFFERS
 from tests.commandline import Inside, Shell, repository
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
 
@@ -47,13 +47,7 @@ runpy.run_path(sys.argv[2], run_name="__main__")
 """Notes whose history the folder has that the program is run in, and is the program."""
 
 HOW_TO = "[reviewer_pool] enabled = true"
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
-    """A broker that has a pool."""
-    with watched_broker(tmp_path_factory.mktemp("broker"), reviewer_pool=json.dumps(POOL)) as running:
-        yield running
+BROKER = {"reviewer_pool": json.dumps(POOL)}
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +55,6 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
     """A broker that has none."""
     with watched_broker(tmp_path_factory.mktemp("bare")) as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def url(broker: WatchedBroker) -> str:
-    return broker.url
 
 
 @pytest.fixture
@@ -133,12 +122,11 @@ def test_the_pool_decides_and_its_reviewers_are_shown(tandem: Inside) -> None:
     shown = tandem.run("reviewers", "list").stdout
     for words in (
         "running",
-        f"1 of {CAP}",
-        "custom, worker",
+        "custom",
         reviewer["reviewer_id"],
         tandem.project,
         "active",
-        "50 %",
+        "50%",
     ):
         assert words in shown
     assert "\x1b" not in shown
@@ -159,7 +147,7 @@ def test_only_reviewers_of_the_project_are_listed_but_every_pool(tandem: Inside,
 def test_reviewers_are_started_and_ended_by_hand(tandem: Inside) -> None:
     made = tandem.run("reviewers", "spawn", "--json").data
     assert (made["state"], made["pid"] > 0) == ("active", True)
-    assert "process" in tandem.run("reviewers", "spawn").stdout
+    assert "pid" in tandem.run("reviewers", "spawn").stdout
     refused = tandem.run("reviewers", "spawn", "--json")
     assert (refused.status, refused.envelope["error"]["code"]) == (1, "POOL_CAP_REACHED")
     assert [offer[0] for offer in offered(tandem, made["reviewer_id"][:10])][:1] == [made["reviewer_id"]]

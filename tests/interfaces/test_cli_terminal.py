@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 import pytest
 
 from tandem.cli.render import parts
-from tandem.core.visible import visible
 from tests.commandline import Shell
 from tests.repository.terminal import at_a_terminal
 
@@ -78,8 +77,3 @@ def test_a_digest_is_shortened_but_a_texts_is_not() -> None:
     assert parts.digest("0123456789abcdef" * 4) == "0123456789ab"
     assert parts.digest("0" * 40 + ":PLAN.md") == "0" * 40 + ":PLAN.md"
     assert parts.digest(None) == "none"
-
-
-def test_control_and_direction_characters_are_spelled_out() -> None:
-    assert visible("a\x1b[31m\u202eb\tc\r\n\x9b") == "a\\u001b[31m\\u202eb\tc\\r\n\\u009b"
-    assert visible("größer – 変更") == "größer – 変更"

@@ -28,7 +28,7 @@ async def test_what_waits_is_listed_in_the_brokers_order_and_new_things_come_by_
 
 
 async def test_an_approval_from_the_list_is_the_persons(at: Stage, review_id: str) -> None:
-    shown = await at.shows("- two", "+ 2", "nobody holds it")
+    shown = await at.shows("- two", "+ 2", "no one holds it")
     assert shown.index("- two") < shown.index("+ 2")
     await at.press("a")
     await at.shows("Your verdict on round 1", "sending claims it first", "Approve. Reason (optional)")
@@ -69,7 +69,7 @@ async def test_a_claim_that_has_ended_is_said_and_sending_again_claims_anew(at: 
     at.hears_nothing()
     await at.other.release_claim(review_id, claim_generation=1)
     await at.press("ctrl+s")
-    await at.shows("Your claim has ended", "What you typed is kept", "too short")
+    await at.shows("Your claim has ended", "Your text is kept", "too short")
     await at.press("ctrl+s")
     found = await at.becomes(review_id, "changes_requested")
     assert (found.verdict_reason, found.claim_generation) == ("too short", 3)
@@ -81,7 +81,7 @@ async def test_a_round_that_is_over_is_said_and_the_reason_goes_on_to_the_next(a
     await at.create(review_id=review_id, diff=BETTER)
     await at.shows("round 1 of 2")
     await at.press("ctrl+s")
-    await at.shows("Round 2 is the current one", "What you typed is kept", "too short")
+    await at.shows("Round 2 is the current one", "Your text is kept", "too short")
     assert (await at.status(review_id)).status == "pending"
     await at.press("escape")
     await at.shows("] goes to round 2", "+ 2")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input
 
-from tandem.cli import identity
+from tandem.cli import persons
 from tandem.errors import InvalidInput
 from tests.broker import BrokerProcess
 from tests.commandline import DIFF, running_broker
@@ -175,7 +175,7 @@ async def test_a_restart_of_the_broker_is_said_and_outlasted(tmp_path: Path) -> 
 
 
 async def test_the_name_is_asked_once(url: str, tmp_path: Path, config_dir: Path) -> None:
-    assert identity.remembered() is None
+    assert persons.remembered() is None
     async with stage(url, tmp_path, person="") as at:
         await at.shows("Who are you?")
         at.app.screen.query_one(Input).value = " "
@@ -192,20 +192,20 @@ async def test_the_name_is_asked_once(url: str, tmp_path: Path, config_dir: Path
         await at.until(lambda _: "Composer" not in str(at.app.screen), "left the dialog")
         [said] = (await at.other.get_discussion(review_id)).entries
         assert (said.author, said.sender_role) == ("Zoë", "proposer")
-    assert identity.remembered() == "Zoë"
-    assert json.loads((config_dir / identity.FILE).read_text("utf-8"))["name"] == "Zoë"
+    assert persons.remembered() == "Zoë"
+    assert json.loads((config_dir / persons.FILE).read_text("utf-8"))["name"] == "Zoë"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"name": 3}', '{"name": "a\\u0007"}', "[" * 5000])
 def test_a_name_that_cannot_be_read_is_asked_anew(content: str, config_dir: Path) -> None:
-    (config_dir / identity.FILE).write_text(content, "utf-8")
-    assert identity.remembered() is None
+    (config_dir / persons.FILE).write_text(content, "utf-8")
+    assert persons.remembered() is None
 
 
 @pytest.mark.parametrize("name", ["", "  ", "a\nb", "a\u202eb", "a" * 201])
 def test_a_name_has_to_be_one_that_others_can_read(name: str) -> None:
     with pytest.raises(InvalidInput):
-        identity.checked(name)
+        persons.checked(name)
 
 
 async def test_leaving_asks_when_something_is_not_sent(at: Stage, review_id: str) -> None:

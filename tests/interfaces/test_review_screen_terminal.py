@@ -107,7 +107,7 @@ def test_a_person_approves_at_the_terminal_and_leaves(shell: Shell) -> None:
     with terminal(shell, "review", "--as", "ann") as at:
         at.until("Wait between attempts \\u001b]0;owned\\u0007")
         at.type("\r")
-        at.until("nobody holds it")
+        at.until("no one holds it")
         at.type("a")
         at.until("Your verdict on round 1")
         at.type("\x13")

@@ -143,7 +143,7 @@ def test_the_broker_is_started_at_login_and_nothing_is_left_when_that_is_taken_b
 def test_a_broker_that_runs_already_goes_on_and_the_service_stands_back(person: Person) -> None:
     with running_broker(person.data_dir) as url:
         said = person.run("service", "install", TANDEM_LOG_LEVEL="debug")
-        assert "The service does not have this shell's TANDEM_LOG_LEVEL. Put into config.toml" in said.stderr
+        assert "The service does not have this shell's TANDEM_LOG_LEVEL. Put lasting settings" in said.stderr
         running = find_running(person.data_dir)
         assert said.status == 0
         assert running is not None

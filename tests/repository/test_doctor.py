@@ -206,7 +206,7 @@ def test_people_read_a_line_for_each_finding_with_its_fix_and_a_summary(here: Ga
     assert any(line.startswith("ok       git ") for line in lines)
     assert any(line.startswith("PROBLEM  gate") and "pre-push" in line for line in lines)
     assert any(line.strip() == "fix: tandem gate on" for line in lines)
-    assert lines[-1].endswith("tandem doctor --fix mends what can be mended safely.")
+    assert lines[-1].endswith("tandem doctor --fix applies the safe repairs.")
 
 
 def test_outside_of_a_repository_the_machine_and_the_broker_are_looked_at(here: Gated, tmp_path: Path) -> None:

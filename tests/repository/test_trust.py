@@ -148,7 +148,7 @@ def test_an_agent_is_refused_and_told_who_can(
     shop.settings("page_limit = 1000")
     monkeypatch.setenv(name, "1")
     refusal = shop.run("trust", *arguments).refusal
-    assert f"FORBIDDEN: Only a person may trust what stands in a repository, and {name}" in refusal
+    assert f"FORBIDDEN: Only a person may trust a repository's files, and {name}" in refusal
     assert "'tandem trust .tandem/config.toml'" in refusal
     assert not (shop.config_dir / trust.STORE).exists()
 

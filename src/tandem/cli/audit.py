@@ -18,10 +18,9 @@ from tandem.cli.connection_options import (
 from tandem.cli.declared import Argument, Option
 from tandem.cli.render.parts import Cell, listing, plain
 from tandem.cli.terminal import Exit, progress, say, tell
-from tandem.cli.unregistered import awaited
 from tandem.errors import InvalidInput, NotFound, TandemError, Unavailable
 from tandem.present.text import Group, Text
-from tandem.rulings import ask, git, pending, remotes, state
+from tandem.rulings import ask, git, next_steps, pending, remotes, state
 from tandem.rulings.ask import Refused
 from tandem.rulings.enforcement import base_branch
 from tandem.rulings.findings import SIGNED
@@ -29,6 +28,7 @@ from tandem.rulings.git import HEADS
 from tandem.rulings.ranges import CommitResult, Judgement, RangeChecker
 from tandem.rulings.state import GateFile
 from tandem.setup import gate_status
+from tandem.setup.registration import awaited
 
 if TYPE_CHECKING:
     from tandem.present.text import Drawable
@@ -172,8 +172,8 @@ def _there(place: state.HookRepository, name: str, remote: str, ref: str) -> str
         there = remotes.tips(place, remote, ref).get(ref)
     except TandemError as error:
         raise Unavailable(
-            f"The remote {remote} cannot be asked what it has as {ref}: {error.message}\n"
-            "Run it again when it can be reached; with --offline what was fetched last is judged.",
+            f"The remote {remote} does not say which commit {ref} has: {error.message}\n"
+            "Run it again when it can be reached; with --offline the commits that were fetched last are judged.",
             **error.details,
         ) from error
     if there is None:
@@ -260,7 +260,8 @@ def _table(asked: AuditRequest, judgement: Judgement, left_out: int) -> Drawable
         parts.append(Text.assemble(("not approved", "bold red"), f"  {len(wrong)} of {count}"))
         if asked.old is not None:
             change = f"{asked.old[:_SHORT]}..{asked.new[:_SHORT]}"
-            parts.append(Text(f"As one change: tandem submit --range {change} --wait -m 'what it is for'", style="dim"))
+            submit = next_steps.SUBMIT.replace("--staged", f"--range {change}")
+            parts.append(Text(f"As one change: {submit}", style="dim"))
     if left_out:
         told = f"not judged: {left_out} more, from before the gate or accepted by a person"
         parts.append(Text(told, style="dim"))

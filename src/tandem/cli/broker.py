@@ -7,9 +7,10 @@ import errno
 import json
 import logging
 import os
+import signal
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -19,13 +20,15 @@ from tandem.bridge.location import locate
 from tandem.bridge.main import run as run_bridge
 from tandem.bridge.messages import as_object
 from tandem.bridge.session import unreachable
-from tandem.cli import loops
 from tandem.cli.declared import Option
+from tandem.cli.render import parts
 from tandem.cli.terminal import EnvelopeOption, Exit, indented, say, show_data, show_log, tell
 from tandem.core import platforms
 from tandem.core.platforms import ProcessIdentity
 from tandem.core.visible import visible
 from tandem.errors import ConfigInvalid, TandemError, Unavailable
+from tandem.present.facts import worded
+from tandem.present.text import Table
 from tandem.settings.config import PREFIX, Settings, load_settings
 from tandem.settings.instance import (
     LAST_RUN_FILE,
@@ -43,6 +46,11 @@ from tandem.settings.instance import (
 from tandem.setup import service as services
 from tandem.setup.background import START_SECONDS, is_full, is_ready, look, run_in_background
 from tandem.setup.clients import home_folder
+
+if sys.platform == "win32":
+    import asyncio as fastest
+else:
+    import uvloop as fastest
 
 _log = logging.getLogger("tandem.process")
 
@@ -155,10 +163,8 @@ def status(
     if known is None:
         trouble = (as_object(said.get("error")) or {}).get("message")
         facts["trouble"] = f"{unreachable(found, failure).message}." if failure else trouble
-    if as_json:
-        show_data(facts)
-    elif known is not None:
-        show_facts(facts)
+    if as_json or known is not None:
+        tell(facts, _shown(facts), as_json=as_json)
     else:
         say(f"{facts['trouble']}" if failure else f"The broker at {found.url} does not serve: {facts['trouble']}")
     return Exit.DONE if known is not None else Exit.UNREACHABLE
@@ -173,7 +179,7 @@ def down(
     ] = None,
     as_json: EnvelopeOption = False,
 ) -> None:
-    """Stop the broker: what is under way is finished, waits are answered, then it ends."""
+    """Stop the broker: it finishes running calls, answers waits, then ends."""
     settings = load_settings({"data_dir": data_dir}).settings
     running = find_running(settings.data_dir)
     patience = stop_seconds(settings) if timeout is None else timeout
@@ -262,7 +268,7 @@ def _serve_now(start: _Start, *, as_json: bool) -> None:
     with Instance(start.settings, any_port=start.any_port) as instance:
         begin_log(start.settings, start.settings.log_file)
         try:
-            with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
+            with asyncio.Runner(loop_factory=new_event_loop) as runner:
                 runner.run(_run(start, instance, as_json=as_json))
         except TandemError as error:
             _log.error("not started: %s: %s", error.code, error.message)
@@ -276,9 +282,24 @@ def _serve_now(start: _Start, *, as_json: bool) -> None:
             logs.end()
 
 
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """The fastest event loop that there is for the platform."""
+    return fastest.new_event_loop()
+
+
+def on_stop_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    """Call `stop` in the loop's thread whenever the process is asked to stop by a signal."""
+    if sys.platform == "win32":
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGBREAK):
+            signal.signal(number, lambda _number, _frame: loop.call_soon_threadsafe(stop))
+    else:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop)
+
+
 async def _run(start: _Start, instance: Instance, *, as_json: bool) -> None:
     stop, settings = asyncio.Event(), start.settings
-    loops.on_stop_signals(asyncio.get_running_loop(), stop.set)
+    on_stop_signals(asyncio.get_running_loop(), stop.set)
     # After the signals: a broker that is still importing can be stopped too.
     from tandem import app
 
@@ -373,12 +394,12 @@ def _announce(running: Running, settings: Settings, *, as_json: bool) -> None:
         )
 
 
-def show_facts(facts: dict[str, Any]) -> None:
-    """Print facts for people, a line each."""
-    width = max(map(len, facts))
-    for name, value in facts.items():
-        said = "none" if value is None else ("no", "yes")[value] if isinstance(value, bool) else value
-        sys.stdout.write(f"{f'{name:<{width}}  {said}'}\n")
+def _shown(facts: dict[str, Any]) -> Table:
+    """Facts for people, a line each."""
+    return parts.facts(
+        (name, "none" if value is None else worded("flag" if isinstance(value, bool) else "text", value))
+        for name, value in facts.items()
+    )
 
 
 def _readable(line: str) -> str:
@@ -390,7 +411,7 @@ def _readable(line: str) -> str:
 
 
 def install_service(*, data_dir: DataDirOption = None, as_json: EnvelopeOption = False) -> None:
-    """Start the broker at each login, and now. Called again, the service takes over what has changed.
+    """Start the broker at each login, and now. Called again, the service takes over changed settings.
 
     The service has the [bold]PATH[/bold] of the shell that you call this in: reviewers' programs have to be on it.
     """
@@ -421,7 +442,7 @@ def install_service(*, data_dir: DataDirOption = None, as_json: EnvelopeOption =
     else:
         say(f"It runs at {running.url} (process {running.pid}).")
     if left_out:
-        say(f"The service does not have this shell's {', '.join(left_out)}. Put into config.toml what is to last.")
+        say(f"The service does not have this shell's {', '.join(left_out)}. Put lasting settings into config.toml.")
 
 
 def show_service(*, as_json: EnvelopeOption = False) -> Exit:
@@ -439,11 +460,7 @@ def show_service(*, as_json: EnvelopeOption = False) -> Exit:
         "program": words[0] if words else None,
         "broker": running.url if running is not None and is_ready(running.url) else None,
     }
-    if as_json:
-        show_data(facts)
-    else:
-        show_facts(facts)
-    return Exit.DONE
+    return tell(facts, _shown(facts), as_json=as_json)
 
 
 def remove_service(*, as_json: EnvelopeOption = False) -> Exit:

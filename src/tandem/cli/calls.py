@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.session import data_of, has_changed, is_proposers_turn, lacks_reviewer
-from tandem.cli import identity, persons
+from tandem.cli import persons
 from tandem.cli.connection_options import ConnectionOptions, find_project, one_of
 from tandem.cli.declared import ARGUMENT_SUFFIX, Misused
 from tandem.cli.render import render
@@ -220,24 +220,6 @@ def _content(option: str, name: str) -> bytes:
 _KNOW_THEIR_PROJECT = frozenset({"review_id", "cycle_id", "session_token", "token_id", "webhook_id"})
 
 
-@dataclass(frozen=True, slots=True)
-class WaitPolicy:
-    """How long a command waits for something to happen.
-
-    Attributes:
-        wait: Whether it waits at all.
-        stated_s: Seconds, as they were asked for; None if none were.
-    """
-
-    wait: bool = False
-    stated_s: float | None = None
-
-    @property
-    def timeout_s(self) -> float | None:
-        """Seconds: those that were asked for, else as the agent's client allows; None for as long as it takes."""
-        return wait_seconds() if self.stated_s is None else self.stated_s
-
-
 def say_go_on(command: str) -> None:
     """Say that the time was up, and the one command to go on with."""
     say(f"Nothing yet. Go on waiting with: {command}")
@@ -257,13 +239,13 @@ def operate(name: str, parameters: Sequence[Parameter], values: dict[str, Any]) 
     """
     stated = {one: values.pop(one) for one in ("broker", "agent", "as_json")}
     options = ConnectionOptions(project=values.get("project"), new=values.pop("new", False), **stated)
-    patience = WaitPolicy(values.pop("wait", False), values.pop("timeout", None))
+    wait, timeout = values.pop("wait", False), values.pop("timeout", None)
     fields = [one for one in parameters if one.name in values and not one.name.endswith(ARGUMENT_SUFFIX)]
     arguments = dict(_arguments(fields, values))
     field = next((one for one in fields if one.is_caller and one.name not in arguments), None)
     if field is not None:
         arguments |= _caller(field, arguments, options)
-    return call(OPERATIONS[name], arguments, options, patience)
+    return call(OPERATIONS[name], arguments, options, wait=wait, timeout=timeout)
 
 
 def _arguments(fields: Sequence[Parameter], values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -284,27 +266,29 @@ def _caller(field: Parameter, arguments: dict[str, Any], options: ConnectionOpti
         InvalidInput: It is needed, and no option or setting has it.
     """
     if field.needed:
-        return {field.name: identity.required_caller(options.agent)}
+        return {field.name: persons.required_caller(options.agent)}
     # A claim's number says whose it is, and a proposer has no claim.
     is_reviewer = field.name == "reviewer_id" and arguments.get("sender_role", "reviewer") == "reviewer"
     left_out = not is_reviewer or "claim_generation" in arguments
-    return {} if left_out else given(reviewer_id=identity.caller(options.agent).name)
+    return {} if left_out else given(reviewer_id=persons.caller(options.agent).name)
 
 
 def call(
     operation: Described,
     arguments: dict[str, Any],
     options: ConnectionOptions,
-    patience: WaitPolicy = WaitPolicy(),
+    *,
+    wait: bool = False,
+    timeout: float | None = None,
 ) -> Exit:
-    """Send one operation and print its answer.
+    """Send one operation and print its answer; a wait lasts `timeout` seconds, by default as the agent's client allows.
 
     Raises:
         TandemError: The broker refused, or cannot be reached.
     """
     if operation.name == "override_gate":
-        persons.refuse_agents("An override lets through what nobody approved.")
-    wait = wait_condition(operation.name, arguments) if patience.wait else None
+        persons.refuse_agents("An override lets unapproved content through.")
+    condition = wait_condition(operation.name, arguments) if wait else None
     with options.session() as session:
         given = with_project(operation, arguments, session, options)
         if operation.name == "create_review":
@@ -312,21 +296,22 @@ def call(
         elif operation.name in persons.REVIEWING:
             persons.refuse(session, given.get("review_id"))
         elif operation.name == "withdraw_approval":
-            persons.refuse_withdrawal(session, given, identity.caller(options.agent).name)
+            persons.refuse_withdrawal(session, given, persons.caller(options.agent).name)
         with progress("still waiting" if wait else f"{operation.noun} {operation.verb}"):
-            if wait is None:
+            if condition is None:
                 envelope = session.call(operation.name, given)
             else:
+                timeout_s = wait_seconds() if timeout is None else timeout
                 envelope = session.wait_until(
-                    operation.name, given, ready=wait.ready, done=wait.done, timeout_s=patience.timeout_s
+                    operation.name, given, ready=condition.ready, done=condition.done, timeout_s=timeout_s
                 )
             besides = None if options.as_json else _besides(operation, envelope, session)
             if operation.name == "get_review_status":
                 say_question(session, json.loads(envelope).get("data"))
         if operation.name == "claim_review" and "review_id" not in given:
             persons.give_back(session, envelope)
-    status = present(envelope, operation.name, as_json=options.as_json, status=wait.status if wait else None)
-    if wait is not None and status is Exit.WAITING and not wait.has_ended(json.loads(envelope)["data"]):
+    status = present(envelope, operation.name, as_json=options.as_json, status=condition and condition.status)
+    if condition is not None and status is Exit.WAITING and not condition.has_ended(json.loads(envelope)["data"]):
         say_go_on(shlex.join(["tandem", *sys.argv[1:]]))
     if besides is not None:
         _show_besides(operation, besides)

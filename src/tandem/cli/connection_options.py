@@ -11,7 +11,7 @@ from tandem.bridge.location import locate
 from tandem.bridge.project import owner, top_level
 from tandem.bridge.session import Session
 from tandem.cli.declared import Misused, Option
-from tandem.cli.identity import caller
+from tandem.cli.persons import caller
 from tandem.errors import Forbidden, InvalidInput
 from tandem.git.place import find_repository
 from tandem.rulings.person import answer_seconds
@@ -87,7 +87,7 @@ class ConnectionOptions:
         project: The project, if one was given.
         agent: Who is calling; None for the agent that runs it, else the person of `tandem me`.
         as_json: Whether the envelope is printed, as the broker answers it.
-        new: Whether the project that was given may be a name that nobody has used so far.
+        new: Whether the project that was given may be a new name.
         data_dir: The data folder of that broker, if it is not the user's own.
     """
 
@@ -127,7 +127,7 @@ def need_project(session: Session, options: ConnectionOptions, gate: GateFile | 
             field="project",
         )
     if project is None:
-        from tandem.cli.unregistered import refuse_unregistered  # for this refusal alone
+        from tandem.setup.registration import refuse_unregistered  # for this refusal alone
 
         refuse_unregistered(session)
     return project

@@ -8,7 +8,8 @@ import os
 import secrets
 import shlex
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,10 +36,7 @@ from tandem.present.record import record
 from tandem.present.text import Text
 from tandem.settings.config import user_file
 
-_HINT = (
-    "env:NAME or file:PATH. What stands on a command line can be read by other users of this machine, so a key is"
-    " never given there."
-)
+_HINT = "env:NAME or file:PATH. Other users of this machine can read command lines, so a key is never given there."
 _SUFFIX = ".psk"
 WorkflowOption = Annotated[
     str | None,
@@ -151,55 +149,50 @@ def _piped() -> str:
     return key
 
 
-class KeyFolder:
-    """A folder that new keys are written to, one to a file, for its user only."""
+def _key_folder(path: Path) -> Path:
+    """A folder for new keys, for its user only; made before any key, so that an error is known in time.
 
-    def __init__(self, path: Path) -> None:
-        """Make the folder, so that what cannot be written is known before any key is made.
+    Raises:
+        Unavailable: It cannot be made or written.
+    """
+    folder = path.expanduser().resolve()
+    with _writing(folder):
+        platforms.make_private(str(folder))
+        trial = folder / f".trial.{secrets.token_hex(8)}"
+        write_new(trial, b"")
+        trial.unlink()
+    return folder
 
-        Raises:
-            Unavailable: It cannot be made or written.
-        """
-        self.path = path.expanduser().resolve()
-        try:
-            platforms.make_private(str(self.path))
-            trial = self.path / f".trial.{secrets.token_hex(8)}"
-            write_new(trial, b"")
-            trial.unlink()
-        except OSError as error:
-            raise self._unwritable(error) from error
 
-    def refuse_to_replace(self) -> None:
-        """Refuse a folder that has keys already, which may be those of another project.
+def _refuse_to_replace(folder: Path) -> None:
+    """Refuse a folder that has keys already, which may be those of another project.
 
-        Raises:
-            ConfigInvalid: It has.
-        """
-        there = sorted(file.name for file in self.path.glob(f"*{_SUFFIX}"))
-        if there:
-            raise ConfigInvalid(
-                f"{self.path} has keys already ({', '.join(there)}), which may be in use. Name a folder without, or"
-                " replace one key with: tandem cycle rotate ROLE --write-to DIR",
-                setting="write_to",
-                folder=str(self.path),
-            )
+    Raises:
+        ConfigInvalid: It has.
+    """
+    there = sorted(file.name for file in folder.glob(f"*{_SUFFIX}"))
+    if there:
+        raise ConfigInvalid(
+            f"{folder} has keys already ({', '.join(there)}), which may be in use. Name a folder without, or"
+            " replace one key with: tandem cycle rotate ROLE --write-to DIR",
+            setting="write_to",
+            folder=str(folder),
+        )
 
-    def write(self, keys: Mapping[str, str]) -> dict[str, str]:
-        """Write `<role>.psk` for each; an older file is replaced. The files by role.
 
-        Raises:
-            Unavailable: The system does not let us.
-        """
-        files = {role: self.path / f"{role}{_SUFFIX}" for role in keys}
-        try:
-            for role, key in keys.items():
-                write_atomically(files[role], key.encode() + b"\n")
-        except OSError as error:
-            raise self._unwritable(error) from error
-        return {role: str(file) for role, file in files.items()}
+@contextmanager
+def _writing(folder: Path) -> Generator[None]:
+    """Maps errors of the system.
 
-    def _unwritable(self, error: OSError) -> Unavailable:
-        return Unavailable(f"Keys cannot be written to {self.path}: {error.strerror or error}.", folder=str(self.path))
+    Raises:
+        Unavailable: There was one.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable(
+            f"Keys cannot be written to {folder}: {error.strerror or error}.", folder=str(folder)
+        ) from error
 
 
 def make_keys(
@@ -245,9 +238,9 @@ def _make(
     options: ConnectionOptions,
     write_to: Path | None,
 ) -> Exit:
-    folder = KeyFolder(write_to) if write_to else None
+    folder = _key_folder(write_to) if write_to else None
     if folder is not None and operation.name == "cycle_init":
-        folder.refuse_to_replace()
+        _refuse_to_replace(folder)
     with options.session() as session, progress(f"{operation.noun} {operation.verb}"):
         envelope = session.call(operation.name, with_project(operation, arguments, session, options))
     if options.as_json and (folder is None or not json.loads(envelope)["ok"]):
@@ -261,8 +254,12 @@ def _make(
     if folder is None:
         show(keys(made, sources))
         return Exit.DONE
+    files = {role: str(folder / f"{role}{_SUFFIX}") for role in made.keys if role not in lost}
     try:
-        files = folder.write({role: made.keys[role] for role in made.keys if role not in lost})
+        with _writing(folder):
+            for role, file in files.items():
+                # An older file is replaced.
+                write_atomically(Path(file), made.keys[role].encode() + b"\n")
     except Unavailable as trouble:
         # They are made, and this is the only moment to see them.
         present(envelope, "cycle_init", as_json=options.as_json)
@@ -347,7 +344,7 @@ def example(
         show_data({"name": name, "text": found[name], "file": file})
     else:
         say(f"To be appended to {file}: tandem cycle example {name} >> {shlex.quote(file)}")
-        say("Then start the broker anew: it reads its configuration once.")
+        say("Then restart the broker: it reads its configuration once.")
         sys.stdout.write(found[name])
 
 
@@ -355,7 +352,7 @@ def show_cycle(
     cycle_id: CycleArgument = None,
     *,
     workflow: WorkflowOption = None,
-    with_payloads: Annotated[bool, Option("--payloads", help="Show what was handed over, too.")] = False,
+    with_payloads: Annotated[bool, Option("--payloads", help="Show the payloads, too.")] = False,
     options: ConnectionOptions,
 ) -> Exit:
     """Show a whole cycle: where it is, every hand-off, and the review that it waits for."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -12,15 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
 from tandem.audit import audit
 from tandem.cli.broker import DataDirOption
 from tandem.cli.connection_options import JsonOption
 from tandem.cli.declared import Argument, Option
 from tandem.cli.render.parts import plain
-from tandem.cli.terminal import Exit, say, show, show_data, tell
+from tandem.cli.terminal import Exit, progress, say, show, show_data, tell
 from tandem.core.scratch import ScratchFolder, sweep
 from tandem.core.secret_key import Tokens, find
 from tandem.data import copies
@@ -80,7 +76,7 @@ async def backup(
     The secret key, archives of cycles and logs are not in it: keep copies of those, the key apart from this file.
     """
     settings = options.settings()
-    with progress_bar() as told:
+    with _progress() as told:
         copied = await copies.back_up(settings, file, compress=True, verify=options.verify, told=told)
     if not options.as_json:
         _say_what_is_missing(settings)
@@ -112,7 +108,7 @@ async def export(
     """Write the whole database as lines of JSON, for other programs or a pipe; otherwise as 'tandem data backup'."""
     settings = options.settings()
     with _spool(file) as spool:
-        with progress_bar() as told:
+        with _progress() as told:
             copied = await copies.back_up(settings, spool, compress=False, verify=options.verify, told=told)
         if str(file) == _STANDARD:
             with spool.open("rb") as stream:
@@ -148,11 +144,11 @@ async def copy(
 ) -> Exit:
     """Copy the whole database to another, from SQLite to PostgreSQL or back.
 
-    To move, stop the broker first: what it writes after this began is not in the copy.
+    To move, stop the broker first: the copy lacks later writes.
     """
     settings = options.settings()
     target = load_settings({"data_dir": options.data_dir, "database_url": to}).settings
-    with progress_bar() as told:
+    with _progress() as told:
         copied = await copies.copy(settings, target, verify=options.verify, told=told)
     shown = masked("database_url", target.database)
     return _told(copied, f"copied to {shown}", {"database": shown}, as_json=options.as_json)
@@ -160,7 +156,7 @@ async def copy(
 
 async def _restore(file: Path, name: str, options: DataOptions, *, replace: bool) -> Exit:
     settings = options.settings()
-    with progress_bar() as told:
+    with _progress() as told:
         copied = await copies.restore(settings, file, name, replace=replace, verify=options.verify, told=told)
     database = masked("database_url", settings.database)
     aside = str(copied.set_aside) if copied.set_aside else None
@@ -216,7 +212,7 @@ async def verify(
     Reads the database itself, so that it works with the broker up or down. Exit status 1 if anything is wrong.
     """
     settings = load_settings({"data_dir": data_dir, "database_url": database}).settings
-    with progress_bar() as told:
+    with _progress() as told:
         report = await verified(settings, is_copy=database is not None, progress=partial(told, "checking the log"))
     if as_json:
         show_data({**asdict(report), "intact": report.intact})
@@ -267,26 +263,8 @@ def _ensure_there(settings: Settings) -> None:
         raise NotFound(f"There is no database at {file}. Name its folder with --data-dir.", path=file)
 
 
-_QUIET_SECONDS = 1.0
-
-
 @contextmanager
-def progress_bar() -> Generator[Callable[[str, int, int], None]]:
-    """A bar on a terminal's standard error, for what takes over a second.
-
-    Yields a function that takes, from any thread, the task's name, how much of it is done, and how much there is.
-    """
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task("", total=None)
-    began = time.monotonic()
-
-    def told(doing: str, done: int, total: int) -> None:
-        if sys.stderr.isatty() and not bar.live.is_started and time.monotonic() - began > _QUIET_SECONDS:
-            bar.start()
-        bar.update(task, description=doing, completed=done, total=total)
-
-    try:
-        yield told
-    finally:
-        bar.stop()
+def _progress() -> Generator[Callable[[str, int, int], None]]:
+    """Shows how far a task is; yields a function that takes its name, the part that is done and the whole."""
+    with progress("reading the database") as doing:
+        yield lambda task, done, total: doing(f"{task}, {done * 100 // max(total, 1)} %")

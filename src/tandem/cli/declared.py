@@ -123,7 +123,7 @@ class Command:
     """One command, without its words.
 
     Attributes:
-        function: What it does, as `module:function`; the name of its operation, if it has no function of its own.
+        function: Its function, as `module:function`; the name of its operation, if it has no function of its own.
         about: Its help.
         parameters: In the order of the help.
         groups: The dataclasses among the function's parameters, as `module:class` by the parameters' names.

@@ -173,7 +173,7 @@ async def _land(stage: Stage, proposer: Agent, review_id: str) -> None:
     await stage.git("checkout", "--quiet", "HEAD", "--", _UPLOAD)
     await stage.tandem("apply", review_id, "--index")
     await stage.tandem("gate", "check")
-    stage.tell("gate", "passes what was approved. Now with one byte changed:")
+    stage.tell("gate", "passes the approved content. Now with one byte changed:")
     await stage.stage_file(_UPLOAD, _UPLOAD_BETTER.replace("2**attempt", "3**attempt"))
     await stage.tandem("gate", "check", status=1)
     await stage.stage_file(_UPLOAD, _UPLOAD_BETTER)
@@ -250,9 +250,9 @@ class _Player(Agent):
         return written["review_id"]
 
     async def read(self, facts: _Facts, told: str) -> None:
-        """Read what was handed over, and insist that it says these facts."""
+        """Read the hand-off, and insist that it says these facts."""
         given = await self.do(told, "handoff_read", target=self.who, workflow=self.workflow)
-        expect("what was handed over", {name: given.get(name) for name in facts}, facts)
+        expect("the hand-off", {name: given.get(name) for name in facts}, facts)
 
     async def archive(self) -> Path:
         """Complete the cycle and archive it; the archive's folder."""
@@ -341,7 +341,7 @@ async def _play_reviewed(stage: Stage, writer: _Player, editor: _Player) -> None
 
     await _judge(reviewer, f"approves round 2 of {review_id}, and with it the cycle advances", verdict="approved")
     await waiting
-    await editor.read(_REVISED, "was waiting, wakes at once and reads exactly what was approved")
+    await editor.read(_REVISED, "was waiting, wakes at once and reads exactly the approved hand-off")
     await editor.take_lock()
     await editor.archive()
 
@@ -437,7 +437,7 @@ class _PoolStory:
         stage.scene("Paused by hand")
         await stage.tandem("reviewers", "pause", "--reason", "the model is down")
         await self._until("all reviewers have ended", lambda found: all(one.ended_at is not None for one in found))
-        stage.tell("reviewer", "each finishes what it is at, and ends")
+        stage.tell("reviewer", "each finishes its review, and ends")
 
         stage.scene("A program that fails")
         await stage.stage_file(_PRICES, _PRICES_BETTER.replace("2)", "3)"))

@@ -59,7 +59,7 @@ class Stage:
         """A key or token as it may be shown, such as `psk_hz3…`."""
         self.secrets.add(secret)
         kind, _, rest = secret.partition("_")
-        # What tells one token from another is at its end; what stands before it names the session or the broker's key.
+        # The end tells one token from another; the part before names the session or the broker's key.
         return f"{kind}_{(rest if kind == 'psk' else rest.rpartition('_')[2])[:3]}…"
 
     def write(self, name: str, content: str) -> None:
@@ -80,7 +80,7 @@ class Stage:
         await asyncio.to_thread(Git().run, command, cwd=self.repository, environment=environment)
 
     async def tandem(self, *arguments: str, status: int = 0) -> str:
-        """Run `tandem` in the working tree, show what it says, and insist on its exit status."""
+        """Run `tandem` in the working tree, show its output, and insist on its exit status."""
         self._print(Text(f"  $ tandem {shlex.join(arguments)}", style="bold"))
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "tandem", *arguments, cwd=self.repository, stdin=asyncio.subprocess.DEVNULL,
@@ -121,7 +121,7 @@ class Agent:
         return self
 
     def tell(self, what: str) -> None:
-        """Say what it does."""
+        """Say its action."""
         self.stage.tell(self.who, what)
 
     async def do(self, told: str, tool: str, **arguments: Any) -> dict[str, Any]:

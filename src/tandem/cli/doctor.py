@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -59,12 +58,12 @@ async def doctor(
     Looks at the repository that you are in. Exit status 1 if there is a problem; each says what to do about it.
     """
     found = await _look(broker, deep=deep, tell=not as_json)
-    mended: list[str] = []
+    repaired: list[str] = []
     if fix and any(one.state is Level.PROBLEM and one.repair for one in found):
-        mended = await _mend(found)
+        repaired = await _repair(found)
         found = await _look(broker, deep=deep, tell=not as_json)
     problems = [one for one in found if one.state is Level.PROBLEM]
-    data = {"healthy": not problems, "findings": [one.facts() for one in found], "mended": mended}
+    data = {"healthy": not problems, "findings": [one.facts() for one in found], "repaired": repaired}
     tell(data, Text(_summary(problems, fix=fix), style="bold"), as_json=as_json)
     return Exit.REFUSED if problems else Exit.DONE
 
@@ -78,8 +77,7 @@ async def _look(broker: str | None, *, deep: bool, tell: bool) -> list[Finding]:
     except ConfigInvalid as error:
         # Without it nothing that follows would look where this person's settings and data are.
         return [_shown(problem("home", error.message, "export HOME=FOLDER, with a folder that is yours"), tell=tell)]
-    # A spinner is for people; who reads JSON waits ten seconds at most.
-    with progress("looking") if tell or deep else nullcontext(_ignore) as doing:
+    with progress("looking") as doing:
         here = DoctorContext(Path.cwd(), home, os.environ, broker, repository, deep=deep, tell=doing)
         findings = examine(here, (check_database,), (check_overlay, check_leftovers))
         return [_shown(one, tell=tell) async for one in findings]
@@ -89,10 +87,6 @@ def _shown(one: Finding, *, tell: bool) -> Finding:
     if tell:
         show(_told(one))
     return one
-
-
-def _ignore(_doing: str) -> None:
-    """Who reads JSON is told at the end."""
 
 
 async def check_database(here: DoctorContext) -> list[Finding]:
@@ -160,21 +154,21 @@ def _sentence(words: str) -> str:
     return words[:1].upper() + words[1:].rstrip(".")
 
 
-async def _mend(found: list[Finding]) -> list[str]:
+async def _repair(found: list[Finding]) -> list[str]:
     """Repair each problem that can be; one repair for all that have the same fix."""
-    mended: dict[str, str] = {}
+    repaired: dict[str, str] = {}
     for one in found:
         name = f"{one.check}: {one.fix}"
-        if one.state is not Level.PROBLEM or one.repair is None or name in mended:
+        if one.state is not Level.PROBLEM or one.repair is None or name in repaired:
             continue
         try:
             await one.repair()
         except (TandemError, OSError) as error:
-            say(f"{one.check} could not be mended: {error.message if isinstance(error, TandemError) else error}")
+            say(f"{one.check} could not be repaired: {error.message if isinstance(error, TandemError) else error}")
             continue
-        mended[name] = one.message
-        say(f"mended: {one.message}")
-    return list(mended.values())
+        repaired[name] = one.message
+        say(f"repaired: {one.message}")
+    return list(repaired.values())
 
 
 def _told(one: Finding) -> Whole:
@@ -193,5 +187,5 @@ def _summary(problems: list[Finding], *, fix: bool) -> str:
         return "No problem was found."
     count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
     if not fix and any(one.repair for one in problems):
-        return f"{count}; tandem doctor --fix mends what can be mended safely."
+        return f"{count}; tandem doctor --fix applies the safe repairs."
     return f"{count}."

@@ -44,7 +44,7 @@ def _done(command: Command, values: dict[str, Any]) -> int:
         fields = [one.name for one in command.parameters if one.group == name]
         values[name] = _imported(kind)(**{field: values.pop(field) for field in fields})
     if command.function != "tandem.cli.broker:up":
-        # See `__main__`. What is there now stays, and need not be looked through again.
+        # See `__main__`. These objects stay, and need not be looked through again.
         gc.freeze()
         gc.enable()
     ended = function(**values)

@@ -83,11 +83,11 @@ class DocumentOptions:
         None
     )
     path: Annotated[
-        Path | None, Option("--path", metavar="PATH", help="With FILE -: where standard input is to be written.")
+        Path | None, Option("--path", metavar="PATH", help="With FILE -: the file that standard input is for.")
     ] = None
     content: Annotated[
         str | None,
-        Option("--content", metavar="DRAFT", help="What FILE is to hold, before it is written: a file, or -."),
+        Option("--content", metavar="DRAFT", help="The content of FILE before it is written: a file, or -."),
     ] = None
 
 
@@ -244,7 +244,7 @@ def _document(file: str | None, path: Path | None, content: str | None) -> tuple
     """The document, its new content if that is not in it yet, and the words that say so again."""
     if file == "-":
         if path is None:
-            raise Misused("Say where it is to be written.", "--path")
+            raise Misused("Name the file to write it to.", "--path")
         return path, _from_standard_input("FILE"), ["--path", str(path), "-"]
     if path is not None and file is not None:
         raise Misused("Name the document once: FILE, or --path with -.", "--path")

@@ -15,13 +15,13 @@ from tandem.bridge.location import BrokerLocation, find_data_dir, locate
 from tandem.cli.connection_options import ConnectionOptions, ensure_known, find_project
 from tandem.cli.declared import Argument, Option, without
 from tandem.cli.persons import YesOption, decided, need_decision, refuse_agents
-from tandem.cli.render.parts import plain
+from tandem.cli.render.parts import facts, plain
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.core.visible import is_blank
 from tandem.errors import Forbidden, InvalidInput
 from tandem.gate.contract import SIGNER
 from tandem.git.runner import interactively
-from tandem.present.text import Whole
+from tandem.present.text import Group
 from tandem.rulings import ask, person, state
 from tandem.rulings.enforcement import OVERRIDE_VARIABLE
 from tandem.rulings.next_steps import SUBMIT
@@ -72,7 +72,7 @@ def override_gate(
     arguments, reason = arguments or [], reason.strip()
     if is_blank(reason):
         raise InvalidInput("Say why; it is recorded.", field="reason")
-    refuse_agents("An override lets through what nobody approved.")
+    refuse_agents("An override lets unapproved content through.")
     if not person.is_at_terminal():
         raise Forbidden("An override needs a person at a terminal, and there is none here.", needed="person")
     named = arguments if arguments and arguments[0] in _COMMANDS else ["commit", *arguments]
@@ -91,7 +91,7 @@ async def on(  # noqa: PLR0913 - its options
     yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
-    """Switch the gate on: git then refuses what is not approved. Running it again repairs the hooks."""
+    """Switch the gate on: git then refuses unapproved content. Running it again repairs the hooks."""
     branches = tuple(branch) if branch else None
     signers = _signers(signer or ())
     removed = tuple(no_signer or ())
@@ -138,8 +138,8 @@ async def off(
         remarks = await decided(partial(gate_switch.switch_off, call, gate, reason))
     for remark in remarks:
         say(remark)
-    facts = {"enabled": False, "project": gate.project, "remarks": remarks}
-    return tell(facts, plain(f"The gate of {gate.project} is off."), as_json=options.as_json)
+    data = {"enabled": False, "project": gate.project, "remarks": remarks}
+    return tell(data, plain(f"The gate of {gate.project} is off."), as_json=options.as_json)
 
 
 @without("project")
@@ -180,37 +180,32 @@ async def _calling(options: ConnectionOptions, gate: GateFile | None) -> AsyncGe
 
 
 def _present(found: GateStatus, *, as_json: bool, told: str | None = None) -> Exit:
-    lines = [told] if told else []
-    tell(asdict(found), Whole(*map(plain, [*lines, *_lines(found)])), as_json=as_json)
+    shown = facts(row for row in _rows(found) if row[1])
+    tell(asdict(found), Group(plain(told), shown) if told else shown, as_json=as_json)
     return Exit.REFUSED if found.problems or found.refused or found.replaced else Exit.DONE
 
 
-def _lines(found: GateStatus) -> list[str]:
+def _rows(found: GateStatus) -> list[tuple[str, object]]:
     words: Mapping[bool | None, str] = {True: "on", False: "off", None: "unknown"}
-    lines = [f"gate        {words[found.enabled]} here, {words[found.broker_enabled]} at the broker"]
-    if found.project:
-        lines += [f"project     {found.project} ({found.root})", f"branches    {', '.join(found.branches)}"]
-    if found.accepted:
-        lines.append(f"accepted    {', '.join(oid[:_SHORT] for oid in found.accepted)} and all before")
-    if found.trusted:
-        lines.append(f"trusted     {', '.join(sorted({one.partition(' ')[2] for one in found.trusted}))}")
-    if found.public_key:
-        lines.append(f"signing     {'on' if found.sign else 'off'}, key {found.public_key}")
-    lines += [f"signer      {signer}" for signer in found.signers]
-    if found.hooks:
-        alive = sum(found.hooks.values())
-        lines.append(f"hooks       {alive} of {len(found.hooks)} alive in {found.hooks_directory}")
-    if found.chained or found.previous_hooks_path:
-        lines.append(f"called too  {', '.join(found.chained) or found.previous_hooks_path}")
-    steps = "put up their work" if found.tandem_enabled else "solo"
-    lines.append(f"settings    {found.granularity}, {found.mode}; the workflow's steps: {steps}")
-    if found.untrusted:
-        lines.append(f"not trusted {', '.join(found.untrusted)}; a person runs: tandem trust")
-    if found.pending:
-        lines.append(f"waiting     {found.pending} records for the broker")
-    lines += [f"refused     {one}" for one in found.refused]
-    lines += [f"replaced    {what} What to do: {fix}" for what, fix in found.replaced.items()]
-    return [*lines, *(f"problem     {problem}" for problem in found.problems)]
+    steps = "submit their work" if found.tandem_enabled else "solo"
+    alive = sum(found.hooks.values())
+    return [
+        ("gate", f"{words[found.enabled]} here, {words[found.broker_enabled]} at the broker"),
+        ("project", found.project and f"{found.project} ({found.root})"),
+        ("branches", found.project and ", ".join(found.branches)),
+        ("accepted", found.accepted and f"{', '.join(oid[:_SHORT] for oid in found.accepted)} and all before"),
+        ("trusted", ", ".join(sorted({one.partition(" ")[2] for one in found.trusted}))),
+        ("signing", found.public_key and f"{'on' if found.sign else 'off'}, key {found.public_key}"),
+        *(("signer", signer) for signer in found.signers),
+        ("hooks", found.hooks and f"{alive} of {len(found.hooks)} alive in {found.hooks_directory}"),
+        ("called too", ", ".join(found.chained) or found.previous_hooks_path),
+        ("settings", f"{found.granularity}, {found.mode}; the workflow's steps: {steps}"),
+        ("not trusted", found.untrusted and f"{', '.join(found.untrusted)}; a person runs: tandem trust"),
+        ("waiting", found.pending and f"{found.pending} records for the broker"),
+        *(("refused", one) for one in found.refused),
+        *(("replaced", f"{what} What to do: {fix}") for what, fix in found.replaced.items()),
+        *(("problem", problem) for problem in found.problems),
+    ]
 
 
 @without("new")
@@ -219,7 +214,7 @@ async def server_hook(
         Path, Argument(metavar="[REPOSITORY]", help="The bare repository; default: the current folder.")
     ] = Path(),
     *,
-    remove: Annotated[bool, Option("--remove", help="Take the hook away, and put back what was there.")] = False,
+    remove: Annotated[bool, Option("--remove", help="Remove the hook, and restore the former one.")] = False,
     yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
@@ -228,7 +223,7 @@ async def server_hook(
     before = gate_switch.switch(place)
     if remove:
         known = before.project if before is not None else place.git_dir
-        need_decision(known, ["anybody could push here what is not approved"])
+        need_decision(known, ["anybody could push unapproved content here"])
         remarks = server_setup.remove(place)
         for remark in remarks:
             say(remark)
@@ -249,10 +244,11 @@ async def server_hook(
         with progress("installing the hook"):
             gate = await server_setup.install(client.data, place, project, options.broker)
     chained = gate.hooks["chained"]
-    facts = {"enabled": True, "project": project, "broker": gate.broker, "branches": gate.branches, "chained": chained}
-    lines = [
-        f"Pushes to {', '.join(gate.branches)} of {place.git_dir} need the approvals of {project}.",
-        f"broker      {ask.url_of(gate) or gate.data_dir}",
-        f"hook        {gate.hooks['directory']}/pre-receive{', which calls the former one first' if chained else ''}",
+    data = {"enabled": True, "project": project, "broker": gate.broker, "branches": gate.branches, "chained": chained}
+    before = ", which calls the former one first" if chained else ""
+    rows = [
+        ("broker", ask.url_of(gate) or gate.data_dir),
+        ("hook", f"{gate.hooks['directory']}/pre-receive{before}"),
     ]
-    return tell(facts, Whole(*map(plain, lines)), as_json=options.as_json)
+    told = f"Pushes to {', '.join(gate.branches)} of {place.git_dir} need the approvals of {project}."
+    return tell(data, Group(plain(told), facts(rows)), as_json=options.as_json)

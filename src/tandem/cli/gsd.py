@@ -129,11 +129,11 @@ def on(
     *,
     granularity: Annotated[
         Literal["per_task", "per_plan"] | None,
-        Option(help="What is reviewed at a time; default: what is set, else per_task."),
+        Option(help="The unit of a review; default: as it is set, else per_task."),
     ] = None,
     mode: Annotated[
         Literal["blocking", "optimistic"] | None,
-        Option(help="Whether work waits for the verdict; default: what is set, else blocking."),
+        Option(help="Whether work waits for the verdict; default: as it is set, else blocking."),
     ] = None,
     workstream: Annotated[
         str | None, Option(metavar="NAME", help="Write it for one workstream of GSD's instead of the project.")

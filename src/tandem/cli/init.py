@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from tandem.bridge.location import VARIABLE
-from tandem.cli import identity
+from tandem.cli import persons
 from tandem.cli.declared import Option
 from tandem.cli.persons import confirm, decided, refuse_agents
 from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show, show_data
@@ -63,9 +63,9 @@ class SetupReport:
         if len(files) > _MOST_FILES:
             lines.append(f"  and {len(files) - _MOST_FILES} more")
         if self.command == "uninit" and self.plan.switches_off:
-            lines.append("The gate is switched off: whatever is committed then is not reviewed.")
+            lines.append("The gate is switched off: later commits are not reviewed.")
         if self.command == "init" and self.plan.gate:
-            lines.append("The gate is on then: git refuses what is not approved.")
+            lines.append("The gate is on then: git refuses unapproved content.")
         return "\n".join(lines)
 
     def facts(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def show_diff(report: SetupReport, name: str | None, *, as_json: bool) -> Exit:
 
 
 def show_report(report: SetupReport, *, as_json: bool) -> Exit:
-    """Tell what was done."""
+    """Tell of the changes."""
     if as_json:
         show_data(report.facts())
         return Exit.DONE
@@ -187,8 +187,8 @@ def _lines(report: SetupReport) -> list[str]:
 
 
 def _person() -> str:
-    """In whose name init approves what it wrote."""
-    return identity.caller().name or identity.suggested() or "person"
+    """In whose name init approves the files that it wrote."""
+    return persons.caller().name or persons.suggested() or "person"
 
 
 def _would(report: SetupReport, name: str | None) -> list[str]:
@@ -222,7 +222,7 @@ async def init(
         list[str] | None,
         Option("--client", metavar="NAME", help=f"Set up this one, installed or not: {', '.join(NAMES)}."),
     ] = None,
-    gate: Annotated[bool, Option("--gate", help="Have git and the agents' hooks refuse what is not approved.")] = False,
+    gate: Annotated[bool, Option("--gate", help="Have git and the agents' hooks refuse unapproved content.")] = False,
     name: Annotated[str | None, Option("--name", help="The project's name; default: the folder's.")] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -232,7 +232,7 @@ async def init(
     """Set this repository up: register it, and give the agents' clients Tandem's server, skill and instructions.
 
     Finds Claude Code, Codex, Gemini CLI, OpenCode and Cursor. Merges into files that are there and leaves the rest of
-    them as it is, to the byte. Run it again at any time; 'tandem uninit' takes back exactly what it did.
+    them as it is, to the byte. Run it again at any time; 'tandem uninit' reverts exactly these changes.
     """
     wish = InitOptions(tuple(client or ()), gate, name, broker, os.environ.get(VARIABLE) or None)
     if not dry_run:
@@ -277,7 +277,7 @@ async def uninit(*, dry_run: DryRunOption = False, yes: YesOption = False, as_js
     async with TandemClient() as client:
 
         async def attempt(agreed: Sequence[str]) -> Done:
-            with progress("taking back"):
+            with progress("reverting"):
                 return await take_back(client.data, plan, agreed)
 
         report.done = await decided(attempt)

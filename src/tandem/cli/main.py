@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import cache
@@ -20,14 +21,18 @@ from typer.exceptions import TyperException
 from typer.main import get_group
 
 from tandem.bridge.operations import OPERATIONS
-from tandem.cli import completion, wording
+from tandem.bridge.session import data_of
+from tandem.cli import wording
+from tandem.cli.connection_options import ConnectionOptions
 from tandem.cli.declared import Argument, Command, Misused, Parameter
 from tandem.cli.execution import carry_out
 from tandem.cli.review import is_at_terminal
 from tandem.cli.table import COMMANDS
 from tandem.cli.terminal import Exit, indented, show, show_envelope
 from tandem.cli.tree import SUBGROUPS, TREE, Noun
-from tandem.errors import InvalidInput
+from tandem.core.visible import visible_line
+from tandem.errors import InvalidInput, TandemError
+from tandem.examples import examples as workflow_examples
 from tandem.present.text import Text, Whole
 
 HELP = "help"
@@ -36,6 +41,9 @@ _HELP_OPTIONS = frozenset({"-h", "--help"})
 _NEAR = 0.7
 """How much of a name has to be right for it to be offered."""
 _KINDS: dict[str, Any] = {"text": str, "whole": int, "number": float, "flag": bool, "path": Path}
+_LIMIT_SECONDS = 0.5
+_ROWS = 50
+Offers = list[tuple[str, str]]
 _STEP_WORDS = """
 
 [bold]The first line is one word[/bold]
@@ -95,8 +103,8 @@ class RangeGroup(CommandGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments, with the command that was left out."""
-        is_named = not args or args[0] in self.commands or args[0] in _HELP_OPTIONS | {HELP}
-        return super().parse_args(ctx, args if is_named else [str(TREE["audit"].default), *args])
+        is_named = not args or args[0] in {*self.commands, *_HELP_OPTIONS, HELP}
+        return super().parse_args(ctx, args if is_named else ["commits", *args])
 
 
 _GROUPS = {"review": ScreenGroup, "audit": RangeGroup}
@@ -199,7 +207,7 @@ def _add_callback(group: typer.Typer, words: str) -> None:
             _carry_out(path, values)
         if any(values.values()):
             raise typer.BadParameter(
-                f"What goes with {context.invoked_subcommand} stands behind it: "
+                f"The options of {context.invoked_subcommand} stand behind it: "
                 f"tandem {words} {context.invoked_subcommand} --broker URL"
             )
 
@@ -242,7 +250,7 @@ def _parameter(one: Parameter) -> inspect.Parameter:
         "hidden": one.hidden,
         "rich_help_panel": one.panel,
         "show_default": one.shows_default,
-        "autocompletion": completion.OFFERS[one.completes] if one.completes else None,
+        "autocompletion": OFFERS[one.completes] if one.completes else None,
     }
     if one.names:
         # Typer takes the names that switch a flag off behind a slash.
@@ -255,6 +263,55 @@ def _parameter(one: Parameter) -> inspect.Parameter:
         default = Path(default)
     annotation = Annotated[kind if default is not None else kind | None, stated]
     return inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _asking(operation: str, pairs: Callable[[Any], Offers], **request: Any) -> Callable[[str], Offers]:
+    """Offers what of an answer begins so; nothing when the broker is away or slow: a shell must not be kept waiting."""
+
+    def complete(incomplete: str) -> Offers:
+        try:
+            with ConnectionOptions(os.environ.get("TANDEM_BROKER")).session() as session:
+                offers = pairs(data_of(session.call(operation, request, within_s=_LIMIT_SECONDS)))
+        except (TandemError, LookupError, TypeError, ValueError):
+            # The last three: a broker of another version answers otherwise.
+            return []
+        return [(visible_line(name), visible_line(about)) for name, about in offers if name.startswith(incomplete)]
+
+    return complete
+
+
+def _roles(data: Any) -> Offers:
+    """Roles of all workflows, each with the workflows that have it."""
+    having: dict[str, list[str]] = {}
+    for workflow in data["workflows"]:
+        for role in workflow["roles"]:
+            having.setdefault(role, []).append(workflow["name"])
+    return [(role, ", ".join(names)) for role, names in having.items()]
+
+
+OFFERS: dict[str, Callable[[str], Offers]] = {
+    # Latest activity first.
+    "review": _asking(
+        "get_activity_feed",
+        lambda data: [(one["review"]["review_id"], one["review"]["intent"]) for one in data["entries"]],
+        limit=_ROWS,
+    ),
+    "project": _asking("list_projects", lambda data: [(one["project"], one["root"]) for one in data["projects"]]),
+    "cycle": _asking(
+        "list_cycles", lambda data: [(one["cycle_id"], one["feature"]) for one in data["cycles"]], limit=_ROWS
+    ),
+    "workflow": _asking(
+        "list_cycles", lambda data: [(one["name"], ", ".join(one["roles"])) for one in data["workflows"]], limit=1
+    ),
+    "role": _asking("list_cycles", _roles, limit=1),
+    # Those that run first.
+    "reviewer": _asking(
+        "list_reviewers",
+        lambda data: [(one["reviewer_id"], f"{one['state']}, {one['project']}") for one in data["reviewers"]],
+    ),
+    "example": lambda incomplete: [(name, "") for name in workflow_examples() if name.startswith(incomplete)],
+}
+"""What each kind of value is offered by."""
 
 
 def _carry_out(path: str, values: dict[str, Any]) -> NoReturn:
@@ -321,7 +378,7 @@ def examples() -> dict[str, list[str]]:
 
 
 def _examples(command: str) -> str | None:
-    """What stands at the end of a command's help; None without examples."""
+    """The end of a command's help; None without examples."""
     lines = examples().get(command)
     return "[bold]Examples[/bold]\n\n" + "\n\n".join(f"  {escape(line)}" for line in lines) if lines else None
 
@@ -331,12 +388,12 @@ app = typer.Typer(
     cls=Commands,
     help=(
         "Submit changes for review, review them, and hand work to each other.\n\n"
-        "In a repository: [bold]tandem project add[/bold], then [bold]tandem submit -m 'what it is for' --wait[/bold]."
+        "In a repository: [bold]tandem project add[/bold], then [bold]tandem submit -m 'its purpose' --wait[/bold]."
     ),
     epilog=(
         "Exit statuses: 0 done or approved, 1 refused, 2 usage, 3 broker unreachable, 10 changes requested or a "
         "required check failed, "
-        "11 rejected, 12 not yet: run what is printed, 13 closed without approval, or the cycle is over, "
+        "11 rejected, 12 not yet: run the printed command, 13 closed without approval, or the cycle is over, "
         "14 a person has to look: stop."
     ),
     no_args_is_help=True,

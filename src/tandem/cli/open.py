@@ -56,7 +56,7 @@ async def open_pages(
     if started:
         say("The broker did not run and was started; 'tandem down' stops it.")
     if logs_in and not opened:
-        say(f"This address logs one browser in as you, once, within {login['expires_in_s']} s: give it to nobody.")
+        say(f"This address logs one browser in as you, once, within {login['expires_in_s']} s: keep it to yourself.")
     if obstacle is not None:
         say(obstacle)
     elif not opened and not print_only:

@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> None:
     """Run a command; ends the process with its exit status."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A pipe is read by programs, which expect UTF-8 as --json is; a terminal knows what it can show.
+            # A pipe is read by programs, which expect UTF-8 as --json is; a terminal has an encoding of its own.
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
     as_json = "--json" in arguments
     if (deleted := deleted_folder()) is not None:
@@ -50,7 +50,7 @@ def run(arguments: list[str]) -> None:
     except KeyboardInterrupt:
         sys.exit(_ENDED_BY_CTRL_C)
     except BrokenPipeError:
-        # Nobody reads on: what is still to be written goes nowhere.
+        # The reader has gone: the rest of the output is dropped.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
@@ -77,7 +77,7 @@ def read(arguments: list[str]) -> tuple[str, dict[str, Any]] | None:
 
 
 def _values(command: Command, words: list[str]) -> dict[str, Any] | None:
-    """The values of a command's parameters; None for what is unknown, missing or no value of its parameter."""
+    """The values of a command's parameters; None where one is unknown, missing or no value of its parameter."""
     if command.takes_the_rest:
         return None
     options = {name: one for one in command.parameters for name in (*one.names, *one.off)}
@@ -109,7 +109,7 @@ def _value(one: Parameter, given: list[Any] | None) -> Any:
     """The value of a parameter.
 
     Raises:
-        ValueError: It is missing, or what was given is no value of it.
+        ValueError: It is missing, or the text is no value of it.
     """
     if given is None and one.variable is not None and (stated := os.environ.get(one.variable)):
         given = [stated]

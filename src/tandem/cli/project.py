@@ -42,7 +42,7 @@ async def add_project(
     """Register a folder as a project, or a repository's URL, or the name of one that other machines have."""
     if elsewhere or mirror:
         if name is None and not mirror:
-            raise Misused("Name it: nobody looks at a folder.", "--name")
+            raise Misused("Name it: there is no folder to name it after.", "--name")
         with options.session() as session, progress("project add"):
             envelope = session.call("register_project", given(name=name, mirror=mirror))
         return present(envelope, "register_project", as_json=options.as_json)

@@ -7,8 +7,8 @@ import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tandem.bridge.operations import OPERATIONS
-from tandem.cli import identity, persons
-from tandem.cli.calls import Inputs, WaitPolicy, call, given, present
+from tandem.cli import persons
+from tandem.cli.calls import Inputs, call, given, present
 from tandem.cli.connection_options import (
     BrokerOption,
     ConnectionOptions,
@@ -42,7 +42,7 @@ def listed(  # noqa: PLR0913 an option each
     page: Annotated[
         str | None, Option("--page", help="The token with which an answer says how the list goes on.")
     ] = None,
-    cursor: Annotated[str | None, Option("--cursor", help="Wait for what comes after this place.")] = None,
+    cursor: Annotated[str | None, Option("--cursor", help="Wait for changes after this place.")] = None,
     wait: WaitOption = False,
     timeout: TimeoutOption = None,
     options: ConnectionOptions,
@@ -54,7 +54,7 @@ def listed(  # noqa: PLR0913 an option each
     order = "queue" if filters or status is not None else "activity"
     shown = status or ("closed" if closed else None if all_ else "open")
     arguments = given(status=shown, order=order, limit=limit, page=page, cursor=cursor) | filters
-    return call(OPERATIONS["list_reviews"], arguments, options, WaitPolicy(wait, timeout))
+    return call(OPERATIONS["list_reviews"], arguments, options, wait=wait, timeout=timeout)
 
 
 async def screen(
@@ -66,7 +66,7 @@ async def screen(
     broker: BrokerOption = None,
 ) -> Exit:
     """Open a screen with what waits for you: changes, discussion, verdicts. Its keys are under ?."""
-    # Agents give verdicts by the other commands, each under its own name. What is decided here counts as a person's.
+    # Agents give verdicts by the other commands, each under its own name. A decision made here counts as a person's.
     persons.refuse_agents(
         "Here a person reviews in their own name; agents review with 'tandem review claim' and the others."
     )
@@ -85,7 +85,7 @@ async def screen(
             f" {how_to_add('screen')}; 'tandem open' shows the same in a browser."
         ) from exc
 
-    person = identity.remembered() if name is None else identity.checked(name)
+    person = persons.remembered() if name is None else persons.checked(name)
     return await open_screen(ConnectionOptions(broker, project, person), person)
 
 
@@ -103,7 +103,7 @@ def approve(
     number: RoundOption = None,
     options: ConnectionOptions,
 ) -> Exit:
-    """Approve a review in your own name ('tandem me'); nobody approves what they wrote themselves."""
+    """Approve a review in your own name ('tandem me'); no one approves their own work."""
     return _decide(review_id, given(verdict="approved", reason=reason, round=number), options)
 
 
@@ -123,7 +123,7 @@ def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOptions)
     """Claim a review and give the verdict; a claim that was made for it is given back if the verdict is refused."""
     if reason := verdict.get("reason"):
         verdict["reason"] = Inputs().text("--reason", reason)
-    reviewer = identity.required_caller(options.agent)
+    reviewer = persons.required_caller(options.agent)
     with options.session() as session, progress("review verdict"):
         persons.refuse(session, review_id)
         before = session.data("get_review_status", {"review_id": review_id})
@@ -137,5 +137,5 @@ def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOptions)
 
 
 def is_at_terminal() -> bool:
-    """Whether both what is typed and what is shown go through a terminal."""
+    """Whether standard input and output both are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()

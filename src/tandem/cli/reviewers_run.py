@@ -10,13 +10,12 @@ from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import orjson
 
 from tandem import logs
-from tandem.cli import loops
-from tandem.cli.broker import begin_log
+from tandem.cli.broker import begin_log, new_event_loop, on_stop_signals
 from tandem.cli.declared import Misused, Option
 from tandem.cli.render.parts import duration
 from tandem.cli.terminal import say, show, show_data, show_envelope
@@ -39,37 +38,27 @@ _PAUSE_SECONDS = 1.0
 _LAST_SECONDS = 2.0
 _REVIEWER = "reviewer:"
 
-_SAID: dict[str, str] = {
-    EventKind.REVIEWER_SPAWNED: "started for {project}, process {pid}",
-    EventKind.REVIEW_CLAIMED: "reviews {subject}",
-    EventKind.ATTENTION_RAISED: "{subject} waits for a person now: {reason}",
-    EventKind.REVIEWER_DRAIN_START: "is to end ({reason})",
-    EventKind.REVIEWER_TERMINATED: "ended ({reviews_completed} reviews done): {reason}",
-    EventKind.POOL_PAUSED: "paused: {reason}",
-    EventKind.POOL_RESUMED: "goes on",
-    EventKind.CIRCUIT_OPENED: "starts nothing until {until}, too many failed at once: {reason}",
-    EventKind.CIRCUIT_CLOSED: "starts reviewers again: {reason}",
-}
-"""The words for an event, by its kind, with its facts put in."""
 
-_OF_ALL = frozenset(
-    {
-        EventKind.ATTENTION_RAISED,
-        EventKind.POOL_PAUSED,
-        EventKind.POOL_RESUMED,
-        EventKind.CIRCUIT_OPENED,
-        EventKind.CIRCUIT_CLOSED,
-    }
-)
-"""What concerns more than the reviewer, if any, that was at work."""
+class _Told(NamedTuple):
+    """How an event is told: the words with its facts put in, their style, and whether it concerns one reviewer."""
 
-_STYLES: dict[str, str] = {
-    EventKind.REVIEWER_SPAWNED: "green",
-    EventKind.REVIEW_CLAIMED: "cyan",
-    EventKind.ATTENTION_RAISED: "bold red",
-    EventKind.POOL_PAUSED: "yellow",
-    EventKind.CIRCUIT_OPENED: "bold red",
-    EventKind.REVIEWER_TERMINATED: "dim",
+    words: str
+    style: str = ""
+    is_of_reviewer: bool = True
+
+
+_TOLD: dict[str, _Told] = {
+    EventKind.REVIEWER_SPAWNED: _Told("started for {project}, process {pid}", "green"),
+    EventKind.REVIEW_CLAIMED: _Told("reviews {subject}", "cyan"),
+    EventKind.ATTENTION_RAISED: _Told("{subject} waits for a person now: {reason}", "bold red", is_of_reviewer=False),
+    EventKind.REVIEWER_DRAIN_START: _Told("will end ({reason})"),
+    EventKind.REVIEWER_TERMINATED: _Told("ended ({reviews_completed} reviews done): {reason}", "dim"),
+    EventKind.POOL_PAUSED: _Told("paused: {reason}", "yellow", is_of_reviewer=False),
+    EventKind.POOL_RESUMED: _Told("goes on", is_of_reviewer=False),
+    EventKind.CIRCUIT_OPENED: _Told(
+        "starts nothing until {until}, too many failed at once: {reason}", "bold red", is_of_reviewer=False
+    ),
+    EventKind.CIRCUIT_CLOSED: _Told("starts reviewers again: {reason}", is_of_reviewer=False),
 }
 _LOG_NAME = "supervisor.jsonl"
 _AGENT = "supervisor"
@@ -93,18 +82,18 @@ class EventPrinter:
         )
 
     def remark(self, words: str) -> None:
-        """Say what is no event of the broker's."""
+        """Say something that is no event of the broker's."""
         if not self._as_json:
             self._line("", words, time.strftime("%H:%M:%S"))
 
-    def event(self, event: EventView, who: str, words: str) -> None:
+    def event(self, event: EventView, who: str, told: _Told) -> None:
         """Say what happened to a reviewer or to the pool."""
         if self._as_json:
             facts = {name: getattr(event, name) for name in ("at", "kind", "project", "subject", "actor", "data")}
             show_envelope(orjson.dumps(facts))
         else:
             at = datetime.fromisoformat(event.at).astimezone().strftime("%H:%M:%S")
-            self._line(who, words, at, _STYLES.get(event.kind, ""))
+            self._line(who if told.is_of_reviewer else "", told.words, at, told.style)
 
     def _line(self, who: str, words: str, at: str, style: str = "") -> None:
         name = f"{visible_line(who)}  " if who else ""
@@ -144,7 +133,7 @@ class EventFollower:
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def catch_up(self) -> None:
-        """Tell what is left, if the broker is there to say it."""
+        """Tell of the remaining events, if the broker answers."""
         try:
             async with asyncio.timeout(_LAST_SECONDS):
                 while (await self._read(wait=False)).more:
@@ -168,31 +157,32 @@ class EventFollower:
         whose = event.subject.removeprefix(_REVIEWER) if event.subject.startswith(_REVIEWER) else event.actor
         if event.subject != self._pool and whose not in self._reviewers:
             return
-        words = _words(event)
-        if words is not None:
-            self.printer.event(event, "" if event.kind in _OF_ALL else whose, words)
+        told = _told(event)
+        if told is not None:
+            self.printer.event(event, whose, told)
 
 
-def _words(event: EventView) -> str | None:
-    """What to say of an event; None if it is no news to people who watch."""
+def _told(event: EventView) -> _Told | None:
+    """How to tell of an event; None if it is no news to people who watch."""
     if event.kind == EventKind.REVIEWER_OUTCOME:
-        return _outcome(event.data)
-    form = _SAID.get(event.kind)
+        words = _outcome(event.data)
+        return None if words is None else _Told(words)
+    form = _TOLD.get(event.kind)
     known = {"project": event.project, "subject": event.subject, **event.data}
-    return None if form is None else form.format_map(defaultdict(lambda: "unknown", known))
+    return form and form._replace(words=form.words.format_map(defaultdict(lambda: "unknown", known)))
 
 
 def _outcome(data: Mapping[str, Any]) -> str | None:
     if data.get("outcome") != "verdict":
         return f"gave no verdict on {data.get('review_id')} ({data.get('outcome')}): {data.get('reason')}"
     if "verdict" not in data:
-        # What a verdict cost, which follows it.
+        # The costs of a verdict, which follow it.
         return None
     return f"gave its verdict on {data.get('review_id')} after {duration(data.get('seconds'))}: {data['verdict']}"
 
 
 class Remote:
-    """A broker elsewhere, as a supervisor calls it; notes what it is told.
+    """A broker elsewhere, as a supervisor calls it; notes its registration.
 
     Attributes:
         registration: The first answer to `supervisor_register`; None before it.
@@ -241,7 +231,7 @@ def supervise(
         Path | None,
         Option("--data-dir", metavar="DIR", help="For its own id, logs and scratch; default: the user's own."),
     ] = None,
-    as_json: Annotated[bool, Option("--json", help="Print a line of JSON for whatever happens.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print a line of JSON for each event.")] = False,
 ) -> None:
     """Run a pool of reviewers here for that broker, until Ctrl-C."""
     if broker is None:
@@ -252,7 +242,7 @@ def supervise(
     pool = _enabled(settings.reviewer_pool, workspace)
     _begin_log(settings)
     try:
-        with asyncio.Runner(loop_factory=loops.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_run(broker, tuple(project or ()), pool, settings, EventPrinter(as_json=as_json)))
     finally:
         logs.end()
@@ -271,13 +261,8 @@ def _enabled(pool: PoolSettings, workspace: Path | None) -> PoolSettings:
     return pool_settings.load(stated)
 
 
-def _log_file(settings: Settings) -> Path:
-    """The supervisor's own log."""
-    return settings.log_file.with_name(_LOG_NAME)
-
-
 def _begin_log(settings: Settings) -> None:
-    begin_log(settings, _log_file(settings))
+    begin_log(settings, settings.log_file.with_name(_LOG_NAME))
     root = logging.getLogger()
     for handler in list(root.handlers):
         # People who watch are told what happens in lines of its own.
@@ -302,7 +287,7 @@ async def _run(
     def asked() -> None:
         (at_once if stop.is_set() else stop).set()
 
-    loops.on_stop_signals(asyncio.get_running_loop(), asked)
+    on_stop_signals(asyncio.get_running_loop(), asked)
     async with TandemClient(url, agent=_AGENT) as client:
         broker = Remote(client)
         supervisor = Supervisor(
@@ -346,7 +331,7 @@ async def _run(
     if not stop.is_set():
         raise InvalidSession(
             "Another supervisor has this one's place with the broker, or the broker does not take it back; its"
-            f" reviewers were ended. What happened is in {_log_file(settings)}."
+            f" reviewers were ended. The reason is in {settings.log_file.with_name(_LOG_NAME)}."
         )
 
 
@@ -370,7 +355,7 @@ async def _remark_unknown(projects: tuple[str, ...], client: TandemClient, print
 
 
 async def _first(*waits: asyncio.Future[Any] | Coroutine[Any, Any, Any]) -> None:
-    """Wait until one of these has ended; what was begun for that ends with it."""
+    """Wait until one of these has ended; the waits begun for that end with it."""
     begun = [asyncio.ensure_future(one) for one in waits]
     await asyncio.wait(begun, return_when=asyncio.FIRST_COMPLETED)
     for one, given in zip(begun, waits, strict=True):

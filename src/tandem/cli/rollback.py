@@ -21,7 +21,7 @@ _SHORT = 10
 _WIDTH = 10
 _SHOWN_FILES = 30
 _AWAY_SECONDS = 5.0
-"""How long a broker that has gone is waited for: what it could not be told, the next call of the command tells it."""
+"""How long a broker that has gone is waited for: the next call of the command delivers the missed reports."""
 _APPROVAL = {"carried": "its review still holds", "re_review": "to be reviewed again", "none": "without a review"}
 
 
@@ -42,8 +42,8 @@ async def rollback(
 ) -> Exit:
     """Revert the commit of a review that was rejected or has changes requested, and what its plan built upon it.
 
-    It is reverted, never reset: history stays, and so do other people's commits and local changes. What was taken back
-    by hand, or is gone, is settled without a change.
+    It is reverted, never reset: history stays, and so do other people's commits and local changes. A commit that
+    was reverted by hand, or is gone, is settled without a change.
     """
     checkout = Checkout.at(Path.cwd())
     if settled:
@@ -59,7 +59,7 @@ async def rollback(
         with progress("rolling back") as say:
             report = await roll_back(client, checkout, review_id, status.project, say, dry_run=dry_run)
     tell(report.facts(), _lines(report), as_json=options.as_json)
-    # What was done but could not be told is not done altogether.
+    # A rollback that the broker does not know of is not done altogether.
     return Exit.DONE if report.unsaid is None else Exit.REFUSED
 
 
@@ -67,10 +67,10 @@ def _ensure_a_person_says(review_id: str, reason: str | None, *, dry_run: bool) 
     """Go on only if a person at the terminal says that a rejection is settled.
 
     Raises:
-        InvalidInput: They say no reason, or it is to be tried only.
+        InvalidInput: They say no reason, or this is a dry run.
         Forbidden: An agent runs it, there is no terminal, or they said no.
     """
-    question = f"{review_id} was decided against, and would no longer hold up its plan, whatever was committed of it."
+    question = f"{review_id} was decided against, and would no longer hold up its plan, with or without its commit."
     refuse_agents(question)
     if not reason or dry_run:
         raise InvalidInput(
@@ -90,9 +90,7 @@ def _lines(report: RollbackReport) -> Whole:
 
 
 def _settled(report: RollbackReport) -> Iterator[Text]:
-    how = (
-        "by your word" if report.settled == "settled" else "what was committed of it is gone, or was taken back by hand"
-    )
+    how = "by your word" if report.settled == "settled" else "its commit is gone, or was reverted by hand"
     yield Text(f"Settled: {report.review_id} no longer holds up its plan ({how}). Nothing was changed.")
     yield _blocking(report)
 
@@ -106,9 +104,7 @@ def _blocking(report: RollbackReport) -> Text:
 
 def _nothing_done(report: RollbackReport) -> Iterator[Text]:
     by = ", ".join(commit[:_SHORT] for commit in report.already)
-    yield Text(
-        f"Already rolled back: what was committed of {report.review_id} is reverted by {by}. Nothing was changed."
-    )
+    yield Text(f"Already rolled back: the commit of {report.review_id} is reverted by {by}. Nothing was changed.")
     if report.waiting_round is not None:
         yield Text(
             f"Its accepted counter-patch (round {report.waiting_round}) is in no commit. When it is approved:"
@@ -132,7 +128,7 @@ def _taken(report: RollbackReport) -> Iterator[Text]:
             by = "by a revert"
         yield _line("reverted", "red", one.commit, one.subject, f"{one.because}; {by}")
     if report.counter_patch is not None:
-        how = "" if report.counter_patch.exact else ", merged with what is there: to be reviewed again"
+        how = "" if report.counter_patch.exact else ", merged with the present content: needs another review"
         commit = "" if report.dry_run else report.counter_patch.commit
         yield _line("corrected", "green", commit, f"the counter-patch, round {report.counter_patch.round}", how[2:])
 
@@ -166,7 +162,7 @@ def _next(report: RollbackReport) -> Iterator[Text]:
         yield Text(f"To do it: tandem rollback {report.review_id}")
         return
     for one in report.re_reviews:
-        yield Text(f"Put up again: {one.review_id}, round {one.round}, for {one.commit[:_SHORT]}")
+        yield Text(f"Submitted again: {one.review_id}, round {one.round}, for {one.commit[:_SHORT]}")
     if report.unsaid is not None:
         yield Text.assemble(
             ("The repository is done, but this could not be told: ", "yellow"),

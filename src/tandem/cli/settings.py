@@ -42,7 +42,7 @@ def show_settings(
         Path | None, Option("--data-dir", metavar="DIR", help="As if this were given to 'tandem up'.")
     ] = None,
 ) -> None:
-    """Show settings with their values and origins, and what was found and ignored; with [bold]--all[/bold] every one.
+    """Show settings with their values and origins, and the ignored ones; with [bold]--all[/bold] every one.
 
     The project's .tandem/config.toml is that of the repository you are in, and so are GSD's settings in its
     .planning/config.json. They may only tighten, unless you trusted them: tandem trust.
@@ -110,7 +110,7 @@ def trust_files(
         Argument(metavar="FILE", help="Files of the project with settings; default: all there are."),
     ] = None,
     *,
-    list_: Annotated[bool, Option("--list", help="Show what is trusted, in every project.")] = False,
+    list_: Annotated[bool, Option("--list", help="Show the trusted files, in every project.")] = False,
     revoke: Annotated[bool, Option("--revoke", help="Revoke the trust.")] = False,
     yes: YesOption = False,  # noqa: ARG001 - see there
     as_json: EnvelopeOption = False,
@@ -118,7 +118,7 @@ def trust_files(
     """Allow this project's settings to loosen, and its checks to run.
 
     Shows exactly what would be trusted and asks the person at the terminal. Trust holds for this content in this
-    project: a changed byte is asked about anew. Of .planning/config.json only Tandem's own keys count. The commands of
+    project: a changed byte is asked about again. Of .planning/config.json only Tandem's own keys count. The commands of
     .tandem/checks.toml run on changes whose base has this very file; without bubblewrap that is trusted by itself.
     """
     project = Project.at(".", user_file().parent)
@@ -168,13 +168,13 @@ def ask_for(candidates: Sequence[TrustCandidate]) -> None:
     """Show a person what would be trusted, exactly, and have them agree: all that has an effect beside a question.
 
     Raises:
-        Forbidden: An agent runs this, nobody is at a terminal, or the person does not agree.
+        Forbidden: An agent runs this, there is no terminal, or the person does not agree.
     """
     names = " ".join(one.file for one in candidates)
     mark = person.agent_mark()
     if mark is not None:
         raise Forbidden(
-            f"Only a person may trust what stands in a repository, and {mark} shows that an agent runs this. Ask the "
+            f"Only a person may trust a repository's files, and {mark} shows that an agent runs this. Ask the "
             f"person to run 'tandem trust {names}' in a terminal of their own.",
             variable=mark,
         )
@@ -190,9 +190,7 @@ def ask_for(candidates: Sequence[TrustCandidate]) -> None:
                 f"Trusting takes a person at a terminal, and there is none. Run 'tandem trust {names}' in a terminal."
             )
         if answer.lower() != "yes":
-            raise Forbidden(
-                "Nothing was trusted, for the answer was not 'yes'. What stands there may still only tighten."
-            )
+            raise Forbidden("Nothing was trusted, for the answer was not 'yes'. These settings may still only tighten.")
 
 
 def _screens(lines: Iterable[str]) -> list[list[str]]:
@@ -212,7 +210,7 @@ def _described(one: TrustCandidate) -> list[str]:
 
 
 def _shortened(one: TrustCandidate, joint: str = "\n") -> list[str]:
-    """All of it that has an effect, with the joint between: of checks what would run, of others what they set."""
+    """All of it that has an effect, with the joint between: the commands of checks, the values of other files."""
     if one.file == UNCONFINED or is_planning(one.file):
         effects = one.text.splitlines()
     else:
@@ -241,14 +239,14 @@ def _show_list(project: Project, *, as_json: bool) -> None:
         show_data({"trusted": [{**one._asdict(), "state": state} for one, state in pairs]})
         return
     if not entries:
-        say("Nothing is trusted: what stands in a repository may only tighten.")
+        say("Nothing is trusted: a repository's settings may only tighten.")
         return
     rows = [(one.root, one.file, one.sha256[:16], one.at, one.by, state) for one, state in pairs]
     show(listing("project, file, sha256, since, by, now", rows))
 
 
 def _state(one: Trusted, config_dir: Path) -> str:
-    """Whether the file still is what was trusted."""
+    """Whether the file still has its trusted content."""
     try:
         top = project_root(one.root) if Path(one.root).is_dir() else one.root
         found = Project(one.root, top, top, config_dir).candidate(one.file)

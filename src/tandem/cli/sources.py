@@ -1,19 +1,26 @@
-"""What a command reads of the repository: a change from the working tree, commits or a file."""
+"""The change that a command reads of the repository, from the working tree, commits or a file; `tandem gate check`."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from tandem.cli.declared import Misused, Option
-from tandem.errors import InvalidInput
+from tandem.cli.calls import Inputs, present
+from tandem.cli.connection_options import ConnectionOptions, need_project
+from tandem.cli.declared import Misused, Option, without
+from tandem.cli.terminal import Exit, progress
+from tandem.errors import InvalidInput, TandemError
 from tandem.git.layout import ensure_usable
 from tandem.git.place import find_repository, linked_worktrees
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
+from tandem.rulings import git, state
+from tandem.rulings.enforcement import base_branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +76,10 @@ def here() -> Repository:
 
 
 def content(repository: Repository, source: Source, warn: Callable[[str], None]) -> dict[str, Any]:
-    """The fields of `create_review` that say what is put up.
+    """The fields of `create_review` that hold the content.
 
     Raises:
-        InvalidInput: There is nothing to put up, or the file cannot be.
+        InvalidInput: There is nothing to submit, or the file cannot be.
     """
     if source.text is not None:
         return text_content(repository, source.text)
@@ -107,7 +114,7 @@ def text_content(repository: Repository, file: Path) -> dict[str, Any]:
     return {"path": absolute.relative_to(root).as_posix(), "description": text}
 
 
-def changes(source: Source) -> list[dict[str, Any]]:
+def _changes(source: Source) -> list[dict[str, Any]]:
     """The raw changes that a gate is asked about: of a commit or a range of this repository, else of its index.
 
     Raises:
@@ -126,4 +133,43 @@ def _emptiness(source: Source) -> str:
         return "the index equals HEAD; git add what you want reviewed"
     if source.commit or source.range:
         return f"{source.commit or source.range} changes nothing"
-    return "the working tree equals HEAD; what is already committed goes up with --commit or --range"
+    return "the working tree equals HEAD; submit earlier commits with --commit or --range"
+
+
+@without("text")
+def check(
+    *,
+    source: Source,
+    digest: Annotated[str | None, Option("--digest", help="A round's digest instead of content.")] = None,
+    changes: Annotated[
+        str | None, Option("--changes", metavar="JSON", help="Raw changes: JSON, @FILE or - for standard input.")
+    ] = None,
+    options: ConnectionOptions,
+) -> Exit:
+    """Ask whether every change is approved, to the byte: by default the staged ones. Exit status 0 if so, else 1."""
+    if sum((digest is not None, changes is not None, not source.is_default)) > 1:
+        raise Misused("Choose one of --staged, --commit, --range, --digest and --changes.")
+    read = None if changes is None else Inputs().json("--changes", changes)
+    with options.session() as session, progress("checking"):
+        asked: dict[str, Any] = {"project": need_project(session, options)}
+        if digest is not None:
+            asked["digest"] = digest
+        elif changes is not None:
+            asked["changes"] = read
+        else:
+            branch = _base_branch()
+            asked |= {"changes": _changes(source), "branch": branch}
+        envelope = session.call("check_gate", asked)
+    status = present(envelope, "check_gate", as_json=options.as_json)
+    if status is Exit.DONE and not json.loads(envelope)["data"]["allowed"]:
+        return Exit.REFUSED
+    return status
+
+
+def _base_branch() -> str | None:
+    """The base branch that is checked out here: a commit would be one to that."""
+    with suppress(state.GateUnreadable, TandemError):
+        place = state.find_repository(".")
+        gate = None if place is None else state.find(place)
+        return None if place is None or gate is None or not gate.enabled else base_branch(gate, git.branch(place))
+    return None

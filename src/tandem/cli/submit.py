@@ -1,4 +1,4 @@
-"""`tandem submit`: puts a change up for review, and waits for the verdict if asked."""
+"""`tandem submit`: submits a change for review, and waits for the verdict if asked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tandem.bridge.session import has_changed, is_decided, is_proposers_turn, la
 from tandem.cli import persons, sources
 from tandem.cli.calls import (
     Inputs,
-    WaitPolicy,
     awaits_checks,
     given,
     goes_on,
@@ -37,7 +36,7 @@ from tandem.errors import TandemError
 from tandem.present.record import record
 from tandem.present.shapes import WORK
 from tandem.rulings import liveness, next_steps
-from tandem.rulings.person import agent_mark
+from tandem.rulings.person import agent_mark, wait_seconds
 from tandem.rulings.state import GateUnreadable
 from tandem.rulings.trust import CHECKS_FILE
 
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from tandem.reviews.check_contract import CheckView
 
 _LOG_LINES, _LOG_WIDTH = 15, 500
-"""Of a failed check's log, what is shown at the end: lines, and the characters of each."""
+"""The end of a failed check's log that is shown: lines, and the characters of each."""
 _MOST_LOGS = 3
 _SHORT = 12
 
@@ -72,7 +71,7 @@ def submit(  # noqa: PLR0913 an option each
     *,
     intent: Annotated[
         str | None,
-        Option("--intent", "-m", metavar="TEXT", help="What it is for; a revision keeps its review's."),
+        Option("--intent", "-m", metavar="TEXT", help="Its purpose; a revision keeps its review's."),
     ] = None,
     source: Source,
     description: Annotated[
@@ -111,27 +110,29 @@ def submit(  # noqa: PLR0913 an option each
     details = Inputs().text("--description", description) if description is not None else None
     stated = given(intent=intent, description=details, category=category, agent_type=agent_type, **vars(work))
     request = partial(_request, options=options, source=source, stated=stated, revise=revise, parent=parent)
-    return _submit(request, options, WaitPolicy(wait, timeout))
+    return _submit(request, options, timeout_s=wait_seconds() if timeout is None else timeout, wait=wait)
 
 
-def _submit(request: Callable[[Session], dict[str, Any]], options: ConnectionOptions, patience: WaitPolicy) -> Exit:
+def _submit(
+    request: Callable[[Session], dict[str, Any]], options: ConnectionOptions, *, wait: bool, timeout_s: float | None
+) -> Exit:
     with options.session() as session:
         with suppress(TandemError, GateUnreadable):  # the hook tells the person who commits
             if (problem := liveness.problem_at(str(Path.cwd()))) is not None:
                 say(problem)
-        with progress("putting it up"):
+        with progress("submitting"):
             envelope = session.call("create_review", request(session))
         data = json.loads(envelope)
-        if not (patience.wait and data["ok"]):
+        if not (wait and data["ok"]):
             return present(envelope, "create_review", as_json=options.as_json)
         if options.as_json:
             is_up = "is there already" if data["data"]["existed"] else "is up"
             say(f"{data['data']['review_id']} {is_up}, round {data['data']['round']}")
         else:
-            # What comes next is the wait, which goes on from here.
+            # The next step is the wait, which goes on from here.
             waiting = json.dumps({**data, "data": {**data["data"], "next_action": "none"}}).encode()
             present(waiting, "create_review", as_json=False)
-        status = _verdict(session, data["data"], patience.timeout_s)
+        status = _verdict(session, data["data"], timeout_s)
     ended = present(status, "get_review_status", as_json=options.as_json, status=verdict_status)
     if ended is Exit.WAITING and json.loads(status)["data"]["next_action"] == "wait":
         say_go_on(next_steps.wait(data["data"]["review_id"]))
@@ -180,12 +181,12 @@ def _content(source: Source, known: Proposal | None) -> dict[str, Any]:
 
 
 def _verdict(session: Session, created: dict[str, Any], timeout_s: float | None) -> bytes:
-    """The status envelope once there is a verdict and what it needs to count, or the time is up."""
+    """The status envelope once there is a verdict that counts, or the time is up."""
     remarks, following = _Remarks(), _CheckRemarks(session, created["review_id"])
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     remarks.say_who_comes(created)
-    # One that was there may have its verdict, and an agent waits in vain where nobody comes: what is so now counts, not
-    # only what comes.
+    # One that was there may have its verdict, and an agent waits in vain where no reviewer comes: the present
+    # state counts, not only later changes.
     is_over = created["existed"] or (lacks_reviewer(created) and agent_mark() is not None)
     cursor = None if is_over else created["cursor"]
     arguments = {"review_id": created["review_id"], "cursor": cursor, "wake_on": "any"}
@@ -227,7 +228,7 @@ class _CheckRemarks:
 
     def follow(self) -> None:
         """Say which have begun or ended since."""
-        with suppress(TandemError):  # whatever is wrong, what is waited for says so
+        with suppress(TandemError):  # the wait itself reports the problem
             self._checks = record(self._session.data("list_checks", {"review_id": self._review_id})).checks
         for check in self._checks:
             name = (check.round, check.name)
@@ -273,7 +274,7 @@ class _Remarks:
             say(_STOP)
 
     def follow(self, data: dict[str, Any]) -> None:
-        """Say what is new: who reviews, or why nobody does."""
+        """Say the news: who reviews, or why there is no reviewer."""
         step = (data["status"], data["reviewer_id"])
         if data["attention"] is not None:
             say(f"A person has to look: {data['attention']}")

@@ -57,11 +57,11 @@ class Exit(IntEnum):
     UNREACHABLE = 3
     """No broker answers."""
     CHANGES_REQUESTED = 10
-    """Changes are wanted: by the reviewer, or by a required check that failed on what was approved."""
+    """Changes are wanted: by the reviewer, or by a required check that failed on the approved content."""
     REJECTED = 11
     WAITING = 12
-    """No verdict or turn yet: the time was up, or it is the caller's turn to answer; or a required check of what was
-    approved has not ended.
+    """No verdict or turn yet: the time was up, or it is the caller's turn to answer; or a required check of the
+    approved content has not ended.
     """
     CLOSED = 13
     """Closed without approval; of a cycle, over before it was the waiting role's turn."""
@@ -156,7 +156,9 @@ def show_refusal(error: TandemError, *, as_json: bool, parameters: Iterable[Para
     message = wording.of_refusal(error.message, error.details, parameters)
     lines = [Text.assemble(("refused: ", "bold red"), (error.code, "bold"), f": {indented(message)}")]
     if error.code == REFUSED_CODE and os.environ.get(TOKEN_VARIABLE, "").strip():
-        lines.append(Text(f"  What is in {TOKEN_VARIABLE} was sent; leave it out if the broker is your own.", "dim"))
+        lines.append(
+            Text(f"  The content of {TOKEN_VARIABLE} was sent; leave it out if the broker is your own.", "dim")
+        )
     for name, value in error.details.items():
         is_long = name == "allowed" and (isinstance(value, dict) or len(value) > _MOST_ALLOWED)
         if name not in _DETAILS_SAID_ALREADY and not is_long and value not in (None, "", [], {}):
@@ -167,12 +169,12 @@ def show_refusal(error: TandemError, *, as_json: bool, parameters: Iterable[Para
 
 @contextmanager
 def progress(doing: str) -> Generator[Callable[[str], None]]:
-    """Show on standard error what is being done, and for how long.
+    """Show on standard error the current task, and its duration.
 
     People see a spinner at their terminal after a second. Agents and pipes get a line every 20 s, as some clients end a
     command that is silent.
 
-    Yields what says, from any thread, what is being done from then on.
+    Yields a function that takes, from any thread, the words for the next task.
     """
     words = [doing]
     ended = Event()

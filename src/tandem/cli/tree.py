@@ -48,13 +48,8 @@ class Noun:
 
 TREE: dict[str, Noun] = {
     "submit": Noun("Submit your change for review.", REVIEWING, "submit:submit"),
-    "apply": Noun("Bring the working tree to what was approved.", REVIEWING, "apply:apply"),
-    "inbox": Noun(
-        "What waits for you, and what for others.",
-        REVIEWING,
-        {OPERATIONS: OPERATION},
-        help="What waits for you, what waits for others, and problems.",
-    ),
+    "apply": Noun("Bring the working tree to the approved content.", REVIEWING, "apply:apply"),
+    "inbox": Noun("What waits for you, what waits for others, and problems.", REVIEWING, {OPERATIONS: OPERATION}),
     "review": Noun(
         "Reviews: propose, claim, discuss, decide, close.",
         REVIEWING,
@@ -71,18 +66,13 @@ TREE: dict[str, Noun] = {
         "At a terminal, [bold]tandem review[/bold] is short for [bold]tandem review screen[/bold].",
         default="screen",
     ),
-    "checks": Noun(
-        "Checks that run on a change: results, logs, again.",
-        REVIEWING,
-        {OPERATIONS: OPERATION},
-        help="What is run on a change before it is reviewed: how it ended, and its logs.",
-    ),
+    "checks": Noun("Checks that run on a change: results, logs, again.", REVIEWING, {OPERATIONS: OPERATION}),
     "open": Noun("Open the broker's pages in your browser.", REVIEWING, "open:open_pages"),
     "gate": Noun(
         "Check whether content is approved; switch the gate on or off.",
         REVIEWING,
         {
-            "check": "gate:check",
+            "check": "sources:check",
             "on": "gate_switch:on",
             "off": "gate_switch:off",
             "status": "gate_switch:status",
@@ -97,7 +87,6 @@ TREE: dict[str, Noun] = {
             "show": OPERATION,
             "record-override": OPERATION,
         },
-        help="The gate: check whether content is approved, and switch it.",
     ),
     "commit": Noun("Records of commits and rollbacks.", REVIEWING, {OPERATIONS: OPERATION}, hidden=True),
     "rollback": Noun("Revert a commit that was not approved.", REVIEWING, "rollback:rollback"),
@@ -150,7 +139,7 @@ TREE: dict[str, Noun] = {
     ),
     "lock": Noun("The lock of the role whose turn it is.", HANDING_OVER, {OPERATIONS: OPERATION}),
     "handoff": Noun("What one role hands over to the next.", HANDING_OVER, {OPERATIONS: OPERATION}),
-    "me": Noun("Say once who you are; show it.", SETTING_UP, "identity:me"),
+    "me": Noun("Say once who you are; show it.", SETTING_UP, "persons:me"),
     "init": Noun("Set a repository and its agents up for reviews.", SETTING_UP, "init:init"),
     "uninit": Noun("Undo exactly what 'tandem init' did.", SETTING_UP, "init:uninit"),
     "doctor": Noun("Find problems and their remedies.", SETTING_UP, "doctor:doctor"),
@@ -164,17 +153,11 @@ TREE: dict[str, Noun] = {
     "down": Noun("Stop the broker.", SETTING_UP, "broker:down"),
     "logs": Noun("Show the broker's log.", SETTING_UP, "broker:show_logs"),
     "service": Noun(
-        "Start the broker at login.",
+        "Start the broker at login, by systemd or launchd.",
         SETTING_UP,
         {"install": "broker:install_service", "status": "broker:show_service", "remove": "broker:remove_service"},
-        help="Start the broker at login, by systemd or launchd.",
     ),
-    "config": Noun(
-        "Show settings and where each comes from.",
-        SETTING_UP,
-        {"show": "settings:show_settings"},
-        help="Settings, and where each comes from.",
-    ),
+    "config": Noun("Show settings and where each comes from.", SETTING_UP, {"show": "settings:show_settings"}),
     "data": Noun(
         "The database: back it up, restore it, move it.",
         SETTING_UP,
@@ -190,20 +173,17 @@ TREE: dict[str, Noun] = {
         "Reviews of GSD's steps: on, off, and where they stand.",
         SETTING_UP,
         {"on": "gsd:on", "off": "gsd:off", "status": "gsd:status", "overlay": "gsd:overlay"},
-        help="Reviews of GSD's steps.",
     ),
     "trust": Noun("Allow a project's settings to loosen, by their hash.", SETTING_UP, "settings:trust_files"),
     "token": Noun(
         "Access tokens: who may call the broker, and for what.",
         SETTING_UP,
-        {OPERATIONS: OPERATION, "create": "token:create"},
-        help="Access tokens of people and programs: make, list, revoke.",
+        {OPERATIONS: OPERATION, "create": "credentials:create_token"},
     ),
     "webhook": Noun(
         "Post events to other programs, signed; see what arrived.",
         SETTING_UP,
-        {OPERATIONS: OPERATION, "add": "webhook:add_webhook", "test": "webhook:try_webhook"},
-        help="Webhooks: events posted to other programs, signed and tried again.",
+        {OPERATIONS: OPERATION, "add": "credentials:add_webhook", "test": "credentials:try_webhook"},
     ),
     "supervisor": Noun(
         "Operations for programs that run a reviewer pool.", SETTING_UP, {OPERATIONS: OPERATION}, hidden=True

@@ -67,7 +67,7 @@ def of_refusal(message: str, details: Mapping[str, Any], parameters: Iterable[Pa
 
     Args:
         message: As the broker answered it.
-        details: The refusal's facts; `field` is what is wrong.
+        details: The refusal's facts; `field` names the wrong one.
         parameters: Those of the command that was typed.
     """
     options = dict(_options(parameters))
@@ -85,7 +85,7 @@ def of_refusal(message: str, details: Mapping[str, Any], parameters: Iterable[Pa
 
 
 def _meant(said: str, allowed: Any) -> str:
-    """Which of what is allowed the name in a refusal may have been meant to be, as a sentence."""
+    """Which of the allowed names may have been meant, as a sentence."""
     name = re.search(r"'([^']+)'", said)
     if name is None or not isinstance(allowed, list) or "Did you mean" in said or "no longer" in said:
         return ""

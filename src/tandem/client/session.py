@@ -143,7 +143,7 @@ class TandemClient(Operations):
 
         Args:
             review_id: The review.
-            cursor: Cursor of an earlier answer: wait for what comes after it. By default the state of now counts.
+            cursor: Cursor of an earlier answer: wait for later changes. By default the present state counts.
             timeout_s: Seconds; by default as long as it takes.
         """
         return await self._wait_for_status(review_id, cursor, timeout_s, "turn", is_proposers_turn, has_changed)
@@ -155,7 +155,7 @@ class TandemClient(Operations):
 
         Args:
             review_id: The review.
-            cursor: Cursor of an earlier answer: wait for what comes after it. By default the state of now counts.
+            cursor: Cursor of an earlier answer: wait for later changes. By default the present state counts.
             timeout_s: Seconds; by default as long as it takes.
         """
         return await self._wait_for_status(review_id, cursor, timeout_s, "any", is_decided, is_decided)
@@ -190,7 +190,7 @@ class TandemClient(Operations):
         return read_envelope(envelope, OPERATIONS["get_review_status"].answer)
 
     async def _operate(self, operation: str, given: Mapping[str, Any]) -> Any:
-        # What is not stated is not sent, so that with the next version's defaults the same call is the same body.
+        # Defaults are not sent, so that with the next version's defaults the same call is the same body.
         defaults: dict[str, Any] = getattr(type(self), operation).__kwdefaults__ or {}
         fields = {
             name: _json_value(value) for name, value in given.items() if name != "self" and value != defaults.get(name)

@@ -247,7 +247,9 @@ class CycleRow:
 class CyclePage:
     """Cycles, newest first, and the workflows that the broker knows."""
 
-    cycles: Annotated[tuple[CycleRow, ...], Field(description="The cycles of the page, newest first.")]
+    cycles: Annotated[
+        tuple[CycleRow, ...], Field(description="The cycles of the page, newest first."), Shown(empty="No cycles.")
+    ]
     workflows: Annotated[tuple[WorkflowView, ...], Field(description="The workflows that the broker knows.")]
     next_page: NextPage | None
 

@@ -59,9 +59,17 @@ def facts(kind: str, answer: Any, *, but: Sequence[str] = ()) -> list[Fact]:
     return [fact for fact in found if not _is_empty(fact.value)]
 
 
-def table(kind: str, records: Sequence[Any]) -> tuple[list[ShownField], list[list[Fact]]]:
-    """The columns of a table that have room in one and say something in at least one row, and the rows' cells."""
+def table(
+    kind: str, records: Sequence[Any], only: Sequence[str] | None = None
+) -> tuple[list[ShownField], list[list[Fact]]]:
+    """The columns of a table that have room in one and say something in at least one row, and the rows' cells.
+
+    `only` chooses and orders the columns, by the dotted names that lead to them.
+    """
     columns = [(field, way) for field, way in _flat(kind, records) if field.kind in IN_TABLES]
+    if only is not None:
+        known = {".".join(way): (field, way) for field, way in columns}
+        columns = [known[name] for name in only if name in known]
     told = [(field, [_fact(field, _at(record, way)) for record in records]) for field, way in columns]
     told = [(field, cells) for field, cells in told if not all(_is_empty(cell.value) for cell in cells)]
     return [field for field, _ in told], [list(row) for row in zip(*(cells for _, cells in told), strict=True)]

@@ -84,6 +84,7 @@ _BY_ENDING: Final = {
     "_seconds": "duration",
     "_s": "duration",
     "_bytes": "size",
+    "_token": "copied",
 }
 _LEFT_OUT_OF_LABELS: Final = ("_at", "_id", "_usd", "_seconds", "_s", "_bytes")
 

@@ -264,7 +264,11 @@ class ReviewRow(Work, ReviewHead):
 class ReviewPage:
     """A page of reviews, highest priority and oldest first."""
 
-    reviews: Annotated[tuple[ReviewRow, ...], Field(description="The reviews of the page.")]
+    reviews: Annotated[
+        tuple[ReviewRow, ...],
+        Field(description="The reviews of the page."),
+        Shown(empty="No such reviews. All there are: tandem review list --all"),
+    ]
     next_page: NextPage | None
     cursor: Cursor
     changed: Changed
@@ -522,7 +526,7 @@ class Timeline:
     """Every event of one review, oldest first."""
 
     review_id: ReviewId
-    events: Annotated[tuple[EventView, ...], Field(description="The events, oldest first.")]
+    events: Annotated[tuple[EventView, ...], Field(description="The events, oldest first."), Shown(empty="No events.")]
     cursor: Cursor
 
 
@@ -533,7 +537,7 @@ class AuditPage:
     events: Annotated[tuple[EventView, ...], Field(description="The events, oldest first.")]
     cursor: Cursor
     changed: Changed
-    more: Annotated[bool, Field(description="Whether there are further events already.")]
+    more: Annotated[bool, Field(description="Whether there are further events already."), Shown("hidden")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -548,7 +552,9 @@ class FeedEntry:
 class ActivityFeed:
     """Reviews by latest activity, newest first."""
 
-    entries: Annotated[tuple[FeedEntry, ...], Field(description="The rows of the page.")]
+    entries: Annotated[
+        tuple[FeedEntry, ...], Field(description="The rows of the page."), Shown(empty="Nothing has happened yet.")
+    ]
     next_page: NextPage | None
     cursor: Cursor
     changed: Changed

@@ -226,7 +226,9 @@ class FoundReview(ReviewRow):
 class SearchPage:
     """Reviews that were found."""
 
-    reviews: Annotated[tuple[FoundReview, ...], Field(description="The reviews that were found.")]
+    reviews: Annotated[
+        tuple[FoundReview, ...], Field(description="The reviews that were found."), Shown(empty="Found nothing.")
+    ]
     next_page: NextPage | None
     searched_back_to: Annotated[
         str | None,

@@ -7,21 +7,26 @@ along and `cp -r` copies it; a clone by git has none, and is no project until so
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tandem.bridge.project import owner
 from tandem.core.files import write_atomically
 from tandem.errors import InvalidInput
-from tandem.git.place import free_name
+from tandem.git.layout import ensure_usable
+from tandem.git.place import find_repository, free_name
 from tandem.rulings import state
 from tandem.rulings.state import GateFile, GateUnreadable, HookRepository
 from tandem.rulings.trust import same
+
+if TYPE_CHECKING:
+    from tandem.bridge.session import Session
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[Any]]
 """Calls an operation of the broker; its data, or a `TandemError`."""
@@ -225,3 +230,32 @@ def _records(place: HookRepository) -> Iterator[tuple[str, str]]:
 async def _projects(call: Call) -> dict[str, str]:
     listed = await call("list_projects", {})
     return {one["project"]: one["root"] for one in listed["projects"]}
+
+
+def awaited(session: Session) -> Call:
+    """A session's calls, for what awaits them."""
+
+    async def call(operation: str, arguments: Mapping[str, Any]) -> Any:
+        return session.data(operation, arguments)
+
+    return call
+
+
+def refuse_unregistered(session: Session) -> NoReturn:
+    """Say how the repository that a command runs in becomes a project.
+
+    Raises:
+        InvalidInput: It is of none.
+    """
+    place = find_repository(str(Path.cwd()))
+    ensure_usable(place)
+    known = None
+    if place is not None:
+        known = switch(place)
+        asyncio.run(refuse_gated_copy(awaited(session), place))
+    # To add it would make two projects of one, where a gate has it already.
+    way = "tandem gate on" if known is not None and known.enabled else "tandem project add"
+    raise InvalidInput(
+        f"This repository is not registered. Register it with: {way}. If it was moved: tandem project move",
+        field="project",
+    )

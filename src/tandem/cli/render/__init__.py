@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tandem.cli.render import cycles, records
+from tandem.cli.render import cycles
 from tandem.cli.render.answers import render
 
-__all__ = ["cycles", "records", "render"]
+__all__ = ["cycles", "render"]

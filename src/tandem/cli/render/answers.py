@@ -1,21 +1,42 @@
-"""One rendering for each answer about reviews: a review, lists of them, the inbox and searches."""
+"""The renderings of answers that people read better so than by the labels and kinds of their fields."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.render import checks, parts
-from tandem.cli.render.parts import ago, block, facts, listing, more_pages, plain, renders, state
+from tandem.cli.render.parts import Cell, ago, block, facts, listing, more_pages, plain, renders, state
+from tandem.present.facts import duration, worded
 from tandem.present.facts import facts as shown_facts
-from tandem.present.text import Framed, Group, Rule, Text
+from tandem.present.text import Column, Framed, Group, Rule, Table, Text, Whole
 from tandem.present.words import WHY
 from tandem.rulings import next_steps
 
 if TYPE_CHECKING:
+    from tandem.gate import contract as gate_contract
     from tandem.inbox import contract as inbox_contract
+    from tandem.pool import contract
     from tandem.present.text import Drawable
     from tandem.reviews import answers
     from tandem.reviews import page_contract as file_answers
+
+HOW_TO_BEGIN = (
+    "No reviewer pool. Enable it in your configuration ([reviewer_pool] enabled = true) and restart the broker,"
+    " or run one beside it: tandem reviewers --broker URL"
+)
+_COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
+_REASONS_SHOWN = 3
+_REMARKS = {
+    "AuditPage": "Go on from here with --cursor {cursor}",
+    "CycleCompleted": "{active_role} archives it.",
+    "CycleStarted": f"The lock is {{active_role}}'s: give it as --lock-token, or in {LOCK_VARIABLE}.",
+    "KeyRevoked": "The workflow rests until there is a new one: tandem cycle rotate {role}",
+    "LockAcquired": f"Give it as --lock-token, or in {LOCK_VARIABLE}; it changes with the active role.",
+    "SessionOpened": f"Give it as --session-token, or in {SESSION_VARIABLE}.",
+}
+"""How to go on, below an answer of a type."""
 
 
 def render(kind: str, answer: Any) -> Drawable:
@@ -29,7 +50,9 @@ def render(kind: str, answer: Any) -> Drawable:
     if own is not None:
         return own(answer)
     onward = [*_nobody(answer.no_reviewer), *_next(answer)] if answer.next_action is not None else []
-    return parts.fields(kind, answer, *onward)
+    shown = parts.fields(kind, answer, *onward)
+    remark = _REMARKS.get(kind)
+    return Group(shown, Text(remark.format_map(answer), "dim")) if remark is not None else shown
 
 
 @renders
@@ -43,34 +66,6 @@ def _(answer: answers.ReviewCreated) -> Drawable:
     if answer.existed:
         head.append("  is there already, with the same content: nothing new was submitted")
     return Group(head, known, parts.files(answer.affected_files))
-
-
-@renders
-def _status(answer: answers.ReviewStatus) -> Drawable:
-    verdict = answer.verdict and Text(answer.verdict, style=parts.STATUS_STYLES.get(answer.verdict, ""))
-    patch = answer.counter_patch_id and f"{answer.counter_patch_id} ({answer.counter_patch_status})"
-    lease = answer.lease_expires_at and f"ends {ago(answer.lease_expires_at)}"
-    return facts(
-        [
-            ("review", Text.assemble((answer.review_id, "bold"), "  ", state(answer.status, answer.outcome))),
-            ("project", answer.project),
-            ("round", f"{answer.round}, digest {parts.digest(answer.digest)}"),
-            ("verdict", verdict),
-            ("reason", block(answer.verdict_reason)),
-            ("closed because", answer.closed_reason and block(answer.closed_reason)),
-            ("contents", answer.removed_at and f"removed {ago(answer.removed_at)}: retention_days"),
-            ("reviewer", answer.reviewer_id),
-            ("claim", f"generation {answer.claim_generation}" if answer.claim_generation else None),
-            ("lease", lease),
-            ("counter-patch", patch),
-            ("checks", answer.checks and Text(answer.checks, style=checks.OUTCOME_STYLES[answer.checks])),
-            ("attention", answer.attention),
-            *_nobody(answer.no_reviewer),
-            ("turn", answer.turn),
-            *_next(answer),
-            ("cursor", Text(answer.cursor, style="dim")),
-        ]
-    )
 
 
 def _nobody(none: answers.NoReviewer | None) -> list[tuple[str, str | None]]:
@@ -136,18 +131,6 @@ def _counter_patch(patch: answers.CounterPatchView) -> list[Drawable]:
 
 
 @renders
-def _(answer: answers.ReviewPage) -> Drawable:
-    # What is the same in all rows would only take the width from the intents.
-    same = [name for name in ("priority", "project") if len({getattr(row, name) for row in answer.reviews}) == 1]
-    names = ("id!", "state!", "priority", "project", "intent", "by", "turn", "active!")
-    shown = [index for index, name in enumerate(names) if name not in same]
-    cells = ((*parts.review_cells(row), row.turn, ago(row.updated_at)) for row in answer.reviews)
-    rows = ([row[index] for index in shown] for row in cells)
-    columns = ", ".join(names[index] for index in shown)
-    return parts.page(columns, rows, answer.next_page, empty="No such reviews. All there are: tandem review list --all")
-
-
-@renders
 def _(answer: answers.Claim) -> Drawable:
     if answer.review is None:
         return Text("Nothing to review.", style="dim")
@@ -164,14 +147,6 @@ def _(answer: answers.Claim) -> Drawable:
 
 
 @renders
-def _(answer: answers.VerdictGiven) -> Drawable:
-    stands = Text.assemble(answer.review_id, "  ", state(answer.status))
-    verdict = f"{answer.verdict} on round {answer.round} ({answer.verdict_id})"
-    notes = [("note", note) for note in answer.notes]
-    return facts([("review", stands), ("verdict", verdict), ("counter-patch", answer.counter_patch_id), *notes])
-
-
-@renders
 def _discussion(answer: answers.Discussion) -> Drawable:
     if not answer.entries:
         return Text("Nothing has been said yet.", style="dim")
@@ -185,7 +160,7 @@ def _entry(entry: answers.DiscussionEntry) -> Drawable:
     head = Text.assemble(
         plain(entry.author, "bold"),
         f"  {entry.sender_role}, round {entry.round}, {ago(entry.at)}  ",
-        (what, parts.STATUS_STYLES.get(what, "cyan")),
+        (what, parts.STYLES.get(what, "cyan")),
         (f"  {entry.id}", "dim"),
         plain(place + settled, "dim"),
     )
@@ -199,7 +174,9 @@ def _entry(entry: answers.DiscussionEntry) -> Drawable:
 @renders
 def _(answer: answers.FullReview) -> Drawable:
     found = [checks.table(answer.checks)] if answer.checks else []
-    return Group(_status(answer.status), *found, _proposal(answer.proposal), _discussion(answer.discussion))
+    return Group(
+        render("ReviewStatus", answer.status), *found, _proposal(answer.proposal), _discussion(answer.discussion)
+    )
 
 
 @renders
@@ -233,10 +210,89 @@ def _what(item: inbox_contract.InboxItem) -> Text:
 
 
 @renders
-def _(answer: file_answers.SearchPage) -> Drawable:
-    rows = ((*parts.review_cells(row), str(row.files), ago(row.created_at)) for row in answer.reviews)
-    columns = "id!, state!, priority, project, intent, by, files!, age!"
-    shown = [parts.page(columns, rows, empty="Found nothing.")]
-    if answer.searched_back_to is not None:
-        shown.append(Text(f"Searched back to {ago(answer.searched_back_to)}.", style="dim"))
-    return Group(*shown, more_pages(answer.next_page))
+def _(answer: answers.Statistics) -> Drawable:
+    waiting = ", ".join(f"{count} {name}" for name, count in answer.open.items() if count) or "none"
+    head = facts(
+        [("project", answer.project or "all"), ("since", answer.since or "the beginning"), ("open now", waiting)]
+    )
+    by_reviewer = {f"by {name}": tally for name, tally in answer.by_reviewer.items()}
+    rows = [("all", answer.total), *answer.by_category.items(), *by_reviewer.items()]
+    columns = ", ".join(("!", *_COUNTS, "approval", "to claim", "to verdict"))
+    return Group(head, listing(columns, (_tally_cells(*row) for row in rows)))
+
+
+def _tally_cells(name: str, tally: answers.Tally) -> tuple[Cell, ...]:
+    rate = "–" if tally.approval_rate is None else worded("percent", tally.approval_rate)
+    means = duration(tally.mean_seconds_to_claim), duration(tally.mean_seconds_to_verdict)
+    return name, *(str(getattr(tally, count)) for count in _COUNTS), rate, *means
+
+
+@renders
+def _(answer: gate_contract.GateDecision) -> Drawable:
+    word = Text("allowed", style="bold green") if answer.allowed else Text("refused", style="bold red")
+    table = Table([Column(), Column(), Column(), Column()])
+    for path in answer.paths:
+        by = f"{path.review_id} round {path.round}" if path.review_id else ""
+        mark = Text(path.kind or "not approved", style="green" if path.allowed else "red")
+        table.add(mark, plain(path.path), by, plain(path.reason, "dim"))
+    return Group(Text.assemble(word, "  ", plain(answer.reason)), table)
+
+
+@renders
+def _(answer: file_answers.RoundFile) -> Drawable:
+    if not answer.exists:
+        return plain(f"There is no {answer.path} {answer.side} round {answer.round}.", "dim")
+    if answer.binary:
+        facts = f"{answer.size_bytes:,} bytes, SHA-256 {answer.sha256}"
+        return plain(f"{answer.path} is binary, or not in UTF-8: {facts}.", "dim")
+    width = len(str(answer.first_line + len(answer.lines)))
+    numbered = enumerate(answer.lines, answer.first_line)
+    lines = (Text.assemble((f"{number:>{width}}  ", "dim"), block(line)) for number, line in numbered)
+    shown = answer.first_line + len(answer.lines) - 1
+    if shown >= answer.total_lines:
+        return Whole(*lines)
+    return Whole(*lines, Text(f"{answer.total_lines} lines; more with --first-line {shown + 1}", style="dim"))
+
+
+@renders
+def _(answer: contract.ReviewerLog) -> Drawable:
+    if not answer.available:
+        return plain(
+            f"The log of {answer.reviewer_id} is not on the broker's machine; it runs on {answer.host}.", "dim"
+        )
+    return Whole(*map(block, answer.lines))
+
+
+@renders
+def _(answer: contract.ReviewerList) -> Drawable:
+    if not answer.pools:
+        return plain(HOW_TO_BEGIN, "dim")
+    return Group(_pools(answer.pools), *_reviewers(answer.reviewers))
+
+
+@renders
+def _(answer: contract.PoolsChanged) -> Drawable:
+    return _pools(answer.pools)
+
+
+def _pools(pools: Sequence[contract.PoolView]) -> Drawable:
+    reasons: list[Text] = []
+    for pool in pools:
+        if pool.why:
+            until = f", next try {ago(pool.circuit_open_until)}" if pool.state == "circuit_open" else ""
+            words = f"  {pool.supervisor_id} starts nothing{until}: {pool.why}"
+            reasons.append(plain(words, parts.STYLES.get(pool.state, "")))
+    return Group(parts.table("PoolView", pools), *reasons)
+
+
+def _reviewers(reviewers: Sequence[contract.ReviewerView]) -> Iterator[Drawable]:
+    if not reviewers:
+        yield Text("No reviewer has run yet; one is started when a proposal waits.", style="dim")
+        return
+    yield parts.table("ReviewerView", reviewers)
+    bad: dict[str, list[str]] = {}
+    for one in reviewers:
+        if one.end_reason and one.exit_code != 0:
+            bad.setdefault(one.end_reason, []).append(one.reviewer_id)
+    for reason, ended in list(bad.items())[:_REASONS_SHOWN]:
+        yield plain(f"  {', '.join(ended)}: {reason}", "dim")

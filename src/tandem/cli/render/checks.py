@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tandem.cli.render.parts import block, listing, plain, renders
+from tandem.cli.render.parts import STYLES, block, listing, plain, renders
 from tandem.present.facts import worded
 from tandem.present.text import Group, Text
 from tandem.rulings.trust import CHECKS_FILE
@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from tandem.present.text import Drawable
     from tandem.reviews.check_contract import CheckList, CheckLog, CheckReported, CheckView
 
-_STYLES = {"queued": "yellow", "running": "cyan", "passed": "green", "skipped": "dim"}
 _WORDS = {"queued": "waits", "running": "runs", "timeout": "timed out"}
 _SHORT_ID = 7
 _ENDED_BADLY = frozenset({"failed", "timeout", "error"})
-OUTCOME_STYLES = {"pending": "yellow", "doubtful": "yellow", "failed": "bold red", "passed": "green"}
-_COMES_TO = {
+COMES_TO = {
     "pending": "A required check has not ended yet; until it has passed, the gate stays closed.",
     "failed": "A required check has not passed: the gate stays closed.",
     "doubtful": "Every required check has passed, and not all of them count: the gate stays closed.",
@@ -35,7 +33,7 @@ def failed(check: CheckView) -> bool:
 
 def status(check: CheckView) -> Text:
     """Where it is."""
-    return Text(_WORDS.get(check.status, check.status), style=_STYLES.get(check.status, "bold red"))
+    return Text(_WORDS.get(check.status, check.status), style=STYLES.get(check.status, ""))
 
 
 def why(check: CheckView) -> str:
@@ -96,10 +94,10 @@ def _(answer: CheckList) -> Drawable:
         return Text("No checks.", style="dim")
     if answer.outcome is None:
         return table(answer.checks, with_review=True)
-    shown = [table(answer.checks), Text(_COMES_TO[answer.outcome], style=OUTCOME_STYLES[answer.outcome])]
+    shown = [table(answer.checks), Text(COMES_TO[answer.outcome], style=STYLES[answer.outcome])]
     told = next((check for check in answer.checks if failed(check) and check.has_log), None)
     if told is not None:
-        shown.append(Text(f"Read what it wrote: {log_command(told)}", style="dim"))
+        shown.append(Text(f"Read its output: {log_command(told)}", style="dim"))
     return Group(*shown)
 
 

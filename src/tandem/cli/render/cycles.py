@@ -6,10 +6,10 @@ import json
 from collections.abc import Container, Mapping
 from typing import TYPE_CHECKING, Any
 
-from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE, LOCK_VARIABLE, SESSION_VARIABLE
+from tandem.bridge.keys import FILE_VARIABLE, KEY_VARIABLE
 from tandem.cli.render import parts
-from tandem.cli.render.parts import Cell, ago, block, copied, facts, listing, more_pages, plain, renders, state
-from tandem.present.text import Framed, Group, Text, Whole
+from tandem.cli.render.parts import ago, block, copied, facts, plain, renders, state
+from tandem.present.text import Group, Text, Whole
 from tandem.settings.workflows import COMPLETE
 
 if TYPE_CHECKING:
@@ -19,44 +19,12 @@ if TYPE_CHECKING:
 
 _CURRENT = "bold cyan"
 _MADE_KEY_PREFIX = "psk_"
-_HANDOFF_STYLES = {**parts.STATUS_STYLES, "advanced": "green", "superseded": "dim", "withdrawn": "dim"}
 
 GIVE_KEYS = (
     f"Each key is shown this once. Give it to its role's client: in the environment as {KEY_VARIABLE},"
     f" or in a file of its own that {FILE_VARIABLE} names."
 )
 GIVE_FILES = f"Each file has one key. Name it to its role's client in the environment: {FILE_VARIABLE}=FILE"
-
-
-@renders
-def _(answer: answers.SessionOpened) -> Drawable:
-    role = f"{answer.role} of {answer.workflow} in {answer.project}"
-    remark = f"Give it as --session-token, or in {SESSION_VARIABLE}."
-    return copied([("session", answer.session_token), ("role", role)], remark)
-
-
-@renders
-def _(answer: answers.CycleStarted) -> Drawable:
-    turn = f"{answer.phase}, {answer.active_role}'s turn"
-    rows = [("cycle", answer.cycle_id), ("feature", answer.feature), ("phase", turn), ("lock", answer.lock_token)]
-    return copied(rows, f"The lock is {answer.active_role}'s: give it as --lock-token, or in {LOCK_VARIABLE}.")
-
-
-@renders
-def _(answer: answers.LockAcquired) -> Drawable:
-    rows = [("lock", answer.lock_token), ("role", answer.role), ("cycle", answer.cycle_id)]
-    return copied(rows, f"Give it as --lock-token, or in {LOCK_VARIABLE}; it changes with the active role.")
-
-
-@renders
-def _(answer: answers.HandoffWritten) -> Drawable:
-    turn = f"{answer.phase}, {answer.active_role}'s turn"
-    return facts([("phase", turn), ("review", answer.review_id), ("next", answer.next_step)])
-
-
-@renders
-def _(answer: answers.CycleCompleted) -> Drawable:
-    return facts([("phase", Text(answer.phase, style="green")), ("next", f"{answer.active_role} archives it")])
 
 
 @renders
@@ -76,12 +44,12 @@ def key_files(answer: answers.KeysMade, files: Mapping[str, str]) -> Drawable:
 
 
 def unseen(answer: answers.KeysMade, given: Container[str]) -> list[str]:
-    """Roles whose keys an earlier try of the same call made, and showed to nobody if its answer was lost."""
+    """Roles whose keys an earlier try of the same call made, and did not show if its answer was lost."""
     return [role for role, key in answer.keys.items() if role not in given and not key.startswith(_MADE_KEY_PREFIX)]
 
 
 def key_remarks(answer: answers.KeysMade) -> list[str]:
-    """What else there is to say of the roles."""
+    """Further remarks on the roles."""
     remarks: list[str] = []
     if answer.kept:
         kept = ", ".join(answer.kept)
@@ -89,13 +57,6 @@ def key_remarks(answer: answers.KeysMade) -> list[str]:
     if answer.sessions_ended:
         remarks.append(f"Sessions that ended: {answer.sessions_ended}.")
     return remarks
-
-
-@renders
-def _(answer: answers.KeyRevoked) -> Drawable:
-    rows = [("revoked", f"the key of {answer.role} of {answer.workflow} in {answer.project}")]
-    rows += [("sessions", f"{answer.sessions_ended} ended")] if answer.sessions_ended else []
-    return copied(rows, f"The workflow rests until there is a new one: tandem cycle rotate {answer.role}")
 
 
 @renders
@@ -138,26 +99,8 @@ def _gated(review: answers.HandoffReview | None) -> Text | None:
 
 
 @renders
-def _(answer: answers.CyclePage) -> Drawable:
-    known = facts([(one.name, f"{', '.join(one.roles)}; {one.mode}") for one in answer.workflows])
-    workflows = Group(Text("Workflows", style="bold"), Framed(known, left=2))
-    if not answer.cycles:
-        return Group(Text("No cycles.", style="dim"), workflows)
-    columns = "id!, feature, phase!, turn, hand-offs, workflow, project, age!"
-    table = listing(columns, map(_cycle_cells, answer.cycles))
-    return Group(table, more_pages(answer.next_page), workflows)
-
-
-def _cycle_cells(row: answers.CycleRow) -> tuple[Cell, ...]:
-    over = row.archived_at is not None
-    phase = Text("archived", style="dim") if over else plain(row.phase, _CURRENT)
-    turn, age = "" if over else row.active_role, ago(row.created_at)
-    return row.cycle_id, row.feature, phase, turn, str(row.handoffs), row.workflow, row.project, age
-
-
-@renders
 def history(answer: answers.CycleHistory, review: ReviewStatus | None = None) -> Drawable:
-    """A whole cycle, without what was handed over.
+    """A whole cycle, without its payloads.
 
     Args:
         answer: The cycle.
@@ -182,7 +125,7 @@ def history(answer: answers.CycleHistory, review: ReviewStatus | None = None) ->
     )
     if not answer.handoffs:
         return Group(head, Text("Nothing has been handed over yet.", style="dim"))
-    return Group(head, _handoffs(answer.handoffs))
+    return Group(head, parts.table("HandoffView", answer.handoffs))
 
 
 def _track(answer: answers.CycleHistory) -> Text:
@@ -216,21 +159,8 @@ def _moment(at: str | None) -> str | None:
     return at and f"{ago(at)} ({at})"
 
 
-def _handoffs(handoffs: tuple[answers.HandoffView, ...]) -> Drawable:
-    reviewed = any(handoff.review_id for handoff in handoffs)
-    columns = "no!, from, to, leads to, status!, written!, advanced!" + (", review!" if reviewed else "")
-    return listing(columns, (_handoff_cells(handoff)[: None if reviewed else -1] for handoff in handoffs))
-
-
-def _handoff_cells(handoff: answers.HandoffView) -> tuple[Cell, ...]:
-    way = f"{handoff.producer} ({handoff.phase})", handoff.target, handoff.next_phase
-    status = Text(handoff.status, style=_HANDOFF_STYLES.get(handoff.status, ""))
-    review = f"{handoff.review_id} round {handoff.round}" if handoff.review_id else ""
-    return str(handoff.number), *way, status, ago(handoff.written_at), ago(handoff.advanced_at), review
-
-
 def payloads(answer: answers.CycleHistory) -> Whole:
-    """What was handed over in a cycle, each with who to whom."""
+    """The payloads of a cycle, each with its producer and target."""
     lines: list[Text] = []
     for handoff in answer.handoffs:
         lines += [plain(f"{handoff.number}: {handoff.producer} to {handoff.target}", "bold"), _json(handoff.payload)]
@@ -239,7 +169,7 @@ def payloads(answer: answers.CycleHistory) -> Whole:
 
 @renders
 def payload(content: dict[str, Any]) -> Whole:
-    """What was handed over, as JSON that is harmless to a terminal and that other programs can read."""
+    """A payload, as JSON that is harmless to a terminal and that other programs can read."""
     return Whole(_json(content))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,18 +17,36 @@ from tandem.present.text import Column, Group, Table, Text, Whole
 if TYPE_CHECKING:
     from tandem.git.changes import AffectedFile
     from tandem.present.text import Drawable
-    from tandem.reviews.answers import ReviewRow
 
-STATUS_STYLES = {
-    "pending": "yellow",
-    "claimed": "cyan",
-    "in_review": "cyan",
+STYLES = {
+    **dict.fromkeys(("active", "advanced", "approved", "passed", "running"), "green"),
+    **dict.fromkeys(("doubtful", "draining", "paused", "pending", "queued", "rate_limited"), "yellow"),
+    **dict.fromkeys(("claimed", "in_review"), "cyan"),
+    **dict.fromkeys(("circuit_open", "critical", "error", "failed", "lost", "timeout"), "bold red"),
+    **dict.fromkeys(("closed", "ended", "low", "skipped", "superseded", "terminated", "withdrawn"), "dim"),
     "changes_requested": "magenta",
-    "approved": "green",
     "rejected": "red",
-    "closed": "dim",
 }
-_PRIORITY_STYLES = {"critical": "bold red", "low": "dim"}
+"""How the states of all subjects are coloured."""
+COLUMNS = {
+    "ReviewRow": "review_id status outcome priority? project? intent proposer_id turn updated_at",
+    "FoundReview": "review_id status outcome priority project intent proposer_id files created_at",
+    "FeedEntry": "review.review_id review.status review.outcome review.intent last_event.kind last_event.actor"
+    " last_event.at",
+    "EventView": "seq at kind subject actor old new",
+    "CycleRow": "cycle_id feature phase active_role handoffs workflow project created_at archived_at",
+    "WorkflowView": "name roles mode",
+    "HandoffView": "number producer phase target next_phase status written_at advanced_at review_id round",
+    "SettingView": "name value origin ignored",
+    "PoolView": "supervisor_id state active max_pool_size spent_today_usd tokens_today provider model mode host"
+    " last_seen_at",
+    "ReviewerView": "reviewer_id project state drain_reason review_id spawned_at reviews_completed approval_rate"
+    " mean_review_seconds outcomes cost_usd tokens_in tokens_out",
+}
+"""The columns of a table by the type of its rows, where that has more fields than there is room for.
+
+A `?` marks a column that is left out where all rows say the same.
+"""
 _WEEK_SECONDS = 7 * 86_400
 _DIGEST_LENGTH = 12
 _HASH = re.compile("[0-9a-f]{40,}")
@@ -52,11 +70,6 @@ def plain(value: object, style: str = "") -> Text:
     return Text("" if value is None else visible_line(str(value)), style=style)
 
 
-def cut(value: str) -> Text:
-    """A text by others as one line that ends where its column does."""
-    return Text(visible_line(value), is_cut=True)
-
-
 def block(value: object) -> Text:
     """A text by others that may have several lines and tabs, harmless, for a place that is indented or framed."""
     return Text("" if value is None else visible(str(value)))
@@ -64,7 +77,7 @@ def block(value: object) -> Text:
 
 def state(status: str, outcome: str | None = None) -> Text:
     """A review's state in its colour."""
-    text = Text(status, style=STATUS_STYLES.get(status, ""))
+    text = Text(status, style=STYLES.get(status, ""))
     return text.append(f" ({outcome})") if outcome else text
 
 
@@ -85,12 +98,6 @@ def ago(at: str | None, *, now: datetime | None = None) -> str:
         return moment.astimezone().strftime("%Y-%m-%d")
     length = duration(abs(seconds))
     return f"{length} ago" if seconds >= 0 else f"in {length}"
-
-
-def review_cells(row: ReviewRow) -> tuple[str | Text, ...]:
-    """What every list says of a review: id, state, priority, project, intent and by whom."""
-    shown = state(row.status, row.outcome), Text(row.priority, style=_PRIORITY_STYLES.get(row.priority, ""))
-    return row.review_id, *shown, row.project, cut(row.intent), row.proposer_id
 
 
 def facts(rows: Iterable[tuple[str, object]]) -> Table:
@@ -126,30 +133,43 @@ def fields(kind: str, answer: Any, *more: tuple[str, object]) -> Drawable:
 def shown(kind: str, value: Any) -> Text:
     """One value for a terminal."""
     if kind == "state":
-        return Text(str(value), style=STATUS_STYLES.get(value, ""))
+        return Text(str(value), style=STYLES.get(value, ""))
     if kind == "time":
         return Text(ago(value))
     return block(worded(kind, value))
 
 
-def _table(fact: Fact) -> Drawable:
-    columns, rows = fact_table(fact.field.inner, fact.value)
-    table = Table((Column(one.label, is_whole=one.kind in NEVER_BROKEN) for one in columns), has_head=True)
-    for row in rows:
-        table.add(*(_cell(fact.kind, fact.value) for fact in row))
-    return table
+def table(kind: str, rows: Sequence[Any]) -> Table:
+    """Rows of a type, in the columns that `COLUMNS` names; else in those of all its fields that have room."""
+    columns, cells = fact_table(kind, rows, [*_columns(COLUMNS[kind], rows)] if kind in COLUMNS else None)
+    drawn = Table((Column(one.label, is_whole=one.kind in NEVER_BROKEN) for one in columns), has_head=True)
+    for row in cells:
+        drawn.add(*(_cell(fact) for fact in row))
+    return drawn
 
 
-def _cell(kind: str, value: Any) -> Text | None:
+def _columns(names: str, rows: Sequence[Any]) -> Iterator[str]:
+    for name in names.split():
+        own = name.rstrip("?")
+        if own == name or len({getattr(row, own) for row in rows}) > 1:
+            yield own
+
+
+def _cell(fact: Fact) -> Text | None:
+    kind, value = fact.kind, fact.value
     if value is None:
         return None
     if kind == "id" and _HASH.fullmatch(value):
         return Text(value[:_DIGEST_LENGTH])
-    return shown(kind, value) if kind != "text" else plain(worded(kind, value))
+    if kind != "text":
+        return shown(kind, value)
+    # An intent may be long, and ends where its column does.
+    words = visible_line(worded(kind, value))
+    return Text(words, STYLES.get(words, ""), is_cut=fact.field.name == "intent")
 
 
 _BELOW: dict[str, Callable[[Fact], Drawable]] = {
-    "table": _table,
+    "table": lambda fact: table(fact.field.inner, fact.value),
     "files": lambda fact: files(fact.value),
     "diff": lambda fact: diff(fact.value),
     "copied": lambda fact: copied([(fact.label, fact.value)]),
@@ -157,14 +177,14 @@ _BELOW: dict[str, Callable[[Fact], Drawable]] = {
 
 
 def _empty_lists(kind: str, answer: Any) -> Iterator[str]:
-    """What is said of the lists in which nothing is."""
+    """The remarks on empty lists."""
     for field in shape(kind, [answer]):
         if field.kind == "table" and field.empty and not getattr(answer, field.name, None):
             yield field.empty
 
 
 def copied(rows: Iterable[tuple[str, str | None]], *remarks: str) -> Whole:
-    """Names and values as `facts` has them, for values that are to be copied: none is ever broken."""
+    """Names and values as `facts` has them, for values that people copy: none is ever broken."""
     given = [(name, value) for name, value in rows if value]
     width = max((len(name) for name, _ in given), default=0)
     lines = [Text.assemble((f"{name:<{width}}  ", "dim"), plain(value)) for name, value in given]
@@ -183,12 +203,6 @@ def listing(columns: str, rows: Iterable[Iterable[Cell]]) -> Table:
     for row in rows:
         table.add(*(plain(cell) if isinstance(cell, str) else cell for cell in row))
     return table
-
-
-def page(columns: str, rows: Iterable[Iterable[Cell]], next_page: str | None = None, *, empty: str) -> Drawable:
-    """A page of a list and how it goes on; `empty` is said where there is nothing."""
-    found = list(rows)
-    return Group(listing(columns, found), more_pages(next_page)) if found else Text(empty, style="dim")
 
 
 def more_pages(next_page: str | None) -> Drawable:

@@ -63,7 +63,7 @@ class ReviewApp(App[None]):
         self.set_interval(_RENEWAL_SECONDS, self._renew)
 
     def hear(self, news: WaitResult) -> None:
-        """Pass on what has happened to every screen that shows some of it."""
+        """Pass news on to every screen that shows some of it."""
         for screen in self.screen_stack:
             if isinstance(screen, LiveScreen) and screen.is_mounted:
                 screen.hear(news)
@@ -134,7 +134,7 @@ class InboxScreen(LiveScreen):
         self._items: dict[str, InboxItem] = {}
 
     def compose(self) -> ComposeResult:
-        """The list under a line that says what it is of."""
+        """The list under its headline."""
         yield Static("", id="trouble", markup=False)
         yield Static("", id="headline", markup=False)
         yield OptionList(id="list", markup=False)
@@ -146,7 +146,7 @@ class InboxScreen(LiveScreen):
         self.query_one(OptionList).focus()
 
     async def read_again(self) -> None:
-        """Ask the broker what is open."""
+        """Ask the broker for the open reviews."""
         desk = self.desk
         self._inbox = await desk.client.get_inbox(person=desk.person, project=desk.project, limit=_LIMIT)
         self.show_again()
@@ -176,7 +176,7 @@ class InboxScreen(LiveScreen):
         return visible(f"{_number(found.counts.your_turn)} for {self.desk.person}  ·  {where}")
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Open what was chosen."""
+        """Open the chosen item."""
         item = self._items.get(event.option.id or "")
         if item is None:
             return
@@ -186,7 +186,7 @@ class InboxScreen(LiveScreen):
             host(self).push_screen(ReviewScreen(self.desk, item.review.review_id))
 
     def action_open(self) -> None:
-        """Open what is highlighted."""
+        """Open the highlighted item."""
         self.query_one(OptionList).action_select()
 
     def action_step(self, by: int) -> None:
@@ -211,7 +211,7 @@ class InboxScreen(LiveScreen):
 
 
 def _trays(found: Inbox) -> list[tuple[str, Sequence[InboxItem], int]]:
-    """Title, what is in it in the broker's order, and how many there are, in the order in which they are shown."""
+    """Each tray's title, items in the broker's order, and count, in the order in which they are shown."""
     return [
         ("Your turn", found.your_turn, found.counts.your_turn),
         ("Problems", found.problems, found.counts.problems),

@@ -1,4 +1,4 @@
-"""One person at one broker: the connection, a review as it is read, what is typed, and what may be done."""
+"""One person at one broker: the connection, a review as it is read, drafts, and the actions on it."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class WaitResult:
 
 def _trouble(error: TandemError) -> str:
     if isinstance(error, Unreachable):
-        return "The broker is away; this goes on by itself once it is back. What is shown may be old."
+        return "The broker is away; this goes on by itself once it is back. The screen may be out of date."
     return f"{error.message} Trying again."
 
 
 @dataclass(slots=True)
 class ScreenDraft:
-    """A text that is being written, and what was chosen with it.
+    """A text that is being written, and the choice made with it.
 
     Attributes:
         text: As far as it has been typed.
@@ -124,7 +124,7 @@ class LoadedReview:
         proposal: The round that is shown.
         entries: The discussion of all rounds, oldest first.
         is_whole: Whether that is all of the discussion.
-        checks: What was run on the round that is shown.
+        checks: Those that ran on the round that is shown.
     """
 
     status: ReviewStatus
@@ -195,7 +195,7 @@ class ScreenClient:
         person: The name under which they decide; empty until it is known.
         project: The project that is shown; None for all of them.
         home: The project that the command was called for, if there is one.
-        drafts: What they have typed and not sent.
+        drafts: Their unsent texts.
     """
 
     def __init__(self, options: ConnectionOptions, person: str, project: str | None = None) -> None:
@@ -232,15 +232,15 @@ class ScreenClient:
         """Tell what happens for as long as the task lasts.
 
         Args:
-            tell: Called with each news: what has changed, or that the broker is away, or back.
+            tell: Called with each news: a change, or that the broker is away, or back.
         """
         cursor: str | None = None
         pause_seconds = _FIRST_PAUSE_SECONDS
-        # The first answer is news as well: what was read before it may have missed something.
+        # The first answer is news as well: an earlier answer may have missed something.
         is_away = True
         while True:
             began = time.monotonic()
-            # That it is back is news by itself: what has happened meanwhile is asked for without waiting.
+            # That it is back is news by itself: the events since are asked for without waiting.
             wait = cursor is not None and not is_away
             try:
                 page = await self.client.get_audit_log(
@@ -275,7 +275,7 @@ class ScreenClient:
         status = reading.status
         if not reading.is_held_by(self.person):
             # The broker takes a caller who knows the generation for its holder, and the screen knows all generations.
-            holder = f"{status.reviewer_id} holds it" if reading.is_held else "nobody holds it"
+            holder = f"{status.reviewer_id} holds it" if reading.is_held else "no one holds it"
             raise NotClaimant(f"There is no claim of yours to release: {holder}.")
         await self.client.release_claim(status.review_id, claim_generation=status.claim_generation)
 
@@ -316,7 +316,7 @@ class ScreenClient:
         self.drafts.sent(status.review_id, round_number)
 
     async def say(self, reading: LoadedReview, side: str, body: str, resolves: str | None, key: str) -> None:
-        """Say something for one of the two sides; for the reviewer of what nobody has claimed, on a new claim."""
+        """Say something for one of the two sides; for the reviewer of an unclaimed review, on a new claim."""
         status = reading.status
         is_reviewer, generation = side == "reviewer", None
         if is_reviewer and status.status == "pending":
@@ -333,11 +333,3 @@ class ScreenClient:
             claim_generation=generation,
             idempotency_key=key,
         )
-
-    async def answer_counter_patch(
-        self, reading: LoadedReview, answer: str, patch_id: str, reason: str, key: str
-    ) -> None:
-        """Accept a counter-patch, or decline it, for the proposer."""
-        method = self.client.accept_counter_patch if answer == "accept" else self.client.reject_counter_patch
-        review_id = reading.status.review_id
-        await method(review_id, counter_patch_id=patch_id, reason=reason or None, idempotency_key=key)

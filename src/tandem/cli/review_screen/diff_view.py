@@ -46,7 +46,7 @@ class Row:
     """One line on the screen.
 
     Attributes:
-        kind: What it is.
+        kind: Its kind.
         text: As it is shown; nothing in it can play tricks.
         path: The file that it belongs to, as the broker calls it.
         old: Its number before the change.
@@ -151,7 +151,7 @@ def of_text(path: str, text: str) -> list[Row]:
 
 
 def with_remarks(rows: Sequence[Row], said: Iterable[DiscussionEntry], drafts: Mapping[LineRef, str]) -> list[Row]:
-    """The rows with what was said about each beneath it; what is about no line that is there, beneath its file."""
+    """The rows, each with its comments beneath it; comments on lines that are gone stand beneath their file."""
     waiting: dict[LineRef, list[Row]] = {}
     for entry in said:
         if entry.kind == "comment" and entry.file is not None:
@@ -190,15 +190,10 @@ def _remark(kind: Literal["remark", "draft"], spot: LineRef, who: str, body: str
             yield Row(kind, f"  {part}", spot.path, new=spot.line)
 
 
-def nothing(why: str) -> list[Row]:
-    """A remark in place of rows."""
-    return [Row("fact", why, "")]
-
-
 _MOST_LINES = 400
 _MOST_CHARACTERS = 40_000
 _LONGEST_LINE = 500
-"""Beyond these a hunk is shown in one colour: a lexer may take its time with what it was not made for."""
+"""Beyond these a hunk is shown in one colour: a lexer may take long for unusual content."""
 
 _STYLES: dict[tuple[str, ...], str] = {
     Token.Comment: "italic dim",
@@ -248,7 +243,7 @@ def _lines(lines: Sequence[str], lexer: Lexer) -> list[Text]:
             if position:
                 texts.append(Text(end="", no_wrap=True))
             texts[-1].append(part, style)
-    # A lexer that loses or adds something must not change what is reviewed.
+    # A lexer that loses or adds something must not change the content under review.
     same = len(texts) >= len(lines) and all(text.plain == line for text, line in zip(texts, lines, strict=False))
     return texts[: len(lines)] if same else []
 
@@ -301,7 +296,7 @@ class DiffView(ScrollView, can_focus=True):
 
     @property
     def rows(self) -> Sequence[Row]:
-        """What is shown."""
+        """The rows that are shown."""
         return self._rows
 
     @property
@@ -314,7 +309,7 @@ class DiffView(ScrollView, can_focus=True):
 
         Args:
             rows: All of them.
-            keep_place: Whether the cursor stays on the line that it is on, for what is nearly the same.
+            keep_place: Whether the cursor stays on its line, for rows that are nearly the same.
         """
         before = self.row
         self._rows = rows
@@ -357,7 +352,7 @@ class DiffView(ScrollView, can_focus=True):
         self._move(next((at for at in span if self._rows[at].kind == kind), None))
 
     def action_aside(self, by: int) -> None:
-        """Move what is seen to the side."""
+        """Scroll to the side."""
         self.scroll_to(x=max(0, self.scroll_offset.x + by * _SIDE_STEP), animate=False)
 
     def action_whole(self) -> None:
@@ -389,7 +384,7 @@ class DiffView(ScrollView, can_focus=True):
             self.post_message(self.Moved(path))
 
     def render_line(self, y: int) -> Strip:
-        """One line of what is seen."""
+        """One visible line."""
         width = self.size.width
         at = self.scroll_offset.y + y
         if at >= len(self._rows):
@@ -407,7 +402,7 @@ class DiffView(ScrollView, can_focus=True):
         strip = Strip(segments)
         if strip.cell_length <= x + width:
             return strip.crop_extend(x, x + width, style)
-        # Code must not hide beyond the edge: what goes on there says so.
+        # Code must not hide beyond the edge: a line that goes on is marked.
         return Strip.join([strip.crop_extend(x, x + width - 1, style), Strip([Segment("→", style + Style(bold=True))])])
 
     def _gutter(self, row: Row) -> str:

@@ -56,7 +56,7 @@ class ReviewScreen(LiveScreen):
         Binding("e", "verdict('changes_requested')", "Request changes", show=False),
         Binding("l", "remark", "Comment on line"),
         Binding("m", "message", "Message"),
-        Binding("s", "settle", "Answer and settle what is chosen in the discussion", show=False),
+        Binding("s", "settle", "Answer and settle the chosen entry of the discussion", show=False),
         Binding("c", "claim", "Claim"),
         Binding("x", "release", "Release", show=False),
         Binding("plus", "counter_patch('accept')", "Accept the counter-patch", show=False),
@@ -88,7 +88,7 @@ class ReviewScreen(LiveScreen):
         self._drawn: object = None
 
     def compose(self) -> ComposeResult:
-        """What it is, above; the rest in tabs."""
+        """The facts above, the rest in tabs."""
         yield Static("", id="trouble", markup=False)
         yield Static("", id="headline", markup=False)
         yield Static("", id="facts", markup=False)
@@ -136,7 +136,7 @@ class ReviewScreen(LiveScreen):
 
     @property
     def _heads(self) -> dict[str, str]:
-        """What stands above each file of the change, by its path."""
+        """The heading of each file of the change, by its path."""
         return {row.path: row.text for row in self._rows if row.kind == "file"}
 
     def is_about_this(self, subjects: frozenset[str]) -> bool:
@@ -175,7 +175,7 @@ class ReviewScreen(LiveScreen):
             self.query_one("#facts", Static).update(texts.lines(self.reading, self.desk.person, self._since))
 
     def refresh_soon(self) -> None:
-        """Have it read again; what was kept of one's own is shown at once."""
+        """Have it read again; one's own drafts are shown at once."""
         if self.reading is not None and self.is_mounted:
             self._show_rows(keep_place=True)
         super().refresh_soon()
@@ -417,7 +417,7 @@ class ReviewScreen(LiveScreen):
         self._ask(question, "Your message is sent.")
 
     async def action_counter_patch(self, answer: str) -> None:
-        """Ask whether the counter-patch is to be accepted, or declined."""
+        """Ask whether to accept the counter-patch, or decline it."""
         first = self.reading
         patch = first.proposal.counter_patch if first else None
         if first is None or patch is None:
@@ -425,7 +425,9 @@ class ReviewScreen(LiveScreen):
             return
 
         async def send(_choice: str, reason: str, key: str) -> None:
-            await self.desk.answer_counter_patch(first, answer, patch.id, reason, key)
+            client = self.desk.client
+            method = client.accept_counter_patch if answer == "accept" else client.reject_counter_patch
+            await method(self.review_id, counter_patch_id=patch.id, reason=reason or None, idempotency_key=key)
 
         title = f"{answer.capitalize()} the counter-patch of {visible(patch.author)}?"
         about = "It becomes the next round." if answer == "accept" else "The content stays as it is."
@@ -466,9 +468,9 @@ class ReviewScreen(LiveScreen):
 def _content(found: LoadedReview, since: int | None) -> list[Row]:
     proposal = found.proposal
     if since is not None:
-        return diff_view.of_diff(proposal.interdiff or "") or diff_view.nothing(f"Nothing changed since round {since}.")
+        return diff_view.of_diff(proposal.interdiff or "") or [Row("fact", f"Nothing changed since round {since}.", "")]
     if proposal.diff is not None:
         return diff_view.of_diff(proposal.diff)
     if proposal.path is not None:
         return diff_view.of_text(proposal.path, proposal.description or "")
-    return diff_view.nothing("There is no change in this review: see its texts (2).")
+    return [Row("fact", "There is no change in this review: see its texts (2).", "")]

@@ -1,6 +1,6 @@
 """Screens: dialogs in which a person writes, chooses or confirms, and what the list and a review have in common.
 
-What is refused leaves a dialog open, with everything typed. List and review stay up to date, and tell when the broker
+A refusal leaves a dialog open, with everything typed. List and review stay up to date, and tell when the broker
 is away.
 """
 
@@ -23,7 +23,7 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import MountError
 from textual.widgets import Footer, Input, Label, RadioButton, RadioSet, Static, Tabs, TextArea
 
-from tandem.cli import identity
+from tandem.cli import persons
 from tandem.cli.review_screen import texts
 from tandem.cli.review_screen.desk import ScreenClient, ScreenDraft, WaitResult
 from tandem.client.session import Unreachable
@@ -51,8 +51,8 @@ class Question:
 
     Attributes:
         title: In a few words.
-        draft: Where what is typed is kept.
-        send: What is done with it.
+        draft: Keeps the text and the choice.
+        send: Sends them.
         about: What one should know before one answers.
         choices: Names of what one can choose, by their codes; the first is chosen to begin with.
         needs_text: The choices that nothing is sent for without a text.
@@ -113,12 +113,12 @@ class Composer(ModalScreen[bool]):
         return self._codes[max(0, pressed)]
 
     def on_radio_set_changed(self) -> None:
-        """Keep what was chosen."""
+        """Keep the choice."""
         self._question.draft.choice = self._choice
         self._say_what_is_needed()
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """Keep what was typed."""
+        """Keep the text."""
         self._question.draft.text = event.text_area.text
 
     def _say_what_is_needed(self) -> None:
@@ -178,7 +178,7 @@ class NameDialog(ModalScreen[str | None]):
                 "Others see this name on your verdicts and messages. It is asked once; --as NAME takes another.",
                 id="about",
             )
-            yield Input(identity.suggested(), id="name", max_length=200)
+            yield Input(persons.suggested(), id="name", max_length=200)
             yield Static("", id="refusal", markup=False)
         yield Footer()
 
@@ -190,13 +190,13 @@ class NameDialog(ModalScreen[str | None]):
         """Take the name, and keep it for the next time."""
         refusal = self.query_one("#refusal", Static)
         try:
-            name = identity.checked(event.value)
+            name = persons.checked(event.value)
         except InvalidInput as error:
             refusal.update(visible(error.message))
             refusal.display = True
             return
         try:
-            identity.remember(name)
+            persons.remember(name)
         except OSError as error:
             host(self).notify(f"The name cannot be kept: {error.strerror}.", severity="warning", markup=False)
         self.dismiss(name)
@@ -286,11 +286,11 @@ class LiveScreen(Screen[None]):
         """Redraw the state that is known."""
 
     def is_about_this(self, subjects: frozenset[str]) -> bool:  # noqa: ARG002 - the list is about everything
-        """Whether events on these concern what is shown."""
+        """Whether events on these concern the screen."""
         return True
 
     def hear(self, news: WaitResult) -> None:
-        """Read again if the news is about what is shown; say so if there is none."""
+        """Read again if the news concerns the screen; say so if there is none."""
         self.show_trouble(news.trouble or "")
         if news.trouble is None and (news.subjects is None or self.is_about_this(news.subjects)):
             self.refresh_soon()
@@ -300,7 +300,7 @@ class LiveScreen(Screen[None]):
         self._due.set()
 
     def show_trouble(self, trouble: str) -> None:
-        """Say what is wrong, until nothing is."""
+        """Show a problem; empty hides it."""
         for note in self.query("#trouble").results(Static):
             note.update(visible(trouble))
             note.display = bool(trouble)

@@ -1,4 +1,4 @@
-"""What the screen says in words: states, refusals, what stands above a review, its texts and its discussion."""
+"""What the screen says in words: states, refusals, the head of a review, its texts and its discussion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Markdown, Static
 
 from tandem.cli.render import checks
-from tandem.cli.render.parts import STATUS_STYLES, ago
+from tandem.cli.render.parts import STYLES, ago
 from tandem.cli.review_screen.desk import LoadedReview
 from tandem.client.session import Unreachable
 from tandem.core.texts import loses_cells
@@ -27,7 +27,7 @@ from tandem.present.facts import facts
 from tandem.reviews.answers import DiscussionEntry, Proposal
 from tandem.reviews.unusual import of_diff, of_round, of_text
 
-ELSEWHERE = "This is a reviewer pool: 'tandem reviewers list' shows it, 'tandem reviewers --help' what can be done."
+ELSEWHERE = "This is a reviewer pool: 'tandem reviewers list' shows it, 'tandem reviewers --help' the commands for it."
 OWN = "It is your own: somebody else gives the verdict."
 VERDICTS = {
     "approved": "Approve",
@@ -44,12 +44,12 @@ GIVEN = {
 _MOST_CHECKS = 5
 _UNDECIDED = frozenset({"pending", "claimed", "in_review"})
 _HELP = {
-    "STALE_CLAIM": "What you typed is kept. If it is still open, sending it again claims it anew.",
-    "STALE_ROUND": "What you typed is kept. Go back (Escape), look at the new round (]), and come here again.",
-    "ALREADY_CLAIMED": "What you typed is kept. It can be yours once they have released it.",
-    "TURN_VIOLATION": "What you typed is kept. You can send it once the other side has answered.",
+    "STALE_CLAIM": "Your text is kept. If it is still open, sending it again claims it again.",
+    "STALE_ROUND": "Your text is kept. Go back (Escape), look at the new round (]), and come here again.",
+    "ALREADY_CLAIMED": "Your text is kept. It can be yours once they have released it.",
+    "TURN_VIOLATION": "Your text is kept. You can send it once the other side has answered.",
     "SELF_APPROVAL": "Somebody else has to decide; x releases your claim.",
-    "INVALID_TRANSITION": "What you typed is kept. The review has gone on: see what it is now.",
+    "INVALID_TRANSITION": "Your text is kept. The review has gone on: see its new state.",
 }
 _NEXT = {
     "wait": "waits for its reviewer, or its checks",
@@ -65,7 +65,7 @@ _NEXT = {
 
 def state(status: str, outcome: str | None) -> Text:
     """A review's state in its colour."""
-    text = Text(visible(status).replace("_", " "), style=STATUS_STYLES.get(status, ""))
+    text = Text(visible(status).replace("_", " "), style=STYLES.get(status, ""))
     return text.append(f" ({visible(outcome)})") if outcome else text
 
 
@@ -73,7 +73,7 @@ def refusal(error: TandemError) -> str:
     """A refusal with what helps at the screen."""
     following = _HELP.get(error.code)
     if isinstance(error, Unreachable):
-        following = "What you typed is kept. Try again once it is back."
+        following = "Your text is kept. Try again once it is back."
     return f"{error.message}\n{following}" if following else error.message
 
 
@@ -126,12 +126,8 @@ def _checks(reading: LoadedReview) -> Text:
 
 def gate(reading: LoadedReview) -> str:
     """What the checks make of the gate for the current round; empty if they do not keep it closed."""
-    said = {
-        "failed": "A required check has not passed: the gate stays closed.",
-        "pending": "The gate stays closed until the required checks have passed.",
-        "doubtful": "The gate stays closed: what a required check ran on does not count.",
-    }
-    return said.get(reading.status.checks or "", "") if reading.is_current else ""
+    outcome = reading.status.checks or "passed"
+    return checks.COMES_TO[outcome] if reading.is_current and outcome != "passed" else ""
 
 
 def _round(reading: LoadedReview, since: int | None) -> str:
@@ -153,11 +149,11 @@ def _held(reading: LoadedReview, person: str) -> str:
     if status.verdict and status.reviewer_id:
         given = GIVEN.get(status.verdict, status.verdict)
         return f"{visible_line(status.reviewer_id)} {given}."
-    return "nobody holds it."
+    return "no one holds it."
 
 
 def unusual(proposal: Proposal) -> tuple[str, ...]:
-    """What is named beside Approve."""
+    """The unusual things that are named beside Approve."""
     if proposal.diff is None:
         found = of_text(proposal.path or "description", proposal.description or "")
     else:
@@ -168,7 +164,7 @@ def unusual(proposal: Proposal) -> tuple[str, ...]:
 
 
 def look_at(found: Iterable[str]) -> list[str]:
-    """What is named, as lines of a dialog."""
+    """The unusual things, as lines of a dialog."""
     lines = [f"• {one}" for one in found]
     return ["Look at these before you decide:", *lines] if lines else []
 
@@ -283,7 +279,7 @@ class DiscussionView(VerticalScroll):
         return focused.entry if isinstance(focused, TextEntry) else None
 
     async def show_entries(self, entries: tuple[DiscussionEntry, ...], *, is_whole: bool) -> None:
-        """Show what was said; the focus stays on the entry that it is on."""
+        """Show the entries; the focus stays on the entry that it is on."""
         if entries == self._shown:
             return
         self._shown = entries
