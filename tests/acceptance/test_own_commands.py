@@ -17,21 +17,17 @@ CLAUDE = {"CLAUDECODE": "1"}
 CODEX = {"CODEX_THREAD_ID": "thread-1"}
 
 
-def run(shell: Shell, *arguments: str, **environment: str) -> Ended:
-    return finish(shell.start(*arguments, **environment))
-
-
 def submitted(shell: Shell, **environment: str) -> str:
-    return run(shell, "submit", "-m", "Improve it", "--json", **environment).data["review_id"]
+    return shell.run("submit", "-m", "Improve it", "--json", **environment).data["review_id"]
 
 
 def claims(shell: Shell, review: str, **environment: str) -> Ended:
-    return run(shell, "review", "claim", review, "--reviewer-id", REVIEWER, "--json", **environment)
+    return shell.run("review", "claim", review, "--reviewer-id", REVIEWER, "--json", **environment)
 
 
 def approves(shell: Shell, review: str, **environment: str) -> Ended:
     given = ("--verdict", "approved", "--reviewer-id", REVIEWER, "--json")
-    return run(shell, "review", "verdict", review, *given, **environment)
+    return shell.run("review", "verdict", review, *given, **environment)
 
 
 @pytest.fixture
@@ -85,7 +81,7 @@ def test_what_an_agent_proposed_over_mcp_is_known_by_what_its_client_is_called(s
 
 def test_what_comes_next_is_given_back(shell: Shell, others: Desk):
     review = submitted(shell, **CLAUDE)
-    refused(run(shell, "review", "claim", "--reviewer-id", REVIEWER, "--json", **CODEX))
+    refused(shell.run("review", "claim", "--reviewer-id", REVIEWER, "--json", **CODEX))
     assert others.status(review)["status"] == "pending"
 
 
@@ -111,5 +107,5 @@ def test_who_waits_for_a_verdict_that_does_not_come_is_told_what_is_theirs_to_do
     assert "or have it tried again: tandem review retry" in ended.stderr
     assert ("tell the person" in ended.stderr) == is_agent
     assert ended.status == 14
-    again = run(shell, "review", "status", page["reviews"][0]["review_id"], "--wait", **environment)
+    again = shell.run("review", "status", page["reviews"][0]["review_id"], "--wait", **environment)
     assert again.status == 14

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.reviewing import Desk
-from tests.commandline import Shell, finish, git, repository
+from tests.commandline import Shell, git, repository
 
 FILES = {
     "a.txt": b"one\ntwo\nthree\n",
@@ -182,7 +182,7 @@ def test_who_made_the_change_is_said_by_option_or_environment(shell: Shell) -> N
     modify(shell.cwd)
 
     def agent_of(*options: str, **environment: str) -> str:
-        created = finish(shell.start("submit", "-m", "m", "--json", *options, **environment)).data
+        created = shell.run("submit", "-m", "m", "--json", *options, **environment).data
         return shell.ask(lambda client: client.get_proposal(created["review_id"])).agent_type
 
     assert agent_of() == "cli"

@@ -71,7 +71,7 @@ def test_an_agents_wait_ends_before_its_client_ends_it_and_names_the_command_to_
     client = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "3000"}
     review_id = shell.run("submit", "-m", "m", "--json").data["review_id"]
     others.claim(review_id)
-    ended = finish(shell.start("submit", "-m", "m", "--wait", "--json", **client))
+    ended = shell.run("submit", "-m", "m", "--wait", "--json", **client)
     assert (ended.status, ended.data["status"]) == (12, "pending")
     assert "still waiting for the verdict: " in ended.stderr
     go_on = f"tandem review status {ended.data['review_id']} --wait"
