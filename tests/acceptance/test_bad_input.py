@@ -90,27 +90,6 @@ def test_a_verdict_that_is_no_approval_needs_a_reason(desk: Desk, review: str):
             desk.refused("REASON_REQUIRED", "submit_verdict", **sent)
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"{",
-        b"null",
-        b"[]",
-        b'"text"',
-        b"\xff\xfe{}",
-        b'{"intent": "\xff"}',
-        b'{"intent": "\\ud800"}',
-        b'{"intent": NaN}',
-        b'{"metadata": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
-        b'{"a": 1e999}',
-    ],
-    ids=["cut off", "null", "list", "text", "utf-16", "bytes", "surrogate", "NaN", "deep", "infinite"],
-)
-def test_a_body_that_is_no_json_object_is_refused(desk: Desk, body: bytes):
-    response = desk.send("create_review", body)
-    assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_INPUT")
-
-
 MANY = b"{" + b",".join(b'"k%d" : 0' % number for number in range(60_000)) + b"}"
 SDK = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
 
@@ -179,7 +158,7 @@ def test_a_form_of_thousands_of_fields_is_refused(broker: BrokerProcess, body: b
 
 
 @ON_BOTH_DATABASES
-@pytest.mark.parametrize("depth", [100, 300, 600, 900, 1000])
+@pytest.mark.parametrize("depth", [100, 600, 1000])
 @pytest.mark.parametrize("key", [None, "key-1"])
 def test_deep_metadata_is_kept_or_refused(desk: Desk, review: str, depth: int, key: str | None):
     # By hand: no encoder goes so deep.
