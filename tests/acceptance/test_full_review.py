@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from tests.acceptance.reviewing import PROPOSER, REVIEWER, Desk, drawn, edited
-from tests.databases import ON_BOTH_DATABASES
-
-pytestmark = ON_BOTH_DATABASES
 
 FIRST, SECOND = edited(text="first"), edited(text="second")
 
