@@ -68,7 +68,7 @@ def varied(kind: str, value: Any, revision: str | None) -> tuple[bytes, dict[str
             params = ECHO | {"_meta": value}
         case _:
             pass
-    message = mcp_message(revision, "tools/call", params) | (value if kind == "message" else {})
+    message: dict[str, Any] = mcp_message(revision, "tools/call", params) | (value if kind == "message" else {})
     name = params.get("name")
     headers = mcp_headers(revision, "tools/call", name if isinstance(name, str) else None)
     return json.dumps(message).encode(), headers | (value if kind == "headers" else {})
