@@ -43,15 +43,12 @@ WRONG: dict[str, dict[str, list[Any]]] = table("wrong_requests")
 @pytest.fixture
 def review(desk: Desk) -> str:
     """A claimed review."""
-    put_up = desk.put_up()
-    desk.claim(put_up)
-    return put_up
+    return desk.put_up_claimed()
 
 
 @pytest.mark.parametrize("operation", WRONG)
 def test_what_no_state_could_accept_names_its_field(shop: Desk, operation: str):
-    review = shop.put_up()
-    shop.claim(review)
+    review = shop.put_up_claimed()
     named = {"message": {**MESSAGE, "review_id": review}, "verdict": {**VERDICT, "review_id": review}}
     values = {**VALUES, **named, "review": review}
     with shop.unchanged(review):

@@ -64,7 +64,7 @@ def whole_history(url: str) -> dict[str, str]:
         team.enrol()
         team.begin()
         refused = team.put_forward("gemini", "codex")
-        team.verdict(refused, "rejected", team.claim(refused))
+        team.decide(refused, "rejected")
         team.pass_on("gemini", "codex")
         team.put_forward("codex", "gemini")
         names["gated"] = team.cycle_id

@@ -32,8 +32,7 @@ def draft(desk: Desk, review: str, *sent: tuple[str, str | None]) -> dict[str, A
 
 def offered(desk: Desk, review: str, patch: str) -> dict[str, Any]:
     """The counter-patch as it is pending after a verdict that carries it."""
-    desk.claim(review)
-    desk.verdict(review, "changes_requested", counter_patch=patch)
+    desk.decide(review, "changes_requested", counter_patch=patch)
     return desk.do("get_proposal", review_id=review)["counter_patch"]
 
 

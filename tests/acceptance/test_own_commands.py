@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,15 +18,15 @@ CLAUDE = {"CLAUDECODE": "1"}
 CODEX = {"CODEX_THREAD_ID": "thread-1"}
 
 
-def submitted(shell: Shell, **environment: str) -> str:
+def submitted(shell: Shell, **environment: Any) -> str:
     return shell.run("submit", "-m", "Improve it", "--json", **environment).data["review_id"]
 
 
-def claims(shell: Shell, review: str, **environment: str) -> Ended:
+def claims(shell: Shell, review: str, **environment: Any) -> Ended:
     return shell.run("review", "claim", review, "--reviewer-id", REVIEWER, "--json", **environment)
 
 
-def approves(shell: Shell, review: str, **environment: str) -> Ended:
+def approves(shell: Shell, review: str, **environment: Any) -> Ended:
     given = ("--verdict", "approved", "--reviewer-id", REVIEWER, "--json")
     return shell.run("review", "verdict", review, *given, **environment)
 
@@ -47,7 +48,7 @@ def refused(ended: Ended) -> str:
     ("environment", "shared"),
     [(CLAUDE, "folder"), ({"AI_AGENT": "other"}, "folder")],
 )
-def test_an_agent_in_the_same_folder_is_refused(shell: Shell, others: Desk, environment: dict[str, str], shared: str):
+def test_an_agent_in_the_same_folder_is_refused(shell: Shell, others: Desk, environment: dict[str, Any], shared: str):
     review = submitted(shell, **CLAUDE)
     assert others.do("get_proposal", review_id=review)["proposer_id"] == "claude-code"
     with others.unchanged(review):
@@ -93,7 +94,7 @@ def test_a_pools_reviewer_is_nobodys_own_agent(shell: Shell, others: Desk):
 
 @pytest.mark.parametrize(("environment", "is_agent"), [(CLAUDE, True), ({}, False)])
 def test_who_waits_for_a_verdict_that_does_not_come_is_told_what_is_theirs_to_do(
-    shell: Shell, others: Desk, environment: dict[str, str], is_agent: bool
+    shell: Shell, others: Desk, environment: dict[str, Any], is_agent: bool
 ):
     steward = Steward(others)
     steward.register()

@@ -101,16 +101,14 @@ def whole_history(desk: Desk) -> str:
     desk.accept(full, given["counter_patch_id"])
     desk.approve(full)
     desk.do("close_review", review_id=full)
-    withdrawn = desk.put_up(path="docs/plan.md", description="# A plan\n")
-    desk.claim(withdrawn)
+    withdrawn = desk.put_up_claimed(path="docs/plan.md", description="# A plan\n")
     desk.revise(withdrawn, path="docs/plan.md", description="# A better plan\n")
     desk.do("close_review", review_id=withdrawn)
     rejected = desk.put_up()
-    desk.verdict(rejected, "rejected", desk.claim(rejected))
+    desk.decide(rejected, "rejected")
     released = desk.put_up(parent_id=rejected)
     desk.do("release_claim", review_id=released, claim_generation=desk.claim(released))
-    open_text = desk.put_up(path="docs/report.md", description="It works.\n")
-    desk.approve(open_text)
+    desk.put_up_approved(path="docs/report.md", description="It works.\n")
     return full
 
 

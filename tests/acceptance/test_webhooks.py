@@ -131,8 +131,7 @@ def test_what_is_never_taken_is_given_up_and_shown_and_what_comes_after_it_goes_
     receiver.answer = lambda posted: 302 if posted.event["kind"] == "review_created" else 200
     with Desk(broker.url, fresh_project()) as desk:
         webhook = added(desk, receiver.url)["webhook_id"]
-        review = desk.put_up()
-        desk.claim(review)
+        review = desk.put_up_claimed()
         receiver.until(lambda: receiver.of(review) == ["review_claimed"])
         failed, *_ = desk.do_unscoped("list_deliveries", webhook_id=webhook)["deliveries"]
         shown = standing(desk, webhook)
