@@ -14,8 +14,8 @@ from tests.commandline import Ended, Shell, finish
 
 # What decides here is on the caller's side, so that one database is enough.
 
-CLAUDE = {"CLAUDECODE": "1"}
-CODEX = {"CODEX_THREAD_ID": "thread-1"}
+CLAUDE: dict[str, Any] = {"CLAUDECODE": "1"}
+CODEX: dict[str, Any] = {"CODEX_THREAD_ID": "thread-1"}
 
 
 def submitted(shell: Shell, **environment: Any) -> str:
