@@ -17,7 +17,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -126,89 +126,84 @@ class Done:
         site.nodes[0].broker.assert_intact()
 
 
-class Trouble:
-    """Each kind of trouble; when one has been made, everything runs again."""
-
-    def __init__(self, site: Site) -> None:
-        self._server = site.server
-
-    async def kill(self, node: Node, seconds: float) -> None:
-        """A broker is killed, and started after some time, as by a service manager: until it runs."""
-        await asyncio.to_thread(node.broker.kill)
-        await asyncio.sleep(seconds)
-        while True:
-            try:
-                await asyncio.to_thread(node.broker.start)
-            except AssertionError:  # there is no PostgreSQL just now
-                await asyncio.to_thread(node.broker.kill)
-            else:
-                return
-
-    async def pause(self, node: Node, seconds: float) -> None:
-        """A broker stands still, with the transactions that it is in."""
-        node.broker.signal(signal.SIGSTOP)
+def kill(node: Node, seconds: float) -> None:
+    """A broker is killed, and started after some time, as by a service manager: until it runs."""
+    node.broker.kill()
+    time.sleep(seconds)
+    while True:
         try:
-            await asyncio.sleep(seconds)
-        finally:
-            node.broker.signal(signal.SIGCONT)
+            node.broker.start()
+        except AssertionError:  # there is no PostgreSQL just now
+            node.broker.kill()
+        else:
+            return
 
-    async def cut(self, node: Node) -> None:
-        """Every connection to the database is reset; new ones can be made at once."""
-        await asyncio.to_thread(node.cable.cut)
 
-    async def unplug(self, node: Node, seconds: float) -> None:
-        """The database refuses a broker."""
-        await asyncio.to_thread(node.cable.unplug)
-        await asyncio.sleep(seconds)
-        await asyncio.to_thread(node.cable.plug)
+def pause(node: Node, seconds: float) -> None:
+    """A broker stands still, with the transactions that it is in."""
+    node.broker.signal(signal.SIGSTOP)
+    try:
+        time.sleep(seconds)
+    finally:
+        node.broker.signal(signal.SIGCONT)
 
-    async def pinch(self, node: Node, way: Way, seconds: float, *, lost: bool) -> None:
-        """Nothing comes through one way; it comes late, or is lost with the connections."""
-        await asyncio.to_thread(node.cable.pinch, way)
-        await asyncio.sleep(seconds)
-        if lost:
-            await asyncio.to_thread(node.cable.cut)
-        await asyncio.to_thread(node.cable.plug)
 
-    async def restart_postgres(self) -> None:
-        """PostgreSQL ends in order, and starts again."""
-        await asyncio.to_thread(self._server.stop)
-        await asyncio.to_thread(self._server.start)
+def unplug(node: Node, seconds: float) -> None:
+    """The database refuses a broker."""
+    node.cable.unplug()
+    time.sleep(seconds)
+    node.cable.plug()
 
-    async def crash_postgres(self) -> None:
-        """PostgreSQL ends at once and in the middle of everything, and starts again."""
-        await asyncio.to_thread(self._server.crash)
-        await asyncio.to_thread(self._server.start)
+
+def pinch(node: Node, way: Way, seconds: float, *, lost: bool) -> None:
+    """Nothing comes through one way; it comes late, or is lost with the connections."""
+    node.cable.pinch(way)
+    time.sleep(seconds)
+    if lost:
+        node.cable.cut()
+    node.cable.plug()
+
+
+def restart(server: PostgresServer) -> None:
+    """PostgreSQL ends in order, and starts again."""
+    server.stop()
+    server.start()
+
+
+def crash(server: PostgresServer) -> None:
+    """PostgreSQL ends at once and in the middle of everything, and starts again."""
+    server.crash()
+    server.start()
 
 
 async def random_trouble(site: Site, is_over: Callable[[], bool]) -> Counter[str]:
     """Trouble for the brokers, one after the other, and beside it for PostgreSQL; says how much there was of each."""
     chance, of_the_server = random.Random(SEED), random.Random(f"PostgreSQL {SEED}")
-    trouble, made = Trouble(site), Counter[str]()
+    made = Counter[str]()
 
-    def of_a_broker() -> Awaitable[None]:
+    def of_a_broker() -> None:
         node, lost = chance.choice(site.nodes), chance.random() < 0.5
         kinds = {
-            "killed": lambda: trouble.kill(node, chance.uniform(0, 1)),
-            "paused": lambda: trouble.pause(node, chance.choice((0.2, 1, 3, 7))),
-            "cut": lambda: trouble.cut(node),
-            "unplugged": lambda: trouble.unplug(node, chance.uniform(0.1, 4)),
-            "pinched": lambda: trouble.pinch(node, chance.choice(("up", "down")), chance.uniform(0.1, 6), lost=lost),
+            "killed": lambda: kill(node, chance.uniform(0, 1)),
+            "paused": lambda: pause(node, chance.choice((0.2, 1, 3, 7))),
+            "cut": node.cable.cut,
+            "unplugged": lambda: unplug(node, chance.uniform(0.1, 4)),
+            "pinched": lambda: pinch(node, chance.choice(("up", "down")), chance.uniform(0.1, 6), lost=lost),
         }
-        return told(chance.choice(list(kinds)), kinds)
-
-    def of_postgres() -> Awaitable[None]:
-        kinds = {"PostgreSQL restarted": trouble.restart_postgres, "PostgreSQL crashed": trouble.crash_postgres}
-        return told(of_the_server.choice(list(kinds)), kinds)
-
-    def told(name: str, kinds: Mapping[str, Callable[[], Awaitable[None]]]) -> Awaitable[None]:
+        name = chance.choice(list(kinds))
         made[name] += 1
-        return kinds[name]()
+        kinds[name]()
 
-    async def again(make: Callable[[], Awaitable[None]], which: random.Random, most_seconds: float) -> None:
+    def of_postgres() -> None:
+        kinds = {"PostgreSQL restarted": restart, "PostgreSQL crashed": crash}
+        name = of_the_server.choice(list(kinds))
+        made[name] += 1
+        kinds[name](site.server)
+
+    async def again(make: Callable[[], None], which: random.Random, most_seconds: float) -> None:
         while not is_over():
             await asyncio.sleep(which.uniform(0.2, most_seconds))
-            await make()
+            await asyncio.to_thread(make)
 
     await asyncio.gather(again(of_a_broker, chance, 2), again(of_postgres, of_the_server, 30))
     return made

@@ -12,7 +12,7 @@ from tests.acceptance.checking import Checked, checked
 from tests.acceptance.gating import Branch
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess, broker, database_settings, fresh_project, start_broker
-from tests.commandline import Shell, repository
+from tests.commandline import ShellInside, repository
 from tests.git.sandbox import Sandbox
 
 __all__ = ["broker", "database_settings", "start_broker"]
@@ -64,16 +64,16 @@ def files() -> Mapping[str, bytes] | None:
 
 
 @pytest.fixture
-def shell(broker: BrokerProcess, tmp_path: Path, files: Mapping[str, bytes] | None) -> Shell:
+def shell(broker: BrokerProcess, tmp_path: Path, files: Mapping[str, bytes] | None) -> ShellInside:
     """The command line in a registered repository."""
-    found = Shell(broker.url, repository(tmp_path / fresh_project(), files))
+    found = ShellInside(broker.url, repository(tmp_path / fresh_project(), files))
     with Desk(broker.url, found.cwd.name) as desk:
         desk.register(found.cwd)
     return found
 
 
 @pytest.fixture
-def others(shell: Shell) -> Iterator[Desk]:
+def others(shell: ShellInside) -> Iterator[Desk]:
     """The project of `shell`, for those who review there."""
     with Desk(shell.url, shell.cwd.name) as opened:
         yield opened

@@ -81,5 +81,4 @@ class Branch:
 
     def decide(self, review: str, verdict: str) -> None:
         """A reviewer's verdict."""
-        self.desk.claim(review)
-        self.desk.verdict(review, verdict)
+        self.desk.decide(review, verdict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 HELD = ("claimed", "in_review")
@@ -189,3 +190,12 @@ class ModelReview:
         if self.held:
             self._free()
         self.state, self.patch = "closed", None
+
+
+def codes_of(change: Callable[[], None]) -> tuple[str, ...]:
+    """Change the model; the codes with which the contract refuses that, none if it does not."""
+    try:
+        change()
+    except Refused as refused:
+        return refused.codes
+    return ()

@@ -47,6 +47,18 @@ class Desk(Caller):
             content["description"] = "The change in words."
         return self.do("create_review", **{**PROPOSAL, **content})
 
+    def put_up_claimed(self, **content: Any) -> str:
+        """A new review by `PROPOSER` that `REVIEWER` holds; its id."""
+        review = self.put_up(**content)
+        self.claim(review)
+        return review
+
+    def put_up_approved(self, **content: Any) -> str:
+        """A new review by `PROPOSER` that `REVIEWER` has approved; its id."""
+        review = self.put_up(**content)
+        self.approve(review)
+        return review
+
     def revise(self, review_id: str, **content: Any) -> dict[str, Any]:
         """A new round by `PROPOSER`."""
         return self.put_up_whole(review_id=review_id, **content)
@@ -63,6 +75,10 @@ class Desk(Caller):
         return self.do(
             "submit_verdict", review_id=review_id, verdict=verdict, claim_generation=generation, **{**reason, **more}
         )
+
+    def decide(self, review_id: str, verdict: str, **more: Any) -> dict[str, Any]:
+        """Claim, and give a verdict."""
+        return self.verdict(review_id, verdict, self.claim(review_id), **more)
 
     def approve(self, review_id: str, reviewer: str = REVIEWER) -> None:
         """Claim and approve."""

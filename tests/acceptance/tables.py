@@ -8,6 +8,6 @@ from typing import Any
 import yaml
 
 
-def table(name: str) -> Any:
+def table(name: str, folder: Path = Path(__file__).parent) -> Any:
     """The table of this name, without its ending."""
-    return yaml.load(Path(__file__).with_name(f"{name}.yaml").read_text("utf-8"), yaml.CSafeLoader)
+    return yaml.load((folder / f"{name}.yaml").read_text("utf-8"), yaml.CSafeLoader)

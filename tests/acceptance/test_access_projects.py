@@ -163,8 +163,7 @@ def test_without_a_project_it_is_the_tokens(shop: Bearer, stranger: Bearer):
 
 
 def test_the_parent_of_a_review_is_of_the_project_too(shop: Bearer, stranger: Bearer):
-    parent = shop.put_up(diff=edited())
-    shop.claim(parent)
+    parent = shop.put_up_claimed(diff=edited())
     shop.verdict(parent, "rejected")
     asked = {**PROPOSAL, "description": "Again."}
     foreign, unknown = (

@@ -43,15 +43,12 @@ WRONG: dict[str, dict[str, list[Any]]] = table("wrong_requests")
 @pytest.fixture
 def review(desk: Desk) -> str:
     """A claimed review."""
-    put_up = desk.put_up()
-    desk.claim(put_up)
-    return put_up
+    return desk.put_up_claimed()
 
 
 @pytest.mark.parametrize("operation", WRONG)
 def test_what_no_state_could_accept_names_its_field(shop: Desk, operation: str):
-    review = shop.put_up()
-    shop.claim(review)
+    review = shop.put_up_claimed()
     named = {"message": {**MESSAGE, "review_id": review}, "verdict": {**VERDICT, "review_id": review}}
     values = {**VALUES, **named, "review": review}
     with shop.unchanged(review):
@@ -88,27 +85,6 @@ def test_a_verdict_that_is_no_approval_needs_a_reason(desk: Desk, review: str):
         for verdict, reason in itertools.product(("comment", "changes_requested", "rejected"), (None, "", "  \n")):
             sent = {"review_id": review, "verdict": verdict, "reason": reason, "claim_generation": 1}
             desk.refused("REASON_REQUIRED", "submit_verdict", **sent)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"{",
-        b"null",
-        b"[]",
-        b'"text"',
-        b"\xff\xfe{}",
-        b'{"intent": "\xff"}',
-        b'{"intent": "\\ud800"}',
-        b'{"intent": NaN}',
-        b'{"metadata": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
-        b'{"a": 1e999}',
-    ],
-    ids=["cut off", "null", "list", "text", "utf-16", "bytes", "surrogate", "NaN", "deep", "infinite"],
-)
-def test_a_body_that_is_no_json_object_is_refused(desk: Desk, body: bytes):
-    response = desk.send("create_review", body)
-    assert (response.status_code, response.json()["error"]["code"]) == (400, "INVALID_INPUT")
 
 
 MANY = b"{" + b",".join(b'"k%d" : 0' % number for number in range(60_000)) + b"}"
@@ -179,7 +155,7 @@ def test_a_form_of_thousands_of_fields_is_refused(broker: BrokerProcess, body: b
 
 
 @ON_BOTH_DATABASES
-@pytest.mark.parametrize("depth", [100, 300, 600, 900, 1000])
+@pytest.mark.parametrize("depth", [100, 600, 1000])
 @pytest.mark.parametrize("key", [None, "key-1"])
 def test_deep_metadata_is_kept_or_refused(desk: Desk, review: str, depth: int, key: str | None):
     # By hand: no encoder goes so deep.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,19 @@ import psycopg
 import pytest
 
 from tandem.client import TandemClient
-from tests.acceptance.chaos import Done, Site, Trouble, insisted, running_site, worked
+from tests.acceptance.chaos import (
+    Done,
+    Site,
+    crash,
+    insisted,
+    kill,
+    pause,
+    pinch,
+    restart,
+    running_site,
+    unplug,
+    worked,
+)
 from tests.broker import fresh_project
 from tests.postgres import PostgresServer, running_postgres
 
@@ -32,20 +44,19 @@ def site(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> 
         yield running
 
 
-def of_each_kind(site: Site) -> list[Callable[[], Awaitable[None]]]:
+def of_each_kind(site: Site) -> list[Callable[[], None]]:
     """The troubles, in an order in which they follow each other at different brokers."""
-    trouble = Trouble(site)
     one, two, three = site.nodes
     return [
-        partial(trouble.pinch, one, "down", 0.3, lost=True),
-        partial(trouble.kill, two, 0.1),
-        partial(trouble.pause, three, 0.5),
-        partial(trouble.cut, one),
-        partial(trouble.unplug, two, 0.3),
-        trouble.crash_postgres,
-        partial(trouble.pinch, three, "up", 0.3, lost=True),
-        partial(trouble.pinch, one, "down", 0.3, lost=False),
-        trouble.restart_postgres,
+        partial(pinch, one, "down", 0.3, lost=True),
+        partial(kill, two, 0.1),
+        partial(pause, three, 0.5),
+        one.cable.cut,
+        partial(unplug, two, 0.3),
+        partial(crash, site.server),
+        partial(pinch, three, "up", 0.3, lost=True),
+        partial(pinch, one, "down", 0.3, lost=False),
+        partial(restart, site.server),
     ]
 
 
@@ -56,7 +67,7 @@ def test_p1_p4_p6_p8_no_kind_of_trouble_loses_or_doubles_anything(site: Site) ->
         await done.until_reviewed(CLIENTS)
         for make in of_each_kind(site):
             before = len(done.winners)
-            await make()
+            await asyncio.to_thread(make)
             # Whoever was in the middle of something has come through.
             await done.until_reviewed(before + CLIENTS)
 
@@ -67,7 +78,7 @@ def test_p1_p4_p6_p8_no_kind_of_trouble_loses_or_doubles_anything(site: Site) ->
 @pytest.mark.parametrize("end", ["cut", "killed", "crashed"])
 def test_p4_a_write_that_was_committed_without_a_word_is_there_once(site: Site, end: str) -> None:
     """The broker hears nothing of its commit before the connection, itself or PostgreSQL ends."""
-    project, node, trouble = fresh_project(), site.nodes[0], Trouble(site)
+    project, node = fresh_project(), site.nodes[0]
 
     async def put_up() -> str:
         given = {"intent": "once", "agent_type": "chaos", "description": "once", "idempotency_key": "once"}
@@ -79,11 +90,11 @@ def test_p4_a_write_that_was_committed_without_a_word_is_there_once(site: Site, 
                 await asyncio.to_thread(let_commit_without_a_word, site, project, database)
             match end:
                 case "cut":
-                    await trouble.cut(node)
+                    node.cable.cut()
                 case "killed":
                     node.broker.kill()
                 case _:
-                    await trouble.crash_postgres()
+                    await asyncio.to_thread(crash, site.server)
             node.cable.plug()
             if not node.broker.is_running:
                 node.broker.start()

@@ -34,13 +34,12 @@ def test_p2_a_required_check_that_failed_keeps_the_gate_closed(
 ) -> None:
     with checked(tmp_path, **database_settings) as project:
         project.have(check("tests", NO_BETTER), CALM)
-        created = project.put_up_whole(diff=edited())
-        review = created["review_id"]
+        review, digest = project.submitted(diff=edited())
         assert project.statuses(review) == {"tests": "failed", "calm": "passed"}
         assert project.log(review, "calm") == "calm\n"
         project.approve(review)
         assert project.status(review)["checks"] == "failed"
-        assert decision(project, created["digest"]) == (False, "CHECK_FAILED")
+        assert decision(project, digest) == (False, "CHECK_FAILED")
         project.repo.write("a.txt", project.repo.read("a.txt").replace(b"line 2\n", b"better\n"))
         changes = staged(project.repo)
         asked = project.do("check_gate", changes=changes)
@@ -61,18 +60,18 @@ def test_p2_a_required_check_that_failed_keeps_the_gate_closed(
 def test_the_gate_waits_for_a_check_that_has_not_ended(tmp_path: Path) -> None:
     with checked(tmp_path, checks_at_once=1) as project:
         project.have(check("slow", "import time; time.sleep(600)"))
-        created = project.put_up_whole(diff=edited())
-        project.approve(created["review_id"])
-        assert decision(project, created["digest"]) == (False, "CHECK_PENDING")
-        assert project.status(created["review_id"])["checks"] == "pending"
+        review, digest = project.submitted(diff=edited())
+        project.approve(review)
+        assert decision(project, digest) == (False, "CHECK_PENDING")
+        assert project.status(review)["checks"] == "pending"
 
 
 def test_the_gate_does_not_wait_for_a_check_that_is_not_required_or_does_not_apply(project: Checked) -> None:
     project.have(check("extra", "raise SystemExit(1)", required=False), check("docs", "1", paths=["docs/**"]))
-    created = project.put_up_whole(diff=edited())
-    assert project.statuses(created["review_id"]) == {"extra": "failed", "docs": "skipped"}
-    project.approve(created["review_id"])
-    assert decision(project, created["digest"]) == (True, None)
+    review, digest = project.submitted(diff=edited())
+    assert project.statuses(review) == {"extra": "failed", "docs": "skipped"}
+    project.approve(review)
+    assert decision(project, digest) == (True, None)
 
 
 def test_a_change_to_the_file_is_judged_by_the_old_one(project: Checked) -> None:
@@ -87,10 +86,10 @@ def test_an_old_base_is_no_way_around_newer_checks(project: Checked) -> None:
     old = project.repo.head()
     project.have(check("tests", NO_BETTER))
     project.do("set_gate", enabled=True, branches=["main"])
-    created = project.put_up_whole(diff=edited(), base=old)
-    assert project.statuses(created["review_id"]) == {"tests": "failed"}
-    project.approve(created["review_id"])
-    assert decision(project, created["digest"]) == (False, "CHECK_FAILED")
+    review, digest = project.submitted(diff=edited(), base=old)
+    assert project.statuses(review) == {"tests": "failed"}
+    project.approve(review)
+    assert decision(project, digest) == (False, "CHECK_FAILED")
 
 
 def test_nothing_runs_that_nobody_has_trusted(project: Checked, tmp_path: Path) -> None:

@@ -84,8 +84,7 @@ def test_a_person_may_review_their_own_agent(desk: Desk):
 
 
 def test_without_a_generation_one_must_be_the_holder_by_name(desk: Desk):
-    review = desk.put_up()
-    desk.claim(review)
+    review = desk.put_up_claimed()
     with desk.unchanged(review):
         desk.refused("INVALID_INPUT", "submit_verdict", review_id=review, verdict="approved")
         desk.refused("NOT_CLAIMANT", "submit_verdict", review_id=review, verdict="approved", reviewer_id=OTHER)
@@ -96,8 +95,7 @@ def test_without_a_generation_one_must_be_the_holder_by_name(desk: Desk):
     ("synonym", "status"), [("approve", "approved"), ("request_changes", "changes_requested"), ("reject", "rejected")]
 )
 def test_a_verdicts_synonym_is_that_verdict(desk: Desk, synonym: str, status: str):
-    review = desk.put_up()
-    desk.claim(review)
+    review = desk.put_up_claimed()
     given = desk.verdict(review, synonym, reason=WHY)
     assert (given["verdict"], given["status"]) == (status, status)
 
@@ -236,8 +234,7 @@ def _lose(desk: Desk, review: str, how: str) -> None:
 @ON_BOTH_DATABASES
 @pytest.mark.parametrize("how", ["released", "revised", "closed", "claimed by another", "claimed anew"])
 def test_p1_a_stale_generation_changes_nothing(desk: Desk, how: str):
-    review = desk.put_up()
-    desk.claim(review)
+    review = desk.put_up_claimed()
     _lose(desk, review, how)
     with desk.unchanged(review):
         for operation, arguments in reviewers_writes(review, 1):
@@ -248,8 +245,7 @@ def test_p1_a_stale_generation_changes_nothing(desk: Desk, how: str):
 
 @ON_BOTH_DATABASES
 def test_p1_a_generation_of_the_future_changes_nothing_either(desk: Desk):
-    review = desk.put_up()
-    desk.claim(review)
+    review = desk.put_up_claimed()
     with desk.unchanged(review):
         for operation, arguments in reviewers_writes(review, 2):
             desk.refused("STALE_CLAIM", operation, **arguments)

@@ -18,9 +18,7 @@ GREAT = edited(text="great")
 @pytest.fixture
 def review(shop: Desk) -> str:
     """A change of `a.txt` that `REVIEWER` has claimed."""
-    put_up = shop.put_up(diff=BETTER)
-    shop.claim(put_up)
-    return put_up
+    return shop.put_up_claimed(diff=BETTER)
 
 
 def offer(desk: Desk, review: str, verdict: str = "comment", patch: str = BEST) -> str:
@@ -163,8 +161,7 @@ def test_goes_with_changes_requested_or_comment_only(shop: Desk, review: str, ve
 
 
 def test_unknown_and_decided_ones_are_told_apart(shop: Desk, review: str):
-    elsewhere = shop.put_up(diff=BETTER)
-    shop.claim(elsewhere)
+    elsewhere = shop.put_up_claimed(diff=BETTER)
     foreign = offer(shop, elsewhere)
     patch = offer(shop, review)
     for how in ("accept", "reject"):
@@ -196,7 +193,6 @@ def test_for_a_text_it_is_the_whole_text(shop: Desk):
 
 
 def test_for_what_was_not_validated_it_opens_no_gate(shop: Desk):
-    review = shop.put_up(diff=BETTER, skip_diff_validation=True)
-    shop.claim(review)
+    review = shop.put_up_claimed(diff=BETTER, skip_diff_validation=True)
     decide(shop, "accept", review, offer(shop, review, "changes_requested"))
     assert shop.status(review)["digest"] is None

@@ -21,7 +21,6 @@ from tests.databases import ON_BOTH_DATABASES
 
 pytest_plugins = ["tests.acceptance.gated_brokers"]
 
-pytestmark = ON_BOTH_DATABASES
 LONG = 45
 
 
@@ -57,6 +56,7 @@ def test_a_handoff_becomes_a_review_and_the_phase_stays(writers: Team):
     assert [one["status"] for one in writers.history()["handoffs"]] == ["claimed"]
 
 
+@ON_BOTH_DATABASES
 def test_approval_advances_in_the_verdicts_own_transaction(team: Team):
     first = team.begin()
     sent = {**team.handing("gemini", "codex", first), "idempotency_key": "once"}

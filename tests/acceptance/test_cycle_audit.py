@@ -15,10 +15,12 @@ import pytest
 
 from tandem.store.event import Event
 from tests.acceptance.gated import DIRECT, FORK, GATED, Team, config_dir
+from tests.acceptance.tables import table
 from tests.acceptance.test_p8_audit import Archive, copy_of
 from tests.broker import BrokerProcess, database_of, fresh_project
 
 ANY = 424242
+CYCLES: dict[str, Any] = table("forgeries")["cycles"]
 
 
 class Stored(Archive):
@@ -62,7 +64,7 @@ def whole_history(url: str) -> dict[str, str]:
         team.enrol()
         team.begin()
         refused = team.put_forward("gemini", "codex")
-        team.verdict(refused, "rejected", team.claim(refused))
+        team.decide(refused, "rejected")
         team.pass_on("gemini", "codex")
         team.put_forward("codex", "gemini")
         names["gated"] = team.cycle_id
@@ -100,45 +102,17 @@ def stored(request: pytest.FixtureRequest, original: Stored, tmp_path: Path) -> 
         yield copy
 
 
-COLUMNS = {
-    "cycles": "active_role* archived_at completed_at created_at definition* event_hash* event_seq feature* handoffs"
-    " lock_acquired_at mode* phase* project* review_id* rotation status_seq updated_at workflow*",
-    "handoffs": "advanced_at content_id* next_phase* phase* producer* review_id* round target* written_at",
-    "cycle_keys": "created_at event_hash* event_seq revoked_at key_hash*",
-    "sessions": "end_reason* ended_at event_hash* event_seq opened_at project* role* workflow*",
-}
-"""What a row says beside its key, `*` for texts; no time of the last use of `sessions`."""
-
-ROW_OF = {
-    "cycles": ("id = '{complete}'", "cycle:{complete}: cycles {complete}"),
-    "handoffs": ("cycle_id = '{archived}' AND number = 2", "cycle:{archived}: handoffs {archived} 2"),
-    "cycle_keys": (
-        "project = '{project}' AND workflow = 'fork' AND role = 'editor'",
-        "key:{project}/fork/editor: cycle_keys {project} fork editor",
-    ),
-    "sessions": ("id = '{ended}'", "session:{ended}: sessions {ended}"),
-}
-
-
 def test_p8_rows_that_were_changed_are_detected(stored: Stored):
     expected: list[str] = []
-    for table, (where, said) in ROW_OF.items():
-        names = COLUMNS[table].split()
+    for rows, one in CYCLES["rows"].items():
+        names = one["columns"].split()
         spoilt = ", ".join(f"{name[:-1]} = 'x'" if name[-1] == "*" else f"{name} = {ANY}" for name in names)
         # What no event restores may change without anybody's complaint.
-        free = {"sessions": f", last_seen_at = {ANY}"}.get(table, "")
-        stored.forge(f"UPDATE {table} SET {spoilt}{free} WHERE {where}")
-        expected.append(f"{said} differs from the log in {', '.join(names).replace('*', '')}")
+        free = {"sessions": f", last_seen_at = {ANY}"}.get(rows, "")
+        stored.forge(f"UPDATE {rows} SET {spoilt}{free} WHERE {one['where']}")
+        expected.append(f"{one['said']} differs from the log in {', '.join(names).replace('*', '')}")
     # And what somebody might want.
-    for change, said in {
-        "cycles SET phase = 'edit', active_role = 'editor' WHERE id = '{fresh}'": "{fresh} # active_role, phase",
-        "cycles SET archived_at = NULL WHERE id = '{oldest}'": "{oldest} # archived_at",
-        "handoffs SET advanced_at = written_at WHERE cycle_id = '{gated}' AND number = 1": "{gated} 1 # advanced_at",
-        "handoffs SET content_id = 'x' WHERE cycle_id = '{archived}' AND number = 1": "{archived} 1 # content_id",
-        "cycle_keys SET revoked_at = NULL WHERE workflow = 'frontend-backend' AND role = 'codex'": "codex # revoked_at",
-        "sessions SET ended_at = 1 WHERE id = '{session1}'": "{session1} # ended_at",
-        "sessions SET role = 'printer' WHERE id = '{session0}'": "{session0} # role",
-    }.items():
+    for change, said in CYCLES["changes"].items():
         stored.forge(f"UPDATE {change}")
         expected.append(said.replace("#", "differs from the log in"))
     assert stored.missing(expected) == []
@@ -165,39 +139,14 @@ def test_p8_rows_that_were_removed_or_put_in_are_detected(stored: Stored):
     stored.forge("DELETE FROM cycles WHERE id = '{fresh}'")
     stored.forge("DELETE FROM cycle_keys WHERE project = '{project}' AND workflow = 'direct' AND role = 'codex'")
     stored.forge("DELETE FROM sessions WHERE id IN ('{ended}', '{session0}')")
-    expected = [
-        "cycle:{archived}: handoffs {archived} 9 is stored, but no event made it",
-        "of-no-cycle",
-        "cycle:invented is stored, but no event speaks of it",
-        "key:{project}/fork/intruder is stored, but no event speaks of it",
-        "session:ss_invented is stored, but no event speaks of it",
-        "cycle:{archived}: handoffs {archived} 1 is in the log, but not stored",
-        "cycle:{fresh}: cycles {fresh} is in the log, but not stored",
-        "cycle_keys {project} direct codex is in the log, but not stored",
-        "sessions {ended} is in the log, but not stored",
-        "sessions {session0} is in the log, but not stored",
-    ]
+    expected: list[str] = CYCLES["gone_or_invented"]
     assert stored.missing(expected) == []
-
-
-EVENTS = {
-    "cycle_started": "cycle:{fresh}",
-    "lock_acquired": "cycle:{archived}",
-    "handoff_written": "cycle:{gated}",
-    "cycle_advanced": "cycle:{complete}",
-    "cycle_completed": "cycle:{complete}",
-    "cycle_archived": "cycle:{archived}",
-    "session_opened": "session:{session1}",
-    "session_closed": "session:{ended}",
-    "token_created": "key:{project}/fork/printer",
-    "token_revoked": "key:{project}/frontend-backend/codex",
-}
-"""An event of every kind that cycles write, by its subject."""
 
 
 def number_of(stored: Stored, kind: str) -> int:
     """The number of one of these events, the newest of its kind and subject."""
-    return stored.rows(f"SELECT max(seq) FROM events WHERE kind = '{kind}' AND subject = '{EVENTS[kind]}'")[0][0]
+    subject = CYCLES["events"][kind]
+    return stored.rows(f"SELECT max(seq) FROM events WHERE kind = '{kind}' AND subject = '{subject}'")[0][0]
 
 
 def test_p8_events_that_were_changed_removed_or_put_in_are_detected(stored: Stored):
@@ -205,7 +154,7 @@ def test_p8_events_that_were_changed_removed_or_put_in_are_detected(stored: Stor
     forgeries = ["actor = 'somebody'", "data = replace(data, 'workflow', 'job')", "delta = replace(delta, '1', '2')"]
     newest = stored.rows("SELECT max(seq) FROM events")[0][0]
     removed: set[int] = set()
-    for position, (kind, subject) in enumerate(EVENTS.items()):
+    for position, (kind, subject) in enumerate(CYCLES["events"].items()):
         number, invented = number_of(stored, kind), newest + position + 1
         copied(stored, "events", f"seq = {number}", seq=str(invented))
         stored.forge(f"UPDATE events SET {forgeries[position % 3]} WHERE seq = {number}")

@@ -68,7 +68,7 @@ def test_an_accepted_counter_patch_is_what_is_handed_over(team: Team, verdict: s
         assert accepted["round"] == 2
         assert team.where()["review"]["round"] == 2
     # Held or not, the verdict must name the round that the counter-patch has become.
-    team.verdict(review, "approved", team.claim(review), round=2)
+    team.decide(review, "approved", round=2)
     assert team.place() == ("backend", "codex")
     assert team.do("handoff_read", target="codex") == better
     first, second = team.history()["handoffs"]
@@ -105,8 +105,7 @@ def test_only_handoff_write_revises_a_handoff(team: Team):
     refuse()
     # A review of its own may have the hand-off for a parent, and say what it likes: no cycle hears of it.
     with team.unmoved():
-        aside = team.put_up(**{**sent, "review_id": None, "parent_id": review})
-        team.approve(aside)
+        team.put_up_approved(**{**sent, "review_id": None, "parent_id": review})
     team.hand_over("gemini", "codex")
     team.approve(review)
     assert team.place() == ("backend", "codex")

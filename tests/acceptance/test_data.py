@@ -421,9 +421,10 @@ def test_p3_a_replacement_that_is_killed_leaves_the_one_database_or_the_other(
         log = _events(place.broker.data_dir)
         assert log in (former, restored), f"killed at step {number}"
         found.append(log == restored)
-        with place.broker:
-            pass
-        assert place.broker.audited().data["problems"] == []
+        if found.count(found[-1]) == 1:
+            with place.broker:
+                pass
+            assert place.broker.audited().data["problems"] == []
         # The former one is nowhere lost, either.
         asides = list(place.broker.data_dir.glob("tandem.db.replaced-*[0-9]"))
         assert found[-1] <= (len(asides) == 1)

@@ -16,9 +16,7 @@ from tests.databases import ON_BOTH_DATABASES
 @pytest.fixture
 def review(desk: Desk) -> str:
     """A review that `REVIEWER` has claimed."""
-    put_up = desk.put_up()
-    desk.claim(put_up)
-    return put_up
+    return desk.put_up_claimed()
 
 
 @pytest.mark.parametrize("first", ["proposer", "reviewer"])

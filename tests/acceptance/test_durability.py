@@ -6,12 +6,15 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
 import pytest
 
+from tests.acceptance.gated import DIRECT, GATED, Team, check_archive, check_story, config_dir, kinds_of, to_idle
 from tests.acceptance.reviewing import REVIEWER, WHY, Desk
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.databases import ON_BOTH_DATABASES
@@ -89,6 +92,50 @@ def write(ups: Ups) -> dict[str, list[str]]:
     return seen
 
 
+def play(ups: Ups, team: Team) -> dict[str, list[str]]:
+    """Hand-off cycles from start to archive, until told to stop; the kinds of event that were acknowledged of each."""
+    seen: dict[str, list[str]] = {}
+
+    def one(_desk: Desk) -> None:
+        # What a kill cut short goes on by legal steps.
+        to_idle(team)
+        team.begin()
+        kinds = seen.setdefault(f"cycle:{team.cycle_id}", [])
+
+        def did(kind: str) -> None:
+            kinds.append(kind)
+            ups.acknowledge()
+
+        did("cycle_started")
+        for producer, target in (("gemini", "codex"), ("codex", "gemini")):
+            review = team.hand_over(producer, target)["review_id"]
+            did("handoff_written")
+            if review is not None:
+                team.approve(review)
+            did("cycle_advanced")
+            assert team.place()[1] == target
+        team.do("cycle_complete", **team.tokens("gemini"))
+        did("cycle_completed")
+        team.do("cycle_archive", **team.tokens("gemini"))
+        did("cycle_archived")
+
+    again_until(ups, one, ups.done.is_set)
+    to_idle(team)
+    return seen
+
+
+def check_cycles(team: Team, acknowledged: dict[str, list[str]], archives: Path) -> set[str]:
+    """Each step that was acknowledged is in the log once, and each archive is whole; the names of the archives."""
+    events = check_story(team, alone=False)
+    for cycle, kinds in acknowledged.items():
+        # The lock may be taken again at any time.
+        assert [kind for kind in kinds_of(events, cycle) if kind != "lock_acquired"][: len(kinds)] == kinds
+    archived = {event["subject"].removeprefix("cycle:") for event in events if event["kind"] == "cycle_archived"}
+    for name in archived:
+        check_archive(team, archives / name)
+    return archived
+
+
 def follow(ups: Ups, cursor: str, last: Future[str]) -> list[dict[str, Any]]:
     """Every event after a cursor up to a last one that is told in the end, as a consumer gets them."""
     events: list[dict[str, Any]] = []
@@ -109,16 +156,23 @@ def place_of(cursor: str) -> int:
 
 
 @pytest.mark.timeout(240)
-def test_p3_p6_kill_9_in_a_loop_loses_nothing(start_broker: StartBroker, database_settings: dict[str, object]):
-    broker = start_broker(checkpoint_interval_seconds=0.5, **database_settings)
+def test_p3_p6_kill_9_in_a_loop_loses_nothing(
+    start_broker: StartBroker, database_settings: dict[str, object], tmp_path: Path
+):
+    broker = start_broker(config_dir=config_dir(tmp_path), checkpoint_interval_seconds=0.5, **database_settings)
     ups = Ups(broker, fresh_project())
     ups.up.set()
+    stack = ExitStack()
+    teams = [stack.enter_context(Team(broker.url, fresh_project(), workflow)) for workflow in (GATED, DIRECT)]
+    for team in teams:
+        team.enrol()
     last: Future[str] = Future()
     with ups.desk() as desk:
         cursor = desk.do("get_audit_log", project=None)["cursor"]
-    with ThreadPoolExecutor(WRITERS + 1) as pool:
+    with ThreadPoolExecutor(WRITERS + len(teams) + 1) as pool:
         following = pool.submit(follow, ups, cursor, last)
         writing = [pool.submit(write, ups) for _ in range(WRITERS)]
+        playing = [pool.submit(play, ups, team) for team in teams]
         for kill in range(1, KILLS + 1):
             ups.wait_for(kill * ACKNOWLEDGED_BETWEEN_KILLS)
             ups.up.clear()
@@ -127,6 +181,7 @@ def test_p3_p6_kill_9_in_a_loop_loses_nothing(start_broker: StartBroker, databas
             ups.up.set()
         ups.wait_for((KILLS + 1) * ACKNOWLEDGED_BETWEEN_KILLS)
         ups.done.set()
+        cycles = [played.result() for played in playing]
         acknowledged = {review: kinds for written in writing for review, kinds in written.result().items()}
         ups.up.clear()
         broker.kill()
@@ -138,6 +193,10 @@ def test_p3_p6_kill_9_in_a_loop_loses_nothing(start_broker: StartBroker, databas
             followed = following.result(PATIENCE_SECONDS)
             stored = {review: desk.kinds(review) for review in acknowledged}
             states = {review: desk.status(review)["status"] for review in acknowledged}
+    with stack:
+        archives = broker.data_dir / "archives"
+        archived = [check_cycles(team, seen, archives) for team, seen in zip(teams, cycles, strict=True)]
+        assert {folder.name for folder in archives.glob("[!.]*")} == archived[0] | archived[1]
     assert verified.returncode == 0, verified.stdout
     assert json.loads(verified.stdout)["data"]["intact"]
     for review, kinds in acknowledged.items():
@@ -172,23 +231,38 @@ def test_p3_a_claim_outlives_the_broker(start_broker: StartBroker, database_sett
 def test_p5_a_lease_that_ran_out_while_no_broker_ran_is_taken_back_at_the_start(start_broker: StartBroker):
     broker = start_broker(claim_timeout_seconds=1, sweep_interval_seconds=3600)
     with Desk(broker.url, fresh_project()) as desk:
-        review = desk.put_up()
-        desk.claim(review)
+        review = desk.put_up_claimed()
         expires = desk.status(review)["lease_expires_at"]
     broker.kill()
     while True:
         # A start takes about as long as the lease; each start sweeps once.
         broker.start()
         with Desk(broker.url, desk.project) as desk:
+            reclaimed = desk.events(review)[-1]
             if desk.status(review)["status"] == "pending":
                 break
         broker.stop()
-    reclaimed = desk_event(broker, desk.project, review)
     assert reclaimed["kind"] == "review_reclaimed"
     assert reclaimed["at"] >= expires
 
 
-def desk_event(broker: BrokerProcess, project: str, review: str) -> dict[str, Any]:
-    """The newest event of a review."""
-    with Desk(broker.url, project) as desk:
-        return desk.events(review)[-1]
+def test_a_new_cycle_is_the_one_under_way_though_the_clock_was_set_back(
+    start_broker: StartBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    broker = start_broker()
+    with Team(broker.url, fresh_project()) as team:
+        team.enrol()
+        team.to_refine()
+        team.finish("gemini")
+        broker.kill()
+        # Python runs this file at its start, if it is on its path.
+        late = "import time\nnow = time.time_ns\ntime.time_ns = lambda: now() - 3600 * 10**9\n"
+        (tmp_path / "sitecustomize.py").write_text(late, "utf-8")
+        with monkeypatch.context() as patch:
+            patch.setenv("PYTHONPATH", str(tmp_path))
+            broker.start()
+        team.begin("After")
+        assert team.where()["feature"] == "After"
+        team.refused("CYCLE_ALREADY_ACTIVE", "cycle_start", feature="Twice")
+        to_idle(team)
+        check_story(team)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from tests.acceptance.reviewing import PROPOSER, REVIEWER, Desk, drawn, edited
-from tests.databases import ON_BOTH_DATABASES
-
-pytestmark = ON_BOTH_DATABASES
 
 FIRST, SECOND = edited(text="first"), edited(text="second")
 
 
 def test_it_says_what_the_narrower_operations_say(shop: Desk):
     review = shop.put_up(diff=FIRST)
-    shop.verdict(review, "comment", shop.claim(review), comments=[{"file": "a.txt", "line": 1, "body": "Why?"}])
+    shop.decide(review, "comment", comments=[{"file": "a.txt", "line": 1, "body": "Why?"}])
     shop.do("mark_viewed", review_id=review, round=1, path="a.txt", viewed=True, person="anna")
     found = shop.do("get_review", review_id=review, person="anna")
     assert found["status"] == shop.status(review)
@@ -25,7 +22,7 @@ def test_it_says_what_the_narrower_operations_say(shop: Desk):
 
 def test_it_shows_any_round_and_lists_all_with_their_last_verdicts(shop: Desk):
     review = shop.put_up(diff=FIRST)
-    shop.verdict(review, "changes_requested", shop.claim(review))
+    shop.decide(review, "changes_requested")
     shop.revise(review, diff=SECOND)
     found = shop.do("get_review", review_id=review, round=1)
     assert (found["proposal"]["diff"], found["status"]["round"]) == (drawn(text="first"), 2)

@@ -334,8 +334,7 @@ def test_p2_a_label_never_opens_a_gate(desk: Desk, repo: Sandbox):
 
 
 def test_p2_an_accepted_counter_patch_passes_once_it_is_approved(shop: Desk, repo: Sandbox):
-    review = shop.put_up(diff=edited())
-    shop.claim(review)
+    review = shop.put_up_claimed(diff=edited())
     patch = shop.verdict(review, "comment", counter_patch=edited(text="best"))["counter_patch_id"]
     shop.accept(review, patch)
     repo.write("a.txt", repo.read("a.txt").replace(b"line 2\n", b"best\n"))

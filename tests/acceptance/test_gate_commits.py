@@ -137,7 +137,7 @@ def test_a_verdict_against_a_change_puts_its_plan_in_blocking_mode(feature: Bran
 def test_a_commit_that_is_told_of_after_the_verdict_counts_as_well(shop: Desk):
     shop.do("set_gate", enabled=True, branches=["main"])
     review = shop.put_up()
-    shop.verdict(review, "rejected", shop.claim(review))
+    shop.decide(review, "rejected")
     told(shop, 1, review)
     assert shop.do("get_gate", plan=PLAN)["plan"]["against"] == [review]
 
@@ -190,7 +190,7 @@ def test_reviews_of_another_project_mean_nothing_here(shop: Desk):
     with Desk(shop.url, fresh_project()) as elsewhere:
         review = elsewhere.put_up()
         told(shop, 1, review)
-        elsewhere.verdict(review, "rejected", elsewhere.claim(review))
+        elsewhere.decide(review, "rejected")
     assert shop.do("get_gate", plan=PLAN)["plan"]["mode"] == "optimistic"
 
 
@@ -273,7 +273,7 @@ def test_a_dependent_commit_that_went_with_it_is_not_held_against_the_plan(shop:
     told(shop, 2, second)
     pairs = [{"commit": made_up(number), "reverted_by": made_up(900 + number)} for number in (2, 1)]
     take_back(shop, first, reverted=pairs)
-    shop.verdict(second, "rejected", shop.claim(second))
+    shop.decide(second, "rejected")
     plan = shop.do("get_gate", plan=PLAN)["plan"]
     assert (plan["against"], plan["rolled_back"]) == ([], [first])
 

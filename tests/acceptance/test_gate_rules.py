@@ -11,10 +11,12 @@ import pytest
 
 from tests.acceptance.gating import Branch, changed_by, inverted, staged
 from tests.acceptance.reviewing import Desk
+from tests.acceptance.tables import table
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
+PATHS: dict[str, list[str]] = table("paths")
 FORGED = "0" * 39 + "1"
 
 
@@ -26,18 +28,7 @@ def kinds(decision: dict[str, Any]) -> dict[str, str | None]:
 # --------------------------------------------------------------------------------------------- exempt paths
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        ".planning/STATE.md",
-        ".planning/ROADMAP.md",
-        ".planning/REQUIREMENTS.md",
-        ".planning/workstreams/api/STATE.md",
-        ".planning/phases/03-login/03-02-SUMMARY.md",
-        ".planning/SUMMARY.md",
-        ".planning/phases/03-login/03-DISCUSSION-LOG.md",
-    ],
-)
+@pytest.mark.parametrize("path", PATHS["exempt"])
 def test_what_gsd_keeps_up_by_itself_is_set_aside(shop: Desk, repo: Sandbox, path: str):
     repo.write(path, "So far.\n")
     decision = shop.do("check_gate", changes=staged(repo))
@@ -46,22 +37,7 @@ def test_what_gsd_keeps_up_by_itself_is_set_aside(shop: Desk, repo: Sandbox, pat
     assert kinds(decision) == {path: "exempt"}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "STATE.md",
-        "docs/.planning/STATE.md",
-        ".planning/STATE.md.py",
-        ".planning/state.md",
-        ".planning/deep/STATE.md",
-        ".planning/workstreams/a/b/STATE.md",
-        ".planning/phases/03-login/03-02-PLAN.md",
-        ".planning/phases/SUMMARY.md/hook.py",
-        "x/.planning/a-SUMMARY.md",
-        ".planning\\STATE.md",
-        ".planning/STATE.md\n",
-    ],
-)
+@pytest.mark.parametrize("path", PATHS["others"])
 def test_p2_whatever_else_is_not(shop: Desk, path: str):
     change = {"path": path, "mode_after": "100644", "blob_after": "1" * 40}
     decision = shop.do("check_gate", changes=[change])

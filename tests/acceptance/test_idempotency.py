@@ -17,20 +17,12 @@ from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import Sandbox
 
-pytestmark = ON_BOTH_DATABASES
-
 KEY = "key-1"
 TTL_SECONDS = 5
 
 
-def _claimed(desk: Desk) -> str:
-    review = desk.put_up()
-    desk.claim(review)
-    return review
-
-
 def _with_patch(desk: Desk) -> tuple[str, str]:
-    review = _claimed(desk)
+    review = desk.put_up_claimed()
     return review, desk.verdict(review, "changes_requested", counter_patch="So.")["counter_patch_id"]
 
 
@@ -44,29 +36,29 @@ WRITES: dict[str, Callable[[Desk], tuple[str, dict[str, Any]]]] = {
     "revise": lambda desk: ("create_review", {**PROPOSAL, "description": "Again.", "review_id": desk.put_up()}),
     "claim": lambda desk: ("claim_review", {"review_id": desk.put_up(), "reviewer_id": REVIEWER}),
     "claim next": lambda desk: (desk.put_up(), ("claim_review", {"reviewer_id": REVIEWER}))[1],
-    "renew": lambda desk: ("renew_claim", {"review_id": _claimed(desk), "claim_generation": 1}),
-    "release": lambda desk: ("release_claim", {"review_id": _claimed(desk), "claim_generation": 1}),
+    "renew": lambda desk: ("renew_claim", {"review_id": desk.put_up_claimed(), "claim_generation": 1}),
+    "release": lambda desk: ("release_claim", {"review_id": desk.put_up_claimed(), "claim_generation": 1}),
     "verdict": lambda desk: (
         "submit_verdict",
-        {"review_id": _claimed(desk), "claim_generation": 1, "verdict": "rejected", "reason": WHY},
+        {"review_id": desk.put_up_claimed(), "claim_generation": 1, "verdict": "rejected", "reason": WHY},
     ),
     "accept": lambda desk: _decision(desk, "accept_counter_patch"),
     "reject": lambda desk: _decision(desk, "reject_counter_patch"),
     "message": lambda desk: (
         "add_message",
-        {"review_id": _claimed(desk), "sender_role": "proposer", "body": "Once."},
+        {"review_id": desk.put_up_claimed(), "sender_role": "proposer", "body": "Once."},
     ),
     "close": lambda desk: ("close_review", {"review_id": desk.put_up()}),
 }
 REFUSED: dict[str, Callable[[Desk], tuple[str, dict[str, Any]]]] = {
-    "claim": lambda desk: ("claim_review", {"review_id": _claimed(desk), "reviewer_id": OTHER}),
+    "claim": lambda desk: ("claim_review", {"review_id": desk.put_up_claimed(), "reviewer_id": OTHER}),
     "verdict": lambda desk: (
         "submit_verdict",
         {"review_id": desk.put_up(), "claim_generation": 0, "verdict": "approved"},
     ),
     "no sense": lambda desk: (
         "submit_verdict",
-        {"review_id": _claimed(desk), "claim_generation": 1, "verdict": "approved", "counter_patch": "So."},
+        {"review_id": desk.put_up_claimed(), "claim_generation": 1, "verdict": "approved", "counter_patch": "So."},
     ),
     "unknown review": lambda _: ("close_review", {"review_id": "rv_nothing"}),
 }
@@ -77,6 +69,7 @@ def everything(desk: Desk) -> list[dict[str, Any]]:
     return desk.do("get_audit_log", limit=200)["events"]
 
 
+@ON_BOTH_DATABASES
 @pytest.mark.parametrize("write", WRITES)
 def test_p4_the_same_call_many_times_at_once_has_one_effect_and_one_answer(desk: Desk, write: str):
     operation, arguments = WRITES[write](desk)
@@ -109,10 +102,11 @@ def test_p4_a_refusal_is_an_answer_too(desk: Desk, refusal: str):
     assert answers == [first] * 4
 
 
+@ON_BOTH_DATABASES
 def test_p4_a_refusal_and_a_success_never_share_a_key(desk: Desk):
     """Many tries with one key race with the release that would let them through."""
     for number in range(12):
-        review = _claimed(desk)
+        review = desk.put_up_claimed()
         claim = partial(desk.call, "claim_review", review_id=review, reviewer_id=OTHER, idempotency_key=f"key-{number}")
         release = partial(desk.call, "release_claim", review_id=review, claim_generation=1)
         _, *answers = at_once([release, *[claim] * 8])
@@ -134,6 +128,7 @@ def test_p4_another_body_is_a_conflict(desk: Desk):
     assert everything(desk) == before
 
 
+@ON_BOTH_DATABASES
 def test_p4_two_bodies_at_once_have_one_effect(desk: Desk):
     calls = [
         partial(desk.call, "create_review", **PROPOSAL, description=f"Number {number}.", idempotency_key=KEY)
@@ -196,6 +191,7 @@ def test_p4_without_a_key_every_call_counts(desk: Desk):
     assert desk.do("create_review", **arguments)["review_id"] != desk.do("create_review", **arguments)["review_id"]
 
 
+@ON_BOTH_DATABASES
 def test_p4_holds_across_a_kill(start_broker: StartBroker, database_settings: dict[str, object]):
     broker = start_broker(**database_settings)
     with Desk(broker.url, fresh_project()) as desk:

@@ -65,8 +65,7 @@ def test_a_new_review_is_everybodys_to_take_but_its_proposers(desk: Desk):
 
 
 def test_a_claimed_review_is_its_holders_until_somebody_asks(desk: Desk):
-    review = desk.put_up()
-    desk.claim(review)
+    review = desk.put_up_claimed()
     others = ("waiting", "reviewing", REVIEWER)
     holder = ("your_turn", "verdict", None)
     assert everywhere(desk, review) == {PROPOSER: others, REVIEWER: holder, BYSTANDER: others}
@@ -80,8 +79,7 @@ def test_a_claimed_review_is_its_holders_until_somebody_asks(desk: Desk):
 
 @pytest.mark.parametrize("patch", [None, "Another text."])
 def test_after_changes_were_requested_it_is_the_proposers(desk: Desk, patch: str | None):
-    review = desk.put_up()
-    desk.claim(review)
+    review = desk.put_up_claimed()
     generation = desk.status(review)["claim_generation"]
     desk.verdict(review, "changes_requested", generation, counter_patch=patch)
     others = ("waiting", "proposer", PROPOSER)
@@ -90,8 +88,7 @@ def test_after_changes_were_requested_it_is_the_proposers(desk: Desk, patch: str
 
 
 def test_an_approved_review_waits_until_it_is_applied_and_closed(desk: Desk):
-    review = desk.put_up()
-    desk.approve(review)
+    review = desk.put_up_approved()
     others = ("waiting", "proposer", PROPOSER)
     assert everywhere(desk, review) == {PROPOSER: ("your_turn", "apply", None), REVIEWER: others, BYSTANDER: others}
     # A question about it goes to who approved it.
@@ -116,8 +113,7 @@ def test_nobody_is_asked_to_judge_their_own_round(desk: Desk):
 def test_after_too_many_rounds_a_person_has_to_step_in(desk: Desk):
     review = desk.put_up()
     for number in (1, 2, 3):
-        desk.claim(review)
-        desk.verdict(review, "changes_requested")
+        desk.decide(review, "changes_requested")
         if number < 3:
             assert place(desk, PROPOSER, review)[:2] == ("your_turn", "revise")
             desk.revise(review, description=f"Try {number}.")
@@ -130,8 +126,7 @@ def test_a_rejected_change_is_a_problem_as_long_as_its_commits_stand(shop: Desk)
     unapplied, applied = shop.put_up(), shop.put_up()
     shop.do("record_commit", commit=COMMIT, plan="03-02", review_ids=[applied], unreviewed=True)
     for review in (unapplied, applied):
-        shop.claim(review)
-        shop.verdict(review, "rejected")
+        shop.decide(review, "rejected")
     assert place(shop, PROPOSER, unapplied) == ("your_turn", "revert", None)
     assert place(shop, BYSTANDER, unapplied) == ("waiting", "proposer", PROPOSER)
     assert set(everywhere(shop, applied).values()) == {("problems", "revert", PROPOSER)}

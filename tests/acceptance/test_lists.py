@@ -28,10 +28,8 @@ def test_the_queue_is_by_priority_and_age_whatever_the_size_of_a_page(desk: Desk
 @ON_BOTH_DATABASES
 def test_the_queue_by_state_category_priority_and_turn(desk: Desk):
     plan = desk.put_up(category="plan_review", agent_type="planner")
-    approved = desk.put_up(category="code_change", diff=edited())
-    desk.approve(approved)
-    claimed = desk.put_up(category="code_change", diff=edited())
-    desk.claim(claimed)
+    approved = desk.put_up_approved(category="code_change", diff=edited())
+    claimed = desk.put_up_claimed(category="code_change", diff=edited())
 
     def ids(**filters: Any) -> list[str]:
         return [row["review_id"] for row in desk.rows("list_reviews", "reviews", limit=1, **filters)]
@@ -79,8 +77,7 @@ def test_statistics_count_what_happened(desk: Desk):
     desk.verdict(rejected, "comment")
     desk.say(rejected, "proposer")
     desk.verdict(rejected, "rejected")
-    desk.claim(revised)
-    desk.verdict(revised, "changes_requested")
+    desk.decide(revised, "changes_requested")
     desk.revise(revised)
     desk.do("close_review", review_id=withdrawn)
     desk.do("close_review", review_id=approved)
@@ -123,28 +120,6 @@ def test_statistics_of_all_projects_tell_them_apart(desk: Desk):
     assert counts == {desk.project: (1, 0), other.project: (2, 1)}
 
 
-def test_a_proposal_shows_what_changed_since_a_round(shop: Desk):
-    review = shop.put_up(diff=edited())
-    shop.revise(review, diff=edited(text="best") + new_file("new.txt"))
-    shown = shop.do("get_proposal", review_id=review, since_round=1)
-    assert "-better" in shown["interdiff"]
-    assert "+best" in shown["interdiff"]
-    assert "new.txt" in shown["interdiff"]
-    assert shown["author"] == shown["proposer_id"]
-
-
-def test_a_large_proposal_is_read_file_by_file(shop: Desk):
-    review = shop.put_up(diff=edited() + edited("b.txt") + new_file("new.txt"))
-    assert [file["path"] for file in shop.do("get_proposal", review_id=review)["affected_files"]] == [
-        "a.txt",
-        "b.txt",
-        "new.txt",
-    ]
-    part = shop.do("get_proposal", review_id=review, files=["b.txt", "nothing.txt"])
-    assert "b.txt" in part["diff"]
-    assert "a.txt" not in part["diff"]
-
-
 def test_a_long_path_is_reviewed_read_and_passes_the_gate(shop: Desk, repo: Sandbox):
     """As random as can be: what compresses well would fit an index that this does not."""
     letters = Random(7)
@@ -152,8 +127,7 @@ def test_a_long_path_is_reviewed_read_and_passes_the_gate(shop: Desk, repo: Sand
     path = "/".join(folders)
     review = shop.put_up(diff=new_file(path))
     assert path in shop.do("get_proposal", review_id=review, files=[path])["diff"]
-    shop.claim(review)
-    shop.verdict(review, "comment", comments=[{"file": path, "body": "What a name."}])
+    shop.decide(review, "comment", comments=[{"file": path, "body": "What a name."}])
     shop.verdict(review, "approved")
     blob = repo.git("hash-object", "--stdin", stdin=b"hello\n").strip()
     change = {"path": path, "mode_after": "100644", "blob_after": blob}

@@ -16,8 +16,6 @@ from tests.broker import BrokerProcess
 from tests.databases import ON_BOTH_DATABASES
 from tests.store.histories import statements
 
-pytestmark = ON_BOTH_DATABASES
-
 REVIEWS = 4_500
 LOOKED_AT = 2_000
 """Reviews that one search looks through."""
@@ -40,6 +38,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("broker")
 
 
+@ON_BOTH_DATABASES
 def test_a_search_stops_after_so_many_reviews_and_says_where(folder: Path, database_settings: dict[str, object]):
     with stocked(folder, database_settings, REVIEWS, 50) as desk:
         for sort in ("newest", "oldest", "queue"):
@@ -77,12 +76,10 @@ def test_in_a_crowd_the_inbox_still_has_what_concerns_the_person_and_what_is_wro
 ):
     with stocked(folder, database_settings, 3_000, 3_000) as desk:
         mine, held, failed = (desk.put_up(**LATE) for _ in range(3))
-        desk.claim(mine)
-        desk.verdict(mine, "changes_requested")
+        desk.decide(mine, "changes_requested")
         desk.claim(held, "rita-the-late")
         for number in (1, 2, 3):
-            desk.claim(failed)
-            desk.verdict(failed, "changes_requested")
+            desk.decide(failed, "changes_requested")
             if number < 3:
                 desk.revise(failed, **LATE)
         shown = desk.do("get_inbox", person="late", project=None)
@@ -107,6 +104,7 @@ HISTORY = [
 """With a verdict at either side of the 5,000 events that one scan looks through, and one review that was sent back."""
 
 
+@ON_BOTH_DATABASES
 def test_p6_a_wait_finds_what_lies_behind_thousands_of_other_events(folder: Path, database_settings: dict[str, object]):
     with (
         BrokerProcess(folder, sweep_interval_seconds=3600, **database_settings) as broker,

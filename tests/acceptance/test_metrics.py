@@ -56,8 +56,7 @@ def moved(before: dict[tuple[str, ...], float], after: dict[tuple[str, ...], flo
 
 def test_calls_are_counted_by_operation_and_outcome(watched: BrokerProcess, desk: Desk):
     before = scraped(watched)
-    review = desk.put_up()
-    desk.claim(review)
+    review = desk.put_up_claimed()
     desk.refused("ALREADY_CLAIMED", "claim_review", review_id=review, reviewer_id="rev-2")
     after = scraped(watched)
     assert moved(before, after, "tandem_calls_total", "OK", "create_review") == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,25 +14,21 @@ from tests.commandline import Ended, Shell, finish
 
 # What decides here is on the caller's side, so that one database is enough.
 
-CLAUDE = {"CLAUDECODE": "1"}
-CODEX = {"CODEX_THREAD_ID": "thread-1"}
+CLAUDE: dict[str, Any] = {"CLAUDECODE": "1"}
+CODEX: dict[str, Any] = {"CODEX_THREAD_ID": "thread-1"}
 
 
-def run(shell: Shell, *arguments: str, **environment: str) -> Ended:
-    return finish(shell.start(*arguments, **environment))
+def submitted(shell: Shell, **environment: Any) -> str:
+    return shell.run("submit", "-m", "Improve it", "--json", **environment).data["review_id"]
 
 
-def submitted(shell: Shell, **environment: str) -> str:
-    return run(shell, "submit", "-m", "Improve it", "--json", **environment).data["review_id"]
+def claims(shell: Shell, review: str, **environment: Any) -> Ended:
+    return shell.run("review", "claim", review, "--reviewer-id", REVIEWER, "--json", **environment)
 
 
-def claims(shell: Shell, review: str, **environment: str) -> Ended:
-    return run(shell, "review", "claim", review, "--reviewer-id", REVIEWER, "--json", **environment)
-
-
-def approves(shell: Shell, review: str, **environment: str) -> Ended:
+def approves(shell: Shell, review: str, **environment: Any) -> Ended:
     given = ("--verdict", "approved", "--reviewer-id", REVIEWER, "--json")
-    return run(shell, "review", "verdict", review, *given, **environment)
+    return shell.run("review", "verdict", review, *given, **environment)
 
 
 @pytest.fixture
@@ -51,7 +48,7 @@ def refused(ended: Ended) -> str:
     ("environment", "shared"),
     [(CLAUDE, "folder"), ({"AI_AGENT": "other"}, "folder")],
 )
-def test_an_agent_in_the_same_folder_is_refused(shell: Shell, others: Desk, environment: dict[str, str], shared: str):
+def test_an_agent_in_the_same_folder_is_refused(shell: Shell, others: Desk, environment: dict[str, Any], shared: str):
     review = submitted(shell, **CLAUDE)
     assert others.do("get_proposal", review_id=review)["proposer_id"] == "claude-code"
     with others.unchanged(review):
@@ -85,7 +82,7 @@ def test_what_an_agent_proposed_over_mcp_is_known_by_what_its_client_is_called(s
 
 def test_what_comes_next_is_given_back(shell: Shell, others: Desk):
     review = submitted(shell, **CLAUDE)
-    refused(run(shell, "review", "claim", "--reviewer-id", REVIEWER, "--json", **CODEX))
+    refused(shell.run("review", "claim", "--reviewer-id", REVIEWER, "--json", **CODEX))
     assert others.status(review)["status"] == "pending"
 
 
@@ -97,7 +94,7 @@ def test_a_pools_reviewer_is_nobodys_own_agent(shell: Shell, others: Desk):
 
 @pytest.mark.parametrize(("environment", "is_agent"), [(CLAUDE, True), ({}, False)])
 def test_who_waits_for_a_verdict_that_does_not_come_is_told_what_is_theirs_to_do(
-    shell: Shell, others: Desk, environment: dict[str, str], is_agent: bool
+    shell: Shell, others: Desk, environment: dict[str, Any], is_agent: bool
 ):
     steward = Steward(others)
     steward.register()
@@ -111,5 +108,5 @@ def test_who_waits_for_a_verdict_that_does_not_come_is_told_what_is_theirs_to_do
     assert "or have it tried again: tandem review retry" in ended.stderr
     assert ("tell the person" in ended.stderr) == is_agent
     assert ended.status == 14
-    again = run(shell, "review", "status", page["reviews"][0]["review_id"], "--wait", **environment)
+    again = shell.run("review", "status", page["reviews"][0]["review_id"], "--wait", **environment)
     assert again.status == 14

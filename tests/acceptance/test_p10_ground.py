@@ -103,13 +103,12 @@ def test_p10_no_base_of_the_proposers_choice_gets_past_the_tests_of_main(tmp_pat
         base = forge.commit({"test.py": PASSES}, main) if ground != "untested" else "untested"
         base = forge.repo.git("rev-parse", base).strip()
         assert forge.push(f"{base}:refs/heads/mine").returncode == 0
-        created = project.put_up_whole(diff=edited(), base=base)
+        review, digest = project.submitted(diff=edited(), base=base)
         if ground == "dangling":
             assert forge.push(":refs/heads/mine").returncode == 0
-        review = created["review_id"]
         [found] = project.ended(review).values()
         project.approve(review)
-        allowed, code, reason = judged(project, created["digest"])
+        allowed, code, reason = judged(project, digest)
         assert not allowed
         if ground == "untested":
             assert (found["status"], code) == ("failed", "CHECK_FAILED")
@@ -161,31 +160,30 @@ def test_p10_commits_between_count_once_they_are_approved_or_on_a_base_branch(
         project.have(TESTS)
         switched_on(project, "main")
         created_on, base = project.repo.head(), side_commit(project, {"b.txt": "one\n"})
-        created = project.put_up_whole(diff=edited(), base=base)
-        review = created["review_id"]
+        review, digest = project.submitted(diff=edited(), base=base)
         assert project.statuses(review) == {"tests": "passed"}
         project.approve(review)
-        allowed, code, reason = judged(project, created["digest"])
+        allowed, code, reason = judged(project, digest)
         assert (allowed, code, f"{base[:12]} (b.txt)" in reason) == (False, "CHECK_PENDING", True)
         status = project.status(review)
         assert (status["checks"], status["unapproved_range"]) == ("doubtful", f"{created_on[:12]}..{base[:12]}")
         listed = Inside(project.url, project.repo.root).run("checks", "list", review, "--wait", stdin=b"")
         assert (listed.status, f"tandem submit --range {status['unapproved_range']}" in listed.stderr) == (12, True)
         between = approved(project, base)
-        assert judged(project, created["digest"])[0]
+        assert judged(project, digest)[0]
         assert project.status(review)["checks"] == "passed"
         # Of an approval that is withdrawn nothing is left.
         project.do("withdraw_approval", review_id=between, reason="It was wrong.", withdrawn_by="rev-1")
-        assert not judged(project, created["digest"])[0]
+        assert not judged(project, digest)[0]
         project.repo.git("merge", "--quiet", "--ff-only", "side")
-        assert judged(project, created["digest"])[0]
+        assert judged(project, digest)[0]
         # Squashed into another commit, its content is on the base branch, too.
         project.repo.git("reset", "--quiet", "--hard", "HEAD~1")
-        assert not judged(project, created["digest"])[0]
+        assert not judged(project, digest)[0]
         project.repo.write("b.txt", "one\n")
         project.repo.write("c.txt", "more\n")
         project.repo.commit("squashed")
-        assert judged(project, created["digest"])[0]
+        assert judged(project, digest)[0]
         project.broker.assert_intact()
 
 
@@ -193,14 +191,11 @@ def test_p10_many_commits_count_as_one_approved_change(project: Checked) -> None
     project.have(TESTS)
     switched_on(project, "main")
     *_, base = [side_commit(project, {"b.txt": f"{number}\n"}) for number in range(3)]
-    created = project.put_up_whole(diff=edited(), base=base)
-    project.ended(created["review_id"])
-    project.approve(created["review_id"])
-    assert len(project.do("get_proposal", review_id=created["review_id"])["ground"]["unapproved"]) == 3
-    whole = project.put_up(diff=project.repo.diff("main", "side"), base="main")
-    project.approve(whole)
-    assert project.do("get_proposal", review_id=created["review_id"])["ground"]["unapproved"] == []
-    assert judged(project, created["digest"])[0]
+    review, digest = project.checked_and_approved(diff=edited(), base=base)
+    assert len(project.do("get_proposal", review_id=review)["ground"]["unapproved"]) == 3
+    project.put_up_approved(diff=project.repo.diff("main", "side"), base="main")
+    assert project.do("get_proposal", review_id=review)["ground"]["unapproved"] == []
+    assert judged(project, digest)[0]
 
 
 def test_p10_a_large_commit_between_counts_by_its_digest(project: Checked) -> None:
@@ -258,13 +253,13 @@ def test_p10_more_commits_than_are_looked_at_are_counted_and_not_approved(projec
         for number in range(205)
     )
     project.repo.git("fast-import", "--quiet", stdin=stream.encode())
-    created = project.put_up_whole(diff=edited(), base="side")
-    ground = project.do("get_proposal", review_id=created["review_id"])["ground"]
+    review, digest = project.submitted(diff=edited(), base="side")
+    ground = project.do("get_proposal", review_id=review)["ground"]
     assert (len(ground["unapproved"]), ground["more_unapproved"]) == (200, 5)
     assert "205 commits" in ground["notes"][0]
-    project.ended(created["review_id"])
-    project.approve(created["review_id"])
-    assert judged(project, created["digest"])[1] == "CHECK_PENDING"
+    project.ended(review)
+    project.approve(review)
+    assert judged(project, digest)[1] == "CHECK_PENDING"
 
 
 def test_p10_a_merge_that_drops_what_main_has_is_named(project: Checked) -> None:
@@ -279,10 +274,10 @@ def test_p10_a_merge_that_drops_what_main_has_is_named(project: Checked) -> None
     base = project.repo.head()
     project.repo.git("switch", "--quiet", "main")
     approved(project, approved_before)
-    created = project.put_up_whole(diff=edited(), base=base)
-    assert project.statuses(created["review_id"]) == {"tests": "passed"}
-    project.approve(created["review_id"])
-    assert f"{base[:12]} (test.py)" in judged(project, created["digest"])[2]
+    review, digest = project.submitted(diff=edited(), base=base)
+    assert project.statuses(review) == {"tests": "passed"}
+    project.approve(review)
+    assert f"{base[:12]} (test.py)" in judged(project, digest)[2]
     # Nor is it hidden by a third parent.
     empty = project.repo.git("commit-tree", f"{approved_before}^{{tree}}", "-p", "side~1", "-m", "Empty").strip()
     sides = (part for one in (empty, approved_before, tip) for part in ("-p", one))
@@ -304,20 +299,19 @@ def test_p10_a_change_that_does_not_merge_has_its_required_checks_in_error(proje
     old = project.repo.head()
     project.repo.write("a.txt", project.repo.read("a.txt").replace(b"line 2\n", b"other\n"))
     tip = project.repo.commit("the same line")
-    created = project.put_up_whole(diff=edited(), base=old)
-    review = created["review_id"]
+    review, digest = project.submitted(diff=edited(), base=old)
     [found] = project.ended(review).values()
     assert (found["status"], found["required"]) == ("error", True)
     assert f"does not merge with main at {tip[:12]}: conflict in a.txt" in found["reason"]
     assert "submit a new round" in found["reason"]
     assert project.do("get_proposal", review_id=review)["ground"]["conflict"] == ["a.txt"]
     project.approve(review)
-    assert judged(project, created["digest"])[:2] == (False, "CHECK_FAILED")
+    assert judged(project, digest)[:2] == (False, "CHECK_FAILED")
     # It merges with what main is now, if the broker is asked again.
     project.repo.git("reset", "--quiet", "--hard", old)
     project.do("run_checks", review_id=review)
     assert project.statuses(review) == {"tests": "passed"}
-    assert judged(project, created["digest"])[0]
+    assert judged(project, digest)[0]
 
 
 def test_p10_no_review_with_another_history_stands_for_the_same_tree(project: Checked) -> None:
@@ -349,14 +343,11 @@ def test_p10_another_base_branch_is_no_ground_that_is_held(project: Checked) -> 
     project.repo.git("switch", "--quiet", "main")
     # Which accepts what both have by now.
     project.do("set_gate", enabled=True, branches=["main", "release"], accepted=[weak])
-    created = project.put_up_whole(diff=edited(), base=weak)
-    review = created["review_id"]
-    project.ended(review)
-    project.approve(review)
-    assert judged(project, created["digest"], "release")[0]
+    review, digest = project.checked_and_approved(diff=edited(), base=weak)
+    assert judged(project, digest, "release")[0]
     project.do("run_checks", review_id=review, branch="main")
     project.ended(review)
-    assert f"{weak[:12]} (test.py)" in judged(project, created["digest"], "main")[2]
+    assert f"{weak[:12]} (test.py)" in judged(project, digest, "main")[2]
 
 
 def test_p10_conventions_are_those_of_the_tip(project: Checked) -> None:
@@ -381,8 +372,8 @@ def test_p10_conventions_are_those_of_the_tip(project: Checked) -> None:
 def test_where_there_is_no_base_branch_the_review_says_so(project: Checked) -> None:
     project.have(TESTS)
     old = project.repo.git("rev-parse", "HEAD~1").strip()
-    created = project.put_up_whole(diff=edited(), base=old)
-    ground = project.do("get_proposal", review_id=created["review_id"])["ground"]
+    review, _ = project.submitted(diff=edited(), base=old)
+    ground = project.do("get_proposal", review_id=review)["ground"]
     assert (ground["branch"], ground["stands_on"]) == (None, "its base as it came, without a base branch")
     review = project.put_up_whole(diff=edited())
     assert project.statuses(review["review_id"]) == {"tests": "passed"}
@@ -401,12 +392,12 @@ def test_p10_a_branch_that_was_removed_is_no_way_to_have_no_checks(project: Chec
     switched_on(project, "main")
     project.repo.git("switch", "--quiet", "--create", "other", "HEAD~1")
     project.repo.git("branch", "--quiet", "--delete", "--force", "main")
-    created = project.put_up_whole(diff=edited())
-    [found] = project.ended(created["review_id"]).values()
+    review, digest = project.submitted(diff=edited())
+    [found] = project.ended(review).values()
     assert (found["status"], found["required"]) == ("error", True)
     assert "no branch main" in found["reason"]
-    project.approve(created["review_id"])
-    assert judged(project, created["digest"])[1] == "CHECK_FAILED"
+    project.approve(review)
+    assert judged(project, digest)[1] == "CHECK_FAILED"
 
 
 def test_p10_what_ran_on_a_release_branch_does_not_open_main(project: Checked) -> None:
@@ -415,40 +406,36 @@ def test_p10_what_ran_on_a_release_branch_does_not_open_main(project: Checked) -
     project.repo.write("test.py", NO_BETTER)
     project.repo.commit("Test it")
     switched_on(project, "main", "release")
-    created = project.put_up_whole(diff=edited(), base="release")
-    review = created["review_id"]
+    review, digest = project.submitted(diff=edited(), base="release")
     [found] = project.ended(review).values()
     assert (found["status"], found["branch"]) == ("passed", "release")
     project.approve(review)
-    assert judged(project, created["digest"], "release")[0]
-    allowed, code, reason = judged(project, created["digest"], "main")
+    assert judged(project, digest, "release")[0]
+    allowed, code, reason = judged(project, digest, "main")
     assert (allowed, code, "--branch main" in reason) == (False, "CHECK_PENDING", True)
     project.refused("INVALID_INPUT", "run_checks", review_id=review, branch="other")
     project.do("run_checks", review_id=review, branch="main")
     [found] = project.ended(review).values()
     assert (found["status"], found["branch"]) == ("failed", "main")
     # Another review of the same opens each.
-    second = project.put_up(diff=edited(), base="release")
-    project.ended(second)
-    project.approve(second)
-    assert judged(project, created["digest"], "release")[0]
+    project.checked_and_approved(diff=edited(), base="release")
+    assert judged(project, digest, "release")[0]
 
 
 def test_p10_a_release_branch_without_checks_is_no_way_around_those_of_main(project: Checked) -> None:
     project.repo.git("branch", "release")
     project.have(check("tests", "raise SystemExit(1)"))
     switched_on(project, "main", "release")
-    created = project.put_up_whole(diff=edited(), base="release")
-    review = created["review_id"]
+    review, digest = project.submitted(diff=edited(), base="release")
     assert project.ended(review) == {}
     project.approve(review)
-    assert judged(project, created["digest"], "release")[0]
-    allowed, code, reason = judged(project, created["digest"], "main")
+    assert judged(project, digest, "release")[0]
+    allowed, code, reason = judged(project, digest, "main")
     assert (allowed, code) == (False, "CHECK_PENDING")
     assert "the checks of main have not run on it; run them with --branch main" in reason
     project.do("run_checks", review_id=review, branch="main")
     assert project.statuses(review) == {"tests": "failed"}
-    assert judged(project, created["digest"], "main")[1] == "CHECK_FAILED"
+    assert judged(project, digest, "main")[1] == "CHECK_FAILED"
 
 
 def test_p10_running_checks_on_another_branch_leaves_none_of_mains_out(project: Checked) -> None:
@@ -456,14 +443,13 @@ def test_p10_running_checks_on_another_branch_leaves_none_of_mains_out(project: 
     project.repo.git("branch", "release")
     project.have(check("lint", "pass", required=False), check("tests", "raise SystemExit(1)"))
     switched_on(project, "main", "release")
-    created = project.put_up_whole(diff=edited())
-    review = created["review_id"]
+    review, digest = project.submitted(diff=edited())
     assert project.statuses(review) == {"lint": "passed", "tests": "failed"}
     project.approve(review)
     project.do("run_checks", review_id=review, branch="release")
     assert project.statuses(review) == {"lint": "passed", "tests": "skipped"}
-    assert judged(project, created["digest"], "release")[0]
-    assert "the checks of main have not run on it" in judged(project, created["digest"], "main")[2]
+    assert judged(project, digest, "release")[0]
+    assert "the checks of main have not run on it" in judged(project, digest, "main")[2]
     other = project.put_up_whole(diff=edited(), base="release")
     project.ended(other["review_id"])
     project.do("run_checks", review_id=other["review_id"], branch="main", checks=["lint"])
@@ -478,11 +464,8 @@ def test_p10_a_project_may_ask_for_checks_on_the_newest(project: Checked, *, ask
     if asked_for:
         # A repository may only ask for more.
         project.repo.write(".tandem/config.toml", "checks_on_tip = true\n")
-    created = project.put_up_whole(diff=edited())
-    review = created["review_id"]
-    project.ended(review)
-    project.approve(review)
-    assert judged(project, created["digest"])[0]
+    review, digest = project.checked_and_approved(diff=edited())
+    assert judged(project, digest)[0]
     project.repo.write("b.txt", "later\n")
     project.repo.git("add", "b.txt")
     project.repo.git("commit", "--quiet", "--no-verify", "--message", "later")
@@ -494,16 +477,16 @@ def test_p10_a_project_may_ask_for_checks_on_the_newest(project: Checked, *, ask
     assert full["proposal"]["ground"]["moved_to"] == moved_to
     assert f"main {tip[:7]}, now {moved_to[:7]}" in printed(project, "checks", "list", review)
     assert moved_to[:12] in httpx.get(f"{project.url}/reviews/{review}", timeout=30).text
-    allowed, code, reason = judged(project, created["digest"])
+    allowed, code, reason = judged(project, digest)
     if not asked_for:
         assert allowed
         return
     assert (allowed, code, "moved on since; run it again" in reason) == (False, "CHECK_PENDING", True)
     # What the branch was before and during the update counts, too: a push of what has landed is no other update.
-    assert project.do("check_gate", digest=created["digest"], branch="main", tips=[tip])["allowed"]
+    assert project.do("check_gate", digest=digest, branch="main", tips=[tip])["allowed"]
     project.do("run_checks", review_id=review)
     project.ended(review)
-    assert judged(project, created["digest"])[0]
+    assert judged(project, digest)[0]
 
 
 def test_a_text_that_is_no_document_is_reviewed_as_code(project: Checked) -> None:

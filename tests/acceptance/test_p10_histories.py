@@ -168,7 +168,7 @@ def test_p10_a_gate_opens_only_for_what_ran_on_nothing_unanswered(
             with Checked(first.broker, tmp_path / f"repository-{count}", first.config_dir) as project:
                 return run(project)
 
-        @settings(max_examples=12)
+        @settings(max_examples=6)
         @given(history=histories)
         def holds(history: tuple[Any, ...]) -> None:
             opened, had_to = in_a_project_of_its_own(lambda project: play(project, history))

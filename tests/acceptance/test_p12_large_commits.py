@@ -93,19 +93,21 @@ def _many_approvals(start_broker: StartBroker, paths: int) -> Generator[tuple[Br
         yield broker, desk, changes
 
 
+WRITTEN = """
+WITH RECURSIVE numbers (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM numbers WHERE n < :paths)
+INSERT INTO approved_paths
+    (project, path, blob_after, review_id, round, kind, mode_before, blob_before, mode_after)
+SELECT :project, CASE n WHEN :paths THEN 'more-' || :round ELSE printf('%d/%05d.py', n / 100, n) END,
+    printf('%040x', n), (SELECT id FROM reviews), :round, 'change', :mode_before, :blob_before, '100644' FROM numbers
+"""
+
+
 def _written_approvals(broker: BrokerProcess, project: str, paths: int) -> list[Change]:
-    blobs = {f"{number // 100}/{number:05}.py": f"{number:040x}" for number in range(paths)}
-    absent = (ABSENT["mode_before"], ABSENT["blob_before"])
     with closing(sqlite3.connect(broker.data_dir / "tandem.db")) as connection:
-        [review] = connection.execute("SELECT id FROM reviews").fetchone()
         for number in range(1, CANDIDATES + 1):
-            entries = {**blobs, f"more-{number}": f"{number:040x}"}
-            connection.executemany(
-                "INSERT INTO approved_paths (project, path, blob_after, review_id, round, kind, mode_before,"
-                " blob_before, mode_after) VALUES (?, ?, ?, ?, ?, 'change', ?, ?, '100644')",
-                ((project, path, blob, review, number, *absent) for path, blob in entries.items()),
-            )
+            connection.execute(WRITTEN, {**ABSENT, "project": project, "paths": paths, "round": number})
         connection.commit()
+    blobs = {f"{number // 100}/{number:05}.py": f"{number:040x}" for number in range(paths)}
     return [{**ABSENT, "path": path, "mode_after": "100644", "blob_after": blob} for path, blob in blobs.items()]
 
 

@@ -16,9 +16,12 @@ import pytest
 
 from tandem.store.event import GENESIS, Event, Seal, unkeyed
 from tandem.store.log import chain
+from tests.acceptance.gating import Branch
 from tests.acceptance.reviewing import Desk, edited
+from tests.acceptance.tables import table
 from tests.broker import BrokerProcess, database_of, fresh_project
 from tests.databases import ON_BOTH_DATABASES
+from tests.git.sandbox import Sandbox
 from tests.postgres import PostgresServer
 
 pytestmark = ON_BOTH_DATABASES
@@ -98,17 +101,40 @@ def whole_history(desk: Desk) -> str:
     desk.accept(full, given["counter_patch_id"])
     desk.approve(full)
     desk.do("close_review", review_id=full)
-    withdrawn = desk.put_up(path="docs/plan.md", description="# A plan\n")
-    desk.claim(withdrawn)
+    withdrawn = desk.put_up_claimed(path="docs/plan.md", description="# A plan\n")
     desk.revise(withdrawn, path="docs/plan.md", description="# A better plan\n")
     desk.do("close_review", review_id=withdrawn)
     rejected = desk.put_up()
-    desk.verdict(rejected, "rejected", desk.claim(rejected))
+    desk.decide(rejected, "rejected")
     released = desk.put_up(parent_id=rejected)
     desk.do("release_claim", review_id=released, claim_generation=desk.claim(released))
-    open_text = desk.put_up(path="docs/report.md", description="It works.\n")
-    desk.approve(open_text)
+    desk.put_up_approved(path="docs/report.md", description="It works.\n")
     return full
+
+
+def gated_history(desk: Desk, repo: Sandbox) -> None:
+    """A history that leaves every row of a gate behind."""
+    desk.register(repo.root)
+    branch = Branch(desk, repo)
+    desk.loosen(enabled=False, reason="A pause.")
+    desk.do("set_gate", enabled=True, accepted=["1" * 40], folder="/home/ann/shop/.git")
+    change = {"path": "a.txt", "mode_after": "100644", "blob_after": "1" * 40}
+    desk.override(changes=[change], reason="The shop is down.", override_id="ov-1")
+    kept, _ = branch.optimistic("kept.txt", "kept\n")
+    commit, review = branch.optimistic("a.txt", "one\n")
+    branch.record(branch.commit("b.txt", "two\n"), unreviewed=True)
+    branch.decide(review, "rejected")
+    _, against = branch.optimistic("c.txt", "three\n")
+    branch.decide(against, "changes_requested")
+    desk.do(
+        "record_rollback",
+        review_id=review,
+        branch="feature",
+        head_before=repo.head(),
+        head_after="2" * 40,
+        reverted=[{"commit": commit, "reverted_by": "3" * 40}],
+        carried=[{"commit": kept, "becomes": "2" * 40}],
+    )
 
 
 Left = TypeVar("Left", bound=Archive)
@@ -123,9 +149,10 @@ def original(
     with ExitStack() as stack:
         settings = database_of(request, stack)
         broker = BrokerProcess(folder, **settings)
-        with broker, Desk(broker.url, fresh_project()) as desk:
+        with broker, Desk(broker.url, fresh_project()) as desk, Desk(broker.url, "shop/with a slash") as gated:
             desk.register(shutil.copytree(repo_template, folder / "repository"))
             review = whole_history(desk)
+            gated_history(gated, Sandbox(Path(shutil.copytree(repo_template, folder / "gated"))))
         yield Archive.left_by(broker, settings, review)
 
 
@@ -153,8 +180,8 @@ def copy_of(original: Left, folder: Path, request: pytest.FixtureRequest) -> Gen
 def test_p8_replaying_the_log_rebuilds_the_state(archive: Archive):
     report = archive.audit()
     assert report["problems"] == []
-    # The project, five reviews and the log's own checkpoints.
-    assert report["subjects"] == 7
+    # Two projects, eight reviews, a gate, an override, four commits and the log's own checkpoints.
+    assert report["subjects"] == 17
     assert report["events"] > 20
 
 
@@ -166,81 +193,17 @@ def test_p8_an_audit_beside_a_running_broker_is_as_good(archive: Archive):
         archive.broker.stop()
 
 
-THIRD, FOURTH = (f"(SELECT seq FROM events ORDER BY seq LIMIT 1 OFFSET {number})" for number in (2, 3))
-"""Numbers of events, which need not follow one another."""
+THIRD = "(SELECT seq FROM events ORDER BY seq LIMIT 1 OFFSET 2)"
+"""The number of an event; they need not follow one another."""
 
-FORGERIES = {
-    "an event's words": "UPDATE events SET data = replace(data, 'Better words', 'Other words'), actor = 'somebody'"
-    " WHERE kind = 'review_claimed'",
-    "an event's state": "UPDATE events SET new = 'approved' WHERE kind = 'verdict_submitted' AND new = 'rejected'",
-    "an event's rows": "UPDATE events SET delta = replace(delta, 'rejected', 'approved') WHERE new = 'rejected'",
-    "an event gone": "DELETE FROM events WHERE kind = 'message_sent'",
-    "a whole review's events gone": "DELETE FROM events"
-    " WHERE subject IN (SELECT id FROM reviews WHERE state = 'rejected')",
-    "the log's end cut off": "DELETE FROM events WHERE seq > 12",
-    "an event put in": "INSERT INTO events SELECT seq + 1000, at, project, subject, actor, 'verdict_submitted', old,"
-    " 'approved', data, delta, previous, hash FROM events WHERE kind = 'review_closed'",
-    "events swapped": f"UPDATE events SET seq = -seq WHERE seq IN ({THIRD}, {FOURTH})",
-    "a review's state": "UPDATE reviews SET state = 'approved' WHERE state = 'rejected'",
-    "an approval": "UPDATE reviews SET approved_round = 1 WHERE state = 'rejected'",
-    "a digest in the gate": "UPDATE approvals SET digest = 'x' || digest",
-    "a path in the gate": "UPDATE approved_paths SET blob_after = replace(blob_after, 'a', 'b')",
-    "a path of the gate gone": "DELETE FROM approved_paths",
-    "a verdict's reason": "UPDATE verdicts SET reason = 'It is fine.'",
-    "a message's words": "UPDATE messages SET body = 'I agree.' WHERE kind = 'message'",
-    "a line comment gone": "DELETE FROM messages WHERE kind = 'comment'",
-    "a counter-patch's fate": "UPDATE counter_patches SET status = 'pending'",
-    "a round's digest": "UPDATE rounds SET digest = 'abc' WHERE round = 2",
-    "a diff's bytes": "UPDATE contents SET body = replace(body, 'best', 'worst')",
-    "all texts gone": "DELETE FROM contents",
-    "checkpoints that nobody wrote": "UPDATE log_head SET checkpoint_seq = 100000",
-    "an approval of nothing": "INSERT INTO approvals VALUES ('x', 'abc', 'rv_none', 1)",
-    "a path that no review approved": "INSERT INTO approved_paths (project, path, blob_after, review_id, round, kind,"
-    " mode_before, blob_before, mode_after) SELECT project, path, blob_after, 'project:' || project, round, kind,"
-    " mode_before, blob_before, mode_after FROM approved_paths",
-    "a counter": "UPDATE counters SET count = count + 1 WHERE metric = 'approved'",
-    "a project's folder": "UPDATE projects SET root = '/elsewhere'",
-    "a project without events": "INSERT INTO projects (name, root, registered_at, event_seq, event_hash)"
-    " SELECT 'invented', root, registered_at, event_seq, event_hash FROM projects",
-}
-
-
-ON_EITHER = {
-    "a column": "ALTER TABLE gates ADD COLUMN note TEXT",
-    "an index gone": "DROP INDEX uq_cycles_active",
-    "a table gone": "DROP TABLE messages",
-    "the schema's version gone": "DROP TABLE alembic_version",
-}
-ON_SQLITE = {
-    **ON_EITHER,
-    "a trigger": "CREATE TRIGGER quiet AFTER INSERT ON events BEGIN DELETE FROM approvals; END",
-    "a view": "CREATE VIEW decided AS SELECT * FROM verdicts",
-    "a table": "CREATE TABLE notes (body TEXT)",
-    "a column gone": "ALTER TABLE verdicts DROP COLUMN reason",
-    "a text that is none": "UPDATE verdicts SET reason = CAST(x'ff41' AS TEXT)",
-    "an event's subject that is none": "UPDATE events SET subject = CAST(x'ff41' AS TEXT)",
-    "a name of a content that is none": "UPDATE contents SET id = CAST(x'ff41' AS TEXT) WHERE id IN"
-    " (SELECT max(id) FROM contents)",
-    "bytes for a text": "UPDATE events SET delta = x'00', subject = x'00' WHERE kind = 'verdict_submitted'",
-    "bytes for a content": "UPDATE contents SET body = x'00'",
-    "a text for a number": "UPDATE events SET at = 'yesterday'",
-    "a text for the log's end": "UPDATE log_head SET seq = 'far'",
-}
-ON_POSTGRESQL = {
-    **ON_EITHER,
-    "a trigger": "CREATE FUNCTION quiet() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
-    " CREATE TRIGGER quiet BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION quiet()",
-    "a rule": "CREATE RULE quiet AS ON DELETE TO approvals DO INSTEAD NOTHING",
-    "a row policy": "ALTER TABLE events ENABLE ROW LEVEL SECURITY",
-    "a check": "ALTER TABLE verdicts ADD CONSTRAINT narrow CHECK (verdict <> 'x')",
-}
+FORGERIES: dict[str, dict[str, str]] = table("forgeries")
 
 
 def test_p8_damage_of_every_kind_is_named_with_what_to_do(original: Archive, tmp_path: Path, request: Any):
     """No damage ends the audit itself: it says what it found, and exits with 1."""
     on_postgresql = original.database.startswith("postgresql")
     silent: list[str] = []
-    for number, (damage, statement) in enumerate((ON_POSTGRESQL if on_postgresql else ON_SQLITE).items()):
+    for number, (damage, statement) in enumerate(FORGERIES["postgresql" if on_postgresql else "sqlite"].items()):
         with copy_of(original, tmp_path / str(number), request) as archive:
             archive.change(statement)
             ended = archive.broker.audited(as_json=False)
@@ -302,8 +265,8 @@ def rewritten(archive: Archive) -> None:
         data = said.data.replace("'", "''")
         hashes = f"previous = '{said.previous}', hash = '{said.hash}'"
         archive.change(f"UPDATE events SET data = '{data}', {hashes} WHERE seq = {said.seq}")
-        for table in ("reviews", "projects", "log_head"):
-            archive.change(f"UPDATE {table} SET event_hash = '{said.hash}' WHERE event_hash = '{event.hash}'")
+        for name in ("reviews", "projects", "log_head", "gates", "overrides", "commits"):
+            archive.change(f"UPDATE {name} SET event_hash = '{said.hash}' WHERE event_hash = '{event.hash}'")
 
 
 def test_p8_who_has_only_the_database_cannot_rewrite_the_log(archive: Archive):
@@ -393,17 +356,17 @@ def test_p8_checkpoints_are_written_though_somebody_says_that_they_are(
 
 # A row is read and compared alike, wherever it is stored; a forged one of PostgreSQL's is in the tests around this one.
 @pytest.mark.parametrize("original", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("forgery", FORGERIES)
+@pytest.mark.parametrize("forgery", FORGERIES["rows"])
 def test_p8_what_was_done_behind_the_brokers_back_is_detected(archive: Archive, forgery: str):
-    assert archive.change(FORGERIES[forgery]) > 0, "the forgery has nothing to forge"
+    assert archive.change(FORGERIES["rows"][forgery]) > 0, "the forgery has nothing to forge"
     assert archive.problems()
 
 
 def test_p8_a_review_that_vanished_with_all_its_traces_is_missed(archive: Archive):
     """No dangling row, no event: only the checkpoint can tell, and the numbers where they have no gaps."""
     review = archive.review
-    for table in ("approved_paths", "approvals", "messages", "counter_patches", "verdicts", "rounds"):
-        archive.change(f"DELETE FROM {table} WHERE review_id = '{review}'")
+    for name in ("approved_paths", "approvals", "messages", "counter_patches", "verdicts", "rounds"):
+        archive.change(f"DELETE FROM {name} WHERE review_id = '{review}'")
     archive.change(f"DELETE FROM events WHERE subject = '{review}'")
     archive.change(f"DELETE FROM reviews WHERE id = '{review}'")
     problems = archive.problems()

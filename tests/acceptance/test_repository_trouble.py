@@ -86,8 +86,7 @@ def test_a_git_that_hangs_holds_up_diffs_only(start_broker: StartBroker, repo: S
     broker = start_broker(git_executable=program, git_timeout_seconds=GIT_SECONDS)
     with Desk(broker.url, fresh_project()) as desk:
         desk.register(repo.root)
-        review = desk.put_up(diff=edited())
-        desk.claim(review)
+        review = desk.put_up_claimed(diff=edited())
         hangs.touch()
         with desk.unchanged(review):
             offer = {"review_id": review, "verdict": "comment", "reason": WHY, "claim_generation": 1}

@@ -14,6 +14,7 @@ from tests.acceptance.cycling import Crew
 from tests.acceptance.databases import run_sql
 from tests.acceptance.gated import Team, config_dir
 from tests.acceptance.reviewing import Desk
+from tests.acceptance.tables import table
 from tests.acceptance.test_p8_audit import whole_history
 from tests.broker import NO_TLS, BrokerProcess, StartBroker, fresh_project
 from tests.commandline import Inside
@@ -154,18 +155,7 @@ def test_without_the_setting_everything_stays(start_broker: StartBroker):
         assert desk.do("get_proposal", review_id=review)["description"] == TEXT
 
 
-OF_REMOVED = "WHERE subject = '{removed}' AND kind ="
-OF_OTHER = "WHERE subject = '{other}'"
-SAYS_REMOVED = """UPDATE events SET data = '{{"removed":true}}'"""
-FORGERIES = {
-    "what is left of an event": f"UPDATE events SET actor = 'nobody' {OF_REMOVED} 'review_closed'",
-    "what is left of its delta": "UPDATE events SET delta = replace(delta, 'rev-1', 'rev-2')"
-    f" {OF_REMOVED} 'verdict_submitted'",
-    "an event is missing": f"DELETE FROM events {OF_REMOVED} 'review_closed'",
-    "what removed them": f"UPDATE events SET data = replace(data, 'chain', 'chains') {OF_REMOVED} 'contents_removed'",
-    "another's contents": f"{SAYS_REMOVED} {OF_OTHER}",
-    "one event's contents": f"{SAYS_REMOVED} {OF_OTHER} AND kind = 'review_created'",
-}
+FORGERIES: dict[str, str] = table("forgeries")["removed"]
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.reviewing import Desk, edited
+from tests.acceptance.tables import table
 from tests.broker import fresh_project
 from tests.git.sandbox import Sandbox
 
@@ -160,22 +161,10 @@ def test_what_is_no_text_has_no_lines(shop: Desk, repo: Sandbox):
             assert (shown["exists"], shown["binary"], shown["lines"], shown["total_lines"]) == (True, True, [], 0)
 
 
-HOSTILE = [
-    "../a.txt",
-    "sub/../../a.txt",
-    "/etc/passwd",
-    ".git/config",
-    "sub/.GIT/config",
-    "sub/git~1/config",
-    ".g\u200cit/config",
-    "C:\\boot.ini",
-    "./a.txt",
-    "a.txt/",
-    "x" * 2000,
-]
+OUTSIDE: list[str] = table("paths")["outside"]
 
 
-@pytest.mark.parametrize("path", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("path", OUTSIDE, ids=range(len(OUTSIDE)))
 def test_no_path_leads_out_of_the_repository(shop: Desk, path: str):
     review = shop.put_up(diff=edited())
     for side in ("before", "after"):

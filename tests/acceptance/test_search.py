@@ -13,8 +13,6 @@ from tests.broker import BrokerProcess, fresh_project
 from tests.databases import ON_BOTH_DATABASES
 from tests.git.sandbox import new_file
 
-pytestmark = ON_BOTH_DATABASES
-
 SORTS = ("queue", "newest", "oldest", "updated")
 
 
@@ -63,6 +61,7 @@ def named(mixed: dict[str, str], found: list[str]) -> set[str]:
 FOUND: list[tuple[dict[str, Any], list[str]]] = table("searches")
 
 
+@ON_BOTH_DATABASES
 def test_every_filter_finds_the_same_in_every_order(desk: Desk, mixed: dict[str, str]):
     for wanted, expected in FOUND:
         for sort in SORTS:
@@ -77,6 +76,7 @@ def test_an_id_or_a_part_of_it_is_found(desk: Desk, mixed: dict[str, str]):
     assert ids(desk, text=mixed["rejected"], sort="oldest") == [mixed["rejected"], again]
 
 
+@ON_BOTH_DATABASES
 def test_the_four_orders(desk: Desk):
     kinds: list[dict[str, Any]] = [{"category": "verification"}, {}, {"agent_type": "planner"}]
     reviews = [desk.put_up(**kind) for kind in kinds * 2]
@@ -103,6 +103,7 @@ def test_a_description_is_that_of_the_current_round(desk: Desk):
     assert ids(desk, text="FINAL improve") == [review]
 
 
+@ON_BOTH_DATABASES
 def test_paths_of_the_current_round_are_found_and_counted(shop: Desk):
     one = shop.put_up(diff=edited())
     three = shop.put_up(diff=edited() + edited("b.txt") + new_file("Docs/new-Page.md"))
@@ -117,6 +118,7 @@ def test_paths_of_the_current_round_are_found_and_counted(shop: Desk):
     assert ids(shop, path="b.txt") == []
 
 
+@ON_BOTH_DATABASES
 def test_a_change_of_very_many_files_is_found_by_any_of_them(shop: Desk):
     files = 2_000
     large = shop.put_up(diff="".join(new_file(f"large/{number:04}.txt") for number in range(files)))
@@ -155,6 +157,7 @@ def test_projects_are_apart_unless_none_is_named(broker: BrokerProcess, desk: De
         assert ids(other, sort="oldest", text=word, project=None) == [here, there]
 
 
+@ON_BOTH_DATABASES
 def test_a_page_goes_on_where_it_was_though_reviews_come_and_go(desk: Desk):
     reviews = [desk.put_up() for _ in range(5)]
     for sort in SORTS:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.reviewing import Desk
-from tests.commandline import Shell, finish, git, repository
+from tests.commandline import Shell, git, repository
 
 FILES = {
     "a.txt": b"one\ntwo\nthree\n",
@@ -171,7 +171,7 @@ def test_a_revised_text_is_read_again_by_itself(shell: Shell, which: str, option
 def test_a_rejected_change_goes_on_as_a_new_review_with_its_parent(shell: Shell, others: Desk) -> None:
     modify(shell.cwd)
     first = shell.run("submit", "-m", "m", "--json").data["review_id"]
-    others.verdict(first, "rejected", others.claim(first))
+    others.decide(first, "rejected")
     delete(shell.cwd)
     second = shell.run("submit", "--parent", first, "--json").data
     assert second["parent_id"] == first
@@ -181,8 +181,8 @@ def test_a_rejected_change_goes_on_as_a_new_review_with_its_parent(shell: Shell,
 def test_who_made_the_change_is_said_by_option_or_environment(shell: Shell) -> None:
     modify(shell.cwd)
 
-    def agent_of(*options: str, **environment: str) -> str:
-        created = finish(shell.start("submit", "-m", "m", "--json", *options, **environment)).data
+    def agent_of(*options: str, **environment: Any) -> str:
+        created = shell.run("submit", "-m", "m", "--json", *options, **environment).data
         return shell.ask(lambda client: client.get_proposal(created["review_id"])).agent_type
 
     assert agent_of() == "cli"

@@ -35,10 +35,15 @@ def submitted(shell: Shell, *options: str) -> str:
     return shell.run("submit", "-m", "m", "--json", *options).data["review_id"]
 
 
+def approved(shell: Shell, others: Desk, *options: str) -> str:
+    review_id = submitted(shell, *options)
+    others.approve(review_id)
+    return review_id
+
+
 def test_brings_the_working_tree_to_the_approved_round_and_leaves_the_rest(shell: Shell, others: Desk) -> None:
     change(shell.cwd)
-    review_id = submitted(shell)
-    others.approve(review_id)
+    review_id = approved(shell, others)
     put_away(shell.cwd)
     (shell.cwd / "other.txt").write_bytes(b"my own work\n")
     ended = shell.run("apply", review_id)
@@ -53,8 +58,7 @@ def test_brings_the_working_tree_to_the_approved_round_and_leaves_the_rest(shell
 
 def test_with_the_index_what_was_applied_passes_the_gate(shell: Shell, others: Desk) -> None:
     change(shell.cwd)
-    review_id = submitted(shell)
-    others.approve(review_id)
+    review_id = approved(shell, others)
     put_away(shell.cwd)
     assert shell.run("apply", review_id, "--index").status == 0
     checked = shell.run("gate", "check", "--json")
@@ -64,8 +68,7 @@ def test_with_the_index_what_was_applied_passes_the_gate(shell: Shell, others: D
 
 def test_what_is_staged_besides_is_unstaged_by_the_command_that_it_names(shell: Shell, others: Desk) -> None:
     (shell.cwd / "a.txt").write_bytes(b"approved\n")
-    review_id = submitted(shell)
-    others.approve(review_id)
+    review_id = approved(shell, others)
     (shell.cwd / "my own.txt").write_bytes(b"my own work\n")
     git(shell.cwd, "add", "--all")
     [command] = re.findall(r"Unstage that: git (.*)", shell.run("apply", review_id, "--index").stdout)
@@ -76,8 +79,7 @@ def test_what_is_staged_besides_is_unstaged_by_the_command_that_it_names(shell: 
 
 def test_says_that_it_is_already_there(shell: Shell, others: Desk) -> None:
     change(shell.cwd)
-    review_id = submitted(shell)
-    others.approve(review_id)
+    review_id = approved(shell, others)
     shell.run("review", "close", review_id)
     ended = shell.run("apply", review_id)
     assert (ended.status, ended.stdout) == (0, f"Already there: the working tree has round 1 of {review_id}.\n")
@@ -97,8 +99,7 @@ def test_refuses_what_is_not_approved(shell: Shell) -> None:
 
 def test_an_approval_that_a_revision_ended_is_not_applied(shell: Shell, others: Desk) -> None:
     change(shell.cwd)
-    review_id = submitted(shell)
-    others.approve(review_id)
+    review_id = approved(shell, others)
     (shell.cwd / "a.txt").write_bytes(b"later\n")
     submitted(shell, "--revise", review_id)
     assert shell.run("apply", review_id).status == 1
@@ -106,8 +107,7 @@ def test_an_approval_that_a_revision_ended_is_not_applied(shell: Shell, others: 
 
 def test_refuses_to_overwrite_local_work_and_changes_nothing(shell: Shell, others: Desk) -> None:
     change(shell.cwd)
-    review_id = submitted(shell)
-    others.approve(review_id)
+    review_id = approved(shell, others)
     put_away(shell.cwd)
     (shell.cwd / "a.txt").write_bytes(b"local work\n")
     ended = shell.run("apply", review_id)
@@ -151,8 +151,7 @@ def test_applies_a_text_to_its_file(shell: Shell, others: Desk) -> None:
     plan = shell.cwd / "plans" / "PLAN.md"
     plan.parent.mkdir()
     plan.write_bytes(b"# Plan\r\nno newline")
-    review_id = submitted(shell, "--text", "plans/PLAN.md")
-    others.approve(review_id)
+    review_id = approved(shell, others, "--text", "plans/PLAN.md")
     assert "Already there" in shell.run("apply", review_id).stdout
     plan.write_bytes(b"local notes")
     refused = shell.run("apply", review_id)
@@ -168,8 +167,7 @@ def test_applies_a_text_to_its_file(shell: Shell, others: Desk) -> None:
 def test_a_text_that_git_ignores_is_closed_by_the_command_that_its_refusal_names(shell: Shell, others: Desk) -> None:
     (shell.cwd / "PLAN.md").write_bytes(b"# Plan\n")
     (shell.cwd / ".git" / "info" / "exclude").write_text("PLAN.md\n", "utf-8")
-    review_id = submitted(shell, "--text", "PLAN.md")
-    others.approve(review_id)
+    review_id = approved(shell, others, "--text", "PLAN.md")
     [command] = re.findall(
         r"If it is not to be committed: tandem (.*)", shell.run("apply", review_id, "--index").stderr
     )
@@ -178,8 +176,7 @@ def test_a_text_that_git_ignores_is_closed_by_the_command_that_its_refusal_names
 
 def test_a_change_of_another_project_is_refused(shell: Shell, others: Desk, tmp_path: Path) -> None:
     change(shell.cwd)
-    review_id = submitted(shell)
-    others.approve(review_id)
+    review_id = approved(shell, others)
     other = repository(tmp_path / f"{tmp_path.name}-other", BEFORE)
     others.do_unscoped("register_project", root=str(other))
     ended = shell.at(other).run("apply", review_id)
@@ -189,8 +186,7 @@ def test_a_change_of_another_project_is_refused(shell: Shell, others: Desk, tmp_
 
 
 def test_no_unvalidated_words_are_applied(shell: Shell, others: Desk) -> None:
-    review_id = others.put_up(description="words")
-    others.approve(review_id)
+    review_id = others.put_up_approved(description="words")
     ended = shell.run("apply", review_id)
     assert ended.status == 1
     assert "no content to apply" in ended.stderr

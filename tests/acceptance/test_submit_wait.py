@@ -7,6 +7,7 @@ import shlex
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,10 +69,10 @@ def test_submit_ends_with_12_when_the_time_is_up(shell: Shell) -> None:
 def test_an_agents_wait_ends_before_its_client_ends_it_and_names_the_command_to_go_on_with(
     shell: Shell, others: Desk
 ) -> None:
-    client = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "3000"}
+    client: dict[str, Any] = {"CLAUDECODE": "1", "BASH_DEFAULT_TIMEOUT_MS": "3000"}
     review_id = shell.run("submit", "-m", "m", "--json").data["review_id"]
     others.claim(review_id)
-    ended = finish(shell.start("submit", "-m", "m", "--wait", "--json", **client))
+    ended = shell.run("submit", "-m", "m", "--wait", "--json", **client)
     assert (ended.status, ended.data["status"]) == (12, "pending")
     assert "still waiting for the verdict: " in ended.stderr
     go_on = f"tandem review status {ended.data['review_id']} --wait"

@@ -8,7 +8,7 @@ import pytest
 
 from tandem.core.visible import is_blank
 from tests.acceptance.reviewing import Desk
-from tests.commandline import Shell, finish
+from tests.commandline import ShellInside
 
 UNSEEN = {
     "spaces": " \t\n\u00a0\u3000\u2028",
@@ -63,9 +63,9 @@ def test_where_a_reason_may_be_left_out_it_is(shop: Desk) -> None:
 
 def test_commands_refuse_it_too(shop: Desk, tmp_path: Path) -> None:
     unseen = UNSEEN["zero width"]
-    shell = Shell(shop.url, tmp_path)
+    shell = ShellInside(shop.url, tmp_path)
     review = shop.put_up()
-    refused = finish(shell.start("review", "reject", review, "--reason", unseen, "--agent", "rita", "--json"))
+    refused = shell.run("review", "reject", review, "--reason", unseen, "--agent", "rita", "--json")
     assert (refused.status, refused.envelope["error"]["code"]) == (1, "REASON_REQUIRED")
-    refused = finish(shell.start("gate", "override", "-m", unseen))
+    refused = shell.run("gate", "override", "-m", unseen)
     assert (refused.status, "Say why; it is recorded." in refused.stderr) == (1, True)

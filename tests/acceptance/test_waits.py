@@ -19,7 +19,7 @@ from tests.databases import ON_BOTH_DATABASES
 pytestmark = [pytest.mark.anyio, ON_BOTH_DATABASES]
 LONG = 45
 SHORT = 0.2
-MANY = 500
+MANY = 200
 WAITS: dict[str, dict[str, Any]] = {
     "get_review_status": {"wake_on": "any"},
     "list_reviews": {"status": "pending"},
@@ -72,7 +72,7 @@ async def test_p6_the_broker_wakes_each_waiter_by_its_own_event_only(quiet: tupl
 
 async def test_p6_many_waiters_are_each_woken_by_exactly_their_own(quiet: tuple[BrokerProcess, Desk]):
     broker, desk = quiet
-    reviews = [desk.put_up() for _ in range(20)]
+    reviews = [desk.put_up() for _ in range(10)]
     per_review = MANY // len(reviews)
     asked = {"wait": True, "wake_on": "any", "timeout_s": LONG}
     async with contextlib.AsyncExitStack() as stack:
@@ -237,8 +237,7 @@ def test_p6_an_empty_queue_waits_for_its_first_review(desk: Desk):
 
 def test_p6_the_audit_log_is_followed_page_by_page(desk: Desk):
     cursor = desk.do("get_audit_log")["cursor"]
-    review = desk.put_up()
-    desk.claim(review)
+    review = desk.put_up_claimed()
     for _ in range(3):
         desk.verdict(review, "comment")
     seen: list[str] = []

@@ -17,7 +17,7 @@ from tests.interfaces.serving import serving
 pytestmark = pytest.mark.anyio
 
 CLIENTS = 6
-RESTARTS = 4
+RESTARTS = 2
 KINDS = ["review_created", "message_sent", "review_closed"]
 AWAY_SECONDS = 0.6
 """Longer than calls were ever repeated for, of which nobody knew that there was a broker."""

@@ -95,7 +95,8 @@ async def test_a_dotted_name_is_the_same_tool(served: Served, path: str, name: s
 
 async def test_a_dotted_name_gets_no_further_than_the_other_spelling(served: Served):
     answers = [await call_tool(served, MODERN, name, path="/mcp/reviewer") for name in ("session_open", "session.open")]
-    assert [envelope_of(answer)["error"]["code"] for answer in answers] == ["FORBIDDEN", "FORBIDDEN"]
+    errors = [envelope_of(answer)["error"] for answer in answers]
+    assert [(error["code"], error["details"]["allowed"]) for error in errors] == [("FORBIDDEN", ["handoff"])] * 2
 
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, MODERN])

@@ -11,51 +11,23 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Generator, Sequence
 from functools import cache
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 
+from tests.acceptance.tables import table
 from tests.architecture.source import ROOT
 from tests.sentences.elsewhere import NOT_HERE, TOKENS, covers, elsewhere, form_of_line, is_there
 from tests.sentences.forms import Form, alternatives, form_of, is_group, other_form, read
 from tests.sentences.named import Named, every, named, others, typed_commands
 from tests.sentences.playing import STORIES, Step, steps_of
 
-# Parts of a command that are filled in when it is told, and what they can be.
-PARTS = {
-    "{step}": "plan|context|verification",
-    "{kind_step}": "plan|context|verification",
-    "{word}": "accept|reject",
-    "{source}": "--staged",
-}
-# What is no command, though it looks like one, and what makes one of its parts: what it shows is tested where it is.
-NO_COMMANDS = {
-    ("src/tandem/bridge/main.py", "tandem mcp [--role ROLE] [--project NAME] [--broker URL]"): "a usage line",
-    ("src/tandem/cli/main.py", "tandem {one_noun} {one_verb}"): "any operation's command",
-    ("src/tandem/cli/main.py", "tandem {path}"): "any command",
-    ("src/tandem/cli/main.py", "tandem {version_of_tandem_broker}"): "the version",
-    ("src/tandem/cli/demo_stage.py", "tandem {arguments_0}"): "what the demonstration has just run",
-    ("src/tandem/cli/demo_stage.py", "tandem {shlex_join_arguments}"): "what the demonstration has just run",
-    ("src/tandem/cli/init.py", "tandem {self_command}"): "what init calls itself",
-    ("src/tandem/__main__.py", "tandem {version}"): "the version",
-    ("src/tandem/cli/main.py", "tandem {words} {context_invoked_subcommand} --broker URL"): "what was typed",
-    ("src/tandem/cli/wording.py", "tandem {operation_noun} {operation_verb}"): "any operation's command",
-    ("src/tandem/gsd/rollback/report.py", "tandem rollback {report_review_id} {report_head_after} --"): "a mark",
-    ("src/tandem/gsd/rollback/publishing.py", "tandem rollback"): "what git's log of the branch says",
-    ("src/tandem/hooks/agent_commands.py", "tandem gate {verb}"): "what an agent has typed, and is refused",
-    ("src/tandem/projects/contract.py", "ssh or file"): "kinds of addresses",
-    ("src/tandem/setup/doctor/machine.py", "pipx or uv tool"): "programs that install",
-    ("src/tandem/setup/teaching/__init__.py", "tandem {one}:*"): "a permission of a client",
-}
-# Names of commands in messages that tell nobody to run them, so that what they need is left out.
-ONLY_NAMED = {
-    "gate override": "agents are told that it is for a person",
-    "review verdict": "the help of another verdict names it",
-    "review status --wait": "the skill says how it ends",
-    "submit --wait": "as above",
-    "submit": "a refusal says that it makes the diff, or is what a new review begins with",
-    "webhook add": "the description of a field says who makes it",
-}
+TABLES: dict[str, Any] = table("texts", Path(__file__).parent)
+PARTS: dict[str, str] = TABLES["parts"]
+NO_COMMANDS = {(file, words) for file, why in TABLES["no_commands"].items() for words in why}
+ONLY_NAMED: dict[str, str] = TABLES["only_named"]
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +114,7 @@ def test_the_tests_that_execute_commands_are_there() -> None:
 
 def test_nothing_is_left_in_the_tables_that_no_text_names() -> None:
     there = {(one.where.partition(":")[0], " ".join(one.words)) for one in every()}
-    assert set(NO_COMMANDS) - there == set()
+    assert NO_COMMANDS - there == set()
     forms = read_all()[0]
     assert [one for one in ONLY_NAMED if not any(str(form) == one for form in forms)] == []
     known = {*forms, *(other_form(one.words) for one in others())}
