@@ -17,7 +17,7 @@ from tandem.cli.sources import Source
 from tandem.cli.terminal import Exit, progress
 from tandem.errors import TandemError
 from tandem.rulings import git, state
-from tandem.rulings.enforcement import base_branch
+from tandem.rulings.planning import base_branch
 
 
 @without("text")

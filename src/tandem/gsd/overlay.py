@@ -34,9 +34,8 @@ from tandem.gsd.pointers import (
     without_tool,
 )
 from tandem.rulings import overlays
-from tandem.setup.edits.changes import FileChange, FilePlan, Manifest
+from tandem.setup.edits.changes import FileChange, FilePlan, Manifest, install
 from tandem.setup.edits.edit import content_of, located
-from tandem.setup.edits.installing import install
 from tandem.setup.finding import DoctorContext, Finding, note, ok, problem
 
 _MANIFEST: Final = "gsd-file-manifest.json"

@@ -14,7 +14,7 @@ import sys
 from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
 from tandem.hooks.refusing import overridden, override_wanted
-from tandem.rulings import enforcement, git, remotes
+from tandem.rulings import git, planning
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
 from tandem.rulings.git import HEADS, Bases
@@ -152,7 +152,7 @@ def _checked(judge: RangeChecker, judgement: Judgement, new: str, old: str | Non
 
 def _ask_about(gate: GateFile, asker: GateClient, judge: RangeChecker, ref: str, net: Net) -> None:
     """Have the broker know which base branch it is asked about: checks have to have run on that one."""
-    asker.branch = enforcement.base_branch(gate, ref.removeprefix(HEADS))
+    asker.branch = planning.base_branch(gate, ref.removeprefix(HEADS))
     asker.tips = git.mainline(gate.place, *net) if asker.on_tip and asker.branch is not None else ()
     judge.forget()
 
@@ -200,7 +200,7 @@ class _Remote:
         """Those of its branches and tags that are here as well; none, which is said, if it cannot be asked."""
         if self._commits is None:
             try:
-                self._commits = git.known_commits(self._place, remotes.tips(self._place, self._url).values())
+                self._commits = git.known_commits(self._place, git.remote_tips(self._place, self._url).values())
             except TandemError as error:
                 say(f"What the remote has already could not be asked, so all of it is judged: {error}")
                 self._commits = []
@@ -231,7 +231,7 @@ def _sent(
     """
     place = gate.place
     is_base = ref.casefold() in _guarded(gate)
-    if not is_base and (not enforcement.reviews_each_task(gate) or ref.startswith(_NOTES)):
+    if not is_base and (not planning.in_force(gate).is_strict or ref.startswith(_NOTES)):
         return None
     new = git.resolve(place, oid)
     if new is None:

@@ -11,8 +11,7 @@ from tandem.errors import InvalidInput
 from tandem.git.raw import FIELDS, digest_of
 from tandem.rulings import git, message, next_steps, person, plans
 from tandem.rulings.broker_errors import Refused
-from tandem.rulings.enforcement import ROLLBACK_NOTE
-from tandem.rulings.state import FOLDER
+from tandem.rulings.state import FOLDER, ROLLBACK_NOTE
 from tandem.rulings.trust import PER_PLAN
 
 TYPE_CHECKING = False  # as in `rulings.git`

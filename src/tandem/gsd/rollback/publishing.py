@@ -24,7 +24,7 @@ from tandem.git.runner import GitFailed
 from tandem.git.worktree import is_file
 from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout, Tip
-from tandem.rulings.enforcement import ROLLBACK_NOTE
+from tandem.rulings.state import ROLLBACK_NOTE
 from tandem.setup.finding import DoctorContext, Finding, problem
 
 _LOCK = "rollback.lock"

@@ -19,7 +19,7 @@ from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.present.shapes import WORK
 from tandem.rulings import planning, proof, state
-from tandem.rulings.recording import record_request
+from tandem.rulings.plans import record_request
 
 Approval = Literal["carried", "re_review", "none"]
 """Of a commit that was replayed: its review still holds for it, has to be done again, or there is none."""

@@ -17,10 +17,24 @@ from tandem.gate.contract import GateDecision
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import Checkout
-from tandem.gsd.steps.outcomes import Patch, StepRemark, StepResult, StepWord, of_review
+from tandem.gsd.steps.outcomes import (
+    NextMove,
+    Patch,
+    StepRemark,
+    StepResult,
+    StepWord,
+    advice,
+    approved,
+    awaits_checks,
+    decide,
+    ended,
+    is_same,
+    is_superseded,
+    of_review,
+    word_of,
+)
 from tandem.gsd.steps.situation import Deadline, Pointers, StepPointer
 from tandem.gsd.steps.subjects import ROLES, Subject
-from tandem.gsd.steps.verdicts import NextMove, advice, approved, awaits_checks, decide, is_same, is_superseded, word_of
 from tandem.gsd.steps.waves import is_committed
 from tandem.reviews.answers import CounterPatchView, DiscussionEntry, Proposal, ReviewStatus
 from tandem.rulings import person
@@ -95,22 +109,18 @@ class ReviewSubmitter:
         status = await self._status(pointer)
         was_committed = pointer is not None and self._is_committed(pointer)
         move = decide(subject, pointer, status, was_committed=was_committed)
-        if pointer is not None and move in {NextMove.WAIT, NextMove.TELL}:
+        if pointer is not None and move is NextMove.KEEP:
             return pointer
-        request: dict[str, Any] = {
-            "agent_type": self.agent_type or ROLES[subject.step],
-            "agent_role": "proposer",
-            **subject.content(),
-        }
-        request = person.marked(request, str(self.repository.root))
+        stated = {"agent_type": self.agent_type or ROLES[subject.step], "agent_role": "proposer"}
+        request = person.marked(stated | subject.content(), str(self.repository.root))
         before = 0
-        if pointer is not None and move is NextMove.REVISE:
+        if pointer is None or status is None or move is NextMove.NEW:
+            request["project"] = self.project
+        elif move is NextMove.REVISE:
             request["review_id"] = pointer.review_id
             before = pointer.rounds_before
         else:
-            request["project"] = self.project
-        if pointer is not None and status is not None and move is NextMove.RESUBMIT:
-            request["parent_id"] = pointer.review_id
+            request |= {"project": self.project, "parent_id": pointer.review_id}
             before = pointer.rounds_before + status.round
         request["idempotency_key"] = _key(request, pointer, status)
         try:
@@ -121,13 +131,9 @@ class ReviewSubmitter:
             request |= {"project": self.project, "idempotency_key": _key(request, pointer, status)}
             before = 0
             created = await self.client.create_review(**request)
-        made = StepPointer(
-            created.review_id,
-            created.round,
-            created.digest or subject.digest,
-            base=subject.base,
-            claim=subject.claim,
-            plan_key=subject.plan_key,
+        made = replace(
+            _pointer(subject, created.review_id, created.round),
+            digest=created.digest or subject.digest,
             rounds_before=before,
             is_optimistic=subject.is_optimistic,
         )
@@ -172,7 +178,8 @@ class ReviewSubmitter:
         said = await self._said(status) if is_asked or has_remarks else ()
         asked = [entry.body for entry in said if entry.kind == "message" and entry.sender_role == "reviewer"]
         remarks = (StepRemark(entry.file, entry.line, entry.body or "") for entry in said if entry.kind == "comment")
-        return subject.outcome(
+        return ended(
+            subject,
             word,
             **of_review(status),
             question=asked[-1] if is_asked and asked else None,
@@ -255,10 +262,11 @@ class ReviewSubmitter:
         if not ids:
             is_exempt = all(path.kind == EXEMPT for path in decision.paths)
             word = StepWord.NOTHING if is_exempt else StepWord.GO
-            return subject.outcome(word, project=self.project, reason=decision.reason, next=("Go on.",))
+            return ended(subject, word, project=self.project, reason=decision.reason, next=("Go on.",))
         status = await self.client.get_review_status(ids[0])
         await self._note_approval(subject, status)
-        return subject.outcome(
+        return ended(
+            subject,
             StepWord.APPROVED,
             **(of_review(status) | {"review_ids": ids, "reason": decision.reason}),
             next=approved(subject, None if status.status == "closed" else ids[0], is_superseded=False),
@@ -298,15 +306,13 @@ def _held(subject: Subject, decision: GateDecision) -> StepPointer | None:
     """The review that has approved a content whose checks are still to pass."""
     for path in decision.paths:
         if not path.allowed and path.review_id is not None and path.round is not None:
-            return StepPointer(
-                path.review_id,
-                path.round,
-                subject.digest,
-                base=subject.base,
-                claim=subject.claim,
-                plan_key=subject.plan_key,
-            )
+            return _pointer(subject, path.review_id, path.round)
     return None
+
+
+def _pointer(subject: Subject, review_id: str, number: int) -> StepPointer:
+    """The pointer to a round that is of a content."""
+    return StepPointer(review_id, number, subject.digest, subject.base, subject.claim, subject.plan_key)
 
 
 def _key(request: dict[str, Any], pointer: StepPointer | None, status: ReviewStatus | None) -> str:

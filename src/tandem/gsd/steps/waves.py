@@ -12,9 +12,8 @@ from tandem.git.raw import digest_of
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import SUBJECT, Checkout, RepositoryCommit, log
-from tandem.gsd.steps.documents import NOBODY, DocumentIdentity, objective
-from tandem.gsd.steps.situation import StepContext, StepPointer, StepRequest
-from tandem.gsd.steps.subjects import Subject, difference, planning_dirs
+from tandem.gsd.steps.situation import NOBODY, DocumentIdentity, StepContext, StepPointer, StepRequest
+from tandem.gsd.steps.subjects import Subject, difference, objective, planning_dirs
 from tandem.rulings import plans
 
 _LOOKED_AT = 200
