@@ -35,7 +35,7 @@ class Refusal(NamedTuple):
     """Why a branch may not move, or be pushed.
 
     Attributes:
-        reasons: A line each, with what to do; the first says what is refused.
+        reasons: A line each, with what to do; the first names the refused command.
         net: What a person may let through; None if nothing can be.
         branch: The branch that is moved or pushed to.
     """
@@ -70,7 +70,7 @@ def update(gate: GateFile, arguments: Sequence[str]) -> int:
 
 
 def receive(gate: GateFile, _arguments: Sequence[str]) -> int:
-    """Take what is pushed to this repository, or refuse all of it; answers with the exit status.
+    """Take a push to this repository, or refuse all of it; answers with the exit status.
 
     Standard input is as for `update`. The objects are in quarantine.
 
@@ -180,7 +180,7 @@ def _pushed(gate: GateFile, url: str, sent: list[tuple[str, str, str]]) -> Refus
             known = Bases(gate, asker.get_gate()["accepted"]).never_judged
             with RangeChecker(gate.place, asker.check_gate) as judge:
                 remote = _Remote(gate, url)
-                # Others first, for which what was asked once is remembered.
+                # Others first, whose answers are remembered.
                 sent.sort(key=lambda one: one[1].casefold() in _guarded(gate))
                 found = (_sent(gate, asker, judge, known, remote, *one) for one in sent)
                 return next((refusal for refusal in found if refusal is not None), None)
@@ -227,7 +227,7 @@ def _sent(
         remote: Where it is pushed to.
         oid: What the ref becomes there.
         ref: Its full name there.
-        there: What it is there now; zeros if it does not exist.
+        there: Its commit there now; zeros if it does not exist.
     """
     place = gate.place
     is_base = ref.casefold() in _guarded(gate)
@@ -253,7 +253,7 @@ def _guarded(gate: GateFile) -> set[str]:
 
 
 def _refusal(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch: str) -> Refusal | None:
-    """What is wrong with a range, and what to do; None if nothing is."""
+    """The problem of a range, and what to do; None if there is none."""
     if judgement.passes:
         return None
     old, new = net

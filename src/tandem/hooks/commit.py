@@ -97,7 +97,7 @@ def _refuse(gate: GateFile, reasons: list[str], file: str) -> int:
 
 
 def _remember(place: HookRepository, tree: str) -> None:
-    """Leave what was judged to `reference-transaction`, which the same process of git starts with the commit."""
+    """Leave the judged content to `reference-transaction`, which the same process of git starts with the commit."""
     if os.name == "nt":
         # Its shell has other numbers for processes.
         return
@@ -143,13 +143,13 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, text: 
     Args:
         gate: The switch.
         asker: To ask the broker with.
-        ruling: What is refused.
+        ruling: The refusal.
         text: The commit's message so far.
 
     Raises:
         Refused: The broker refuses.
         Unreachable: No broker answers.
-        TandemError: What is staged cannot be read.
+        TandemError: The staged content cannot be read.
     """
     if ruling.held is not None and not ruling.advice:
         return kept_back(asker, ruling.held, "This commit", "commit again, exactly this")
@@ -207,12 +207,12 @@ def _staging(place: HookRepository) -> list[str]:
 
 
 def kept_back(asker: GateClient, decision: Mapping[str, Any], what: str, again: str) -> list[str]:
-    """Why the gate stays closed to what is approved and only a required check keeps back, and what to do, a line each.
+    """Why the gate stays closed to an approved change that a required check keeps back, and what to do, a line each.
 
     Args:
         asker: To ask the broker with.
         decision: An answer of `check_gate` with a `code`.
-        what: What is approved; begins the first line.
+        what: The approved change; begins the first line.
         again: What to do once the checks have passed.
 
     Raises:

@@ -1,4 +1,4 @@
-"""`post-commit` and `post-rewrite`: what was committed, for a plan whose reviews come after its commits."""
+"""`post-commit` and `post-rewrite`: the new commits of a plan whose reviews come after its commits."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LAST_BYTES = 10_000
 _MOST_REWRITTEN = 500
-"""Of one rebase; what goes beyond is found by its trailers."""
+"""Of one rebase; the others are found by their trailers."""
 
 _LATER = "The commit is recorded once the broker can be told."
 
@@ -30,7 +30,7 @@ def committed(gate: GateFile, _arguments: Sequence[str]) -> int:
     place = gate.place
     branch = git.branch(place)
     if planning.enforcement(gate, branch) == planning.STRICT or git.rebased(place) is not None:
-        # What a rebase makes is told at its end, as what it became of what.
+        # The commits of a rebase are told at its end, each with the one that it replaces.
         return 0
     head = git.head(place)
     if head is not None:

@@ -21,7 +21,7 @@ from tandem.reviews.answers import Proposal
 from tandem.rulings.message import REVIEW
 
 Say = Callable[[str], None]
-"""Is told what is being done, a few words each."""
+"""Is told each step, in a few words."""
 
 _SHOWN_COMMITS = 5
 _SHORT = 10
@@ -76,7 +76,7 @@ def scratch_worktree(checkout: Checkout, head: str) -> Generator[Scratch]:
     except OSError as error:
         raise Unavailable(f"No folder for a scratch worktree can be made: {error}. Nothing was changed.") from error
     with folder as name:
-        # Git names what it keeps after the worktree's last folder, by which it is found again.
+        # Git names its record after the worktree's last folder, by which it is found again.
         worktree = Path(name).resolve() / Path(name).name
         try:
             yield Scratch(checkout, worktree, head)
@@ -132,7 +132,7 @@ class Scratch(BoundGit):
             The commit's id; None if everything is as the counter-patch wants it already.
 
         Raises:
-            Conflict: It does not fit what is there.
+            Conflict: It does not fit the present files.
         """
         if round_.diff is not None:
             self._apply_diff(round_.diff)
@@ -151,7 +151,7 @@ class Scratch(BoundGit):
             The new commit's id; None if nothing of it is left.
 
         Raises:
-            Conflict: What it built upon is gone.
+            Conflict: The content that it built upon is gone.
         """
         self._settle(self.run(["cherry-pick", "--no-commit", commit.id], accept=(0, 1)))
         if not self._has_staged():
@@ -179,7 +179,7 @@ class Scratch(BoundGit):
             content = parse_only(diff).content.encode()
         except InvalidDiff as error:
             raise RevertConflict([error.message]) from error
-        # In the index only: filters have no say in what was approved.
+        # In the index only: filters have no say in an approved content.
         options = ["apply", "--cached", "--whitespace=nowarn", "--binary"]
         if self.run(options, stdin=content, accept=(0, 1, 128)).status_code != 0:
             self._settle(self.run([*options, "--3way"], stdin=content, accept=(0, 1, 128)))
@@ -216,12 +216,12 @@ class RollbackBuilder:
         """Reverts newest to oldest, applies the counter-patch, replays the dependents oldest to newest.
 
         Args:
-            report: What is known of the rollback so far.
+            report: The rollback so far.
             choice: The commits to revert.
             counter_patch: The round of the accepted counter-patch, if there is one.
 
         Returns:
-            The report with what was made.
+            The report with the new commits.
 
         Raises:
             InvalidInput: A revert conflicts with what others did since.
@@ -269,7 +269,7 @@ class RollbackBuilder:
 
     def _apply(self, round_: Proposal, choice: Choice) -> ConflictPatch | None:
         self._say(f"applying the counter-patch, round {round_.round}")
-        # The oldest is what was reviewed; the others only go with it.
+        # The oldest has the reviewed content; the others only go with it.
         subject = choice.taken[-1].commit.subject
         try:
             made = self._scratch.apply(round_, subject)

@@ -53,7 +53,7 @@ async def roll_back(
         checkout: The working tree that has the branch.
         review_id: The review.
         project: Its project.
-        say: Is told what is being done.
+        say: Is told each step.
         dry_run: Whether only to say what would be done.
 
     Raises:
@@ -180,7 +180,7 @@ class _Rollback:
     async def _is_settled(self, report: RollbackReport, review: RollbackReview) -> bool:
         """Whether the broker sees that the change is gone, or was reverted by hand; the rejection ends with it."""
         if not review.is_after_commit and not await recorded_commits(self._client, self._project, review_id=review.id):
-            # What was never committed holds nothing up.
+            # A change that was never committed holds nothing up.
             return False
         try:
             await settle_rejection(self._client, report, "observed")
@@ -189,7 +189,7 @@ class _Rollback:
         return True
 
     def _say(self, doing: str) -> None:
-        """Tells what is being done, between two steps: where it may also be broken off."""
+        """Tells the next step, between two of them: where it may also be broken off."""
         if self._stop.is_set():
             raise Unavailable("The rollback was broken off; nothing was changed.")
         self._tell_step(doing)

@@ -23,7 +23,7 @@ _MOST_NAMED = 20
 class StepWord(StrEnum):
     """The first word that a step prints. It is part of the contract: instructions and agents branch on it.
 
-    What has to be dealt with first stands first.
+    The most urgent one stands first.
     """
 
     ROLLBACK = "ROLLBACK"
@@ -55,7 +55,7 @@ class StepRemark:
     Attributes:
         file: The file, from the root; None for a comment on the whole.
         line: The line, from 1; None for a comment on the file.
-        body: What it says.
+        body: Its text.
     """
 
     file: str | None
@@ -143,7 +143,7 @@ _HELD_BY = {
 
 
 def held_by_checks(status: ReviewStatus) -> str | None:
-    """Why what is approved does not pass the gate yet, in words; None if it does, or is not approved."""
+    """Why an approved change does not pass the gate yet, in words; None if it does, or is not approved."""
     return _HELD_BY.get(status.checks or "") if "approved" in {status.status, status.outcome} else None
 
 

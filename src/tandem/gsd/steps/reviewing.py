@@ -1,4 +1,4 @@
-"""Proposes a content, waits for its verdict, and says what came of it."""
+"""Proposes a content, waits for its verdict, and tells the outcome."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ReviewSubmitter:
         project: The registered project.
         repository: This working tree.
         checkout: The same, for git.
-        pointers: What was proposed before.
+        pointers: The earlier proposals.
         agent_type: Who does the step; None for the step's own role.
         say: Tells a person what happens meanwhile.
     """
@@ -81,9 +81,9 @@ class ReviewSubmitter:
         return subject, known or await self._put_up(subject)
 
     async def _passed(self, subject: Subject) -> tuple[StepResult | StepPointer | None, Subject]:
-        """What is known if nothing is left to review; and the content without what needs no review of its own.
+        """The outcome if nothing is left to review; and the content without the part that needs no review of its own.
 
-        What is known is the outcome, or the review whose checks are still to pass.
+        In place of an outcome there may be the review whose checks have not passed yet.
         """
         pointer = self.pointers.find(subject.key)
         own = None if pointer is None else pointer.review_id
@@ -126,7 +126,7 @@ class ReviewSubmitter:
         try:
             created = await self.client.create_review(**request)
         except AlreadyLanded:
-            # Committed out of this working tree's sight: what comes next is a review of its own.
+            # Committed out of this working tree's sight: the next change is a review of its own.
             del request["review_id"]
             request |= {"project": self.project, "idempotency_key": _key(request, pointer, status)}
             before = 0
@@ -228,7 +228,7 @@ class ReviewSubmitter:
         if not subject.is_committed or subject.path is not None:
             self.pointers.put(subject.key, made)
             return made
-        # The commits are as before: what was agreed on is in the working tree only.
+        # The commits are as before: the agreed content is in the working tree only.
         return pointer
 
     async def sweep(self) -> None:
@@ -273,10 +273,10 @@ class ReviewSubmitter:
         )
 
     async def _note_approval(self, subject: Subject, status: ReviewStatus) -> None:
-        """Close what is approved and committed; remember what is only approved, to close it once it is."""
+        """Close an approved and committed review; remember an approved one, to close it once it is committed."""
         pointer = self.pointers.find(subject.key)
         if pointer is not None and pointer.review_id != status.review_id:
-            # The earlier proposal is settled by another review; what comes next starts from the beginning.
+            # The earlier proposal is settled by another review; the next one starts from the beginning.
             self.pointers.forget(subject.key, pointer.review_id)
         if subject.is_committed and not (pointer and is_superseded(subject, pointer, status)):
             if status.status != "closed":

@@ -25,7 +25,7 @@ from tandem.rulings.message import plan_key
 
 @dataclass(frozen=True, slots=True)
 class DocumentIdentity:
-    """What a change belongs to; None where nobody said.
+    """The work that a change belongs to; None where no caller said.
 
     Attributes:
         phase: E.g. `03`.
@@ -42,7 +42,7 @@ class DocumentIdentity:
         return plan_key(self.phase, self.plan, branch)
 
     def fields(self) -> dict[str, str]:
-        """What is known, as fields of a request."""
+        """The known ones, as fields of a request."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def over(self, other: DocumentIdentity) -> DocumentIdentity:
@@ -69,7 +69,7 @@ class StepRequest:
         step: `plan`, `context`, `task`, `wave` or `verification`.
         command: The command that runs it again.
         accept_command: The command that takes the counter-patch of its review.
-        identity: What was said of phase, plan and task.
+        identity: Phase, plan and task, as far as they were named.
         file: The document.
         draft: The content that the document will get.
         result: What verifying a task or a wave gave.
@@ -227,7 +227,7 @@ class StepPointer:
         round: The round that was made of it.
         digest: Of the proposed content, as it was computed here.
         base: What a change was made against; None for a text.
-        claim: What was said of it: `passed` or `failed`.
+        claim: Its result: `passed` or `failed`.
         plan_key: The plan it belongs to.
         rounds_before: How many rounds the rejected reviews before it had.
         approved: The digest that was seen approved: its review is closed once that is committed.
@@ -258,7 +258,7 @@ class Pointers:
         self._file = folder / FILE
 
     def find(self, key: str) -> StepPointer | None:
-        """What was proposed last under a key."""
+        """The newest proposal under a key."""
         return self.all().get(key)
 
     def all(self) -> dict[str, StepPointer]:

@@ -32,7 +32,7 @@ class Plans:
     Attributes:
         client: The broker.
         project: The project.
-        pointers: What was proposed from here: without a gate, no hook tells the broker of commits.
+        pointers: The proposals from here: without a gate, no hook tells the broker of commits.
     """
 
     client: TandemClient
@@ -60,7 +60,7 @@ class Plans:
         return standing, is_blocking or bool(standing)
 
     async def decided(self, order: StepRequest, keys: Iterable[str]) -> StepResult:
-        """Wait until every change of a plan is decided, and say what came of it."""
+        """Wait until every change of a plan is decided, and tell the outcome."""
         deadline = Deadline(order.timeout_seconds)
         known = tuple(dict.fromkeys(keys))
         ids = [review_id for key in known for review_id in await self._reviews(key)]
@@ -84,7 +84,7 @@ class Plans:
         )
 
     async def _undecided(self, order: StepRequest, keys: tuple[str, ...], status: ReviewStatus) -> StepResult | None:
-        """The outcome for a change that is not approved; None if it was taken back, so that it no longer counts."""
+        """The outcome for a change that is not approved; None if it was reverted, so that it no longer counts."""
         if _is_against(status):
             against, _ = await self.standing(keys)
             return rollback(order, against, self.project) if status.review_id in against else None
@@ -102,7 +102,7 @@ class Plans:
         try:
             return await self.client.wait_for_turn(review_id, timeout_s=left_seconds)
         except NotFound:
-            # A message may name any review; what is not there decides nothing.
+            # A message may name any review; a missing one decides nothing.
             return None
 
     async def _reviews(self, key: str) -> list[str]:
@@ -169,7 +169,7 @@ class StepRun:
     """One run of a step that the broker has to be asked about.
 
     Attributes:
-        order: What it was told.
+        order: Its arguments.
         situation: Where it runs.
         client: The broker.
         project: The registered project.
@@ -220,7 +220,7 @@ class StepRun:
         return document
 
     async def _unwritten(self, file: Path) -> bytes | None:
-        """What was put up for a document before it was written, from its review; None if its file is there."""
+        """The text that was proposed for a document before its file was written; None if that is there."""
         path = subjects.missing_path(self.situation, file)
         pointer = None if path is None else self._pointers.find(document_key(self.order.step, path))
         if pointer is None:

@@ -35,7 +35,7 @@ _FRONT_LINE = re.compile(r"^(?P<key>[a-z_]+):[ \t]*(?P<value>[^#\n]*)", re.MULTI
 
 
 def stated(phase: str | None, plan: str | None, task: str | None) -> DocumentIdentity:
-    """What was said on the command line; a plan may be said with its phase, as `03-02`."""
+    """The options of the command line; a plan may be said with its phase, as `03-02`."""
     match = _PLAN_AND_PHASE.fullmatch(plan) if plan and phase is None else None
     if match:
         return DocumentIdentity(match["phase"], match["plan"], task)
@@ -135,7 +135,7 @@ ROLES = {
     "wave": "executor",
     "verification": "verifier",
 }
-"""Who does a step, unless the caller says: `planner` is what makes a review critical."""
+"""Who does a step, unless the caller says: a review by `planner` is critical."""
 
 CATEGORIES = {
     "plan": "plan_review",
@@ -165,9 +165,9 @@ class Subject:
 
     Attributes:
         order: What the step was told.
-        identity: What it belongs to.
-        intent: What it is for, in a line.
-        description: The text itself where there is a path; else what is said beside the diff.
+        identity: The work that it belongs to.
+        intent: Its purpose, in a line.
+        description: The text itself where there is a path; else the words beside the diff.
         changes: The raw difference: what the gate is asked about.
         digest: What an approval of it binds to.
         path: The file whose whole content it is.
@@ -175,7 +175,7 @@ class Subject:
         base: What the change is made against; None for a text.
         branch: The branch it is on; None if HEAD is detached.
         metadata: Facts for the reviewer and for readers of the log.
-        claim: What is said of the content that an approval must be of as well: `passed` or `failed`.
+        claim: The result that an approval must be of as well: `passed` or `failed`.
         is_draft: Whether the text is not in its file yet.
         is_committed: Whether the content is in a commit already.
         is_optimistic: Whether no step waits for its verdict: then each content is a review of its own.
@@ -214,7 +214,7 @@ class Subject:
 
     @property
     def key(self) -> str:
-        """What its pointer is kept under: a text by its path, a change by what it belongs to."""
+        """The key of its pointer: of a text its path, of a change the work that it belongs to."""
         if self.path is not None:
             return document_key(self.step, self.path)
         named = [self.step, self.plan_key, self.identity.task]
@@ -254,7 +254,7 @@ class StepDocument:
 
     Attributes:
         file: Where it is, or will be.
-        text: What it says.
+        text: Its content.
         is_draft: Whether the text is not in the file yet.
     """
 
@@ -380,7 +380,7 @@ class StepChange:
 
     Attributes:
         diff: As git writes it; empty when there is none.
-        base: What it is made against.
+        base: The commit that it is made against.
         changes: Its raw entries.
         remarks: What a person should hear of it.
     """
@@ -393,13 +393,13 @@ class StepChange:
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """What is known of the work that a change does.
+    """The work that a change does, as far as it is known.
 
     Attributes:
-        identity: What it belongs to.
+        identity: The work that it belongs to.
         plan_text: The plan's text; None when no plan was found.
-        task: The task; None when nobody can say which.
-        remarks: What was taken where nothing was named.
+        task: The task; None when it cannot be told which.
+        remarks: The choices that were made where nothing was named.
     """
 
     identity: DocumentIdentity
