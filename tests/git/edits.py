@@ -21,7 +21,7 @@ def change(sandbox: Sandbox, name: str) -> None:
     """Do the steps of a row.
 
     `write`, `script` and `bytes` make a file, of a text or of each byte a number of times; `sub` replaces a text in
-    one; `link`, `mode`, `remove` and `git` do what they do in a shell, a link's name before its target.
+    one; `link`, `mode`, `remove` and `git` work as in a shell, a link's name before its target.
     """
     for step in _STEPS[name]:
         verb, *words = (_text(word) for word in shlex.split(step))

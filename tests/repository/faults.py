@@ -41,7 +41,7 @@ _ELSEWHERE = os.pathsep.join(one for one in os.environ["PATH"].split(os.pathsep)
 
 @dataclass
 class Desk:
-    """A repository with its gate on, the home and the configuration of whoever works in it, and the broker.
+    """A repository with its gate on, the home and the configuration of the person who works in it, and the broker.
 
     Attributes:
         variables: What a fault or its remedy puts into the person's environment.
@@ -79,7 +79,7 @@ class Desk:
         )
 
     def doctor(self) -> dict[str, Any]:
-        """What it finds; its exit status says whether there is a problem."""
+        """Its findings; its exit status says whether there is a problem."""
         if self.is_common and os.geteuid() == 0:
             done = self.shell(f"{sys.executable} -P -m tandem doctor --json", before=give_up_rights)
             ended = Ended(done.returncode, done.stdout, done.stderr)
@@ -90,7 +90,7 @@ class Desk:
         return self.found
 
     def obey(self, fix: str) -> None:
-        """Type a fix into a shell, which keeps what it does to the environment."""
+        """Type a fix into a shell, which keeps its changes of the environment."""
         if fix.endswith("tandem gate on"):
             # At a terminal, where a person is asked about what loosens.
             said = replace(self.gated, environment=self.gated.environment | self.variables).person("gate", "on")
@@ -121,7 +121,7 @@ class Desk:
 
     @contextmanager
     def undisturbed(self) -> Generator[None]:
-        """Whatever happens meanwhile, the person is then as they are now."""
+        """Any changes meanwhile end: the person is then as they are now."""
         modes = [(path, path.stat().st_mode) for path in self.folders() if path.exists()]
         try:
             yield

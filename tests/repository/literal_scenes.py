@@ -37,7 +37,7 @@ diff --git a/a.txt b/a.txt
 
 
 class Reviewer:
-    """Reviews what comes, as a test has it."""
+    """Reviews the proposals, as a test has it."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
@@ -64,7 +64,7 @@ class Reviewer:
         return self
 
     def decides(self, verdict: str, **more: Any) -> Reviewer:
-        """Give a verdict on what is claimed."""
+        """Give a verdict on the claimed review."""
         self._held("submit_verdict", verdict=verdict, **{"reason": "Write it in words.", **more})
         return self
 
