@@ -8,15 +8,15 @@ from tandem.errors import InvalidDiff
 from tandem.git.changes import AffectedFile
 from tandem.git.repository import Repository
 from tandem.git.validation import parse_only
+from tests.git.edits import EDITS, change, populate
 from tests.git.sandbox import Sandbox, edit, new_file
-from tests.git.test_validation import EDITS, Edit, links_inside, populate
 
 
 # Only a repository can tell where a link leads.
-@pytest.mark.parametrize("change", [change for change in EDITS if change is not links_inside])
-def test_a_diff_says_of_itself_what_git_finds(sandbox: Sandbox, repository: Repository, change: Edit) -> None:
+@pytest.mark.parametrize("name", [name for name in EDITS if name != "links inside"])
+def test_a_diff_says_of_itself_what_git_finds(sandbox: Sandbox, repository: Repository, name: str) -> None:
     populate(sandbox)
-    change(sandbox)
+    change(sandbox, name)
     sandbox.git("add", "--all")
     diff = sandbox.diff("--cached", "--no-renames")
     content = parse_only(diff)

@@ -7,8 +7,8 @@ import pytest
 from tandem.errors import InvalidInput
 from tandem.git.repository import Repository
 from tandem.git.snapshot import EVERYTHING, Scope
+from tests.git.edits import EDITS, change, populate
 from tests.git.sandbox import Sandbox
-from tests.git.test_validation import EDITS, Edit, populate
 
 HOSTILE = {
     "diff.noprefix": "true",
@@ -57,13 +57,13 @@ def ensure_submission_is_the_commit(sandbox: Sandbox, scope: Scope = EVERYTHING)
     return taken.diff
 
 
-@pytest.mark.parametrize("change", EDITS)
-def test_what_is_submitted_is_what_is_committed(sandbox: Sandbox, change: Edit) -> None:
+@pytest.mark.parametrize("name", EDITS)
+def test_what_is_submitted_is_what_is_committed(sandbox: Sandbox, name: str) -> None:
     populate(sandbox)
     sandbox.write(".git/order", "*.sh\n*.bin\n")
-    for name, value in HOSTILE.items():
-        sandbox.git("config", name, value)
-    change(sandbox)
+    for setting, value in HOSTILE.items():
+        sandbox.git("config", setting, value)
+    change(sandbox, name)
     ensure_submission_is_the_commit(sandbox)
 
 

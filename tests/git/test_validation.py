@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,143 +8,16 @@ from tandem.errors import InvalidDiff, InvalidInput
 from tandem.git.changes import AffectedFile
 from tandem.git.raw import digest_of
 from tandem.git.repository import Repository
+from tests.git.edits import EDITS, LINES, change, populate
 from tests.git.sandbox import Sandbox, edit, new_file
 
-LINES = "".join(f"line {number}\n" for number in range(1, 31))
 
-
-def populate(sandbox: Sandbox) -> str:
-    """A first commit with one of everything."""
-    sandbox.write("plain.txt", LINES)
-    sandbox.write("other.txt", LINES.replace("line", "row"))
-    sandbox.write("tool.sh", "#!/bin/sh\n", executable=True)
-    sandbox.write("picture.bin", bytes(range(256)) * 8)
-    sandbox.write("windows.txt", LINES.replace("\n", "\r\n"))
-    sandbox.write("no newline.txt", "one\ntwo")
-    sandbox.write("deep/er/file.txt", LINES)
-    sandbox.write("thing", "a file\n")
-    sandbox.write("grüße.txt", LINES)
-    sandbox.write('quo"te\ttab.txt', LINES)
-    sandbox.write("empty", "")
-    (sandbox.root / "link").symlink_to("plain.txt")
-    return sandbox.commit()
-
-
-def modify(s: Sandbox) -> None:
-    s.write("plain.txt", LINES.replace("line 7\n", "line seven\n"))
-
-
-def add(s: Sandbox) -> None:
-    s.write("new/folder/file.txt", "new\n")
-    s.write("new.sh", "#!/bin/sh\n", executable=True)
-
-
-def delete(s: Sandbox) -> None:
-    (s.root / "plain.txt").unlink()
-    shutil.rmtree(s.root / "deep")
-
-
-def rename(s: Sandbox) -> None:
-    s.git("mv", "plain.txt", "renamed file.txt")
-    s.write("renamed file.txt", LINES.replace("line 9\n", "line nine\n"))
-
-
-def copy(s: Sandbox) -> None:
-    s.write("plain.txt", LINES + "more\n")
-    s.write("copy.txt", LINES)
-
-
-def swap(s: Sandbox) -> None:
-    one, other = s.read("plain.txt"), s.read("other.txt")
-    s.write("plain.txt", other)
-    s.write("other.txt", one)
-
-
-def binary(s: Sandbox) -> None:
-    s.write("picture.bin", bytes(reversed(range(256))) * 9)
-    s.write("new.bin", b"\0\1\2\xff" * 100)
-
-
-def mode(s: Sandbox) -> None:
-    (s.root / "plain.txt").chmod(0o755)
-    s.write("tool.sh", "#!/bin/sh\nexit 0\n")
-
-
-def carriage_returns(s: Sandbox) -> None:
-    s.write("windows.txt", LINES.replace("\n", "\r\n").replace("line 3\r", "line three\r"))
-    s.write("plain.txt", LINES.replace("\n", "\r\n"))
-
-
-def final_newline(s: Sandbox) -> None:
-    s.write("no newline.txt", "one\ntwo\n")
-    s.write("plain.txt", LINES.rstrip("\n"))
-
-
-def odd_names(s: Sandbox) -> None:
-    s.write("grüße.txt", LINES + "und mehr\n")
-    s.write('quo"te\ttab.txt', LINES + "more\n")
-    s.write(" leading and trailing ", "x\n")
-    s.write("line\nbreak", "x\n")
-    s.write("a b/c d", "")
-    s.write("日本/語.txt", "x\n")
-
-
-def file_becomes_folder(s: Sandbox) -> None:
-    (s.root / "thing").unlink()
-    s.write("thing/inside.txt", "now below\n")
-
-
-def folder_becomes_file(s: Sandbox) -> None:
-    shutil.rmtree(s.root / "deep")
-    s.write("deep", "now a file\n")
-
-
-def link_goes(s: Sandbox) -> None:
-    (s.root / "link").unlink()
-
-
-def links_inside(s: Sandbox) -> None:
-    s.git("mv", "link", "deep/link")
-    (s.root / "new link").symlink_to("./deep/er/")
-    (s.root / "deep/up").symlink_to("../plain.txt")
-    (s.root / "thing").unlink()
-    (s.root / "thing").symlink_to("no such file")
-
-
-def quoted_names(s: Sandbox) -> None:
-    s.write('"', "x\n")
-    s.write('"caf\\351.txt"', "x\n")
-
-
-def link_becomes_file(s: Sandbox) -> None:
-    (s.root / "link").unlink()
-    s.write("link", "a file now\n")
-
-
-def empty_files(s: Sandbox) -> None:
-    s.write("void", "")
-    (s.root / "empty").unlink()
-
-
-def diff_inside_a_file(s: Sandbox) -> None:
-    s.write("plain.txt", LINES + "-- a/other.txt\n++ b/other.txt\n@@ -1 +1 @@\ndiff --git a/x b/x\n")
-    s.write("notes.diff", edit("plain.txt", "x", "y") + new_file("../../outside"))
-
-
-Edit = Callable[[Sandbox], None]
-EDITS: list[Edit] = [
-    modify, add, delete, rename, copy, swap, binary, mode, carriage_returns, final_newline, odd_names,
-    file_becomes_folder, folder_becomes_file, link_goes, link_becomes_file, empty_files, diff_inside_a_file,
-    links_inside, quoted_names,
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("change", EDITS)
+@pytest.mark.parametrize("name", EDITS)
 @pytest.mark.parametrize("options", [(), ("-M", "-C", "-B")], ids=["as is", "moves"])
-def test_the_digest_is_that_of_the_commit(any_format: Sandbox, change: Edit, options: tuple[str, ...]) -> None:
+def test_the_digest_is_that_of_the_commit(any_format: Sandbox, name: str, options: tuple[str, ...]) -> None:
     sandbox = any_format
     base = populate(sandbox)
-    change(sandbox)
+    change(sandbox, name)
     sandbox.git("add", "--all")
     diff = sandbox.diff("--cached", *options)
     staged = sandbox.index_digest(base)
@@ -168,8 +39,8 @@ def test_the_digest_is_that_of_the_commit(any_format: Sandbox, change: Edit, opt
 
 def test_affected_files_tell_renames_modes_and_counts(sandbox: Sandbox, repository: Repository) -> None:
     populate(sandbox)
-    rename(sandbox)
-    binary(sandbox)
+    change(sandbox, "rename")
+    change(sandbox, "binary")
     (sandbox.root / "tool.sh").chmod(0o644)
     (sandbox.root / "other.txt").unlink()
     sandbox.write("windows.txt", LINES.replace("\n", "\r\n") + "three\r\nmore\r\nlines\r\n")
@@ -186,10 +57,10 @@ def test_affected_files_tell_renames_modes_and_counts(sandbox: Sandbox, reposito
     )
 
 
-@pytest.mark.parametrize("change", [modify, binary, final_newline])
-def test_what_a_shell_took_off_the_end_is_put_back(sandbox: Sandbox, repository: Repository, change: Edit) -> None:
+@pytest.mark.parametrize("name", ["modify", "binary", "final newline"])
+def test_what_a_shell_took_off_the_end_is_put_back(sandbox: Sandbox, repository: Repository, name: str) -> None:
     populate(sandbox)
-    change(sandbox)
+    change(sandbox, name)
     sandbox.git("add", "--all")
     diff = sandbox.diff("--cached")
     content = repository.validate_diff(diff.rstrip("\n"))
@@ -208,7 +79,7 @@ def test_a_diff_without_git_headers_is_taken(sandbox: Sandbox, repository: Repos
 
 def test_text_around_a_diff_does_not_matter(sandbox: Sandbox, repository: Repository) -> None:
     base = populate(sandbox)
-    modify(sandbox)
+    change(sandbox, "modify")
     sandbox.commit("with a subject")
     mail = sandbox.git("format-patch", "--stdout", "-1")
     assert repository.validate_diff(mail, base).digest == sandbox.commit_digest(base, "HEAD")
@@ -216,8 +87,8 @@ def test_text_around_a_diff_does_not_matter(sandbox: Sandbox, repository: Reposi
 
 def test_the_users_repository_is_only_read(sandbox: Sandbox, repository: Repository) -> None:
     populate(sandbox)
-    modify(sandbox)
-    binary(sandbox)
+    change(sandbox, "modify")
+    change(sandbox, "binary")
     sandbox.git("add", "--all")
     diff = sandbox.diff("--cached")
     before = sandbox.fingerprint()
@@ -348,7 +219,7 @@ def test_before_the_first_commit_the_base_is_the_empty_tree(any_format: Sandbox)
 def test_a_linked_worktree_has_a_head_of_its_own(sandbox: Sandbox, tmp_path: Path) -> None:
     base = populate(sandbox)
     sandbox.git("worktree", "add", "--quiet", "-b", "side", str(tmp_path / "linked"))
-    modify(sandbox)
+    change(sandbox, "modify")
     ahead = sandbox.commit()
     with Repository.discover(tmp_path / "linked" / "deep") as linked, Repository(sandbox.root) as main:
         assert linked.root == tmp_path / "linked"
@@ -380,7 +251,7 @@ def test_a_base_that_is_none_is_named(sandbox: Sandbox, repository: Repository, 
 def test_objects_that_come_later_are_seen(sandbox: Sandbox, repository: Repository, tmp_path: Path) -> None:
     base = populate(sandbox)
     assert repository.resolve_base(None) == base
-    modify(sandbox)
+    change(sandbox, "modify")
     packed = sandbox.commit()
     sandbox.git("gc", "--quiet")
     assert repository.resolve_base(packed) == packed

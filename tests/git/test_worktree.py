@@ -8,8 +8,8 @@ import pytest
 
 from tandem.errors import InvalidDiff, InvalidInput, Unavailable
 from tandem.git.repository import Repository
+from tests.git.edits import EDITS, change, populate
 from tests.git.sandbox import Sandbox, edit, new_file
-from tests.git.test_validation import EDITS, Edit, populate
 
 
 def files(root: Path) -> dict[str, tuple[bytes, bool]]:
@@ -29,12 +29,12 @@ def files(root: Path) -> dict[str, tuple[bytes, bool]]:
 
 
 @pytest.mark.parametrize("index", [False, True])
-@pytest.mark.parametrize("change", EDITS)
+@pytest.mark.parametrize("name", EDITS)
 def test_the_working_tree_becomes_what_was_approved(
-    sandbox: Sandbox, repository: Repository, change: Edit, index: bool
+    sandbox: Sandbox, repository: Repository, name: str, index: bool
 ) -> None:
     populate(sandbox)
-    change(sandbox)
+    change(sandbox, name)
     diff = repository.working_diff().diff
     wanted = files(sandbox.root)
     sandbox.git("add", "--all")

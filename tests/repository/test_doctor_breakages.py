@@ -26,8 +26,7 @@ from tandem.rulings import state
 from tandem.setup.doctor import DoctorContext, clients, examine
 from tests.broker import BrokerProcess
 from tests.commandline import NOBODY
-from tests.repository.faults import FAULTS, IDENTITY, RUN_SECONDS, Desk, Fault
-from tests.repository.faults_of_brokers import OF_BROKERS
+from tests.repository.faults import IDENTITY, RUN_SECONDS, Desk, Fault, faults
 from tests.repository.gating import Gated, gate_on, new_repository
 
 MOST_FIXES = 3
@@ -52,7 +51,7 @@ TOGETHER = (
 
 def cases() -> list[Any]:
     """All faults: the groups of `TOGETHER`, and each of the others alone."""
-    named = {fault.name: fault for fault in (*FAULTS, *OF_BROKERS)}
+    named = faults()
     groups = [*TOGETHER, *((name,) for name in named if not any(name in group for group in TOGETHER))]
     return [pytest.param([named[name] for name in group], id=", ".join(group)) for group in groups]
 
@@ -141,25 +140,24 @@ def own_desk(place: Path, tmp_path: Path) -> Iterator[Desk]:
             desk.run("down")
 
 
-@pytest.mark.parametrize("faults", cases())
+@pytest.mark.parametrize("planted", cases())
 def test_p2_a_fault_alone_is_found_with_the_fix_that_ends_it(
-    faults: list[Fault], request: pytest.FixtureRequest, tmp_path: Path
+    planted: list[Fault], request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    desk: Desk = request.getfixturevalue(f"{faults[0].desk}_desk")
+    desk: Desk = request.getfixturevalue(f"{planted[0].desk}_desk")
     with put_back(desk.root, desk.home, desk.config, keep=tmp_path / "kept"), desk.undisturbed():
-        for fault in faults:
-            fault.plant(desk)
+        for fault in planted:
+            desk.take(fault.plant)
         desk.doctor()
         # Each is named once, and nothing else.
-        assert len(desk.problems) == len(faults), desk.problems
-        for fault in faults:
+        assert len(desk.problems) == len(planted), desk.problems
+        for fault in planted:
             (one,) = [one for one in desk.problems if one["check"] == fault.check and fault.words in one["message"]]
             assert fault.fix in one["fix"]
             # One way out, not two.
             assert "Start it with" not in one["message"]
-        for fault in faults:
-            if fault.remedy is not None:
-                fault.remedy(desk)
+        for fault in planted:
+            desk.take(fault.remedy)
         # What the fix brings to light is fixed as it is told, too.
         for _ in range(MOST_FIXES):
             if desk.doctor()["healthy"]:

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from tandem.errors import ConfigInvalid, Unavailable
-from tandem.setup.edits.changes import plan
-from tandem.setup.edits.installing import install
+from tandem.setup.edits.changes import install, plan
 from tests.repository.trees import Tree
 
 

@@ -17,16 +17,7 @@ import pytest
 
 from tests.repository.gating import Gated
 from tests.repository.literal_agents import LiteralAgent, ToolAgent, tools_of
-from tests.repository.literal_scenes import (
-    AGENT,
-    ANYWHERE,
-    DIGITS,
-    IN_A_SHELL,
-    WITH_TOOLS,
-    Reviewer,
-    Scene,
-    Stage,
-)
+from tests.repository.literal_scenes import AGENT, BY_SHELL, BY_TOOLS, DIGITS, Reviewer, Scene, Stage
 
 
 @pytest.fixture
@@ -52,7 +43,7 @@ def reviewed(scene: Scene) -> Generator[None]:
 
 def plays(scene: Scene, agent: LiteralAgent) -> None:
     """Check how the agent ended."""
-    if scene.ends == "stopped":
+    if scene.stops:
         assert agent.stopped is not None, agent.told("it did not stop")
         return
     assert agent.has_committed, agent.told("it did not commit")
@@ -66,7 +57,7 @@ def plays(scene: Scene, agent: LiteralAgent) -> None:
 
 
 # Of a broker that is not known to be its own the hook only says how to start it.
-@pytest.mark.parametrize("situation", [*ANYWHERE, *IN_A_SHELL])
+@pytest.mark.parametrize("situation", BY_SHELL)
 def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situation: str) -> None:
     with stage.scene(situation) as scene:
         agent = LiteralAgent(scene.gated.root, scene.edits(), {**AGENT, **scene.environment}, prefers=scene.prefers)
@@ -75,7 +66,7 @@ def test_an_agent_with_a_shell_gets_there_by_the_last_message(stage: Stage, situ
         plays(scene, agent)
 
 
-@pytest.mark.parametrize("situation", [*ANYWHERE, *WITH_TOOLS])
+@pytest.mark.parametrize("situation", BY_TOOLS)
 def test_an_agent_with_tools_gets_there_by_the_last_answer(stage: Stage, situation: str) -> None:
     async def play(scene: Scene, agent: ToolAgent) -> None:
         async with tools_of(agent.root, scene.gated.project, agent.environment) as client:

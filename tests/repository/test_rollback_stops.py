@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from tandem.errors import InvalidTransition
-from tandem.gsd.rollback.rolling import VerifyCommand, verify
+from tandem.gsd.rollback.rolling import verify
 from tests.commandline import Shell
 from tests.forked import start_tandem
 from tests.repository.rolling_back import BASE, BRANCH, UNHOOKED, Plan, Task, with_lines
@@ -143,7 +143,7 @@ def test_a_verify_command_is_ended_with_all_that_it_started_when_its_time_is_up(
     os.mkfifo(pid)
     script = f"sleep 600 & echo $! > {pid}; wait"
     with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(verify, VerifyCommand(("sh", "-c", script), "here"), tmp_path, threading.Event(), 3)
+        running = pool.submit(verify, ("sh", "-c", script), "here", tmp_path, threading.Event(), 3)
         child = psutil.Process(int(pid.read_text()))
         with pytest.raises(InvalidTransition, match="did not end within 3 s"):
             running.result()

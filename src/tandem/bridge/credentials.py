@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from _blake2 import blake2b  # `hashlib` loads OpenSSL, for which each commit would wait
 
 TYPE_CHECKING = False  # every commit waits for what is imported here, and `typing` takes a third of a start
 if TYPE_CHECKING:
@@ -155,8 +156,6 @@ def proof(key: bytes, nonce: str, host: str, port: int) -> str:
         host: The address at which the broker was called.
         port: Its port there.
     """
-    from _blake2 import blake2b  # `hashlib` loads OpenSSL, for which each commit would wait
-
     return blake2b(f"tandem broker {nonce} {host} {port}".encode(), key=key).hexdigest()
 
 

@@ -47,7 +47,5 @@ class Described(NamedTuple):
 
 
 def _imported(name: str) -> Any:
-    from importlib import import_module  # only who needs a type waits for it
-
     module, _, attribute = name.rpartition(".")
-    return getattr(import_module(module), attribute)
+    return getattr(__import__(module, fromlist=[attribute]), attribute)

@@ -20,11 +20,11 @@ from tandem.cli.render.parts import Cell, listing, plain
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.errors import InvalidInput, NotFound, TandemError, Unavailable
 from tandem.present.text import Group, Text
-from tandem.rulings import ask, git, next_steps, pending, remotes, state
+from tandem.rulings import ask, git, next_steps, pending, state
 from tandem.rulings.ask import Refused
-from tandem.rulings.enforcement import base_branch
 from tandem.rulings.findings import SIGNED
 from tandem.rulings.git import HEADS
+from tandem.rulings.planning import base_branch
 from tandem.rulings.ranges import CommitResult, Judgement, RangeChecker
 from tandem.rulings.state import GateFile
 from tandem.setup import gate_status
@@ -142,7 +142,7 @@ def _base_branch(place: state.HookRepository, gate: GateFile | None, revision: s
     name = git.branch(place) if revision in ("", "HEAD") else revision
     with suppress(Unavailable):
         # A remote that is not known follows no branch.
-        followed = remotes.followed(place, name) if name else None
+        followed = git.followed(place, name) if name else None
         name = followed[1] if followed else name
     return base_branch(gate, name and name.removeprefix(HEADS))
 
@@ -151,7 +151,7 @@ def _resolved(place: state.HookRepository, revision: str, *, offline: bool) -> s
     """The id of a commit; that of a remote-tracking branch as its remote has it."""
     steps = _STEPS_BACK.search(revision)
     name, back = (revision[: steps.start()], revision[steps.start() :]) if steps else (revision, "")
-    followed = remotes.followed(place, name) if name and not offline else None
+    followed = git.followed(place, name) if name and not offline else None
     if followed:
         found = git.resolve(place, _there(place, name, *followed) + back)
     else:
@@ -169,7 +169,7 @@ def _resolved(place: state.HookRepository, revision: str, *, offline: bool) -> s
 def _there(place: state.HookRepository, name: str, remote: str, ref: str) -> str:
     """What a remote has as the branch that is followed here under a name; that it differs is said."""
     try:
-        there = remotes.tips(place, remote, ref).get(ref)
+        there = git.remote_tips(place, remote, ref).get(ref)
     except TandemError as error:
         raise Unavailable(
             f"The remote {remote} does not say which commit {ref} has: {error.message}\n"

@@ -21,9 +21,9 @@ from tandem.core.visible import is_blank
 from tandem.errors import Forbidden, InvalidInput
 from tandem.gate.contract import SIGNER
 from tandem.git.runner import interactively
+from tandem.hooks.refusing import OVERRIDE_VARIABLE
 from tandem.present.text import Group
 from tandem.rulings import ask, person, state
-from tandem.rulings.enforcement import OVERRIDE_VARIABLE
 from tandem.rulings.next_steps import SUBMIT
 from tandem.rulings.state import GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks

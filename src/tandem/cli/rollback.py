@@ -45,7 +45,7 @@ async def rollback(
     It is reverted, never reset: history stays, and so do other people's commits and local changes. A commit that
     was reverted by hand, or is gone, is settled without a change.
     """
-    checkout = Checkout.at(Path.cwd())
+    checkout = Checkout(Path.cwd())
     if settled:
         _ensure_a_person_says(review_id, reason, dry_run=dry_run)
     async with options.client() as client:

@@ -18,6 +18,9 @@ _SYMBOLIC = "ref: "
 _LONGEST_LINE = 8192
 _ID_LENGTHS = (40, 64)
 
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
+"""What a shell takes as it stands; `shlex` takes longer to import than most hooks run."""
+
 _FALSE = frozenset({"false", "no", "off", "0", ""})
 
 
@@ -139,9 +142,7 @@ def _stated(git_dir: str, worktree: str | None, here: str) -> HookRepository:
 
 def shell_quoted(text: str) -> str:
     """A text as one word of a command to copy."""
-    from shlex import quote  # for messages that are rare, in what every hook imports
-
-    return quote(text)
+    return text if text and _PLAIN.issuperset(text) else "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def deleted_folder() -> tuple[str, str] | None:

@@ -11,7 +11,8 @@ import asyncio
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -20,26 +21,26 @@ from typing import Any, Final, Literal, cast
 
 from tandem.bridge.location import find_data_dir
 from tandem.errors import ConfigInvalid, TandemError
-from tandem.gsd.pointers import (
-    AGENTS,
-    COMMANDS,
-    NOT_BEFORE,
-    TOOLS,
-    WORKFLOWS,
-    Pointer,
-    has_pointers,
-    with_pointers,
-    with_tool,
-    without_pointers,
-    without_tool,
-)
 from tandem.rulings import overlays
-from tandem.setup.edits.changes import FileChange, FilePlan, Manifest
+from tandem.setup.edits.changes import FileChange, FilePlan, Manifest, install
 from tandem.setup.edits.edit import content_of, located
-from tandem.setup.edits.installing import install
 from tandem.setup.finding import DoctorContext, Finding, note, ok, problem
+from tandem.setup.teaching import SERVER
 
 _MANIFEST: Final = "gsd-file-manifest.json"
+_POINTERS: Final[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("pointers.toml").read_text("utf-8"))
+
+TOOL: Final = f"mcp__{SERVER}__*"
+"""Every tool of the MCP server, as Claude Code names them."""
+
+TOOLS: Final = {"claude": TOOL, "gemini": f"mcp_{SERVER}_*", "opencode": f"{SERVER}_*"}
+"""The same in each client's words. Codex lists no tools: its agents have those of its configuration."""
+
+_DO: Final = "do what it prints. At SOLO, or where there is no such command, go on as usual."
+_POINTER_LINE = re.compile(r"^[ \t]*(?:- )?<!-- tandem:[a-z]+ --> [^\n]* <!-- /tandem -->\r?\n", re.MULTILINE)
+_HEAD = re.compile(r"---\r?\n(?P<head>(?:[^\n]*\n)*?)---\r?(?:\n|\Z)")
+_KEY = re.compile(r"^(?:allowed-tools|tools):(?P<inline>[^\r\n]*)(?P<end>\r?\n)", re.MULTILINE)
+_ITEM = re.compile(r"(?P<indent>[ \t]+)(?:-[ \t]+(?P<item>[^\r\n]*?)|(?P<key>[^\s:][^:\r\n]*):[^\r\n]*)(?P<end>\r?\n)")
 
 
 class Client(StrEnum):
@@ -57,6 +58,35 @@ _HOME_VARIABLES: Final[Mapping[Client, str]] = {
     Client.GEMINI: "GEMINI_CONFIG_DIR",
     Client.OPENCODE: "OPENCODE_CONFIG_DIR",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """One pointer in one file, as `pointers.toml` has it.
+
+    It is one line of its own that names the command to run. It stands between two marks, so that it can be found and
+    taken out however the file around it has changed.
+    """
+
+    gate: str
+    anchors: tuple[str, ...]
+    since: tuple[int, ...]
+    is_prefix: bool = False
+    is_behind: bool = False
+
+    @property
+    def line(self) -> str:
+        """The line, without indentation and line end."""
+        return f"<!-- tandem:{self.gate} --> Review gate: {_POINTERS['texts'][self.gate]}, and {_DO} <!-- /tandem -->"
+
+
+def _pointers(kind: str) -> dict[str, tuple[Pointer, ...]]:
+    """The pointers by agent or by workflow."""
+    return {name: tuple(_pointer(**one) for one in listed) for name, listed in _POINTERS[kind].items()}
+
+
+def _pointer(*, anchors: list[str], since: Sequence[int] = (1, 20), **others: Any) -> Pointer:
+    return Pointer(anchors=tuple(anchors), since=tuple(since), **others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +125,15 @@ class Install:
     def targets(self) -> Iterator[OverlayTarget]:
         """The files that the overlay is for, whether or not they are there."""
         tool = TOOLS.get(self.client)
-        for agent, pointers in AGENTS.items():
+        for agent, pointers in _pointers("agents").items():
             yield OverlayTarget(f"agents/{agent}.md", pointers, tool)
             if self.client is Client.CODEX:
                 yield OverlayTarget(f"agents/{agent}.toml", pointers)
-        for workflow, pointers in WORKFLOWS.items():
-            expected = self.is_at_least(NOT_BEFORE.get(workflow, (0, 0)))
+        for workflow, pointers in _pointers("workflows").items():
+            expected = self.is_at_least(tuple(_POINTERS["not_before"].get(workflow, (0, 0))))
             yield OverlayTarget(f"get-shit-done/workflows/{workflow}.md", pointers, is_expected=expected)
         if tool is not None:
-            for command in COMMANDS:
+            for command in _POINTERS["commands"]:
                 for name in (
                     f"commands/gsd/{command}.md",
                     f"skills/gsd-{command}/SKILL.md",
@@ -111,7 +141,7 @@ class Install:
                 ):
                     yield OverlayTarget(name, (), tool, is_expected=False)
 
-    def is_at_least(self, version: tuple[int, int]) -> bool:
+    def is_at_least(self, version: tuple[int, ...]) -> bool:
         """Whether it is of a version or a later one; one that cannot be read counts as the newest."""
         found = re.match(r"v?(\d+)\.(\d+)", self.version)
         return found is None or (int(found[1]), int(found[2])) >= version
@@ -163,7 +193,7 @@ class OverlayPlan:
     Attributes:
         install: The installation.
         changes: Of its files, GSD's manifest included.
-        files: What is remembered of each file with something of ours: hashes before and after, and the tool.
+        files: The record of each file with something of ours: hashes before and after, and the tool.
         pointers: How many pointers there are then.
         missing: Places that a pointer should have, and that this version does not have.
         skipped: Files that are left alone, and why.
@@ -194,7 +224,7 @@ class Overlays:
     """The installations that have the overlay, as the data folder remembers them."""
 
     def __init__(self, data_dir: Path) -> None:
-        """Read what is remembered.
+        """Read the record.
 
         Args:
             data_dir: Tandem's data folder.
@@ -225,7 +255,7 @@ class Overlays:
         return found
 
     def plan(self, one: Install, *, remove: bool = False) -> OverlayPlan:
-        """What has to be changed so that an installation has the overlay, or has it no more; nothing is changed yet.
+        """The changes by which an installation gets the overlay, or loses it; nothing is changed yet.
 
         Raises:
             ConfigInvalid: A file cannot be read.
@@ -260,7 +290,7 @@ class Overlays:
         after = json.dumps(document, indent=1).encode() + b"\n" if self._stored else None
         store = FileChange(self._path, overlays.FILE, overlays.FILE, self._loaded, after)
         manifest = Manifest(self._data_dir / "gsd-overlay.manifest", tree)
-        # What is remembered comes first: after a crash in the middle, the same command finishes the work.
+        # The record comes first: after a crash in the middle, the same command finishes the work.
         install(FilePlan(manifest, tuple(one for one in (store, *changes) if one.alters)))
         self._loaded = after
 
@@ -280,7 +310,7 @@ class _GsdPlanning:
             (target, path, content) for target in self._plan.install.targets() for path, content in self._at(target)
         ]
         # Nothing is remembered, but our marks are there: another data folder's work, tools included.
-        orphaned = not self._is_remembered and any(has_pointers(_text(content)) for _, _, content in found)
+        orphaned = not self._is_remembered and any(_has_pointers(_text(content)) for _, _, content in found)
         for target, path, content in found:
             self._add(target, path, content, is_orphaned=orphaned)
         self._add_manifest()
@@ -304,13 +334,13 @@ class _GsdPlanning:
     def _add(self, target: OverlayTarget, path: Path, content: bytes, *, is_orphaned: bool) -> None:
         text = _text(content)
         known = self._known.get(target.name, {})
-        stock = without_pointers(text)
+        stock = _without_pointers(text)
         if target.tool is not None and known.get("tool", is_orphaned):
-            stock = without_tool(stock, target.tool)
+            stock = _without_tool(stock, target.tool)
         new = stock if self._remove else self._overlaid(target, stock)
         before, now, after = _hash(_bytes(stock)), _hash(content), _hash(_bytes(new))
         if new != stock:
-            tool = target.tool is not None and with_tool(stock, target.tool) != stock
+            tool = target.tool is not None and _with_tool(stock, target.tool) != stock
             self._plan.files[target.name] = {"before": before, "after": after, "tool": tool}
         if self._remove:
             self._hashes.append((target.name, {now}, after))
@@ -322,14 +352,14 @@ class _GsdPlanning:
         self._change(target.name, path, content, _bytes(new))
 
     def _overlaid(self, target: OverlayTarget, stock: str) -> str:
-        text, missing = with_pointers(stock, target.pointers)
+        text, missing = _with_pointers(stock, target.pointers)
         self._plan.missing += [
             f"{target.name}: no line {pointer.anchors[0]!r} for the pointer '{pointer.gate}'"
             for pointer in missing
             if self._plan.install.is_at_least(pointer.since)
         ]
         self._plan.pointers += len(target.pointers) - len(missing)
-        return text if target.tool is None else with_tool(text, target.tool)
+        return text if target.tool is None else _with_tool(text, target.tool)
 
     def _add_manifest(self) -> None:
         """Have GSD's manifest hold the hashes of the files as they will be, one by one and nothing else."""
@@ -354,6 +384,114 @@ class _GsdPlanning:
         change = FileChange(path, name, name, before, after)
         if change.alters:
             self._plan.changes.append(change)
+
+
+def _has_pointers(text: str) -> bool:
+    """Whether a pointer of ours stands in it, of this or another version of Tandem."""
+    return _POINTER_LINE.search(text) is not None
+
+
+def _without_pointers(text: str) -> str:
+    """The text without our lines."""
+    return _POINTER_LINE.sub("", text)
+
+
+def _with_pointers(text: str, pointers: Iterable[Pointer]) -> tuple[str, list[Pointer]]:
+    """The text with each pointer once, at its anchor, and the pointers whose anchors it does not have."""
+    lines = _without_pointers(text).splitlines(keepends=True) if "\n" in text else [text]
+    missing: list[Pointer] = []
+    for pointer in pointers:
+        place = _place(lines, pointer)
+        if place is None:
+            missing.append(pointer)
+            continue
+        anchor = lines[place]
+        indent = anchor[: len(anchor) - len(anchor.lstrip())]
+        bullet = "- " if anchor.lstrip().startswith("- ") else ""
+        end = "\r\n" if anchor.endswith("\r\n") else "\n"
+        lines.insert(place + pointer.is_behind, f"{indent}{bullet}{pointer.line}{end}")
+    return "".join(lines), missing
+
+
+def _place(lines: list[str], pointer: Pointer) -> int | None:
+    """The anchor's line; one that ends the file without a newline is none, as nothing could follow it."""
+    for anchor in pointer.anchors:
+        for number, line in enumerate(lines):
+            stripped = line.strip()
+            if line.endswith("\n") and (stripped.startswith(anchor) if pointer.is_prefix else stripped == anchor):
+                return number
+    return None
+
+
+def _with_tool(text: str, tool: str) -> str:
+    """The text with a tool at the end of the list in its front matter; as it is without a list, or with it there."""
+    listed = _tools(text)
+    if listed is None or tool in listed.names:
+        return text
+    if not listed.is_inline:
+        return f"{text[: listed.end]}{listed.indent}{listed.written(tool)}{listed.newline}{text[listed.end :]}"
+    return f"{text[: listed.end]}, {tool}{text[listed.end :]}"
+
+
+def _without_tool(text: str, tool: str) -> str:
+    """The text without what `_with_tool` put in; as it is where that is not there."""
+    listed = _tools(text)
+    if listed is None or tool not in listed.names:
+        return text
+    part = text[listed.start : listed.end]
+    ours = f", {tool}" if listed.is_inline else f"{listed.indent}{listed.written(tool)}{listed.newline}"
+    before, found, behind = part.rpartition(ours)
+    return text[: listed.start] + before + behind + text[listed.end :] if found else text
+
+
+@dataclass(frozen=True, slots=True)
+class _Tools:
+    """A list of tools, in one of the three ways in which GSD writes them.
+
+    Attributes:
+        start: Where the list begins in the text.
+        end: Where the next one would go.
+        names: The tools.
+        is_inline: Whether they stand on one line, with commas.
+        is_mapping: Whether each is a member that says true.
+        indent: The text before each, where each has its line.
+        newline: What ends a line.
+    """
+
+    start: int
+    end: int
+    names: tuple[str, ...]
+    is_inline: bool = False
+    is_mapping: bool = False
+    indent: str = ""
+    newline: str = "\n"
+
+    def written(self, tool: str) -> str:
+        return f"{tool}: true" if self.is_mapping else f"- {tool}"
+
+
+def _tools(text: str) -> _Tools | None:
+    head = _HEAD.match(text)
+    key = _KEY.search(text, head.start("head"), head.end("head")) if head else None
+    if head is None or key is None:
+        return None
+    inline = key["inline"].strip()
+    if inline.startswith("["):
+        # GSD writes none of these; a person's own form is left alone.
+        return None
+    if inline:
+        end = key.start("inline") + len(key["inline"].rstrip())
+        return _Tools(key.start("inline"), end, tuple(word.strip() for word in inline.split(",")), is_inline=True)
+    names: list[str] = []
+    place, last = key.end(), None
+    while (item := _ITEM.match(text, place, head.end("head"))) and (last is None or item["indent"] == last["indent"]):
+        names.append((item["item"] or item["key"]).strip())
+        place, last = item.end(), item
+    if last is None:
+        return None
+    return _Tools(
+        key.end(), place, tuple(names), is_mapping=last["key"] is not None, indent=last["indent"], newline=last["end"]
+    )
 
 
 def _text(content: bytes) -> str:

@@ -58,7 +58,7 @@ class GsdProject:
         """How to switch the reviews of GSD's steps on, and what a person should know.
 
         Args:
-            granularity: `per_task` or `per_plan`; None leaves what is there, or the strict value where nothing is.
+            granularity: `per_task` or `per_plan`; None leaves the present value, or the strict one where there is none.
             mode: `blocking` or `optimistic`; None likewise.
             workstream: The workstream whose file gets it; None for the project's.
 

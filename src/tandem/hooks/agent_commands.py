@@ -55,7 +55,7 @@ _HOOKED = frozenset({
     "am", "cherry-pick", "commit", "commit-tree", "fast-import", "merge", "pull", "push", "rebase", "revert",
     "update-ref",
 })  # fmt: skip
-"""What makes commits, or moves branches to them."""
+"""Commands that make commits, or move branches to them."""
 _LOOKS = frozenset({
     "blame", "cat-file", "describe", "diff", "for-each-ref", "grep", "help", "log", "ls-files", "ls-remote", "ls-tree",
     "rev-list", "rev-parse", "shortlog", "show", "status", "version",
@@ -192,7 +192,7 @@ def _gates_own(command: _Command) -> list[str] | None:
         if os.path.basename(path) in _KEYS and _is_key(path, command.folder):
             return [f"{named} is the key by which a person proves to the broker that they answered.", _ALONE]
         is_read = command.is_text or (command.program in _COPIES and at < last)
-        # To remove the folder of the hooks is to remove each of them.
+        # With the folder of the hooks each of them is removed.
         meant = [path, *(glob(path) if "*" in named else ())]
         meant += [os.path.join(path, state.HOOKS[0])] if command.program in _REMOVES else []
         if (is_target or not is_read) and any(map(state.own_gate, meant)):
@@ -270,7 +270,7 @@ def _commands(text: str, folder: str, *, is_outer: bool = True) -> Iterator[_Com
 
 
 def _without_heredocs(text: str) -> str:
-    """A text without what it writes out as the input of commands."""
+    """A text without the input of commands that it writes out."""
     kept: list[str] = []
     lines = text.split("\n")
     while lines:
@@ -318,7 +318,7 @@ def _git_call(command: _Command) -> _Git | None:
 
 
 def _own_review(client: str, text: str, folder: str) -> list[str] | None:
-    """Why the agent may not review; None if it did not propose what it names."""
+    """Why the agent may not review; None if it did not propose the review that it names."""
     ids = list(dict.fromkeys(_REVIEW_ID.findall(text)))[:_MOST_REVIEWS]
     gate = state.find_enabled(folder) if ids else None
     own = person.origin(gate.place.top or folder, _AGENTS.get(client, client)) if gate is not None else None

@@ -7,8 +7,8 @@ import re
 from functools import partial
 
 from tandem.errors import TandemError
-from tandem.hooks import explaining
-from tandem.rulings import enforcement, git, next_steps, state
+from tandem.hooks.commit import kept_back
+from tandem.rulings import git, next_steps, planning, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
 from tandem.rulings.trust import OPTIMISTIC
@@ -116,7 +116,7 @@ def _kind_of(path: str) -> DocumentKind | None:
 
 
 def _ruling(gate: GateFile, asker: GateClient, kind: DocumentKind, writing: PendingWrite) -> list[str] | None:
-    if enforcement.enforcement(gate, git.branch(gate.place)) == OPTIMISTIC:
+    if planning.enforcement(gate, git.branch(gate.place)) == OPTIMISTIC:
         return None
     real = os.path.join(os.path.realpath(os.path.dirname(writing.path)), os.path.basename(writing.path))
     path = os.path.relpath(real, os.path.realpath(gate.place.top or gate.root)).replace(os.sep, "/")
@@ -138,7 +138,7 @@ def _ruling(gate: GateFile, asker: GateClient, kind: DocumentKind, writing: Pend
 
 def _refused(asker: GateClient, decision: dict[str, Any], kind: DocumentKind, path: str) -> list[str]:
     if decision.get("code") is not None:
-        return explaining.kept_back(asker, decision, f"What {path} would hold", "write exactly that text")
+        return kept_back(asker, decision, f"What {path} would hold", "write exactly that text")
     reason = next((one["reason"] for one in decision["paths"] if not one["allowed"]), decision["reason"])
     refused = f"{path} may be written when exactly this content is approved; it is not: {reason}."
     waiting = [next_steps.wait(one["review_id"]) for one in asker.concerned(decision) if one["next_action"] == "wait"]

@@ -14,7 +14,7 @@ import sys
 from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
 from tandem.hooks.refusing import overridden, override_wanted
-from tandem.rulings import enforcement, git, remotes
+from tandem.rulings import git, planning
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
 from tandem.rulings.git import HEADS, Bases
@@ -35,7 +35,7 @@ class Refusal(NamedTuple):
     """Why a branch may not move, or be pushed.
 
     Attributes:
-        reasons: A line each, with what to do; the first says what is refused.
+        reasons: A line each, with what to do; the first names the refused command.
         net: What a person may let through; None if nothing can be.
         branch: The branch that is moved or pushed to.
     """
@@ -70,7 +70,7 @@ def update(gate: GateFile, arguments: Sequence[str]) -> int:
 
 
 def receive(gate: GateFile, _arguments: Sequence[str]) -> int:
-    """Take what is pushed to this repository, or refuse all of it; answers with the exit status.
+    """Take a push to this repository, or refuse all of it; answers with the exit status.
 
     Standard input is as for `update`. The objects are in quarantine.
 
@@ -152,7 +152,7 @@ def _checked(judge: RangeChecker, judgement: Judgement, new: str, old: str | Non
 
 def _ask_about(gate: GateFile, asker: GateClient, judge: RangeChecker, ref: str, net: Net) -> None:
     """Have the broker know which base branch it is asked about: checks have to have run on that one."""
-    asker.branch = enforcement.base_branch(gate, ref.removeprefix(HEADS))
+    asker.branch = planning.base_branch(gate, ref.removeprefix(HEADS))
     asker.tips = git.mainline(gate.place, *net) if asker.on_tip and asker.branch is not None else ()
     judge.forget()
 
@@ -180,7 +180,7 @@ def _pushed(gate: GateFile, url: str, sent: list[tuple[str, str, str]]) -> Refus
             known = Bases(gate, asker.get_gate()["accepted"]).never_judged
             with RangeChecker(gate.place, asker.check_gate) as judge:
                 remote = _Remote(gate, url)
-                # Others first, for which what was asked once is remembered.
+                # Others first, whose answers are remembered.
                 sent.sort(key=lambda one: one[1].casefold() in _guarded(gate))
                 found = (_sent(gate, asker, judge, known, remote, *one) for one in sent)
                 return next((refusal for refusal in found if refusal is not None), None)
@@ -200,7 +200,7 @@ class _Remote:
         """Those of its branches and tags that are here as well; none, which is said, if it cannot be asked."""
         if self._commits is None:
             try:
-                self._commits = git.known_commits(self._place, remotes.tips(self._place, self._url).values())
+                self._commits = git.known_commits(self._place, git.remote_tips(self._place, self._url).values())
             except TandemError as error:
                 say(f"What the remote has already could not be asked, so all of it is judged: {error}")
                 self._commits = []
@@ -227,11 +227,11 @@ def _sent(
         remote: Where it is pushed to.
         oid: What the ref becomes there.
         ref: Its full name there.
-        there: What it is there now; zeros if it does not exist.
+        there: Its commit there now; zeros if it does not exist.
     """
     place = gate.place
     is_base = ref.casefold() in _guarded(gate)
-    if not is_base and (not enforcement.reviews_each_task(gate) or ref.startswith(_NOTES)):
+    if not is_base and (not planning.in_force(gate).is_strict or ref.startswith(_NOTES)):
         return None
     new = git.resolve(place, oid)
     if new is None:
@@ -253,7 +253,7 @@ def _guarded(gate: GateFile) -> set[str]:
 
 
 def _refusal(gate: GateFile, judgement: Judgement, refused: str, net: Net, branch: str) -> Refusal | None:
-    """What is wrong with a range, and what to do; None if nothing is."""
+    """The problem of a range, and what to do; None if there is none."""
     if judgement.passes:
         return None
     old, new = net

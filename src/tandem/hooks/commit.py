@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import os
+import shlex
 
-from tandem.core.visible import say
+from tandem.core.visible import say, visible_line
 from tandem.errors import TandemError
 from tandem.git.runner import Git
-from tandem.hooks import explaining, judging
+from tandem.hooks import judging
 from tandem.hooks.refusing import overridden, override_wanted
-from tandem.rulings import enforcement, git, message
+from tandem.rulings import git, message, next_steps, planning
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
-from tandem.rulings.state import JUDGED
+from tandem.rulings.state import JUDGED, RECORDING
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
     from tandem.git.place import HookRepository
     from tandem.hooks.judging import CommitDecision
     from tandem.rulings.state import GateFile
 
+_SHOWN_PATHS = 10
+_FEW_PATHS = 5
+_UNFINISHED = ("queued", "running")
+_SHOWN_CHECKS = 5
 _REFUSED = 1
 _HINT = "A person at a terminal can override this: tandem gate override -m 'why' -- [arguments of git commit]"
 
@@ -38,7 +44,7 @@ def prepare(gate: GateFile, arguments: Sequence[str]) -> int:
             ruling = _ruling(gate, asker, arguments)
             if ruling.passes:
                 return _let_through(gate, asker, ruling, arguments[0])
-            reasons = explaining.refused_commit(gate, asker, ruling, message.read(arguments[0]))
+            reasons = _explained(gate, asker, ruling, message.read(arguments[0]))
         except Unreachable as error:
             reasons = [str(error), "When it answers, commit again."]
         except Refused as error:
@@ -53,11 +59,11 @@ def prepare(gate: GateFile, arguments: Sequence[str]) -> int:
 
 def _ruling(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> CommitDecision:
     branch = git.branch(gate.place)
-    asker.branch = enforcement.base_branch(gate, branch)
-    mode = enforcement.enforcement(gate, branch)
-    _set_recording(gate, on=mode != enforcement.STRICT)
+    asker.branch = planning.base_branch(gate, branch)
+    mode = planning.enforcement(gate, branch)
+    _set_recording(gate, on=mode != planning.STRICT)
     ruling = judging.judge(gate, asker, git.written_tree(gate.place), arguments)
-    if ruling.passes or mode == enforcement.STRICT:
+    if ruling.passes or mode == planning.STRICT:
         return ruling
     # Most projects are strict, and this one reads GSD's plans.
     from tandem.hooks import loosening
@@ -91,7 +97,7 @@ def _refuse(gate: GateFile, reasons: list[str], file: str) -> int:
 
 
 def _remember(place: HookRepository, tree: str) -> None:
-    """Leave what was judged to `reference-transaction`, which the same process of git starts with the commit."""
+    """Leave the judged content to `reference-transaction`, which the same process of git starts with the commit."""
     if os.name == "nt":
         # Its shell has other numbers for processes.
         return
@@ -123,9 +129,117 @@ def _git_processes() -> list[str]:
 
 def _set_recording(gate: GateFile, *, on: bool) -> None:
     """Have `post-commit` run, or not; strict projects avoid that start of Python."""
-    path = os.path.join(gate.place.folder, enforcement.RECORDING)
+    path = os.path.join(gate.place.folder, RECORDING)
     if on != os.path.exists(path):
         if on:
             with open(path, "w", encoding="ascii"):
                 return
         os.unlink(path)
+
+
+def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, text: str) -> list[str]:
+    """Why a commit may not be made, and what to do, a line each.
+
+    Args:
+        gate: The switch.
+        asker: To ask the broker with.
+        ruling: The refusal.
+        text: The commit's message so far.
+
+    Raises:
+        Refused: The broker refuses.
+        Unreachable: No broker answers.
+        TandemError: The staged content cannot be read.
+    """
+    if ruling.held is not None and not ruling.advice:
+        return kept_back(asker, ruling.held, "This commit", "commit again, exactly this")
+    lines = ["This commit holds what is not approved:"]
+    lines += [f"  {visible_line(reason)}" for reason in ruling.reasons[:_SHOWN_PATHS]]
+    if len(ruling.reasons) > _SHOWN_PATHS:
+        lines.append(f"  and {len(ruling.reasons) - _SHOWN_PATHS} more")
+    if ruling.advice:
+        return [*lines, *ruling.advice]
+    is_merge = os.path.exists(os.path.join(gate.place.git_dir, "MERGE_HEAD"))
+    named = [name for name in message.values(text, message.REVIEW) if name != message.UNREVIEWED]
+    if is_merge:
+        lines.append(
+            "A merge passes unseen only as git itself makes it of approved sides, without a driver such as union."
+        )
+    elif named:
+        reviews = visible_line(", ".join(named[:_SHOWN_PATHS]))
+        lines.append(
+            f"Its message names {reviews}, which did not approve this content: a rebase or an edit changes it."
+        )
+    concerned = next((found for one in ruling.decisions if (found := asker.concerned(one))), None)
+    steps = [line for status in concerned or () for line in next_steps.commands(status)]
+    # One pick or revert without a conflict leaves nothing behind but its message.
+    picks = os.environ.get("GIT_REFLOG_ACTION", "").partition(" ")[0] in {"cherry-pick", "revert"}
+    going_on = next_steps.continuing() or ("git commit --no-edit" if picks else None)
+    again = f": {going_on}" if going_on else ", commit again, exactly what was approved."
+    refused = [path for one in ruling.decisions[:1] for path in one["paths"] if not path["allowed"]]
+    if refused and not is_merge and all(path["kind"] == "in_part" for path in refused):
+        whole = dict.fromkeys(path["review_id"] for path in refused)
+        return [*lines, *(f"Stage all of it: tandem apply {review_id} --index" for review_id in whole), f"then{again}"]
+    lines += _environment(gate.place)
+    if any(status["next_action"] == "escalate" for status in concerned or ()):
+        return [*lines, *steps]
+    return [*lines, *_staging(gate.place), *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
+
+
+def _environment(place: HookRepository) -> list[str]:
+    """How commands find a git folder that no `.git` leads to, as of dotfiles, whose git is told in its options."""
+    if place.top is None or os.path.lexists(os.path.join(place.top, ".git")):
+        return []
+    return [f"First:       export GIT_DIR={shlex.quote(place.git_dir)} GIT_WORK_TREE={shlex.quote(place.top)}"]
+
+
+def _staging(place: HookRepository) -> list[str]:
+    """How a commit of what the index does not hold is staged, so that it can be submitted."""
+    index = os.path.basename(os.environ.get("GIT_INDEX_FILE", ""))
+    if not index.endswith(".lock"):
+        return []
+    entries = git.between(place, git.head(place) or git.empty_tree(place), git.written_tree(place))
+    paths = dict.fromkeys(entry["path"] for entry in entries)
+    if index == "index.lock" and len(paths) > _FEW_PATHS:
+        return ["Stage it:    git add -u"]
+    named = shlex.join([f":/{path}" for path in paths])
+    return [f"Stage {'it:   ' if index == 'index.lock' else 'just it: git reset -q &&'} git add -- {named}"]
+
+
+def kept_back(asker: GateClient, decision: Mapping[str, Any], what: str, again: str) -> list[str]:
+    """Why the gate stays closed to an approved change that a required check keeps back, and what to do, a line each.
+
+    Args:
+        asker: To ask the broker with.
+        decision: An answer of `check_gate` with a `code`.
+        what: The approved change; begins the first line.
+        again: What to do once the checks have passed.
+
+    Raises:
+        Refused: The broker refuses.
+        Unreachable: No broker answers.
+    """
+    held = next(path for path in decision["paths"] if not path["allowed"] and path["review_id"] is not None)
+    review_id = held["review_id"]
+    found = asker.call("list_checks", review_id=review_id, round=held["round"])["checks"]
+    open_ = [one for one in found if one["required"] and one["status"] != "passed"]
+    ended = [one for one in open_ if one["status"] not in _UNFINISHED]
+    lines = [f"{what} is approved by {review_id}, and a required check keeps it back ({decision['code']}):"]
+    for one in (ended or open_)[:_SHOWN_CHECKS]:
+        reason = one["reason"] or (f"exit status {one['exit_status']}" if one["exit_status"] else "")
+        lines.append(visible_line(f"  {one['name']}: {one['status']}" + (f", {reason}" if reason else "")))
+        if one["has_log"] and one in ended:
+            lines.append(f"    Its log:      tandem checks log {review_id} {shlex.quote(one['name'])}")
+    when_passed = f"When they have passed, {again}."
+    if any(one.get("needs_person") for one in ended):
+        return [*lines, f"What helps:     {next_steps.wait(review_id)}"]
+    if open_ and not ended:
+        return [*lines, f"Wait for it:    {next_steps.wait(review_id)}", when_passed]
+    status = asker.call("get_review_status", review_id=review_id)
+    if ended:
+        return [*lines, *next_steps.commands({**status, "next_action": "revise", "checks": "failed"}), when_passed]
+    # They passed, on something that does not count.
+    on = f" --branch {asker.branch}" if asker.branch else ""
+    steps = next_steps.commands({**status, "next_action": "wait"}) if status["unapproved_range"] else ()
+    steps = steps or [f"Run them again: tandem checks run {review_id}{on}"]
+    return [*lines, f"  {visible_line(held['reason'])}", *steps, f"When they count, {again}."]

@@ -28,12 +28,12 @@ class CommitDecision(NamedTuple):
     Attributes:
         passes: Whether it may.
         tree: The id of the tree that is judged.
-        changes: What it changes against the commit before.
+        changes: Its changes against the commit before.
         review_ids: What its trailers name.
         signed: The signatures of that which its trailers hold.
         reasons: Why not, a line each.
         advice: What to do, if it is not to submit the change and wait.
-        decisions: The broker's answers about what is refused: as a commit of its own, and as an amended one.
+        decisions: The broker's answers about the refused changes: as a commit of its own, and as an amended one.
         held: The broker's answer, if everything is approved and only a check keeps it back; else None.
         former: What the trailers of the commit name that is amended; empty if none is.
         submission: The review that has to be created first, as the arguments of `create_review`; None if none has.
@@ -118,10 +118,10 @@ def _amending(
     if amended is not None and ruling.held is None:
         ruling = ruling._replace(held=_held(amended), decisions=[*ruling.decisions, amended])
     if ruling.passes and ruling.changes:
-        # A signature is for all of a commit, and this one was for what is added.
+        # A signature is for all of a commit, and this one was for the addition.
         return ruling._replace(signed=())
     if ruling.passes:
-        # Only the message changes: what was said of the content still holds.
+        # Only the message changes: the ruling on the content still holds.
         return ruling._replace(review_ids=ruling.former, signed=signed)
     return ruling
 
@@ -131,12 +131,12 @@ def _stated(decision: Mapping[str, Any]) -> list[str]:
 
 
 def _held(decision: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The decision, if only a check keeps back what is approved."""
+    """The decision, if only a check keeps an approved change back."""
     return decision if decision.get("code") is not None else None
 
 
 def _merge(gate: GateFile, asker: GateClient, head: str | None, tree: str) -> CommitDecision | None:
-    """A merge that adds nothing of its own to what was approved; None if it is none, or must be judged otherwise."""
+    """A merge that adds nothing of its own to the approved changes; None if it is none, or must be judged otherwise."""
     place = gate.place
     try:
         with open(os.path.join(place.git_dir, "MERGE_HEAD"), encoding="ascii") as file:

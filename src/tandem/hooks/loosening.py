@@ -11,8 +11,7 @@ from tandem.errors import InvalidInput
 from tandem.git.raw import FIELDS, digest_of
 from tandem.rulings import git, message, next_steps, person, plans
 from tandem.rulings.broker_errors import Refused
-from tandem.rulings.enforcement import ROLLBACK_NOTE
-from tandem.rulings.state import FOLDER
+from tandem.rulings.state import FOLDER, ROLLBACK_NOTE
 from tandem.rulings.trust import PER_PLAN
 
 TYPE_CHECKING = False  # as in `rulings.git`
@@ -40,7 +39,7 @@ def loosened(
     Args:
         gate: The switch.
         asker: To ask the broker with.
-        ruling: What was refused.
+        ruling: The refusal.
         mode: `per_plan` or `optimistic`.
         text: The message so far.
         branch: The branch that is checked out; None if HEAD is detached.
@@ -65,14 +64,14 @@ def loosened(
         return ruling._replace(passes=True, review_ids=ruling.held["review_ids"])
     named = [name for name in message.values(text, message.REVIEW) if name != message.UNREVIEWED]
     known = _submitted_already(asker, ruling.changes, named)
-    # What an amended commit held is reviewed under its own names, and what was added under the new one.
+    # The content of an amended commit is reviewed under its own names, and the addition under the new one.
     reviews = list(dict.fromkeys([*ruling.former, *([known] if known else [])]))
     request = None if known else _request(gate, ruling, text, branch, belongs, plan)
     return ruling._replace(passes=True, review_ids=reviews, submission=request)
 
 
 def _is_settled(gate: GateFile, asker: GateClient, review_id: str, branch: str | None) -> bool:
-    """Whether what was decided against is gone or reverted already, by hand or by a reset, as the broker sees it."""
+    """Whether the rejected change is gone or reverted already, by hand or by a reset, as the broker sees it."""
     place = gate.place
     head = git.head(place)
     # Of a rollback that broke off the files are not as the branch has them: it has to end first.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tandem.git.place import HookRepository
     from tandem.rulings.state import GateFile
 
-# Each hook imports what it needs, as every commit pays for it.
+# Each hook imports its own modules only, as every commit pays for them.
 _OF_GIT = {
     "prepare-commit-msg": ("tandem.hooks.commit", "prepare"),
     "post-commit": ("tandem.hooks.record", "committed"),

@@ -1,4 +1,4 @@
-"""`post-commit` and `post-rewrite`: what was committed, for a plan whose reviews come after its commits."""
+"""`post-commit` and `post-rewrite`: the new commits of a plan whose reviews come after its commits."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 import sys
 
 from tandem.core.visible import say
-from tandem.rulings import enforcement, git, pending
+from tandem.rulings import git, pending, planning
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
-from tandem.rulings.recording import OPERATION, record_request
+from tandem.rulings.plans import RECORDING, record_request
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _LAST_BYTES = 10_000
 _MOST_REWRITTEN = 500
-"""Of one rebase; what goes beyond is found by its trailers."""
+"""Of one rebase; the others are found by their trailers."""
 
 _LATER = "The commit is recorded once the broker can be told."
 
@@ -29,8 +29,8 @@ def committed(gate: GateFile, _arguments: Sequence[str]) -> int:
     """Record HEAD; the commit is made, so nothing that goes wrong here is more than told."""
     place = gate.place
     branch = git.branch(place)
-    if enforcement.enforcement(gate, branch) == enforcement.STRICT or git.rebased(place) is not None:
-        # What a rebase makes is told at its end, as what it became of what.
+    if planning.enforcement(gate, branch) == planning.STRICT or git.rebased(place) is not None:
+        # The commits of a rebase are told at its end, each with the one that it replaces.
         return 0
     head = git.head(place)
     if head is not None:
@@ -43,7 +43,7 @@ def rewritten(gate: GateFile, _arguments: Sequence[str]) -> int:
     stdin = sys.stdin.buffer.read()
     place = gate.place
     branch = git.branch(place)
-    if enforcement.enforcement(gate, branch) == enforcement.STRICT:
+    if planning.enforcement(gate, branch) == planning.STRICT:
         return 0
     pairs = [line.split()[:2] for line in stdin.decode("ascii", "replace").splitlines()]
     made = [(pair[0], pair[1]) for pair in pairs[:_MOST_REWRITTEN] if len(pair) == 2 and pair[0] != pair[1]]  # noqa: PLR2004 old and new
@@ -73,7 +73,7 @@ def _tell(gate: GateFile, requests: list[dict[str, Any]]) -> None:
     with GateClient(gate) as asker:
         for at, facts in enumerate(requests):
             try:
-                asker.call(OPERATION, **facts)
+                asker.call(RECORDING, **facts)
             except Unreachable:
                 _keep(gate, requests[at:], "The broker is away: the commit is recorded when it is back.")
                 return
@@ -86,5 +86,5 @@ def _tell(gate: GateFile, requests: list[dict[str, Any]]) -> None:
 
 def _keep(gate: GateFile, requests: list[dict[str, Any]], told: str) -> None:
     for facts in requests:
-        pending.keep(gate.place, OPERATION, facts)
+        pending.keep(gate.place, RECORDING, facts)
     say(told)

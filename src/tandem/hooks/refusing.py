@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from tandem.core.visible import is_blank
-from tandem.rulings.enforcement import OVERRIDE_VARIABLE
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
@@ -13,6 +12,9 @@ if TYPE_CHECKING:
 
     from tandem.rulings.git import Change
     from tandem.rulings.state import GateFile
+
+OVERRIDE_VARIABLE = "TANDEM_OVERRIDE"
+"""Holds the reason of a person who overrides the gate."""
 
 
 def override_wanted() -> str | None:

@@ -95,7 +95,7 @@ def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
 
 
 def _refreshed(data_dir: str | None) -> str | None:
-    """Have the overlay put back where GSD was updated; what was done, if anything."""
+    """Have the overlay put back where GSD was updated; the changes in words, if there are any."""
     folders = overlays.outdated(data_dir) if data_dir is not None else []
     if not folders:
         return None

@@ -13,7 +13,7 @@ import re
 
 from tandem.core.hashes import hex_digest
 from tandem.git.place import find_repository
-from tandem.rulings import state
+from tandem.rulings import state, trust
 from tandem.rulings.trust import (
     BLOCKING,
     ENABLED,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 GRANULARITIES = (PER_TASK, PER_PLAN)
 MODES = (BLOCKING, OPTIMISTIC)
+STRICT = "strict"
 
 FILE = ".planning/config.json"
 """From the project's root, with slashes on every system: it is a name in the list of what is trusted."""
@@ -106,8 +107,11 @@ def effective(planning: PlanningFile, *, trusted: bool) -> PlanningFile:
 
 
 def read(folder: str) -> PlanningFile:
-    """What the project that a folder belongs to says; never fails, what is wrong is among the problems."""
-    root = project_root(folder)
+    """What the project that a folder belongs to says; never fails: `problems` says why something does not count."""
+    return _read_at(project_root(folder))
+
+
+def _read_at(root: str) -> PlanningFile:
     planning_dir = os.path.join(root, ".planning")
     if not os.path.isdir(planning_dir):
         return PlanningFile(root)
@@ -137,6 +141,34 @@ def read(folder: str) -> PlanningFile:
         origins={key: file for key, (_, file) in merged.items()},
         reviewer_pool=says[POOL],
     )
+
+
+def in_force(gate: GateFile) -> PlanningFile:
+    """The settings that hold in a gate's project, after trust."""
+    found = _read_at(gate.place.settings_root)
+    return effective(found, trusted=trust.trusts(gate.config_dir, gate.root, found.sources))
+
+
+def base_branch(gate: GateFile, branch: str | None) -> str | None:
+    """The base branch that a branch is, by the gate's own name for it; None if it is none."""
+    # Whether two names are one is not left to the file system's case.
+    return next((one for one in gate.branches if branch is not None and one.casefold() == branch.casefold()), None)
+
+
+def enforcement(gate: GateFile, branch: str | None) -> str:
+    """What an unapproved commit on a branch gets: `strict` refuses it, `per_plan` and `optimistic` let it through.
+
+    Only the project's trusted settings loosen, and never on a base branch.
+
+    Args:
+        gate: The switch.
+        branch: The branch that is checked out; None if HEAD is detached, which is no base branch.
+    """
+    holds = None if branch in gate.branches else in_force(gate)
+    if holds is None or holds.is_strict:
+        return STRICT
+    # Both at once: every change is submitted as soon as it is committed, which says more than the mark.
+    return OPTIMISTIC if holds.mode == OPTIMISTIC else PER_PLAN
 
 
 def project_root(folder: str) -> str:

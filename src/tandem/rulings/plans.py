@@ -7,14 +7,16 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
-from tandem.rulings import git, planning, state
+from tandem.rulings import git, message, planning, state
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+    from typing import Any
 
     from tandem.rulings.state import HookRepository
 
 FOLDER = ".planning"
+RECORDING = "record_commit"
 PHASE = r"(?P<phase>(?:[A-Z]+-)?\d+(?:\.\d+)*[A-Za-z]?)"
 NAME = re.compile(rf"{PHASE}-(?P<plan>\d+)-[A-Z]+\.md")
 """Of a document that says by it which phase and plan it belongs to."""
@@ -72,6 +74,36 @@ def with_task(
     number = _commits_before(place, phase, plan, parent) + 1
     named = [task.number for task in fitting or known] or [number]
     return {**belongs, "task": str(next((one for one in named if one >= number), named[-1]))}
+
+
+def record_request(
+    place: HookRepository, commit: str, branch: str | None, replaces: str | None = None
+) -> dict[str, Any]:
+    """What `record_commit` is told of a commit.
+
+    Raises:
+        TandemError: It cannot be read.
+    """
+    parents, text = git.read_commit(place, commit)
+    belongs = message.belonging(message.subject(text))
+    named = message.values(text, message.REVIEW)
+    parent = parents[0] if parents else None
+    changes = git.between(place, parent or git.empty_tree(place), commit)
+    belongs = with_task(place, belongs, [change["path"] for change in changes], parent)
+    stated: dict[str, Any] = {
+        "commit": commit,
+        "parent": parent,
+        "branch": branch,
+        "phase": belongs.get("phase"),
+        "plan": message.plan_key(belongs.get("phase"), belongs.get("plan"), branch),
+        "task": belongs.get("task"),
+        "review_ids": [name for name in named if name != message.UNREVIEWED],
+        "unreviewed": message.UNREVIEWED in named,
+        "replaces": replaces,
+        "depends_on": message.values(text, message.DEPENDS_ON),
+        "changes": changes,
+    }
+    return {name: value for name, value in stated.items() if value is not None}
 
 
 def _commits_before(place: HookRepository, phase: str, plan: str, parent: str | None) -> int:

@@ -22,6 +22,12 @@ FILE = "gate.json"
 JUDGED = "judged"
 """In Tandem's folder: the trees that were judged for commits that git is making, by the number of its process."""
 
+RECORDING = "recording"
+"""A file there: commits have to be recorded. Without it `post-commit` starts nothing."""
+
+ROLLBACK_NOTE = "rollback.json"
+"""In Tandem's folder of a working tree's git folder: a rollback that has not come to its end."""
+
 VERSION = 1
 
 HOOKS = ("prepare-commit-msg", "post-commit", "post-rewrite", "reference-transaction", "pre-push")

@@ -9,7 +9,7 @@ from tandem.bridge.location import find_data_dir, locate
 from tandem.bridge.target import targets
 from tandem.client import TandemClient
 from tandem.errors import ConfigInvalid, TandemError
-from tandem.rulings import ask, enforcement, git, liveness, pending, planning, state
+from tandem.rulings import ask, git, liveness, pending, planning, state
 from tandem.rulings.state import GateFile, GateUnreadable, HookRepository
 from tandem.setup import githooks
 from tandem.setup.githooks import Installed
@@ -80,7 +80,7 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
     except GateUnreadable as error:
         status.problems.insert(0, str(error))
         return status
-    holds = (enforcement.effective(gate) if gate is not None else None) or planning.effective(settings, trusted=False)
+    holds = planning.in_force(gate) if gate is not None else planning.effective(settings, trusted=False)
     status.tandem_enabled, status.untrusted = holds.tandem_enabled, holds.refused
     status.granularity, status.mode = holds.granularity, holds.mode
     if gate is None:

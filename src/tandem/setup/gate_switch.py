@@ -22,11 +22,11 @@ from tandem.errors import ConfigInvalid, Forbidden, InvalidInput, NotFound, Tand
 from tandem.git.layout import ensure_usable
 from tandem.git.place import linked_worktrees, main_worktree
 from tandem.git.runner import GitFailed
-from tandem.rulings import ask, git, pending, proof, remotes, state
+from tandem.rulings import ask, git, pending, proof, state
 from tandem.rulings.state import GateFile, HookRepository
 from tandem.setup import githooks, hook_scripts, registration
 from tandem.setup.background import data_dirs_of, look
-from tandem.setup.edits.installing import way_out
+from tandem.setup.edits.changes import way_out
 from tandem.setup.githooks import Installed
 from tandem.setup.registration import Call, registered_as, switch
 
@@ -405,10 +405,10 @@ def _resolved(place: HookRepository, revisions: Sequence[str]) -> dict[str, str]
 def _as_its_remote_has_it(place: HookRepository, revision: str, oid: str | None) -> str:
     if oid is None:
         raise InvalidInput(f"'{revision}' is no commit here; name a branch, a tag or a commit.", field="--accept")
-    followed = remotes.followed(place, revision)
+    followed = git.followed(place, revision)
     if followed is not None:
         remote, ref = followed
-        there = remotes.tips(place, remote, ref).get(ref)
+        there = git.remote_tips(place, remote, ref).get(ref)
         if there != oid:
             raise InvalidInput(
                 f"The remote {remote} has {there or 'nothing'} as {ref}, and {revision} is {oid} here. Run: git fetch"

@@ -26,7 +26,8 @@ OURS = (*GATES, *RECORDERS)
 ON_SERVER = ("pre-receive",)
 """What a bare repository gets, which others push to; it refuses as well."""
 
-_READERS = ("reference-transaction", "pre-push", "post-rewrite", *ON_SERVER)
+_TRANSACTIONS = "reference-transaction"
+_READERS = (_TRANSACTIONS, "pre-push", "post-rewrite", *ON_SERVER)
 """Those of ours that git tells something on standard input."""
 
 OTHERS = (
@@ -57,15 +58,17 @@ EVERY = (*OURS, *OTHERS, *TELLING)
 SOURCE = Path(__file__).resolve().parents[2]
 """The folder that has the package."""
 
+_TEMPLATE = Path(__file__).with_name("hook.sh")
+
 _PROGRAM = """\
 import sys
 sys.path.insert(0, {source!r})
 try:
     from tandem.hooks.main import main
 except ImportError:
-    sys.exit("tandem: {refused}Tandem is no longer at " + {source!r} + ". {mend}")
+    sys.exit("tandem: {refused}Tandem is no longer at " + {source!r} + ". {remedy}")
 main()"""
-_MEND = "Install it again, then run '{on}'; or take the hooks away that say so in {folder}."
+_REMEDY = "Install it again, then run '{on}'; or take the hooks away that say so in {folder}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,107 +93,55 @@ class Setting:
 
 
 def script(name: str, setting: Setting, chained: str) -> bytes:
-    """The script of one hook.
+    """The script of one hook: the parts of `hook.sh` that are for it.
 
     Args:
         name: The hook.
         setting: What all have in common.
         chained: A shell word for the hook to call first; it need not exist.
     """
-    lines = [
-        "#!/bin/sh",
-        f"{MARK}{name}. '{setting.off}' takes it away.",
-        "here=${0%/*}",
-        f"chained={chained}",
-        # Where pre-commit calls ours, it refuses to be called in turn: what is left is what it had found itself.
-        f'if [ -n "$PRE_COMMIT_RUNNING_LEGACY" ] && grep -q "{PRE_COMMIT.decode()}" "$chained" 2>/dev/null; then',
-        "    chained=$chained.legacy",
-        "fi",
-    ]
-    if name not in setting.hooks:
-        return _text([*lines, 'if [ -f "$chained" ] && [ -x "$chained" ]; then exec "$chained" "$@"; fi', "exit 0"])
-    if name in _READERS:
-        lines += _reading(name, setting)
-    else:
-        lines += ['if [ -f "$chained" ] && [ -x "$chained" ]; then "$chained" "$@" || exit $?; fi']
-    if name == "post-commit":
-        lines += _missing()
-    if name in RECORDERS:
-        lines += [f'[ -e "$here/{setting.tandem}/recording" ] || exit 0']
-    return _text([*lines, *_judging(name, setting)])
-
-
-def _reading(name: str, setting: Setting) -> list[str]:
-    """Both hooks are told the same on standard input."""
-    # The letter keeps the last line end, which the shell would drop.
-    rest = "$(cat; printf x)"
-    if name == "reference-transaction":
-        lines = [
-            # Called twice for each ref that is fetched: what does not concern anybody ends here, and starts nothing.
-            'if [ "$1" != prepared ] && ! [ -x "$chained" ]; then exit 0; fi',
-            "end='\n'",
-            "IFS= read -r line && input=$line$end || input=",
-            f"if IFS= read -r line; then input=$input$line$end{rest}; input=${{input%x}}; fi",
-        ]
-    else:
-        lines = [f"input={rest}", "input=${input%x}"]
-    lines += [
-        'if [ -f "$chained" ] && [ -x "$chained" ]; then',
-        '    printf \'%s\' "$input" | "$chained" "$@" || exit $?',
-        "fi",
-    ]
-    return lines + (_comparing(setting) if name == "reference-transaction" else [])
-
-
-def _comparing(setting: Setting) -> list[str]:
-    """Has a base branch judged; elsewhere the commit that git made has to have the tree that was judged before it."""
-    pattern = "|".join(f'*" "{_any_case(f"refs/heads/{branch}")}"$end"*' for branch in setting.branches)
-    swapped = (
-        "tandem: refused: This commit is not what the gate has judged: a hook of this repository changed the index"
-        " meanwhile, such as post-index-change or prepare-commit-msg. Look at them, then commit again."
-    )
-    return [
-        '[ "$1" = prepared ] || exit 0',
-        "tree=",
-        f"judged=$here/{setting.tandem}/{JUDGED}/$PPID",
-        'case $input in *" HEAD$end"*) if [ -s "$judged" ]; then read -r tree <"$judged"; : >"$judged"; fi ;; esac',
-        f"case $input in {pattern}) ;; *)",
-        '    [ -n "$tree" ] || exit 0',
-        '    new=${input%%" HEAD$end"*}',
-        '    made=$(GIT_NO_REPLACE_OBJECTS=1 git rev-parse --quiet --verify "${new##* }^{tree}")',
-        '    [ "$made" = "$tree" ] && exit 0',
-        f"    printf '%s\\n' {shlex.quote(swapped)} >&2",
-        "    exit 1 ;;",
-        "esac",
-    ]
-
-
-def _missing() -> list[str]:
-    """Names the hooks that another tool has replaced, such as lefthook in the middle of a commit."""
-    named = "tandem: Git does not start the gate's hook $hook: it was replaced. Install it again: tandem gate on"
-    return [
-        "for hook in prepare-commit-msg pre-push; do",
-        f'    grep -qs "^{MARK}" "$here/$hook" "$here/$hook.legacy" || printf \'%s\\n\' "{named}" >&2',
-        "done",
-    ]
-
-
-def _judging(name: str, setting: Setting) -> list[str]:
-    can_refuse = name not in RECORDERS
+    can_refuse, source, python = name not in RECORDERS, SOURCE.as_posix(), Path(sys.executable).as_posix()
     refused = "refused: " if can_refuse else ""
-    mend = _MEND.format(on=setting.on, folder=setting.folder)
-    python = Path(sys.executable).as_posix()
-    program = _PROGRAM.format(source=SOURCE.as_posix(), refused=refused, mend=mend.replace('"', "'"))
-    gone = f"tandem: {refused}the Python of the gate is no longer at {python}. {mend}"
-    told = "printf '%s' \"$input\" | " if name in _READERS else "exec "
-    return [
-        f"python={shlex.quote(python)}",
-        'if ! [ -x "$python" ]; then',
-        f"    printf '%s\\n' {shlex.quote(gone)} >&2",
-        f"    exit {int(can_refuse)}",
-        "fi",
-        f'{told}"$python" -I -S -c {shlex.quote(program)} {name} "$@"',
-    ]
+    remedy = _REMEDY.format(on=setting.on, folder=setting.folder)
+    values = {
+        "name": name,
+        "mark": MARK,
+        "off": setting.off,
+        "chained": chained,
+        "pre_commit": PRE_COMMIT.decode(),
+        "tandem": setting.tandem,
+        "judged": JUDGED,
+        "bases": "|".join(f'*" "{_any_case(f"refs/heads/{branch}")}"$end"*' for branch in setting.branches),
+        "python": shlex.quote(python),
+        "gone": shlex.quote(f"tandem: {refused}the Python of the gate is no longer at {python}. {remedy}"),
+        "refusing": str(int(can_refuse)),
+        "told": "printf '%s' \"$input\" | " if name in _READERS else "exec ",
+        "program": shlex.quote(_PROGRAM.format(source=source, refused=refused, remedy=remedy.replace('"', "'"))),
+    }
+    # Each part begins with the kind of hook that it is for.
+    lines, is_part = list[str](), True
+    for line in _TEMPLATE.read_text("utf-8").splitlines():
+        kind = line.removeprefix("#? ")
+        if kind != line:
+            is_part = _is_of_kind(name, kind, is_ours=name in setting.hooks)
+        elif is_part and not line.startswith("#: "):
+            lines.append(line)
+    text = "\n".join(lines) + "\n"
+    return re.sub(r"<<(\w+)>>", lambda found: values[found[1]], text).encode()
+
+
+def _is_of_kind(name: str, kind: str, *, is_ours: bool) -> bool:
+    if not is_ours or kind == "passed on":
+        return not is_ours and kind == "passed on"
+    kinds = {
+        "without input": name not in _READERS,
+        "with input": name in _READERS and name != _TRANSACTIONS,
+        "with any input": name in _READERS,
+        "of transactions": name == _TRANSACTIONS,
+        "recording": name in RECORDERS,
+        "judging": True,
+    }
+    return kinds.get(kind, name == kind)
 
 
 def _any_case(text: str) -> str:
@@ -202,7 +153,3 @@ def _one_case(letter: str) -> str:
     if letter == "\0":
         return "*"
     return f"[{letter.lower()}{letter.upper()}]" if letter.isalpha() else shlex.quote(letter)
-
-
-def _text(lines: list[str]) -> bytes:
-    return ("\n".join(lines) + "\n").encode()

@@ -27,7 +27,6 @@ from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.reviews.rules import INIT
 from tandem.rulings import git, pending, state
-from tandem.rulings.enforcement import RECORDING
 from tandem.rulings.person import agent_mark
 from tandem.rulings.state import GateFile, HookRepository
 from tandem.setup import gate_switch, githooks, hook_scripts, registration
@@ -41,9 +40,8 @@ from tandem.setup.clients import (
     refuse_unknown,
     setup_for,
 )
-from tandem.setup.edits.changes import FileChange, FilePlan, Manifest, edited, plan
+from tandem.setup.edits.changes import FileChange, FilePlan, Manifest, edited, install, plan, sweep
 from tandem.setup.edits.edit import Edit, content_of, located
-from tandem.setup.edits.installing import install, sweep
 from tandem.setup.gate_status import gate_status
 from tandem.setup.registration import Call
 
@@ -142,7 +140,7 @@ FILE: Final = "init.json"
 MANIFEST: Final = "installed.json"
 _FOLDER: Final = "tandem"
 _VERSION: Final = 1
-_GATE_RECORDS: Final = (state.FILE, RECORDING, "steps.json", "steps.lock", "rollback.lock")
+_GATE_RECORDS: Final = (state.FILE, state.RECORDING, "steps.json", "steps.lock", "rollback.lock")
 """What the gate and its steps keep in the common git folder, of no use to anybody once the gate is off."""
 
 

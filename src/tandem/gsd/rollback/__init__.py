@@ -1,1 +1,1 @@
-"""`tandem rollback`: reverting what was committed before its review and then decided against."""
+"""`tandem rollback`: reverting commits whose reviews, made later, decided against them."""

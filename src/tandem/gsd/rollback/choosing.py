@@ -188,7 +188,7 @@ class FoundCommit:
     """Where a review's content is in the branch.
 
     Attributes:
-        how: By what it was found.
+        how: The evidence by which it was found.
         line: The oldest of its commits and all that came since, newest first.
         commits: Its commits that hold, newest first.
         gone: Its commits that a later one reverts, and that one.
@@ -206,7 +206,7 @@ class RevertedBefore:
 
     Attributes:
         commit: The commit.
-        difference: What it changed.
+        difference: Its changes.
         review_ids: Its reviews.
         because: Why, in words.
         is_dependent: Whether it only goes with another one, so that it may come back.
@@ -296,7 +296,7 @@ def _among(checkout: Checkout, tip: Tip, how: How, commits: Sequence[str]) -> Fo
 
 
 def _present(checkout: Checkout, tip: Tip, records: Iterable[CommitRecord]) -> list[str]:
-    """The recorded commits, or what was made of them, that are in the branch."""
+    """The recorded commits, or their replacements, that are in the branch."""
     replaced = {record.commit: record.replaced_by for record in records}
     found: list[str] = []
     for record in records:

@@ -12,7 +12,7 @@ from pathlib import Path
 from tandem.core.scratch import ScratchFolder, sweep
 from tandem.errors import InvalidDiff, InvalidInput, Unavailable
 from tandem.git.repository import Repository
-from tandem.git.runner import Output
+from tandem.git.runner import BoundGit, Output
 from tandem.git.validation import parse_only
 from tandem.gsd.rollback.choosing import Choice, RevertedBefore
 from tandem.gsd.rollback.report import Carried, ConflictPatch, Reverted, Rework, RollbackReport
@@ -21,7 +21,7 @@ from tandem.reviews.answers import Proposal
 from tandem.rulings.message import REVIEW
 
 Say = Callable[[str], None]
-"""Is told what is being done, a few words each."""
+"""Is told each step, in a few words."""
 
 _SHOWN_COMMITS = 5
 _SHORT = 10
@@ -76,7 +76,7 @@ def scratch_worktree(checkout: Checkout, head: str) -> Generator[Scratch]:
     except OSError as error:
         raise Unavailable(f"No folder for a scratch worktree can be made: {error}. Nothing was changed.") from error
     with folder as name:
-        # Git names what it keeps after the worktree's last folder, by which it is found again.
+        # Git names its record after the worktree's last folder, by which it is found again.
         worktree = Path(name).resolve() / Path(name).name
         try:
             yield Scratch(checkout, worktree, head)
@@ -84,29 +84,21 @@ def scratch_worktree(checkout: Checkout, head: str) -> Generator[Scratch]:
             shutil.rmtree(checkout.layout.common_dir / "worktrees" / worktree.name, ignore_errors=True)
 
 
-class Scratch:
-    """A scratch worktree, in which the user's hooks do not run.
-
-    Attributes:
-        folder: Where it is.
-    """
+class Scratch(BoundGit):
+    """Git in a scratch worktree, in which the user's hooks do not run."""
 
     def __init__(self, checkout: Checkout, folder: Path, head: str) -> None:
         """Makes it."""
+        settings = [*_SETTINGS, f"core.hooksPath={checkout.tandem_folder / 'no-hooks'}"]
+        options = [item for setting in settings for item in ("-c", setting)]
+        checkout.run([*options, "worktree", "add", "--quiet", "--detach", str(folder), head])
+        super().__init__(checkout.git, checkout.environment, folder, options)
         self.folder = folder
-        self._checkout = checkout
-        settings = (*_SETTINGS, f"core.hooksPath={checkout.tandem_folder / 'no-hooks'}")
-        self._settings = [item for setting in settings for item in ("-c", setting)]
-        checkout.run([*self._settings, "worktree", "add", "--quiet", "--detach", str(folder), head])
-
-    def git(self, *arguments: str, stdin: bytes = b"", accept: Sequence[int] = (0,)) -> Output:
-        """Git in the worktree; see `Checkout.run`."""
-        return self._checkout.run([*self._settings, *arguments], cwd=self.folder, stdin=stdin, accept=accept)
 
     @property
     def head(self) -> str:
         """Id of its newest commit."""
-        return self.git("rev-parse", "HEAD").stdout.decode("ascii").strip()
+        return self.run(["rev-parse", "HEAD"]).text
 
     def revert(self, commit: RepositoryCommit, review_ids: Sequence[str], rolled_back: str) -> str | None:
         """Commits the reverse of a commit.
@@ -122,7 +114,7 @@ class Scratch:
         Raises:
             Conflict: Later changes are in the way.
         """
-        self._settle(self.git("revert", "--no-commit", commit.id, accept=(0, 1)))
+        self._settle(self.run(["revert", "--no-commit", commit.id], accept=(0, 1)))
         if not self._has_staged():
             self._put_back()
             return None
@@ -140,7 +132,7 @@ class Scratch:
             The commit's id; None if everything is as the counter-patch wants it already.
 
         Raises:
-            Conflict: It does not fit what is there.
+            Conflict: It does not fit the present files.
         """
         if round_.diff is not None:
             self._apply_diff(round_.diff)
@@ -159,54 +151,54 @@ class Scratch:
             The new commit's id; None if nothing of it is left.
 
         Raises:
-            Conflict: What it built upon is gone.
+            Conflict: The content that it built upon is gone.
         """
-        self._settle(self.git("cherry-pick", "--no-commit", commit.id, accept=(0, 1)))
+        self._settle(self.run(["cherry-pick", "--no-commit", commit.id], accept=(0, 1)))
         if not self._has_staged():
             return None
-        self.git("commit", *_AS_IT_IS, "--allow-empty-message", f"--reuse-message={commit.id}")
+        self.run(["commit", *_AS_IT_IS, "--allow-empty-message", f"--reuse-message={commit.id}"])
         return self.head
 
     def _settle(self, output: Output) -> None:
         """Refuses what git could not merge, and puts the worktree back."""
         if output.status_code == 0:
             return
-        unmerged = self.git("diff", "--name-only", "--diff-filter=U", "-z").stdout.split(b"\0")[:-1]
+        unmerged = self.run(["diff", "--name-only", "--diff-filter=U", "-z"]).stdout.split(b"\0")[:-1]
         self._put_back()
         raise RevertConflict([os.fsdecode(path) for path in dict.fromkeys(unmerged)] or [output.words.splitlines()[0]])
 
     def _put_back(self) -> None:
-        self.git("reset", "--quiet", "--hard")
+        self.run(["reset", "--quiet", "--hard"])
 
     def _has_staged(self) -> bool:
         quiet = ["diff-index", "--cached", "--quiet", "--ignore-submodules=none", "HEAD", "--"]
-        return self.git(*quiet, accept=(0, 1)).status_code == 1
+        return self.run(quiet, accept=(0, 1)).status_code == 1
 
     def _apply_diff(self, diff: str) -> None:
         try:
             content = parse_only(diff).content.encode()
         except InvalidDiff as error:
             raise RevertConflict([error.message]) from error
-        # In the index only: filters have no say in what was approved.
+        # In the index only: filters have no say in an approved content.
         options = ["apply", "--cached", "--whitespace=nowarn", "--binary"]
-        if self.git(*options, stdin=content, accept=(0, 1, 128)).status_code != 0:
-            self._settle(self.git(*options, "--3way", stdin=content, accept=(0, 1, 128)))
-        tree = self.git("write-tree").stdout.decode("ascii").strip()
+        if self.run(options, stdin=content, accept=(0, 1, 128)).status_code != 0:
+            self._settle(self.run([*options, "--3way"], stdin=content, accept=(0, 1, 128)))
+        tree = self.run(["write-tree"]).text
         self._put_back()
-        self.git("read-tree", "-m", "-u", "HEAD", tree)
+        self.run(["read-tree", "-m", "-u", "HEAD", tree])
 
     def _write_text(self, path: str, text: str) -> None:
         """Stages exactly the text's bytes, as its approval is bound to them."""
         with Repository(self.folder) as repository:
             change = repository.text_change(path, text).changes[0]
-        blob = self.git("hash-object", "-w", "--stdin", "--no-filters", stdin=text.encode()).stdout.decode().strip()
-        self.git("update-index", "--add", "--cacheinfo", f"{change.mode_after},{blob},{path}")
-        self.git("checkout-index", "--force", "--", path)
+        blob = self.run(["hash-object", "-w", "--stdin", "--no-filters"], stdin=text.encode()).text
+        self.run(["update-index", "--add", "--cacheinfo", f"{change.mode_after},{blob},{path}"])
+        self.run(["checkout-index", "--force", "--", path])
 
     def _commit(self, subject: str, about: str, review_ids: Sequence[str], rolled_back: str) -> str:
         trailers = [*(f"{REVIEW}: {review_id}" for review_id in review_ids), f"{ROLLBACK}: {rolled_back}"]
         message = "".join(f"{line}\n" for line in (subject, "", about, "", *trailers))
-        self.git("commit", *_AS_IT_IS, "--file=-", stdin=message.encode("utf-8", "replace"))
+        self.run(["commit", *_AS_IT_IS, "--file=-"], stdin=message.encode("utf-8", "replace"))
         return self.head
 
 
@@ -224,12 +216,12 @@ class RollbackBuilder:
         """Reverts newest to oldest, applies the counter-patch, replays the dependents oldest to newest.
 
         Args:
-            report: What is known of the rollback so far.
+            report: The rollback so far.
             choice: The commits to revert.
             counter_patch: The round of the accepted counter-patch, if there is one.
 
         Returns:
-            The report with what was made.
+            The report with the new commits.
 
         Raises:
             InvalidInput: A revert conflicts with what others did since.
@@ -277,7 +269,7 @@ class RollbackBuilder:
 
     def _apply(self, round_: Proposal, choice: Choice) -> ConflictPatch | None:
         self._say(f"applying the counter-patch, round {round_.round}")
-        # The oldest is what was reviewed; the others only go with it.
+        # The oldest has the reviewed content; the others only go with it.
         subject = choice.taken[-1].commit.subject
         try:
             made = self._scratch.apply(round_, subject)

@@ -24,7 +24,7 @@ from tandem.git.runner import GitFailed
 from tandem.git.worktree import is_file
 from tandem.gsd.rollback.report import RollbackReport
 from tandem.gsd.rollback.repository import Checkout, Tip
-from tandem.rulings.enforcement import ROLLBACK_NOTE
+from tandem.rulings.state import ROLLBACK_NOTE
 from tandem.setup.finding import DoctorContext, Finding, problem
 
 _LOCK = "rollback.lock"
@@ -64,7 +64,7 @@ def locked(folder: Path) -> Generator[None]:
 
 
 class Note:
-    """What is about to be published in a working tree, or was and is not told yet: the report of it."""
+    """The report of a rollback that is about to be published in a working tree, or was and is not told yet."""
 
     def __init__(self, git_dir: Path) -> None:
         """Writes nothing.
@@ -181,7 +181,7 @@ def publish(checkout: Checkout, tip: Tip, report: RollbackReport) -> None:
     Args:
         checkout: The working tree that has the branch.
         tip: The branch as it was when the commit was made.
-        report: What was made; its note stays until the broker is told.
+        report: The new commits; its note stays until the broker is told.
 
     Raises:
         Unavailable: HEAD moved meanwhile, or git was ended before the branch moved; nothing was changed.
@@ -308,7 +308,7 @@ def _is_git_at_work(process: psutil.Process, argument: str, folders: Iterable[st
 
 
 def _bring_files(checkout: Checkout, report: RollbackReport) -> None:
-    """Brings index and working tree from before the rollback to after it; what is there already stays."""
+    """Brings index and working tree from before the rollback to after it; files that are there already stay."""
     run = checkout.run
     run([*_SETTINGS, "update-index", "-q", "--refresh"], accept=(0, 1))
     # Git writes the files first and the index last, and refuses before either if a file is not as the index has it.

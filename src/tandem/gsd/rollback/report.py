@@ -19,7 +19,7 @@ from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.present.shapes import WORK
 from tandem.rulings import planning, proof, state
-from tandem.rulings.recording import record_request
+from tandem.rulings.plans import record_request
 
 Approval = Literal["carried", "re_review", "none"]
 """Of a commit that was replayed: its review still holds for it, has to be done again, or there is none."""
@@ -53,8 +53,8 @@ class Carried:
     """A dependent that was replayed.
 
     Attributes:
-        commit: What it was.
-        becomes: What it is now.
+        commit: Its former id.
+        becomes: Its present id.
         subject: Its message's first line.
         review_ids: Its reviews.
         approval: What became of their approval.
@@ -69,7 +69,7 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Rework:
-    """What has to be made again.
+    """A change that has to be made again.
 
     Attributes:
         commit: The commit that is gone; None if it was no commit of its own.
@@ -91,7 +91,7 @@ class ConflictPatch:
     Attributes:
         round: The round that it made.
         commit: The commit that has it.
-        exact: Whether the commit is to the byte what was accepted.
+        exact: Whether the commit has the accepted content, to the byte.
     """
 
     round: int
@@ -121,7 +121,7 @@ class RollbackReport:
     """What a rollback did, or with `dry_run` would do.
 
     Attributes:
-        review_id: What was rolled back.
+        review_id: The review that was rolled back.
         project: Its project.
         plan: Its plan's key; from now on that plan's commits are refused until they are approved.
         branch: The branch.
@@ -132,7 +132,7 @@ class RollbackReport:
         reverted: The reverted commits, newest first.
         counter_patch: The accepted counter-patch, if there was one.
         carried: The dependents that stay.
-        rework: What has to be made again.
+        rework: The changes that have to be made again.
         files: The files that changed.
         verify: The verify command that passed, or will be run; None if none is configured.
         already: The commits that had taken it back before; then nothing was done.
@@ -196,7 +196,7 @@ async def tell(client: TandemClient, report: RollbackReport) -> RollbackReport:
 
     Args:
         client: The broker.
-        report: What was done.
+        report: The rollback.
 
     Returns:
         The report with the reviews that were proposed again; `unsaid` names what the broker does not take.
@@ -325,7 +325,7 @@ def write_section(root: Path, report: RollbackReport) -> str | None:
 
     Args:
         root: Top of the working tree.
-        report: What was done.
+        report: The rollback.
 
     Returns:
         The file's path from the root; None if the plan has no summary.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.errors import InvalidInput
-from tandem.git.layout import Layout, layout_at
-from tandem.git.runner import Git, Output, clean_environment
+from tandem.git.changes import Change, parse_raw
+from tandem.git.layout import layout_at
+from tandem.git.raw import ABSENT_MODE, TREE_OPTIONS, by_commit, digest_of
+from tandem.git.runner import BoundGit, Git, clean_environment
 from tandem.rulings.message import DEPENDS_ON, REVIEW, UNREVIEWED, plan_key, values
 
 ROLLBACK = "Tandem-Rollback"
@@ -21,7 +22,6 @@ _STEP_SECONDS = 600.0
 """Time limit of one git command: a checkout of a large tree with filters takes its time."""
 
 _HEADS = "refs/heads/"
-_RAW = ("--root", "-r", "-z", "--raw", "--no-renames", "--full-index", "--ignore-submodules=none")
 _REVERTS = re.compile(r"\bThis reverts commit (?P<commit>[0-9a-f]{7,64})\b")
 SUBJECT = re.compile(r"[a-z]+\((?P<phase>\d+(?:\.\d+)*[A-Za-z]?)-(?P<plan>\d+)(?:-(?P<task>\d+))?\)!?:")
 """Of a commit that names its plan, as in `feat(03-02): retry uploads`."""
@@ -61,22 +61,20 @@ class Tip:
     head: str
 
 
-class Checkout:
-    """A working tree and its repository; all methods block."""
+class Checkout(BoundGit):
+    """Git in a working tree and its repository; all methods block."""
 
-    def __init__(self, layout: Layout, git: Git) -> None:
-        self.layout = layout
-        self._git = git
-
-    @classmethod
-    def at(cls, folder: Path, program: str = "git") -> Checkout:
-        """The working tree that a folder is in.
+    def __init__(self, folder: Path) -> None:
+        """Finds the working tree that a folder is in.
 
         Raises:
             InvalidInput: It is in none.
         """
-        git = Git(program, _STEP_SECONDS)
-        return cls(layout_at(git, folder), git)
+        self.git = Git(timeout_seconds=_STEP_SECONDS)
+        self.layout = layout_at(self.git, folder)
+        # Theirs is the identity; nothing else of the environment steers git.
+        identity = {name: os.environ[name] for name in _IDENTITY if name in os.environ}
+        super().__init__(self.git, clean_environment(identity, isolated=False), self.layout.root)
 
     @property
     def root(self) -> Path:
@@ -87,33 +85,6 @@ class Checkout:
     def tandem_folder(self) -> Path:
         """Where Tandem keeps its files of this repository, for all its working trees; it need not exist."""
         return self.layout.common_dir / "tandem"
-
-    def run(
-        self,
-        arguments: Sequence[str],
-        *,
-        cwd: Path | None = None,
-        stdin: bytes = b"",
-        accept: Sequence[int] = (0,),
-        extra: Mapping[str, str] | None = None,
-    ) -> Output:
-        """Git in this working tree, or in another one of the repository.
-
-        Args:
-            arguments: What follows `git`.
-            cwd: The working tree; by default this one.
-            stdin: What git reads.
-            accept: The exit statuses that are answers.
-            extra: Variables to add to the environment.
-
-        Raises:
-            GitFailed: Another exit status.
-            TimedOut: It did not end in time.
-        """
-        # Theirs is the identity; nothing else of the environment steers git.
-        identity = {name: os.environ[name] for name in _IDENTITY if name in os.environ}
-        environment = clean_environment({**identity, **(extra or {})}, isolated=False)
-        return self._git.run(arguments, cwd=cwd or self.root, environment=environment, stdin=stdin, accept=accept)
 
     def text(self, *arguments: str, accept: Sequence[int] = (0,)) -> str:
         """What git prints, without the last line end."""
@@ -274,31 +245,16 @@ def reverted_by(line: Sequence[RepositoryCommit]) -> dict[str, str]:
 
 def differences(checkout: Checkout, commits: Sequence[RepositoryCommit]) -> dict[str, RawDifference]:
     """What each commit changed; merges change nothing here."""
-    wanted = [commit.id for commit in commits if not commit.is_merge]
-    found = {commit.id: _difference([]) for commit in commits}
-    if not wanted:
-        return found
-    asked = "".join(f"{commit}\n" for commit in wanted).encode()
-    fields = checkout.run(["diff-tree", "--stdin", *_RAW], stdin=asked).stdout.split(b"\0")[:-1]
-    entries: dict[str, list[bytes]] = {}
-    at = 0
-    current: list[bytes] = []
-    while at < len(fields):
-        if fields[at].startswith(b":"):
-            current += fields[at : at + 2]
-            at += 2
-        else:
-            current = entries.setdefault(fields[at].decode("ascii"), [])
-            at += 1
-    found.update({commit: _difference(listed) for commit, listed in entries.items()})
-    return found
+    plain = [commit.id for commit in commits if not commit.is_merge]
+    asked = "".join(f"{commit}\n" for commit in plain).encode()
+    command = ["diff-tree", "--stdin", "--always", "--root", "-r", *TREE_OPTIONS]
+    found = by_commit(checkout.run(command, stdin=asked).stdout) if plain else []
+    changed = dict(zip(plain, found, strict=True))
+    return {commit.id: _difference(parse_raw(changed.get(commit.id, b""))) for commit in commits}
 
 
-def _difference(fields: Sequence[bytes]) -> RawDifference:
-    raw = b"".join(field + b"\0" for field in fields)
-    paths = [os.fsdecode(path) for path in fields[1::2]]
+def _difference(changes: Sequence[Change]) -> RawDifference:
     text = None
-    if len(paths) == 1:
-        blob_after = fields[0].split(b" ")[3].decode("ascii")
-        text = f"{blob_after}:{paths[0]}" if blob_after.strip("0") else None
-    return RawDifference(frozenset(paths), hashlib.sha256(raw).hexdigest(), text)
+    if len(changes) == 1 and changes[0].mode_after != ABSENT_MODE:
+        text = f"{changes[0].blob_after}:{changes[0].path}"
+    return RawDifference(frozenset(change.path for change in changes), digest_of(changes), text)

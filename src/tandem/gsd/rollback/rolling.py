@@ -13,8 +13,9 @@ import os
 import subprocess
 import tempfile
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from tandem.client import TandemClient
@@ -52,7 +53,7 @@ async def roll_back(
         checkout: The working tree that has the branch.
         review_id: The review.
         project: Its project.
-        say: Is told what is being done.
+        say: Is told each step.
         dry_run: Whether only to say what would be done.
 
     Raises:
@@ -179,7 +180,7 @@ class _Rollback:
     async def _is_settled(self, report: RollbackReport, review: RollbackReview) -> bool:
         """Whether the broker sees that the change is gone, or was reverted by hand; the rejection ends with it."""
         if not review.is_after_commit and not await recorded_commits(self._client, self._project, review_id=review.id):
-            # What was never committed holds nothing up.
+            # A change that was never committed holds nothing up.
             return False
         try:
             await settle_rejection(self._client, report, "observed")
@@ -188,7 +189,7 @@ class _Rollback:
         return True
 
     def _say(self, doing: str) -> None:
-        """Tells what is being done, between two steps: where it may also be broken off."""
+        """Tells the next step, between two of them: where it may also be broken off."""
         if self._stop.is_set():
             raise Unavailable("The rollback was broken off; nothing was changed.")
         self._tell_step(doing)
@@ -197,20 +198,20 @@ class _Rollback:
         self, tip: Tip, review: RollbackReview, choice: Choice, report: RollbackReport
     ) -> RollbackReport:
         """Everything that git does, in one thread."""
-        command = verify_command(self._checkout.root)
+        command, origin = verify_command(self._checkout.root)
         self._say("making a scratch worktree")
         with scratch_worktree(self._checkout, tip.head) as scratch:
             report = RollbackBuilder(self._checkout, scratch, review.id, self._say).make(
                 report, choice, review.counter_patch
             )
             changed = changed_paths(self._checkout, tip.head, report.head_after)
-            report = replace(report, files=tuple(changed), verify=command.argv if command is not None else None)
+            report = replace(report, files=tuple(changed), verify=tuple(command) or None)
             ensure_free(self._checkout, changed)
             if report.dry_run:
                 return report
-            if command is not None:
-                self._say(f"verifying: {' '.join(command.argv)}")
-                verify(command, scratch.folder, self._stop)
+            if command:
+                self._say(f"verifying: {' '.join(command)}")
+                verify(command, origin, scratch.folder, self._stop)
             self._say(f"publishing to {tip.branch}")
             publish(self._checkout, tip, report)
         return report
@@ -242,21 +243,11 @@ def _nothing_to_do(report: RollbackReport, review: RollbackReview, found: FoundC
     )
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyCommand:
-    """The command that has to pass on what a rollback would leave.
-
-    Attributes:
-        argv: The program and its arguments; never a shell's text.
-        origin: Which configuration says so.
-    """
-
-    argv: tuple[str, ...]
-    origin: str
-
-
-def verify_command(root: Path) -> VerifyCommand | None:
+def verify_command(root: Path) -> tuple[Sequence[str], str]:
     """The setting `verify_command`, from the user's configuration or a project's file that a person trusted.
+
+    Returns:
+        The program and its arguments, never a shell's text, and which configuration says so; no words if none does.
 
     Raises:
         ConfigInvalid: The configuration cannot be read, or it is the environment that says so.
@@ -270,15 +261,17 @@ def verify_command(root: Path) -> VerifyCommand | None:
             setting="verify_command",
             origin=origin,
         )
-    argv = loaded.settings.verify_command
-    return VerifyCommand(argv, origin) if argv else None
+    return loaded.settings.verify_command or (), origin
 
 
-def verify(command: VerifyCommand, folder: Path, stop: threading.Event, limit_seconds: float = VERIFY_SECONDS) -> None:
+def verify(
+    command: Sequence[str], origin: str, folder: Path, stop: threading.Event, limit_seconds: float = VERIFY_SECONDS
+) -> None:
     """Runs the command in a worktree; all that it started is ended when its time is up, or when it has to stop.
 
     Args:
         command: What to run.
+        origin: Which configuration says so.
         folder: The worktree.
         stop: Is set when no caller waits for it any more.
         limit_seconds: How long it may take.
@@ -292,7 +285,7 @@ def verify(command: VerifyCommand, folder: Path, stop: threading.Event, limit_se
     with tempfile.TemporaryFile() as output:
         try:
             process = subprocess.Popen(
-                command.argv,
+                command,
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -302,9 +295,9 @@ def verify(command: VerifyCommand, folder: Path, stop: threading.Event, limit_se
             )
         except (OSError, ValueError) as error:
             raise ConfigInvalid(
-                f"{command.origin}: verify_command cannot be started ({error}); nothing was changed.",
+                f"{origin}: verify_command cannot be started ({error}); nothing was changed.",
                 setting="verify_command",
-                origin=command.origin,
+                origin=origin,
             ) from error
         with process, TimeLimit(process, limit_seconds) as limit:
             status_code = _wait(process, stop)
@@ -315,7 +308,7 @@ def verify(command: VerifyCommand, folder: Path, stop: threading.Event, limit_se
     raise InvalidTransition(
         f"The verify command {how} on what the rollback would leave; nothing was changed. Its last words:\n{said}\n"
         "Look with --dry-run at what would stay, correct what depends on it, and run this again.",
-        verify_command=list(command.argv),
+        verify_command=list(command),
         status_code=status_code,
         output=said,
     )

@@ -1,4 +1,4 @@
-"""Proposes a content, waits for its verdict, and says what came of it."""
+"""Proposes a content, waits for its verdict, and tells the outcome."""
 
 from __future__ import annotations
 
@@ -17,10 +17,24 @@ from tandem.gate.contract import GateDecision
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import Checkout
-from tandem.gsd.steps.outcomes import Patch, StepRemark, StepResult, StepWord, of_review
+from tandem.gsd.steps.outcomes import (
+    NextMove,
+    Patch,
+    StepRemark,
+    StepResult,
+    StepWord,
+    advice,
+    approved,
+    awaits_checks,
+    decide,
+    ended,
+    is_same,
+    is_superseded,
+    of_review,
+    word_of,
+)
 from tandem.gsd.steps.situation import Deadline, Pointers, StepPointer
 from tandem.gsd.steps.subjects import ROLES, Subject
-from tandem.gsd.steps.verdicts import NextMove, advice, approved, awaits_checks, decide, is_same, is_superseded, word_of
 from tandem.gsd.steps.waves import is_committed
 from tandem.reviews.answers import CounterPatchView, DiscussionEntry, Proposal, ReviewStatus
 from tandem.rulings import person
@@ -42,7 +56,7 @@ class ReviewSubmitter:
         project: The registered project.
         repository: This working tree.
         checkout: The same, for git.
-        pointers: What was proposed before.
+        pointers: The earlier proposals.
         agent_type: Who does the step; None for the step's own role.
         say: Tells a person what happens meanwhile.
     """
@@ -67,9 +81,9 @@ class ReviewSubmitter:
         return subject, known or await self._put_up(subject)
 
     async def _passed(self, subject: Subject) -> tuple[StepResult | StepPointer | None, Subject]:
-        """What is known if nothing is left to review; and the content without what needs no review of its own.
+        """The outcome if nothing is left to review; and the content without the part that needs no review of its own.
 
-        What is known is the outcome, or the review whose checks are still to pass.
+        In place of an outcome there may be the review whose checks have not passed yet.
         """
         pointer = self.pointers.find(subject.key)
         own = None if pointer is None else pointer.review_id
@@ -95,39 +109,31 @@ class ReviewSubmitter:
         status = await self._status(pointer)
         was_committed = pointer is not None and self._is_committed(pointer)
         move = decide(subject, pointer, status, was_committed=was_committed)
-        if pointer is not None and move in {NextMove.WAIT, NextMove.TELL}:
+        if pointer is not None and move is NextMove.KEEP:
             return pointer
-        request: dict[str, Any] = {
-            "agent_type": self.agent_type or ROLES[subject.step],
-            "agent_role": "proposer",
-            **subject.content(),
-        }
-        request = person.marked(request, str(self.repository.root))
+        stated = {"agent_type": self.agent_type or ROLES[subject.step], "agent_role": "proposer"}
+        request = person.marked(stated | subject.content(), str(self.repository.root))
         before = 0
-        if pointer is not None and move is NextMove.REVISE:
+        if pointer is None or status is None or move is NextMove.NEW:
+            request["project"] = self.project
+        elif move is NextMove.REVISE:
             request["review_id"] = pointer.review_id
             before = pointer.rounds_before
         else:
-            request["project"] = self.project
-        if pointer is not None and status is not None and move is NextMove.RESUBMIT:
-            request["parent_id"] = pointer.review_id
+            request |= {"project": self.project, "parent_id": pointer.review_id}
             before = pointer.rounds_before + status.round
         request["idempotency_key"] = _key(request, pointer, status)
         try:
             created = await self.client.create_review(**request)
         except AlreadyLanded:
-            # Committed out of this working tree's sight: what comes next is a review of its own.
+            # Committed out of this working tree's sight: the next change is a review of its own.
             del request["review_id"]
             request |= {"project": self.project, "idempotency_key": _key(request, pointer, status)}
             before = 0
             created = await self.client.create_review(**request)
-        made = StepPointer(
-            created.review_id,
-            created.round,
-            created.digest or subject.digest,
-            base=subject.base,
-            claim=subject.claim,
-            plan_key=subject.plan_key,
+        made = replace(
+            _pointer(subject, created.review_id, created.round),
+            digest=created.digest or subject.digest,
             rounds_before=before,
             is_optimistic=subject.is_optimistic,
         )
@@ -172,7 +178,8 @@ class ReviewSubmitter:
         said = await self._said(status) if is_asked or has_remarks else ()
         asked = [entry.body for entry in said if entry.kind == "message" and entry.sender_role == "reviewer"]
         remarks = (StepRemark(entry.file, entry.line, entry.body or "") for entry in said if entry.kind == "comment")
-        return subject.outcome(
+        return ended(
+            subject,
             word,
             **of_review(status),
             question=asked[-1] if is_asked and asked else None,
@@ -221,7 +228,7 @@ class ReviewSubmitter:
         if not subject.is_committed or subject.path is not None:
             self.pointers.put(subject.key, made)
             return made
-        # The commits are as before: what was agreed on is in the working tree only.
+        # The commits are as before: the agreed content is in the working tree only.
         return pointer
 
     async def sweep(self) -> None:
@@ -255,20 +262,21 @@ class ReviewSubmitter:
         if not ids:
             is_exempt = all(path.kind == EXEMPT for path in decision.paths)
             word = StepWord.NOTHING if is_exempt else StepWord.GO
-            return subject.outcome(word, project=self.project, reason=decision.reason, next=("Go on.",))
+            return ended(subject, word, project=self.project, reason=decision.reason, next=("Go on.",))
         status = await self.client.get_review_status(ids[0])
         await self._note_approval(subject, status)
-        return subject.outcome(
+        return ended(
+            subject,
             StepWord.APPROVED,
             **(of_review(status) | {"review_ids": ids, "reason": decision.reason}),
             next=approved(subject, None if status.status == "closed" else ids[0], is_superseded=False),
         )
 
     async def _note_approval(self, subject: Subject, status: ReviewStatus) -> None:
-        """Close what is approved and committed; remember what is only approved, to close it once it is."""
+        """Close an approved and committed review; remember an approved one, to close it once it is committed."""
         pointer = self.pointers.find(subject.key)
         if pointer is not None and pointer.review_id != status.review_id:
-            # The earlier proposal is settled by another review; what comes next starts from the beginning.
+            # The earlier proposal is settled by another review; the next one starts from the beginning.
             self.pointers.forget(subject.key, pointer.review_id)
         if subject.is_committed and not (pointer and is_superseded(subject, pointer, status)):
             if status.status != "closed":
@@ -298,15 +306,13 @@ def _held(subject: Subject, decision: GateDecision) -> StepPointer | None:
     """The review that has approved a content whose checks are still to pass."""
     for path in decision.paths:
         if not path.allowed and path.review_id is not None and path.round is not None:
-            return StepPointer(
-                path.review_id,
-                path.round,
-                subject.digest,
-                base=subject.base,
-                claim=subject.claim,
-                plan_key=subject.plan_key,
-            )
+            return _pointer(subject, path.review_id, path.round)
     return None
+
+
+def _pointer(subject: Subject, review_id: str, number: int) -> StepPointer:
+    """The pointer to a round that is of a content."""
+    return StepPointer(review_id, number, subject.digest, subject.base, subject.claim, subject.plan_key)
 
 
 def _key(request: dict[str, Any], pointer: StepPointer | None, status: ReviewStatus | None) -> str:

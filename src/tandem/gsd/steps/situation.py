@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -19,8 +19,46 @@ from tandem.core import platforms
 from tandem.core.atomic_dirs import turn
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid, InvalidInput, Unavailable
-from tandem.gsd.steps.documents import NOBODY, DocumentIdentity
 from tandem.rulings import ask, git, planning, state, trust
+from tandem.rulings.message import plan_key
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentIdentity:
+    """The work that a change belongs to; None where no caller said.
+
+    Attributes:
+        phase: E.g. `03`.
+        plan: E.g. `02`, without its phase.
+        task: E.g. `1`.
+    """
+
+    phase: str | None = None
+    plan: str | None = None
+    task: str | None = None
+
+    def key(self, branch: str | None) -> str:
+        """The plan's one name with the broker, as the hooks have it."""
+        return plan_key(self.phase, self.plan, branch)
+
+    def fields(self) -> dict[str, str]:
+        """The known ones, as fields of a request."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+    def over(self, other: DocumentIdentity) -> DocumentIdentity:
+        """This one, with the other's where nothing is said here."""
+        return DocumentIdentity(self.phase or other.phase, self.plan or other.plan, self.task or other.task)
+
+    @property
+    def words(self) -> str:
+        """For a sentence: `plan 03-02`, `phase 03`; empty when nothing is known."""
+        if self.plan is not None:
+            return f"plan {self.key(None)}"
+        return "" if self.phase is None else f"phase {self.phase}"
+
+
+NOBODY = DocumentIdentity()
+"""Of a change of which nothing is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +69,7 @@ class StepRequest:
         step: `plan`, `context`, `task`, `wave` or `verification`.
         command: The command that runs it again.
         accept_command: The command that takes the counter-patch of its review.
-        identity: What was said of phase, plan and task.
+        identity: Phase, plan and task, as far as they were named.
         file: The document.
         draft: The content that the document will get.
         result: What verifying a task or a wave gave.
@@ -189,7 +227,7 @@ class StepPointer:
         round: The round that was made of it.
         digest: Of the proposed content, as it was computed here.
         base: What a change was made against; None for a text.
-        claim: What was said of it: `passed` or `failed`.
+        claim: Its result: `passed` or `failed`.
         plan_key: The plan it belongs to.
         rounds_before: How many rounds the rejected reviews before it had.
         approved: The digest that was seen approved: its review is closed once that is committed.
@@ -220,7 +258,7 @@ class Pointers:
         self._file = folder / FILE
 
     def find(self, key: str) -> StepPointer | None:
-        """What was proposed last under a key."""
+        """The newest proposal under a key."""
         return self.all().get(key)
 
     def all(self) -> dict[str, StepPointer]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -13,30 +14,15 @@ from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.choosing import recorded_commits
 from tandem.gsd.rollback.repository import Checkout
 from tandem.gsd.steps import subjects, waves
-from tandem.gsd.steps.documents import DocumentIdentity
-from tandem.gsd.steps.outcomes import StepResult, StepWord, of_review
+from tandem.gsd.steps.outcomes import AGAINST, StepResult, StepWord, ended, of_review, word_of
 from tandem.gsd.steps.reviewing import ReviewSubmitter
 from tandem.gsd.steps.situation import Deadline, Pointers, StepContext, StepPointer, StepRequest
 from tandem.gsd.steps.subjects import StepDocument, Subject, TaskContext, document_key
-from tandem.gsd.steps.verdicts import AGAINST, word_of
 from tandem.reviews.answers import ReviewStatus
 from tandem.rulings import next_steps, pending, planning
 from tandem.rulings.trust import OPTIMISTIC, PER_PLAN
 
 BLOCKING = "blocking"
-
-
-@dataclass(frozen=True, slots=True)
-class PlanStatus:
-    """Where a plan stands.
-
-    Attributes:
-        against: The reviews that were decided against after their commit and are not rolled back, oldest first.
-        is_blocking: Whether the plan's changes need their approval first by now.
-    """
-
-    against: tuple[str, ...]
-    is_blocking: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,15 +32,20 @@ class Plans:
     Attributes:
         client: The broker.
         project: The project.
-        pointers: What was proposed from here: without a gate, no hook tells the broker of commits.
+        pointers: The proposals from here: without a gate, no hook tells the broker of commits.
     """
 
     client: TandemClient
     project: str
     pointers: Pointers
 
-    async def standing(self, keys: Iterable[str]) -> PlanStatus:
-        """Where a plan stands, which commits may name in several ways."""
+    async def standing(self, keys: Iterable[str]) -> tuple[tuple[str, ...], bool]:
+        """Where a plan stands, which commits may name in several ways.
+
+        Returns:
+            The reviews that were decided against after their commit and are not rolled back, oldest first; and whether
+            the plan's changes need their approval first by now.
+        """
         against: list[str] = []
         settled: set[str] = set()
         is_blocking = False
@@ -66,10 +57,10 @@ class Plans:
                 is_blocking = is_blocking or plan.mode == BLOCKING
             against += [status.review_id for status in await self._of_pointers(key) if _is_against(status)]
         standing = tuple(one for one in dict.fromkeys(against) if one not in settled)
-        return PlanStatus(standing, is_blocking or bool(standing))
+        return standing, is_blocking or bool(standing)
 
     async def decided(self, order: StepRequest, keys: Iterable[str]) -> StepResult:
-        """Wait until every change of a plan is decided, and say what came of it."""
+        """Wait until every change of a plan is decided, and tell the outcome."""
         deadline = Deadline(order.timeout_seconds)
         known = tuple(dict.fromkeys(keys))
         ids = [review_id for key in known for review_id in await self._reviews(key)]
@@ -93,9 +84,9 @@ class Plans:
         )
 
     async def _undecided(self, order: StepRequest, keys: tuple[str, ...], status: ReviewStatus) -> StepResult | None:
-        """The outcome for a change that is not approved; None if it was taken back, so that it no longer counts."""
+        """The outcome for a change that is not approved; None if it was reverted, so that it no longer counts."""
         if _is_against(status):
-            against = (await self.standing(keys)).against
+            against, _ = await self.standing(keys)
             return rollback(order, against, self.project) if status.review_id in against else None
         word = word_of(status, 0)
         advice = {
@@ -111,27 +102,25 @@ class Plans:
         try:
             return await self.client.wait_for_turn(review_id, timeout_s=left_seconds)
         except NotFound:
-            # A message may name any review; what is not there decides nothing.
+            # A message may name any review; a missing one decides nothing.
             return None
 
     async def _reviews(self, key: str) -> list[str]:
         """The reviews of the commits of a plan that still stand."""
         commits = await recorded_commits(self.client, self.project, plan=key)
         standing = [one for one in commits if one.replaced_by is None and one.rolled_back_by is None]
-        found = [review_id for commit in standing for review_id in commit.review_ids]
-        return found + [pointer.review_id for pointer in self._pointed(key)]
+        return [review_id for commit in standing for review_id in commit.review_ids] + self._pointed(key)
 
     async def _of_pointers(self, key: str) -> list[ReviewStatus]:
         found: list[ReviewStatus] = []
-        for pointer in self._pointed(key):
-            try:
-                found.append(await self.client.get_review_status(pointer.review_id))
-            except NotFound:
-                continue
+        for review_id in self._pointed(key):
+            with suppress(NotFound):
+                found.append(await self.client.get_review_status(review_id))
         return found
 
-    def _pointed(self, key: str) -> list[StepPointer]:
-        return [one for one in self.pointers.all().values() if one.is_optimistic and one.plan_key == key]
+    def _pointed(self, key: str) -> list[str]:
+        """The reviews that no step waited for."""
+        return [one.review_id for one in self.pointers.all().values() if one.is_optimistic and one.plan_key == key]
 
 
 def rollback(order: StepRequest, against: tuple[str, ...], project: str) -> StepResult:
@@ -180,7 +169,7 @@ class StepRun:
     """One run of a step that the broker has to be asked about.
 
     Attributes:
-        order: What it was told.
+        order: Its arguments.
         situation: Where it runs.
         client: The broker.
         project: The registered project.
@@ -204,13 +193,7 @@ class StepRun:
         gate = self.situation.gate
         if gate is not None and pending.waiting(gate.place):
             pending.deliver(gate)
-        match self.order.step:
-            case "task":
-                return await self._task()
-            case "wave":
-                return await self._wave()
-            case _:
-                return await self._text()
+        return await {"task": self._task, "wave": self._wave}.get(self.order.step, self._text)()
 
     async def _text(self) -> StepResult:
         order, situation = self.order, self.situation
@@ -237,7 +220,7 @@ class StepRun:
         return document
 
     async def _unwritten(self, file: Path) -> bytes | None:
-        """What was put up for a document before it was written, from its review; None if its file is there."""
+        """The text that was proposed for a document before its file was written; None if that is there."""
         path = subjects.missing_path(self.situation, file)
         pointer = None if path is None else self._pointers.find(document_key(self.order.step, path))
         if pointer is None:
@@ -278,10 +261,13 @@ class StepRun:
     async def _optimistic(self, known: TaskContext) -> tuple[StepResult | None, bool]:
         """The outcome of the optimistic mode, if it has one; and whether the change goes up without a wait."""
         order, situation = self.order, self.situation
-        standing = await self._plans.standing(self._keys(known.identity))
-        if standing.against:
-            return rollback(order, standing.against, self.project), False
-        if standing.is_blocking or situation.is_strict_here:
+        branch = situation.branch
+        # Commits with free subjects go by the branch.
+        keys = [known.identity.key(branch), *([branch] if branch else [])]
+        against, is_blocking = await self._plans.standing(keys)
+        if against:
+            return rollback(order, against, self.project), False
+        if is_blocking or situation.is_strict_here:
             return None, False
         if situation.gate is None:
             return None, True
@@ -295,7 +281,8 @@ class StepRun:
             return part
         subject, pointer = part
         trailer = f"Commit it with the trailer that names its review: Tandem-Review: {pointer.review_id}"
-        return subject.outcome(
+        return ended(
+            subject,
             StepWord.GO,
             review_id=pointer.review_id,
             review_ids=(pointer.review_id,),
@@ -307,7 +294,7 @@ class StepRun:
 
     async def _wave(self) -> StepResult:
         order, situation = self.order, self.situation
-        checkout = Checkout.at(situation.root)
+        checkout = Checkout(situation.root)
         found = waves.branches(situation, checkout, order)
         if situation.effective().mode == OPTIMISTIC and not order.since:
             keys = [key for branch in found for key in (branch.identity.key(branch.name), branch.name)]
@@ -320,11 +307,11 @@ class StepRun:
             submitter = self._submitter(repository)
             await submitter.sweep()
             parts = [await self._up(submitter, repository, branch, is_only=len(found) == 1) for branch in found]
-            ended = [
+            outcomes = [
                 part if isinstance(part, StepResult) else await submitter.follow(*part, timeout_seconds=deadline.left)
                 for part in parts
             ]
-        return ended[0] if len(ended) == 1 else _summed(tuple(ended))
+        return outcomes[0] if len(outcomes) == 1 else _summed(tuple(outcomes))
 
     async def _up(
         self, submitter: ReviewSubmitter, repository: Repository, branch: waves.WaveBranch, *, is_only: bool
@@ -361,11 +348,6 @@ class StepRun:
             self._pointers.put(subject.key, pointer)
         return await submitter.follow(subject, pointer, timeout_seconds=order.timeout_seconds)
 
-    def _keys(self, identity: DocumentIdentity) -> list[str]:
-        """The names that the plan's commits may go by: the plan's, or the branch's for free subjects."""
-        branch = self.situation.branch
-        return [identity.key(branch), *([branch] if branch else [])]
-
     @property
     def _pointers(self) -> Pointers:
         return Pointers(Path(self.situation.repository.folder))
@@ -375,7 +357,7 @@ class StepRun:
         return Plans(self.client, self.project, self._pointers)
 
     def _submitter(self, repository: Repository) -> ReviewSubmitter:
-        checkout = Checkout.at(repository.root)
+        checkout = Checkout(repository.root)
         return ReviewSubmitter(
             self.client, self.project, repository, checkout, self._pointers, self.agent_type, self.say
         )

@@ -1,10 +1,10 @@
-"""What a step proposes: exactly which content, and under which name it is found again."""
+"""What a step proposes: its file, phase and plan, exactly which content, and under which name that is kept."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,118 @@ from tandem.git.hunks import only_files
 from tandem.git.raw import digest_of
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
-from tandem.gsd.steps import documents
-from tandem.gsd.steps.documents import NOBODY, DocumentIdentity
-from tandem.gsd.steps.outcomes import StepResult, StepWord
-from tandem.gsd.steps.situation import StepContext, StepRequest
+from tandem.gsd.steps.situation import NOBODY, DocumentIdentity, StepContext, StepRequest
 from tandem.rulings import plans
 from tandem.rulings.plans import Task
+
+_NAMES = {
+    "plan": plans.PLAN,
+    "context": re.compile(r"(?:.+-)?CONTEXT\.md"),
+    "verification": re.compile(r"(?:.+-)?(?:VERIFICATION|UAT)\.md"),
+}
+_SUMMARY = re.compile(r"PLAN\.md$")
+_PHASE_NAME = re.compile(rf"{plans.PHASE}(?:-.*)?-?[A-Z]+\.md")
+_PHASE_FOLDER = re.compile(rf"{plans.PHASE}-.+")
+_PLAN_AND_PHASE = re.compile(rf"{plans.PHASE}-(?P<plan>\d+)")
+_LAST_NUMBER = re.compile(r"(\d+)(?!.*\d)", re.DOTALL)
+_OBJECTIVE = re.compile(r"<objective>(?P<body>.*?)</objective>", re.DOTALL)
+_LONGEST_CHARACTERS = 60_000
+_FRONT_LINE = re.compile(r"^(?P<key>[a-z_]+):[ \t]*(?P<value>[^#\n]*)", re.MULTILINE)
+
+
+def stated(phase: str | None, plan: str | None, task: str | None) -> DocumentIdentity:
+    """The options of the command line; a plan may be said with its phase, as `03-02`."""
+    match = _PLAN_AND_PHASE.fullmatch(plan) if plan and phase is None else None
+    if match:
+        return DocumentIdentity(match["phase"], match["plan"], task)
+    if plan and phase and plan.startswith(f"{phase}-"):
+        plan = plan.removeprefix(f"{phase}-")
+    return DocumentIdentity(phase, plan, task)
+
+
+def identify(file: Path, text: str) -> DocumentIdentity:
+    """What a document belongs to, by its name, its head and its folder."""
+    named = plans.NAME.fullmatch(file.name)
+    if named:
+        return DocumentIdentity(named["phase"], named["plan"])
+    head = front_matter(text)
+    phase = next(
+        (
+            match["phase"]
+            for match in (
+                _PHASE_NAME.fullmatch(file.name) if file.name[:1].isdigit() else None,
+                re.match(plans.PHASE, head.get("phase", "")),
+                _PHASE_FOLDER.fullmatch(file.parent.name),
+            )
+            if match
+        ),
+        None,
+    )
+    return DocumentIdentity(phase, head.get("plan") or None)
+
+
+def front_matter(text: str) -> dict[str, str]:
+    """The plain lines of a document's head, between its first two `---`."""
+    if not text.startswith("---"):
+        return {}
+    head = text.split("\n---", 1)[0]
+    return {match["key"]: match["value"].strip().strip("\"'") for match in _FRONT_LINE.finditer(head)}
+
+
+def newest(step: str, planning_dirs: Sequence[Path]) -> Path:
+    """The document that a step is about when none is named: the one written last.
+
+    Args:
+        step: `plan`, `context` or `verification`.
+        planning_dirs: Where to look; the first that has one counts.
+
+    Raises:
+        InvalidInput: There is none.
+    """
+    for folder in planning_dirs:
+        found = plans.documents(_NAMES[step], folder)
+        if found:
+            return found[0]
+    kind = {"plan": "PLAN.md", "context": "CONTEXT.md", "verification": "VERIFICATION.md or UAT.md"}[step]
+    places = " or ".join(str(folder) for folder in planning_dirs)
+    raise InvalidInput(f"There is no {kind} in {places}; name the file: tandem gate {step} FILE", field="file")
+
+
+def plans_under_way(planning_dir: Path) -> list[Path]:
+    """The plans that have no summary yet, the one written last first; all of them when every one has."""
+    found = plans.documents(plans.PLAN, planning_dir)
+    return [plan for plan in found if not plan.with_name(_SUMMARY.sub("SUMMARY.md", plan.name)).exists()] or found
+
+
+def objective(plan: str) -> str | None:
+    """What a plan is for, in one line; None when it does not say."""
+    found = _OBJECTIVE.search(plans.bare(plan))
+    lines = (line.strip() for line in found["body"].splitlines()) if found else iter(())
+    return next((line for line in lines if line), None)
+
+
+def find_task(plan: str, wanted: str) -> Task | None:
+    """A task by its number (`2`, `03-02-2`, `Task 2`) or its name; None when the plan has none such."""
+    known = plans.tasks(plan)
+    by_name = next((task for task in known if task.name.casefold() == wanted.strip().casefold()), None)
+    number = _LAST_NUMBER.search(wanted)
+    if by_name is not None or number is None:
+        return by_name
+    return next((task for task in known if task.number == int(number[1])), None)
+
+
+def task_description(plan: str | None, task: Task | None, label: str | None, result: str | None) -> str:
+    """What a reviewer is told beside the diff: the task as the plan has it, and what its verification gave."""
+    if task is not None:
+        what = f"## Task {task.number}: {task.name}\n\n{task.body}" if task.name else f"## Task\n\n{task.body}"
+    elif plan is not None:
+        heading = f"## The plan (task: {label})" if label else "## The plan"
+        what = f"{heading}\n\n{plan.strip()}"
+    else:
+        what = f"## Task\n\n{label}" if label else ""
+    gave = result.strip() if result else "The proposer did not say what verifying it gave."
+    return f"{what[:_LONGEST_CHARACTERS]}\n\n## Verification\n\n{gave[:_LONGEST_CHARACTERS]}".strip()
+
 
 ROLES = {
     "plan": "planner",
@@ -29,7 +135,7 @@ ROLES = {
     "wave": "executor",
     "verification": "verifier",
 }
-"""Who does a step, unless the caller says: `planner` is what makes a review critical."""
+"""Who does a step, unless the caller says: a review by `planner` is critical."""
 
 CATEGORIES = {
     "plan": "plan_review",
@@ -59,9 +165,9 @@ class Subject:
 
     Attributes:
         order: What the step was told.
-        identity: What it belongs to.
-        intent: What it is for, in a line.
-        description: The text itself where there is a path; else what is said beside the diff.
+        identity: The work that it belongs to.
+        intent: Its purpose, in a line.
+        description: The text itself where there is a path; else the words beside the diff.
         changes: The raw difference: what the gate is asked about.
         digest: What an approval of it binds to.
         path: The file whose whole content it is.
@@ -69,7 +175,7 @@ class Subject:
         base: What the change is made against; None for a text.
         branch: The branch it is on; None if HEAD is detached.
         metadata: Facts for the reviewer and for readers of the log.
-        claim: What is said of the content that an approval must be of as well: `passed` or `failed`.
+        claim: The result that an approval must be of as well: `passed` or `failed`.
         is_draft: Whether the text is not in its file yet.
         is_committed: Whether the content is in a commit already.
         is_optimistic: Whether no step waits for its verdict: then each content is a review of its own.
@@ -108,7 +214,7 @@ class Subject:
 
     @property
     def key(self) -> str:
-        """What its pointer is kept under: a text by its path, a change by what it belongs to."""
+        """The key of its pointer: of a text its path, of a change the work that it belongs to."""
         if self.path is not None:
             return document_key(self.step, self.path)
         named = [self.step, self.plan_key, self.identity.task]
@@ -141,17 +247,6 @@ class Subject:
         changes = repository.validate_diff(diff, self.base).changes
         return replace(self, diff=diff, changes=changes, digest=digest_of(changes))
 
-    def outcome(self, word: StepWord, **facts: Any) -> StepResult:
-        """An outcome of the step with what is known of the content."""
-        known: dict[str, Any] = {
-            "phase": self.identity.phase,
-            "plan": self.identity.plan,
-            "task": self.identity.task,
-            "path": self.path,
-            "files": self.paths,
-        }
-        return StepResult(word, self.step, **(known | facts))
-
 
 @dataclass(frozen=True, slots=True)
 class StepDocument:
@@ -159,7 +254,7 @@ class StepDocument:
 
     Attributes:
         file: Where it is, or will be.
-        text: What it says.
+        text: Its content.
         is_draft: Whether the text is not in the file yet.
     """
 
@@ -186,7 +281,7 @@ def read_document(situation: StepContext, step: str, file: Path | None, draft: b
         InvalidInput: There is no such file, or it is not UTF-8.
     """
     if file is None:
-        file = documents.newest(step, planning_dirs(situation) or [situation.root / plans.FOLDER])
+        file = newest(step, planning_dirs(situation) or [situation.root / plans.FOLDER])
     file = _absolute(situation, file)
     try:
         present = file.read_bytes() if draft is None or file.is_file() else None
@@ -219,7 +314,7 @@ def document_subject(
 ) -> Subject:
     """The proposal of a document, with the claim made of it: an approval is then of that as well."""
     path = document.file.relative_to(repository.root.resolve()).as_posix()
-    identity = order.identity.over(documents.identify(document.file, document.text))
+    identity = order.identity.over(identify(document.file, document.text))
     content = repository.text_change(path, document.text)
     change = content.changes[0]
     return Subject(
@@ -259,7 +354,7 @@ def claim_of(document: StepDocument, stated: str | None) -> str:
     """
     if stated is not None:
         return stated
-    status = documents.front_matter(document.text).get("status", "").casefold()
+    status = front_matter(document.text).get("status", "").casefold()
     if status in _FAILED or (status in _PASSED and _ISSUES.search(document.text)):
         return FAILED
     if status in _PASSED:
@@ -275,7 +370,7 @@ def _intent(step: str, identity: DocumentIdentity, document: StepDocument) -> st
     subject = identity.words or document.file.name
     if step != "plan":
         return f"{step.capitalize()} of {subject}"
-    goal = documents.objective(document.text)
+    goal = objective(document.text)
     return f"{subject[:1].upper()}{subject[1:]}" + (f": {goal[:200]}" if goal else "")
 
 
@@ -285,7 +380,7 @@ class StepChange:
 
     Attributes:
         diff: As git writes it; empty when there is none.
-        base: What it is made against.
+        base: The commit that it is made against.
         changes: Its raw entries.
         remarks: What a person should hear of it.
     """
@@ -298,13 +393,13 @@ class StepChange:
 
 @dataclass(frozen=True, slots=True)
 class TaskContext:
-    """What is known of the work that a change does.
+    """The work that a change does, as far as it is known.
 
     Attributes:
-        identity: What it belongs to.
+        identity: The work that it belongs to.
         plan_text: The plan's text; None when no plan was found.
-        task: The task; None when nobody can say which.
-        remarks: What was taken where nothing was named.
+        task: The task; None when it cannot be told which.
+        remarks: The choices that were made where nothing was named.
     """
 
     identity: DocumentIdentity
@@ -338,7 +433,7 @@ def work(situation: StepContext, said: DocumentIdentity, found: StepChange) -> T
             remarks = (f"no plan was named; took the newest that fits: {file.name}",)
     text = plans.read(file)
     # The file's spelling is that of the plan's commits: 03-02, where 3-2 was said.
-    named = NOBODY if file is None else documents.identify(file, text or "")
+    named = NOBODY if file is None else identify(file, text or "")
     task = _task(text, said.task, paths)
     found_task = DocumentIdentity(task=str(task.number)) if task is not None else NOBODY
     return TaskContext(named.over(said).over(found_task), text, task, remarks)
@@ -353,7 +448,7 @@ def change_subject(situation: StepContext, found: StepChange, known: TaskContext
         order=order,
         identity=known.identity,
         intent=f"{where[:1].upper()}{where[1:]}, task: {what}" if where else what[:1].upper() + what[1:],
-        description=documents.task_description(known.plan_text, task, label, order.result),
+        description=task_description(known.plan_text, task, label, order.result),
         changes=found.changes,
         digest=digest_of(found.changes),
         diff=found.diff,
@@ -366,9 +461,7 @@ def _likely(folders: list[Path], said: DocumentIdentity, paths: list[str]) -> Pa
     """The plan under way that names most of the files, the newest of equals."""
     for folder in folders:
         under_way = [
-            plan
-            for plan in documents.plans_under_way(folder)
-            if said.phase is None or documents.identify(plan, "").phase == said.phase
+            plan for plan in plans_under_way(folder) if said.phase is None or identify(plan, "").phase == said.phase
         ]
         if under_way:
             known = {plan: plans.tasks(plans.read(plan) or "") for plan in under_way}
@@ -380,7 +473,7 @@ def _task(plan: str | None, wanted: str | None, paths: list[str]) -> Task | None
     if plan is None:
         return None
     if wanted is not None:
-        return documents.find_task(plan, wanted)
+        return find_task(plan, wanted)
     fitting = plans.touching(plans.tasks(plan), paths)
     return fitting[0] if len(fitting) == 1 else None
 

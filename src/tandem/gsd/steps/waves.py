@@ -12,13 +12,12 @@ from tandem.git.raw import digest_of
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.gsd.rollback.repository import SUBJECT, Checkout, RepositoryCommit, log
-from tandem.gsd.steps.documents import NOBODY, DocumentIdentity, objective
-from tandem.gsd.steps.situation import StepContext, StepPointer, StepRequest
-from tandem.gsd.steps.subjects import Subject, difference, planning_dirs
+from tandem.gsd.steps.situation import NOBODY, DocumentIdentity, StepContext, StepPointer, StepRequest
+from tandem.gsd.steps.subjects import Subject, difference, objective, planning_dirs
 from tandem.rulings import plans
 
 _LOOKED_AT = 200
-"""Commits that are looked through for what was approved."""
+"""Commits that are looked through for approved content."""
 _TRIED = 20
 """Commits whose difference is computed for that, when no trailer tells."""
 _PLAN_COMMITS = 1_000
@@ -221,7 +220,7 @@ class _Wave:
 
     @staticmethod
     def _identity(said: DocumentIdentity, found: Sequence[RepositoryCommit]) -> DocumentIdentity:
-        """What was said, else the plan that most of the commits name."""
+        """The named plan, else the one that most of the commits name."""
         scopes = Counter(match.group("phase", "plan") for commit in found if (match := SUBJECT.match(commit.subject)))
         if said.plan is not None or not scopes:
             return said

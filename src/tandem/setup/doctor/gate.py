@@ -18,7 +18,7 @@ from tandem.bridge.target import is_local
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import TandemError, Unavailable
 from tandem.git.runner import Git, Output, clean_environment
-from tandem.rulings import enforcement, git, liveness, planning
+from tandem.rulings import git, liveness, planning
 from tandem.rulings.state import GateFile, HookRepository
 from tandem.settings import checks
 from tandem.settings.config import user_file
@@ -264,7 +264,7 @@ async def check_planning(here: DoctorContext) -> list[Finding]:
         return []
     found = [problem("planning", one, "correct .planning/config.json") for one in settings.problems]
     gate = here.gate
-    holds = (enforcement.effective(gate) if gate is not None else None) or planning.effective(settings, trusted=False)
+    holds = planning.in_force(gate) if gate is not None else planning.effective(settings, trusted=False)
     if holds.refused:
         found.append(
             note("planning", f"Not trusted, and so without effect: {', '.join(holds.refused)}", "tandem trust")
