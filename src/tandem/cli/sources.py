@@ -20,7 +20,7 @@ from tandem.git.place import find_repository, linked_worktrees
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.rulings import git, state
-from tandem.rulings.enforcement import base_branch
+from tandem.rulings.planning import base_branch
 
 
 @dataclass(frozen=True, slots=True)

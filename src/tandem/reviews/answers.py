@@ -77,10 +77,8 @@ class NoReviewer:
 NextActionName = Annotated[
     str,
     Field(
-        description=(
-            "What the proposer does now: `wait`, `answer_message`, `decide_counter_patch`, `revise`, "
-            "`apply_and_close`, `revert`, `escalate` or `none`; `message` says how."
-        )
+        description="What the proposer does now: `wait`, `answer_message`, `decide_counter_patch`, `revise`, "
+        "`apply_and_close`, `revert`, `escalate` or `none`; `message` says how."
     ),
 ]
 NextMessage = Annotated[
@@ -491,10 +489,8 @@ class EventView:
     seq: Annotated[
         int | None,
         Field(
-            description=(
-                "The event's number; given in the order of commits. Null for a token of one project, as it "
-                "counts all projects' events."
-            )
+            description="The event's number; given in the order of commits. Null for a token of one project, as it "
+            "counts all projects' events."
         ),
     ]
     at: Annotated[str, Field(description="When it happened.")]
@@ -502,11 +498,9 @@ class EventView:
     subject: Annotated[
         str,
         Field(
-            description=(
-                "What it happened to: a review, `cycle:<id>`, `session:<id>`, "
-                "`key:<project>/<workflow>/<role>`, `project:<name>`, `pool:<supervisor>`, `reviewer:<id>` "
-                "or `log`."
-            )
+            description="What it happened to: a review, `cycle:<id>`, `session:<id>`, "
+            "`key:<project>/<workflow>/<role>`, `project:<name>`, `pool:<supervisor>`, `reviewer:<id>` "
+            "or `log`."
         ),
     ]
     actor: Annotated[str, Field(description="Who did it.")]

@@ -281,7 +281,7 @@ class Review(NamedTuple):
     attempts: int = 0
     """Runs of pool reviewers in a row that ended without a verdict, in this round."""
     checks: str | None = None
-    """What the checks of this round come to: pending, failed or passed; None without any."""
+    """What the checks of this round come to: pending, doubtful, failed or passed; None without any."""
     removed_at: int | None = None
     """When its contents were removed."""
     removed_seq: int | None = None
