@@ -176,7 +176,11 @@ def test_a_remote_that_cannot_be_asked_is_no_approval(work: Work, auditor: Audit
     assert auditor.run("origin/main").status == 0
     remote.rename(remote.with_suffix(".away"))
     ended = auditor.run("origin/main")
-    assert (ended.status, "origin cannot be asked" in ended.stderr, "--offline" in ended.stderr) == (1, True, True)
+    assert (ended.status, "origin does not say which commit" in ended.stderr, "--offline" in ended.stderr) == (
+        1,
+        True,
+        True,
+    )
     assert auditor.run("origin/main", "--offline").status == 0
     work.git("update-ref", "refs/remotes/elsewhere/main", work.start)
     assert "git remote add" in auditor.run("elsewhere/main").stderr
