@@ -59,15 +59,10 @@ class MirrorSettings:
 
     def deploy_key(self, project: str) -> tuple[bytes, str]:
         """A project's private key as ssh reads it, and the line of the public one for the forge."""
-        # As in `gate.ed25519`: the library is large.
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        # As in `gate.signing`: the library is large.
+        from tandem.projects import ed25519
 
-        # As above.
-        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
-
-        key = Ed25519PrivateKey.from_private_bytes(self.tokens.deploy_seed(project))
-        private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
-        public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode("ascii")
+        private, public = ed25519.openssh(self.tokens.deploy_seed(project))
         return private, f"{public} tandem-{_slug(project)}"
 
 
