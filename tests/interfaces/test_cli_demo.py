@@ -128,6 +128,14 @@ def test_the_demonstration_plays_to_its_end_and_leaves_no_key_and_no_token_on_th
 
 
 @pytest.mark.timeout(240)
+def test_the_cycles_play_alone(scratch: Path) -> None:
+    ended = play(scratch, "--only", "cycle")
+    assert ended.status == 0, ended.stdout + ended.stderr
+    ensure_told(ended.stdout, [*OF_THE_CYCLE, *OF_THE_GATED_CYCLE])
+    assert "proposes" not in ended.stdout
+
+
+@pytest.mark.timeout(240)
 def test_a_step_that_fails_ends_the_demonstration_with_its_reason(scratch: Path) -> None:
     (scratch / "nothing").mkdir()
     ended = play(scratch, PATH=str(scratch / "nothing"))

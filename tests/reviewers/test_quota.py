@@ -61,6 +61,9 @@ OTHERS = (
     "unexpected status 401 Unauthorized",
     "The context limit is 200000 tokens",
     "429 passed, 1 failed",
+    "You have exceeded the maximum context limit",
+    "Error: you have reached the size limit of this file",
+    "  ✕ client: rate limit exceeded, retry after 60s (12 ms)",
     # What a program of one's own says of its work, of the change and of its tests.
     "rate_limit_429.txt: No such file or directory",
     "cat: quota_exceeded.json: No such file or directory",

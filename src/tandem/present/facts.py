@@ -140,7 +140,7 @@ def worded(kind: str, value: Any) -> str:
     """A value in words, for kinds that have no form of their own where they are shown."""
     if kind in _WORDS:
         return _WORDS[kind](value)
-    if isinstance(value, dict):
+    if isinstance(value, dict | list | tuple | bool):
         return json.dumps(value, ensure_ascii=False)
     return str(value)
 

@@ -10,7 +10,7 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
     "ActivityFeed": (("entries", "entries", "table", "FeedEntry", "Nothing has happened yet."), ("next_page", "next page", "hidden"), ("cursor", "cursor", "hidden"), ("changed", "changed", "hidden")),
     "AffectedFile": (("path", "path", "path"), ("operation", "operation", "text"), ("added", "added", "count"), ("removed", "removed", "count"), ("old_path", "old path", "text"), ("generated", "generated", "flag")),
     "ApprovalWithdrawn": (("review_id", "review", "review"), ("status", "status", "state"), ("outcome", "outcome", "text"), ("round", "round", "count"), ("commits", "commits", "words"), ("branches", "branches", "words"), ("cursor", "cursor", "hidden")),
-    "AuditPage": (("events", "events", "table", "EventView"), ("cursor", "cursor", "hidden"), ("changed", "changed", "hidden"), ("more", "more", "hidden")),
+    "AuditPage": (("events", "events", "table", "EventView", "No events."), ("cursor", "cursor", "hidden"), ("changed", "changed", "hidden"), ("more", "more", "flag")),
     "BaseFileView": (("path", "path", "path"), ("mode", "mode", "text"), ("blob", "blob", "text"), ("content", "content", "hidden")),
     "BaseFiles": (("review_id", "review", "review"), ("round", "round", "count"), ("base", "base", "text"), ("only_touched", "only touched", "flag"), ("files", "files", "table", "BaseFileView")),
     "Carried": (("commit", "commit", "id"), ("becomes", "becomes", "id")),

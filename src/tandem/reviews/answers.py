@@ -528,10 +528,10 @@ class Timeline:
 class AuditPage:
     """Events of the log after a cursor, oldest first; `cursor` is where to go on."""
 
-    events: Annotated[tuple[EventView, ...], Field(description="The events, oldest first.")]
+    events: Annotated[tuple[EventView, ...], Field(description="The events, oldest first."), Shown(empty="No events.")]
     cursor: Cursor
     changed: Changed
-    more: Annotated[bool, Field(description="Whether there are further events already."), Shown("hidden")]
+    more: Annotated[bool, Field(description="Whether there are further events already.")]
 
 
 @dataclass(frozen=True, slots=True)

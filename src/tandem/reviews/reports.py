@@ -98,7 +98,9 @@ def _latest(
     found: list[tuple[Review, Event]] = []
     for _ in range(_LOOKS):
         limit = wanted if category is None else max(wanted, _PIECE)
-        piece = reports.list_activity(unit, limit=limit, before=before, project=project, state=request.status)
+        piece = reports.list_activity(
+            unit, limit=limit, before=before, project=project, state=request.status, category=category
+        )
         found += [one for one in piece if category in (None, one[0].category)]
         if len(piece) < limit or len(found) >= wanted:
             return found[:wanted], 0

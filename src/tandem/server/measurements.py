@@ -133,9 +133,10 @@ class Measurements:
                 actual=sorted(access.roles),
             )
         self._lag.begin()
+        exposition = await asyncio.to_thread(_exposition)
         families = [*self._families(await self._stored())]
         accepted = exchange.headers.get(b"accept", b"").decode("latin-1")
-        body, content_type = await asyncio.to_thread(_exposition().exposed, families, accepted)
+        body, content_type = await asyncio.to_thread(exposition.exposed, families, accepted)
         await send_bytes(exchange.send, 200, body, ((b"content-type", content_type.encode()),))
 
     async def _stored(self) -> list[Metric] | None:

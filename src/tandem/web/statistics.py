@@ -57,7 +57,7 @@ class Chart:
     def grid(self) -> list[tuple[float, str]]:
         """Horizontal lines with their values, lowest first."""
         values = [self._top * step / _LINES for step in range(_LINES + 1)]
-        return [(round(self._y(value), 2), told(value, self.unit)) for value in values]
+        return [(round(self._y(value), 2), _tick(value, self.unit)) for value in values]
 
     @property
     def labels(self) -> list[tuple[float, str]]:
@@ -113,6 +113,16 @@ def _ceiling(series: Sequence[Series], steps: Sequence[float]) -> float:
     while power * steps[-1] < most:
         power *= 10
     return next(power * step for step in steps if power * step >= most)
+
+
+def _tick(value: float, unit: str) -> str:
+    """A value at a line of the grid, whose lines are closer than whole minutes."""
+    if unit != "duration":
+        return told(value, unit)
+    for size, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if value >= size:
+            return f"{value / size:.3g} {name}"
+    return f"{value:.3g} s" if value >= 1 or not value else f"{value * 1000:.0f} ms"
 
 
 def told(value: float | None, unit: str) -> str:

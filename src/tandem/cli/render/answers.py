@@ -28,12 +28,14 @@ HOW_TO_BEGIN = (
 )
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _REASONS_SHOWN = 3
+_NO_FAULTS = frozenset({"verdict", "cancelled"})
 _REMARKS = {
     "AuditPage": "Go on from here with --cursor {cursor}",
     "CycleCompleted": "{active_role} archives it.",
     "CycleStarted": f"The lock is {{active_role}}'s: give it as --lock-token, or in {LOCK_VARIABLE}.",
     "KeyRevoked": "The workflow rests until there is a new one: tandem cycle rotate {role}",
     "LockAcquired": f"Give it as --lock-token, or in {LOCK_VARIABLE}; it changes with the active role.",
+    "ReviewStatus": "cursor {cursor}",
     "SessionOpened": f"Give it as --session-token, or in {SESSION_VARIABLE}.",
 }
 """How to go on, below an answer of a type."""
@@ -52,7 +54,7 @@ def render(kind: str, answer: Any) -> Drawable:
     onward = [*_nobody(answer.no_reviewer), *_next(answer)] if answer.next_action is not None else []
     shown = parts.fields(kind, answer, *onward)
     remark = _REMARKS.get(kind)
-    return Group(shown, Text(remark.format_map(answer), "dim")) if remark is not None else shown
+    return Group(shown, plain(remark.format_map(answer), "dim")) if remark is not None else shown
 
 
 @renders
@@ -289,10 +291,27 @@ def _reviewers(reviewers: Sequence[contract.ReviewerView]) -> Iterator[Drawable]
     if not reviewers:
         yield Text("No reviewer has run yet; one is started when a proposal waits.", style="dim")
         return
-    yield parts.table("ReviewerView", reviewers)
+    columns = "reviewer!, project, state!, reviews now!, started!, done, approved, mean!, failed, cost"
+    yield listing(columns, map(_cells, reviewers))
     bad: dict[str, list[str]] = {}
     for one in reviewers:
         if one.end_reason and one.exit_code != 0:
             bad.setdefault(one.end_reason, []).append(one.reviewer_id)
     for reason, ended in list(bad.items())[:_REASONS_SHOWN]:
         yield plain(f"  {', '.join(ended)}: {reason}", "dim")
+
+
+def _cells(one: contract.ReviewerView) -> tuple[Cell, ...]:
+    name = Text.assemble((one.name, "bold"), (one.reviewer_id.removeprefix(one.name), "dim"))
+    why = f" ({one.drain_reason})" if one.state == "draining" and one.drain_reason else ""
+    work = "" if one.ended_at is not None else "(is started)" if one.pid is None else one.review_id or "(idle)"
+    failed = {kind: count for kind, count in one.outcomes.items() if kind not in _NO_FAULTS}
+    spent = [f"{one.cost_usd:.2f} USD"] if one.cost_usd else []
+    if tokens := one.tokens_in + one.tokens_out:
+        spent.append(f"{tokens:,} tokens")
+    return (
+        *(name, one.project, state(one.state).append(why), work, ago(one.spawned_at), str(one.reviews_completed)),
+        "–" if one.approval_rate is None else worded("percent", one.approval_rate),
+        "–" if one.mean_review_seconds is None else worded("duration", one.mean_review_seconds),
+        *(worded("counts", failed) or "–", ", ".join(spent) or "–"),
+    )

@@ -40,8 +40,6 @@ COLUMNS = {
     "SettingView": "name value origin ignored",
     "PoolView": "supervisor_id state active max_pool_size spent_today_usd tokens_today provider model mode host"
     " last_seen_at",
-    "ReviewerView": "reviewer_id project state drain_reason review_id spawned_at reviews_completed approval_rate"
-    " mean_review_seconds outcomes cost_usd tokens_in tokens_out",
 }
 """The columns of a table by the type of its rows, where that has more fields than there is room for.
 

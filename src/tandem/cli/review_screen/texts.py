@@ -127,7 +127,7 @@ def _checks(reading: LoadedReview) -> Text:
 def gate(reading: LoadedReview) -> str:
     """What the checks make of the gate for the current round; empty if they do not keep it closed."""
     outcome = reading.status.checks or "passed"
-    return checks.COMES_TO[outcome] if reading.is_current and outcome != "passed" else ""
+    return checks.COMES_TO.get(outcome, "") if reading.is_current and outcome != "passed" else ""
 
 
 def _round(reading: LoadedReview, since: int | None) -> str:

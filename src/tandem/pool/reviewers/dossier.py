@@ -106,7 +106,8 @@ def _interdiff(ask: Ask, claimed: Claimed, said: list[dict[str, Any]]) -> str | 
 
 
 def _is_decision(entry: dict[str, Any]) -> bool:
-    return entry["kind"] == _PATCH or (entry["kind"] == _DECIDED and entry["verdict"] != "comment")
+    kind = entry.get("kind")
+    return kind == _PATCH or (kind == _DECIDED and entry.get("verdict") != "comment")
 
 
 def _decision(entry: dict[str, Any]) -> dict[str, Any]:

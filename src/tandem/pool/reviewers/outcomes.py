@@ -177,14 +177,15 @@ _SAYS_SO = re.compile(
     r"|(?:[\w-]+ ){0,2}(?:rate|usage|session|hourly|daily|weekly|monthly|(?:\d-)?hour|request)[ _-]limit[ _-]"
     r"(?:reached|exceeded)"
     r"|(?:your )?quota[ _](?:exceeded|exhausted|resets|will reset)|resource[ _](?:has been )?exhausted"
-    r"|you(?:'ve| have)? (?:hit|reached|exceeded|exhausted) (?:your|the) (?:[\w-]+ ){0,3}(?:limits?|quota|capacity)"
+    r"|you(?:'ve| have)? (?:hit|reached|exceeded|exhausted) (?:your|the)"
+    r" (?:(?!context|size|length|input|output|memory|buffer)[\w-]+ ){0,3}(?:limits?|quota|capacity)"
     r"|(?:this )?requests? [^\"]{0,150}?exceed(?:ed)? (?:[\w'-]+ ){0,4}rate limit"
     r"|(?:the )?usage limit has been reached"
     r"|retry[ _-]?after\b)(?![\w/-]|\.\w|::)"
     r"|(?:status|code|error|http(?:/[\d.]+)?)[\"'\\ :=(]{0,6}429\b(?!\.\w)|^\W*429(?:[:.,;]\s|\W*$)",
     re.IGNORECASE,
 )
-_QUOTES = re.compile(r"\s*(?:[+>@✗✖×●✘-]|FAIL(?:ED)?\b|not ok\b)")
+_QUOTES = re.compile(r"\s*(?:[+>@✗✖×●✘-]|✕(?!\s*\[)|FAIL(?:ED)?\b|not ok\b)")
 """A line of a difference, of a quotation, or of a test that failed."""
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _MONTHS: Final = "janfebmaraprmayjunjulaugsepoctnovdec"

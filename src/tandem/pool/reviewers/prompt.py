@@ -94,13 +94,13 @@ def load_template(path: Path | None, form: Form = REVIEW) -> str:
             raise _refused(file, "there is no such file; give the path of a text file, or leave the setting out")
         with file.open("rb") as opened:
             content = opened.read(TEMPLATE_LIMIT_BYTES + 1)
+        if len(content) > TEMPLATE_LIMIT_BYTES:
+            raise _refused(file, f"it is over the limit of {TEMPLATE_LIMIT_BYTES} bytes", limit=TEMPLATE_LIMIT_BYTES)
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise _refused(file, f"it cannot be read ({error.strerror or error})") from error
     except UnicodeDecodeError as error:
         raise _refused(file, f"it is not UTF-8 (byte {error.start}); save it as UTF-8") from None
-    if len(content) > TEMPLATE_LIMIT_BYTES:
-        raise _refused(file, f"it is over the limit of {TEMPLATE_LIMIT_BYTES} bytes", limit=TEMPLATE_LIMIT_BYTES)
     if "\0" in text:
         raise _refused(file, "it has NUL characters; give a text file")
     _check_variables(file, text, form)
