@@ -219,7 +219,7 @@ class NotFound(TandemError):
 class UnknownReviewer(TandemError):
     """No pool of this broker has such a reviewer.
 
-    Use an id that `list_reviewers` shows, such as `codex-r1-k3f9q2`; the name alone is none.
+    Use an id that `list_reviewers` shows, such as `codex-r1-k3f9q2`; only `tandem reviewers kill` takes a name.
     """
 
     code = "UNKNOWN_REVIEWER"

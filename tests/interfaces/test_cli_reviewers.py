@@ -157,6 +157,8 @@ def test_reviewers_are_started_and_ended_by_hand(tandem: Inside) -> None:
     assert not psutil.pid_exists(made["pid"])
     again = tandem.run("reviewers", "kill", made["reviewer_id"], "--force")
     assert (again.status, "terminated" in again.stdout) == (0, True)
+    ended = tandem.run("reviewers", "kill", made["name"], "--json").data
+    assert (ended["reviewer_id"], ended["state"]) == (made["reviewer_id"], "terminated")
     unknown = tandem.run("reviewers", "kill", "custom-r999")
     assert (unknown.status, "UNKNOWN_REVIEWER" in unknown.stderr) == (1, True)
     assert tandem.run("reviewers", "kill").status == 2

@@ -173,6 +173,28 @@ def test_p9_both_exports_say_what_git_did_that_the_diff_did_not_say() -> None:
     assert note in read(page(noted, (), ()).removeprefix("<!doctype html>\n").strip()).text
 
 
+def test_both_exports_have_the_facts_of_others_and_what_each_event_says() -> None:
+    facts = {"ticket": "X-1", "status": ["a", None, True]}
+    told = proposal(metadata=facts)
+    event = EventView(
+        1, "2026-01-02T03:04:05Z", "shop", "rev-1", "bob", "claim_released", "claimed", "pending",
+        {"reason": "I | am away", "again": False, "proved_by": None, "checks": ["a", "b"]}, "",
+    )  # fmt: skip
+    text = markdown(told, [entry(metadata={"see": "X-2"})], [event])
+    html = read(page(told, [entry(metadata={"see": "X-2"})], [event]).removeprefix("<!doctype html>\n").strip()).text
+    assert "| **Metadata ticket** | X-1 |" in text
+    assert "| **Round submitted** | 2026-01-02T03:04:05Z |" in text
+    assert "| reason I \\| am away; again no; checks a, b |" in text
+    for words in (
+        "Metadata status",
+        '["a", null, true]',
+        "metadata see X-2",
+        "reason I | am away; again no; checks a, b",
+    ):
+        assert words in html, words
+    assert "None" not in text + html
+
+
 def test_a_text_and_an_odd_diff_are_exported_too() -> None:
     html = page(proposal(diff=None), (), ())
     assert "<h2>Changes</h2>" not in html

@@ -35,6 +35,8 @@ def test_events_come_by_themselves_are_filtered_and_resumed(page: Page, shop: De
     page.goto(place)
     expect(rows).to_have_count(3)
     expect(rows.nth(2)).to_contain_text("claim released")
+    page.goto(f"/activity?review_id={review}&kind=review_created")
+    expect(rows.nth(1)).to_contain_text("validated yes")
     page.get_by_role("link", name="Reviews by latest event").click()
     expect(page.get_by_role("listitem").filter(has_text="Sort the names").first).to_contain_text("claim released")
 

@@ -107,6 +107,19 @@ def test_p2_without_a_terminal_there_is_no_override(gated: Gated):
     assert b"terminal" in done.stderr
 
 
+def test_an_override_answers_as_json_and_gives_git_only_what_stands_behind_the_dashes(gated: Gated):
+    gated.stage(DIGITS)
+    refused = gated.tandem("gate", "override", "-m", WHY, "--json", "--", "-m", "x")
+    assert (refused.status, refused.envelope["error"]["code"]) == (1, "FORBIDDEN")
+    wrong = gated.tandem("gate", "override", "-m", WHY, "--amend", "--", "-m", "x")
+    assert (wrong.status, "There is no option '--amend'" in wrong.stderr) == (2, True)
+    command = ("gate", "override", "-m", WHY, "--json", "--", "-m", "Fix it")
+    typed = {"typed": f"{gated.project}\n", "after": "to let it pass: "}
+    status, shown = at_a_terminal(command, gated.root, **typed, TANDEM_BROKER=gated.broker.url)
+    answer = json.loads(shown.rstrip().rpartition("\n")[2])
+    assert (status, answer) == (0, {"ok": True, "data": {"git": ["commit", "-m", "Fix it"], "exit_status": 0}})
+
+
 def test_an_override_without_a_broker_is_recorded_when_it_is_back(own_gated: Gated):
     own_gated.stage(DIGITS)
     own_gated.broker.stop()

@@ -78,9 +78,7 @@ class StepOptions:
 class DocumentOptions:
     """Which document is reviewed, and its new content if that is not in it yet."""
 
-    file: Annotated[str | None, Argument(metavar="[FILE]", help="The document; default: the newest in .planning.")] = (
-        None
-    )
+    file: Annotated[str | None, Argument(metavar="FILE", help="The document; default: the newest in .planning.")] = None
     path: Annotated[
         Path | None, Option("--path", metavar="PATH", help="With FILE -: the file that standard input is for.")
     ] = None
@@ -204,7 +202,7 @@ def task(
 def wave(
     branches: Annotated[
         list[str] | None,
-        Argument(metavar="[BRANCH]...", help="Default: this one; on a base branch those of linked worktrees."),
+        Argument(metavar="BRANCH", help="Default: this one; on a base branch those of linked worktrees."),
     ] = None,
     *,
     since: Annotated[

@@ -16,7 +16,7 @@ from tandem.cli.connection_options import ConnectionOptions, ensure_known, find_
 from tandem.cli.declared import Argument, Option, without
 from tandem.cli.persons import YesOption, decided, need_decision, refuse_agents
 from tandem.cli.render.parts import facts, plain
-from tandem.cli.terminal import Exit, progress, say, tell
+from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show_data, tell
 from tandem.core.visible import is_blank
 from tandem.errors import Forbidden, InvalidInput
 from tandem.gate.contract import SIGNER
@@ -63,10 +63,11 @@ ReasonOption = Annotated[str | None, Option("--reason", metavar="TEXT", help="Wh
 def override_gate(
     arguments: Annotated[
         list[str] | None,
-        Argument(metavar="-- [GIT ARGUMENTS]", help="Of git commit; or another command of git with its own."),
+        Argument(metavar="-- GIT ARGUMENTS", help="Of git commit; or another command of git with its own."),
     ] = None,
     *,
     reason: Annotated[str, Option("--reason", "-m", metavar="TEXT", help="Why; it is recorded.")],
+    as_json: EnvelopeOption = False,
 ) -> int:
     """Run git commit and override the gate: only for a person at a terminal, who has to type the project's name."""
     arguments, reason = arguments or [], reason.strip()
@@ -76,7 +77,10 @@ def override_gate(
     if not person.is_at_terminal():
         raise Forbidden("An override needs a person at a terminal, and there is none here.", needed="person")
     named = arguments if arguments and arguments[0] in _COMMANDS else ["commit", *arguments]
-    return interactively(named, {**os.environ, OVERRIDE_VARIABLE: reason})
+    status = interactively(named, {**os.environ, OVERRIDE_VARIABLE: reason}, to_stderr=as_json)
+    if as_json:
+        show_data({"git": named, "exit_status": status})
+    return status
 
 
 async def on(  # noqa: PLR0913 - its options
@@ -211,7 +215,7 @@ def _rows(found: GateStatus) -> list[tuple[str, object]]:
 @without("new")
 async def server_hook(
     path: Annotated[
-        Path, Argument(metavar="[REPOSITORY]", help="The bare repository; default: the current folder.")
+        Path, Argument(metavar="REPOSITORY", help="The bare repository; default: the current folder.")
     ] = Path(),
     *,
     remove: Annotated[bool, Option("--remove", help="Remove the hook, and restore the former one.")] = False,

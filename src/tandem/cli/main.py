@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 from rich.markup import escape
+from typer import rich_utils
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_group
@@ -226,14 +227,36 @@ def _made(path: str) -> Any:
     # Typer reads a command's parameters from its signature.
     run.__dict__["__signature__"] = inspect.Signature([*map(_parameter, command.parameters)])
     group = typer.Typer(rich_markup_mode="rich")
-    settings = {"ignore_unknown_options": True, "allow_interspersed_args": False} if command.takes_the_rest else None
+    settings = {"allow_interspersed_args": False} if command.takes_the_rest else None
     name = path.rpartition(" ")[2]
     more = _STEP_WORDS if command.function.startswith("tandem.cli.gate_steps:") else ""
     ending = (_examples(path) or "") + more
-    group.command(name, help=command.about, epilog=ending or None, context_settings=settings, hidden=command.hidden)(
-        run
-    )
+    group.command(
+        name,
+        cls=_class_of(command),
+        help=command.about,
+        epilog=ending or None,
+        context_settings=settings,
+        hidden=command.hidden,
+    )(run)
     return get_group(group).commands[name]
+
+
+def _class_of(command: Command) -> type[TyperCommand]:
+    """A command whose help cuts no option, and puts no brackets around needed arguments, which have an option, too."""
+    names = [one.name.upper() for one in command.parameters if one.needed and not one.is_caller]
+    needed = {f"[{name}]": f"{{{name}}}" for name in names}
+
+    class Made(TyperCommand):
+        def collect_usage_pieces(self, ctx: Any) -> list[str]:
+            return [needed.get(piece, piece) for piece in super().collect_usage_pieces(ctx)]
+
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            # A blank less between columns: the longest option has room beside the others' values.
+            rich_utils.__dict__["STYLE_OPTIONS_TABLE_PADDING"] = (0, 1, 0, 0)
+            super().format_help(ctx, formatter)
+
+    return Made
 
 
 def _parameter(one: Parameter) -> inspect.Parameter:
@@ -409,7 +432,7 @@ def show_version() -> None:
 
 
 def help_of(
-    words: Annotated[list[str] | None, Argument(metavar="[COMMAND]...", help="Such as: review list.")] = None,
+    words: Annotated[list[str] | None, Argument(metavar="COMMAND", help="Such as: review list.")] = None,
 ) -> None:
     """Show the help of a command; every group has this command, too."""
     root: Any = typer.main.get_command(app)

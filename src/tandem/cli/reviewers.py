@@ -125,16 +125,15 @@ def kill(
 
 
 def _running(session: Session, name: str) -> str:
-    """The id of the reviewer that a name stands for; the name itself if none of it runs.
+    """The id of the reviewer that a name stands for: the one that runs, else the last that ended; else the name.
 
     Raises:
         InvalidInput: Several run.
     """
-    found = [
-        one.reviewer_id
-        for one in record(session.data("list_reviewers", {})).reviewers
-        if one.name == name and one.ended_at is None
-    ]
+    named = [one for one in record(session.data("list_reviewers", {})).reviewers if one.name == name]
+    found = [one.reviewer_id for one in named if one.ended_at is None]
+    if named and not found:
+        return max(named, key=lambda one: one.ended_at).reviewer_id
     if len(found) > 1:
         raise InvalidInput(
             f"{len(found)} reviewers are called {name}. Say which, by its whole id.", field="reviewer_id", allowed=found

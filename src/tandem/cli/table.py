@@ -589,13 +589,14 @@ COMMANDS: dict[str, Command] = {
     ),
     "gate override": Command(
         "tandem.cli.gate_switch:override_gate", "Run git commit and override the gate: only for a person at a terminal, who has to type the project's name.",
-        Parameter("arguments", many=True, help="Of git commit; or another command of git with its own.", metavar="-- [GIT ARGUMENTS]"),
+        Parameter("arguments", many=True, help="Of git commit; or another command of git with its own.", metavar="-- GIT ARGUMENTS"),
         Parameter("reason", "--reason", "-m", required=True, help="Why; it is recorded.", metavar="TEXT"),
+        Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
         takes_the_rest=True,
     ),
     "gate server-hook": Command(
         "tandem.cli.gate_switch:server_hook", "Have a bare repository refuse unapproved pushes to base branches. Running it again repairs the hook.",
-        Parameter("path", kind="path", default=".", help="The bare repository; default: the current folder.", metavar="[REPOSITORY]"),
+        Parameter("path", kind="path", default=".", help="The bare repository; default: the current folder.", metavar="REPOSITORY"),
         Parameter("remove", "--remove", kind="flag", default=False, help="Remove the hook, and restore the former one."),
         Parameter("yes", "--yes", kind="flag", default=False, hidden=True),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", group="options", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
@@ -606,7 +607,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "gate plan": Command(
         "tandem.cli.gate_steps:plan", "Have a whole PLAN.md reviewed before it is committed or carried out.",
-        Parameter("file", group="document", help="The document; default: the newest in .planning.", metavar="[FILE]"),
+        Parameter("file", group="document", help="The document; default: the newest in .planning.", metavar="FILE"),
         Parameter("path", "--path", kind="path", group="document", help="With FILE -: the file that standard input is for.", metavar="PATH"),
         Parameter("content", "--content", group="document", help="The content of FILE before it is written: a file, or -.", metavar="DRAFT"),
         Parameter("accept", "--accept", kind="flag", default=False, group="asked", help="Take the reviewer's counter-patch, into the files as well."),
@@ -622,7 +623,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "gate context": Command(
         "tandem.cli.gate_steps:context", "Have a whole CONTEXT.md reviewed before it is written or committed.",
-        Parameter("file", group="document", help="The document; default: the newest in .planning.", metavar="[FILE]"),
+        Parameter("file", group="document", help="The document; default: the newest in .planning.", metavar="FILE"),
         Parameter("path", "--path", kind="path", group="document", help="With FILE -: the file that standard input is for.", metavar="PATH"),
         Parameter("content", "--content", group="document", help="The content of FILE before it is written: a file, or -.", metavar="DRAFT"),
         Parameter("accept", "--accept", kind="flag", default=False, group="asked", help="Take the reviewer's counter-patch, into the files as well."),
@@ -656,7 +657,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "gate wave": Command(
         "tandem.cli.gate_steps:wave", "Have all that a plan did reviewed as one change, before its branch is merged.",
-        Parameter("branches", many=True, help="Default: this one; on a base branch those of linked worktrees.", metavar="[BRANCH]..."),
+        Parameter("branches", many=True, help="Default: this one; on a base branch those of linked worktrees.", metavar="BRANCH"),
         Parameter("since", "--since", help="Begin after it; default: the plan's first commit.", metavar="REV"),
         Parameter("phase", "--phase", variable="TANDEM_PHASE", group="work", help="The phase it belongs to.", metavar="NAME"),
         Parameter("plan", "--plan", variable="TANDEM_PLAN", group="work", help="The plan it belongs to: 03-02, or 02.", metavar="NAME"),
@@ -675,7 +676,7 @@ COMMANDS: dict[str, Command] = {
     "gate verification": Command(
         "tandem.cli.gate_steps:verification", "Have a whole VERIFICATION.md or UAT.md reviewed, and whether the work passed.",
         Parameter("passed", "--passed", off=("--failed",), kind="flag", help="Whether the work passed; default: what its head says."),
-        Parameter("file", group="document", help="The document; default: the newest in .planning.", metavar="[FILE]"),
+        Parameter("file", group="document", help="The document; default: the newest in .planning.", metavar="FILE"),
         Parameter("path", "--path", kind="path", group="document", help="With FILE -: the file that standard input is for.", metavar="PATH"),
         Parameter("content", "--content", group="document", help="The content of FILE before it is written: a file, or -.", metavar="DRAFT"),
         Parameter("accept", "--accept", kind="flag", default=False, group="asked", help="Take the reviewer's counter-patch, into the files as well."),
@@ -1458,7 +1459,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "help": Command(
         "tandem.cli.main:help_of", "Show the help of a command; every group has this command, too.",
-        Parameter("words", many=True, help="Such as: review list.", metavar="[COMMAND]..."),
+        Parameter("words", many=True, help="Such as: review list.", metavar="COMMAND"),
     ),
     "version": Command(
         "tandem.cli.main:show_version", "Show the version.",

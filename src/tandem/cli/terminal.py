@@ -216,5 +216,5 @@ def _spin(words: list[str], ended: Event) -> None:
 
 def _short(value: Any) -> str:
     if isinstance(value, list):
-        return ", ".join(str(item) for item in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] any JSON value
-    return str(value)
+        return ", ".join(_short(item) for item in value)  # pyright: ignore[reportUnknownVariableType] any JSON value
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

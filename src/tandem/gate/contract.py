@@ -472,7 +472,7 @@ class SettingView:
     """One setting as it holds for a project."""
 
     name: Annotated[str, Field(description="The setting; those of a table are named with a dot.")]
-    value: Annotated[Any, Field(description="Its value as JSON, without passwords.")]
+    value: Annotated[Any, Field(description="Its value as JSON, without passwords."), Shown(empty="(none)")]
     origin: Annotated[str, Field(description="`default`, a file, a variable or an option of the command line.")]
     description: Annotated[str, Field(description="What it is for.")]
     ignored: Annotated[str | None, Field(description="What was found in a file of the project and not used, and why.")]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import select
+import sys
 import time
 
 from tandem.errors import TimedOut, TooLarge, Unavailable
@@ -296,14 +297,16 @@ def _subprocess():  # noqa: ANN202 - a module, whose type has no name
     return subprocess
 
 
-def interactively(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
+def interactively(arguments: Sequence[str], environment: Mapping[str, str], *, to_stderr: bool = False) -> int:
     """Runs git as the person would, with their terminal, for as long as it takes; answers with its exit status.
 
     Args:
         arguments: What follows `git`.
         environment: The whole environment.
+        to_stderr: Whether its standard output goes to standard error.
     """
-    return _subprocess().run(["git", *arguments], env=dict(environment), check=False).returncode
+    stdout = sys.stderr if to_stderr else None
+    return _subprocess().run(["git", *arguments], env=dict(environment), stdout=stdout, check=False).returncode
 
 
 class Spawned:

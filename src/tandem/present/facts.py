@@ -7,18 +7,24 @@ their types; one of a type that is not known has its labels and kinds by the nam
 from __future__ import annotations
 
 import json
+import re
+from contextlib import suppress
+from datetime import datetime
 
-from tandem.present.record import Record
+from tandem.present.record import Record, record
 from tandem.present.shape import IN_TABLES, OF_NUMBERS, ShownField, kind_of, label_of
 from tandem.present.shapes import SHAPES
 from tandem.present.words import duration
 
 TYPE_CHECKING = False  # as in `text`
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, Final
 
 _SHORT_SECONDS: Final = 10
+_LONGEST_DETAIL: Final = 200
+_HASH: Final = re.compile("[0-9a-f]{40,}")
+_HASH_DIGITS: Final = 12
 
 
 class Fact:
@@ -56,7 +62,24 @@ def facts(kind: str, answer: Any, *, but: Sequence[str] = ()) -> list[Fact]:
     The facts of a record within it have that record's label before theirs. `but` names fields that are not wanted.
     """
     found = (_fact(field, _at(answer, way)) for field, way in _flat(kind, [answer]) if way[0] not in but)
-    return [fact for fact in found if not _is_empty(fact.value)]
+    return [entry for fact in found if not _is_empty(fact.value) for entry in _entries(fact)]
+
+
+def details(data: Any) -> list[Fact]:
+    """What an event says besides its kind: a fact for each entry, by its name and value, long ones cut."""
+    return [_shortened(fact) for fact in facts("", record(data))]
+
+
+def given(label: str, entries: Mapping[str, Any]) -> list[Fact]:
+    """Facts that others named; the label stands before each name, so that none is mistaken for one of ours."""
+    return [Fact(ShownField(name, f"{label} {brief(name)}", "text"), entries[name]) for name in entries]
+
+
+def brief(text: str) -> str:
+    """Enough of a hash to tell it from others; the beginning of any other text that is too long for a list."""
+    if _HASH.fullmatch(text):
+        return text[:_HASH_DIGITS]
+    return text if len(text) <= _LONGEST_DETAIL else text[:_LONGEST_DETAIL] + "…"
 
 
 def table(
@@ -80,6 +103,21 @@ def _fact(field: ShownField, value: Any) -> Fact:
     if field.empty and field.kind != "table" and _is_empty(value):
         return Fact(ShownField(field.name, field.label, "text"), field.empty)
     return Fact(field, value)
+
+
+def _entries(fact: Fact) -> list[Fact]:
+    """The facts that the entries of an object are; of any other fact that one."""
+    if fact.kind == "details":
+        return details(fact.value)
+    return given(fact.label, fact.value) if fact.kind == "given" else [fact]
+
+
+def _shortened(fact: Fact) -> Fact:
+    words = brief(fact.words)
+    if words == fact.words:
+        return fact
+    kind = fact.kind if isinstance(fact.value, str) else "text"
+    return Fact(ShownField(fact.field.name, fact.label, kind), words)
 
 
 def _flat(
@@ -116,12 +154,16 @@ def shape(kind: str, records: Sequence[Any]) -> Sequence[ShownField]:
         return [ShownField(*field) for field in known]
     found = [record for record in records if isinstance(record, Record)]
     names = dict.fromkeys(name for record in found for name in record)
-    return [_guessed(name, [record.get(name) for record in found]) for name in names]
+    labels = {name: label_of(name) for name in names}
+    return [
+        _guessed(name, label if label == name or label not in names else name.replace("_", " "), found)
+        for name, label in labels.items()
+    ]
 
 
-def _guessed(name: str, values: Sequence[Any]) -> ShownField:
+def _guessed(name: str, label: str, records: Sequence[Record]) -> ShownField:
     """A field by its name and the first value that says something."""
-    value = next((one for one in values if one is not None), None)
+    value = next((record[name] for record in records if name in record and record[name] is not None), None)
     kind = kind_of(name) or "text"
     if isinstance(value, Record):
         kind = "record"
@@ -131,18 +173,36 @@ def _guessed(name: str, values: Sequence[Any]) -> ShownField:
         kind = "flag"
     elif isinstance(value, int | float):
         kind = kind if kind in OF_NUMBERS else "number"
-    elif kind in OF_NUMBERS or kind not in IN_TABLES:
+    elif kind in OF_NUMBERS or kind not in IN_TABLES or (kind == "time" and not _is_time(value)):
         kind = "text"
-    return ShownField(name, label_of(name), kind)
+    return ShownField(name, label, kind)
+
+
+def _is_time(value: Any) -> bool:
+    with suppress(TypeError, ValueError):
+        return datetime.fromisoformat(value).tzinfo is not None
+    return False
 
 
 def worded(kind: str, value: Any) -> str:
     """A value in words, for kinds that have no form of their own where they are shown."""
     if kind in _WORDS:
         return _WORDS[kind](value)
-    if isinstance(value, dict | list | tuple | bool):
-        return json.dumps(value, ensure_ascii=False)
+    listed: list[Any] = [*value] if isinstance(value, list | tuple) else []
+    if listed and all(isinstance(one, str) for one in listed):
+        return ", ".join(listed)
+    if value is None or isinstance(value, dict | list | tuple | bool):
+        return json.dumps(_bare(value), ensure_ascii=False)
     return str(value)
+
+
+def _bare(value: Any) -> Any:
+    """JSON without records, whose fields may have the names of a dictionary's methods."""
+    if isinstance(value, dict):
+        return {name: _bare(value[name]) for name in value}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] any JSON value
+    if isinstance(value, list | tuple):
+        return [_bare(one) for one in value]  # pyright: ignore[reportUnknownVariableType] any JSON value
+    return value
 
 
 def _measured(seconds: float) -> str:
@@ -157,6 +217,6 @@ _WORDS: Final[dict[str, Callable[[Any], str]]] = {
     "money": "{:.2f} USD".format,
     "percent": "{:.0%}".format,
     "size": "{:,} bytes".format,
-    "words": lambda texts: ", ".join(map(str, texts)),
+    "words": lambda texts: ", ".join(worded("text", text) for text in texts),
     "counts": lambda numbers: ", ".join(f"{number} {name}" for name, number in numbers.items() if number),
 }

@@ -30,7 +30,7 @@ class Record(dict[str, "Any"]):
 def record(value: Any) -> Any:
     """JSON values with their objects as records."""
     if isinstance(value, dict):
-        return Record((name, record(inner)) for name, inner in value.items())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] any JSON value
+        return Record((name, record(value[name])) for name in value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] any JSON value
     if isinstance(value, list):
         return tuple(record(inner) for inner in value)  # pyright: ignore[reportUnknownVariableType] any JSON value
     return value

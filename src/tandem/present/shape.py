@@ -14,6 +14,7 @@ answers: `facts` makes rows of them, which the terminal, the pages and the expor
     person, review      the name of who did something; the id of a review
     path, id            a path; a digest, a commit or another id
     words, counts, json several texts; numbers by their names; any other object
+    details, given      an object whose entries are facts: ours, by their names and values; those that others named
     record, table       another answer; several, one a row
     copied              a key or the like, which is never broken, so that it can be copied
     files, diff         the files of a change; a unified diff
@@ -29,14 +30,16 @@ if TYPE_CHECKING:
 OF_NUMBERS: Final = frozenset({"duration", "money", "percent", "size"})
 """Kinds that a number can have by its name."""
 _BELOW: Final = frozenset({"table", "files", "diff"})
-_LONG: Final = frozenset({"block", "json", "hidden", "copied"})
+_LONG: Final = frozenset({"block", "json", "hidden", "copied", "details", "given"})
 _SHORT: Final = frozenset(
     {"text", "name", "state", "flag", "time", "count", "number", "person", "review", "path", "id"}
 )
 KINDS: Final = OF_NUMBERS | _BELOW | _LONG | _SHORT | {"words", "counts", "record"}
 IN_TABLES: Final = KINDS - _BELOW - _LONG
 """Kinds that have room in a row of a table."""
-NEVER_BROKEN: Final = frozenset({"state", "flag", "time", "duration", "count", "money", "percent", "review", "id"})
+NEVER_BROKEN: Final = frozenset(
+    {"name", "state", "flag", "time", "duration", "count", "money", "percent", "review", "id"}
+)
 """Kinds that stay in one line."""
 
 _BY_NAME: Final = {

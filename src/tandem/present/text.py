@@ -4,12 +4,14 @@ Standard library only: a command that agents run all day has answered before a l
 
     Text       words, each in a style; broken where the width ends, unless it must stay whole
     Table      cells in columns, as wide as they need to be and as there is room for
+    Flow       one after the other
     Group      one below the other
     Framed     indented, or in a box with a title
 """
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from functools import lru_cache
 
@@ -38,7 +40,9 @@ _CODES = {
     "cyan": "36",
 }
 _PAD = 2
+_BELOW = 4
 _LEAST_COLUMN = 4
+_LEAST_OF_LIST = 16
 _MOST_OF_CUT = 80
 
 
@@ -132,7 +136,7 @@ class Text:
             # Behind the indentation of a line there is always something.
             if space > start and plain[start:space].strip():
                 made.append(self._slice(start, space))
-                start = space + 1
+                start = space + len(plain[space:]) - len(plain[space:].lstrip(" "))
             else:
                 made.append(self._slice(start, end))
                 start = end
@@ -249,19 +253,23 @@ class Column:
     """A column of a table.
 
     Attributes:
-        name: Its heading.
+        name: Its heading; empty for one whose cells say what they are.
         style: The style of its cells that have none.
         is_whole: Whether its cells are never broken.
+        least: How narrow it may become in a list, where its cells are wider.
     """
 
-    __slots__ = ("is_whole", "name", "style")
+    __slots__ = ("is_whole", "least", "name", "style")
 
-    def __init__(self, name: str = "", style: str = "", *, is_whole: bool = False) -> None:
-        self.name, self.style, self.is_whole = name, style, is_whole
+    def __init__(self, name: str = "", style: str = "", *, is_whole: bool = False, least: int = _LEAST_OF_LIST) -> None:
+        self.name, self.style, self.is_whole, self.least = name, style, is_whole, least
 
 
 class Table:
-    """Cells in columns: each as wide as its cells, and where there is too little room the widest ones narrower."""
+    """Cells in columns: each as wide as its cells, and where there is too little room the widest ones narrower.
+
+    Of a table with a head, the last columns go below each row where there is no room for them, with their names.
+    """
 
     __slots__ = ("columns", "has_head", "pad", "rows")
 
@@ -278,20 +286,27 @@ class Table:
         widths = self._widths(width)
         made: list[Text] = []
         if self.has_head:
-            made.append(self._line([Text(column.name, "bold") for column in self.columns], widths))
+            made += self._row([Text(column.name, "bold") for column in self.columns], widths)
             made.append(Text("─" * (sum(widths) + self.pad * (len(widths) - 1)), "dim"))
         for row in self.rows:
-            cells = [self._cell(*facts) for facts in zip(row, self.columns, widths, strict=False)]
-            height = max(map(len, cells), default=0)
-            made += (
-                self._line([cell[at] if at < len(cell) else Text() for cell in cells], widths) for at in range(height)
-            )
+            made += self._row([*map(self._styled, row, self.columns)], widths)
+            below = zip(self.columns[len(widths) :], row[len(widths) :], strict=False)
+            named = [_named(column, cell) for column, cell in below if cell]
+            if named:
+                made += Framed(Flow(named), left=_BELOW).lines(width)
         return made
 
-    def _cell(self, cell: Text, column: Column, width: int) -> list[Text]:
-        if column.style:
-            cell = Text.assemble(*((text, style or column.style) for text, style in cell.spans))
-        return cell.lines(None if column.is_whole else width)
+    @staticmethod
+    def _styled(cell: Text, column: Column) -> Text:
+        if not column.style:
+            return cell
+        spans = [(text, style or column.style) for text, style in cell.spans]
+        return Text.assemble(*spans)
+
+    def _row(self, cells: list[Text], widths: list[int]) -> list[Text]:
+        laid = [cell.lines(width) for cell, width in zip(cells, widths, strict=False)]
+        height = max(map(len, laid), default=0)
+        return [self._line([cell[at] if at < len(cell) else Text() for cell in laid], widths) for at in range(height)]
 
     def _line(self, cells: list[Text], widths: list[int]) -> Text:
         made = Text()
@@ -302,25 +317,60 @@ class Table:
         return made
 
     def _widths(self, width: int | None) -> list[int]:
-        needed = [
-            max(
-                [
-                    columns(column.name) if self.has_head else 0,
-                    *(row[at].needed() for row in self.rows if at < len(row)),
-                ]
-            )
-            for at, column in enumerate(self.columns)
-        ]
-        if width is None:
+        """The widths of the columns that have room beside each other: all of them, but in a narrow list."""
+        needed = [self._needed(at) for at in range(len(self.columns))]
+        if width is None or sum(needed) + self.pad * (len(needed) - 1) <= width:
             return needed
-        room = width - self.pad * (len(needed) - 1)
-        # Columns that may be broken share the rest of the room, the narrow ones first.
-        open_ = sorted((need, at) for at, need in enumerate(needed) if not self.columns[at].is_whole)
-        left = room - sum(need for at, need in enumerate(needed) if self.columns[at].is_whole)
-        for number, (need, at) in enumerate(open_):
-            needed[at] = min(need, max(_LEAST_COLUMN, left // (len(open_) - number)))
-            left -= needed[at]
-        return needed
+        found = [self._least(at, need) for at, need in enumerate(needed)]
+        if self.has_head:
+            room = itertools.accumulate(least + self.pad for least in found)
+            found = found[: max(1, sum(taken - self.pad <= width for taken in room))]
+        left = width - sum(found) - self.pad * (len(found) - 1)
+        # The columns share the rest of the room, those that want the least of it first.
+        open_ = sorted((needed[at] - least, at) for at, least in enumerate(found))
+        for number, (more, at) in enumerate(open_):
+            given = min(more, max(0, left // (len(open_) - number)))
+            found[at] += given
+            left -= given
+        return found
+
+    def _needed(self, at: int) -> int:
+        cells = [row[at].needed() for row in self.rows if at < len(row)]
+        return max([columns(self.columns[at].name) if self.has_head else 0, *cells])
+
+    def _least(self, at: int, needed: int) -> int:
+        """How narrow a column may become: no word of a head is broken, nor a cell that stays whole."""
+        column = self.columns[at]
+        if not self.has_head:
+            return needed if column.is_whole else min(needed, _LEAST_COLUMN)
+        cells = [row[at].needed() for row in self.rows if at < len(row)]
+        least = max(cells, default=0) if column.is_whole else min(column.least, max(cells, default=0))
+        return max([least, *map(columns, column.name.split())])
+
+
+def _named(column: Column, cell: Text) -> Text:
+    """A cell with the name of its column, below a row."""
+    return Text.assemble((f"{column.name} ", "dim"), cell) if column.name else Text.assemble(cell)
+
+
+class Flow:
+    """Texts one after the other, as many in a line as there is room for."""
+
+    __slots__ = ("texts",)
+
+    def __init__(self, texts: Sequence[Text]) -> None:
+        self.texts = texts
+
+    def lines(self, width: int | None) -> list[Text]:
+        """See `Drawable`."""
+        made: list[Text] = []
+        for text in self.texts:
+            taken = columns(made[-1].plain) + _PAD + columns(text.plain) if made else 0
+            if made and "\n" not in text.plain and (width is None or taken <= width):
+                made[-1] = Text.assemble(made[-1], " " * _PAD, text)
+            else:
+                made += text.lines(width)
+        return made
 
 
 def drawn(shown: Drawable, width: int | None, *, coloured: bool) -> str:

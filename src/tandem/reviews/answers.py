@@ -154,6 +154,7 @@ class ReviewStatus(Onward):
     removed_at: Annotated[
         str | None,
         Field(description="When its texts, diffs and messages were removed (setting `retention_days`); else null."),
+        Shown(label="removed by retention_days"),
     ] = None
     closed_reason: Annotated[
         str | None, Field(description="Why it was closed, or its approval withdrawn after that; null for no reason.")
@@ -202,6 +203,7 @@ class ReviewHead:
 class Proposal(Work, ReviewHead):
     """A round's whole content with the identity of who made it."""
 
+    created_at: Annotated[str, Field(description="When the round was submitted."), Shown(label="round submitted")]
     current_round: Annotated[int, Field(description="The review's current round.")]
     author: Author
     origin: Origin
@@ -213,7 +215,9 @@ class Proposal(Work, ReviewHead):
     base: Annotated[str | None, Field(description="What the diff is against, as the proposer named it.")]
     base_commit: Annotated[str | None, Field(description="The commit that the diff was validated against.")]
     path: Annotated[str | None, Field(description="The file whose whole content `description` is.")]
-    metadata: Annotated[dict[str, Any], Field(description="Further facts for readers, stored as given.")]
+    metadata: Annotated[
+        dict[str, Any], Field(description="Further facts for readers, stored as given."), Shown("given")
+    ]
     validated: Validated
     affected_files: Files
     child_ids: Annotated[tuple[str, ...], Field(description="The reviews that follow this one.")]
@@ -376,7 +380,9 @@ class DiscussionEntry:
     ] = None
     diff: Annotated[str | None, Field(description="A counter-patch's replacement diff.")] = None
     description: Annotated[str | None, Field(description="A counter-patch's replacement text.")] = None
-    metadata: Annotated[dict[str, Any] | None, Field(description="Further facts for readers, stored as given.")] = None
+    metadata: Annotated[
+        dict[str, Any] | None, Field(description="Further facts for readers, stored as given."), Shown("given")
+    ] = None
     resolves: Annotated[str | None, Field(description="The message or line comment that this one settles.")] = None
     resolved_by: Annotated[str | None, Field(description="The message that settled this one."), Shown("id")] = None
 
@@ -502,12 +508,13 @@ class EventView:
             "`key:<project>/<workflow>/<role>`, `project:<name>`, `pool:<supervisor>`, `reviewer:<id>` "
             "or `log`."
         ),
+        Shown("id"),
     ]
     actor: Annotated[str, Field(description="Who did it.")]
     kind: Annotated[str, Field(description="What happened; see the kinds."), Shown("name")]
     old: Annotated[str | None, Field(description="The state before, where there is one."), Shown("name")]
     new: Annotated[str | None, Field(description="The state after, where there is one."), Shown("name")]
-    data: Annotated[dict[str, Any], Field(description="The facts; which ones depends on the kind.")]
+    data: Annotated[dict[str, Any], Field(description="The facts; which ones depends on the kind."), Shown("details")]
     hash: Annotated[
         str,
         Field(description="SHA-256 over the event and the hash of the one before it on the same subject."),

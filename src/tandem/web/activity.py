@@ -6,7 +6,6 @@ goes on where it was (`Last-Event-ID`). They carry only what a page needs to kno
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -20,10 +19,6 @@ from tandem.web.page import PageRequest, PageResponse, PageRoute, address
 PATH = "/activity"
 _ROWS = 100
 _FILTERS = {"project": "Project", "review_id": "Review", "kind": "Kind", "actor": "Actor"}
-_SHOWN_DATA = 8
-_LONGEST_VALUE = 80
-_HASH = re.compile(r"[0-9a-f]{40,64}")
-_HASH_DIGITS = 12
 
 
 async def show(request: PageRequest) -> PageResponse:
@@ -36,9 +31,8 @@ async def show(request: PageRequest) -> PageResponse:
         found = await request.call("get_audit_log", cursor=after, limit=_ROWS, **filters)
     except (CursorExpired, InvalidInput) as error:
         problem = error
-    events = [(event, _facts(event.data)) for event in found.events]
     values = {
-        "events": events if after else events[::-1],
+        "events": found.events if after else found.events[::-1],
         "filters": filters,
         "labels": _FILTERS,
         "after": after,
@@ -61,18 +55,6 @@ async def feed(request: PageRequest) -> PageResponse:
         "next_address": address(f"{PATH}/reviews", **filters, page=found.next_page) if found.next_page else None,
     }
     return PageResponse("feed.html", values)
-
-
-def _facts(data: dict[str, Any]) -> list[tuple[str, str]]:
-    """What an event says besides its kind, cut to what fits a line."""
-    told = [(name, str(value)) for name, value in data.items() if value not in (None, "", [], {})]
-    return [(name, _cut(text)) for name, text in told[:_SHOWN_DATA]]
-
-
-def _cut(text: str) -> str:
-    if _HASH.fullmatch(text):
-        return text[:_HASH_DIGITS]
-    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
 
 
 _WAIT_SECONDS = 15

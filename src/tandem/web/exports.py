@@ -23,6 +23,7 @@ from starlette.responses import Response
 
 from tandem.core.texts import is_too_much_markdown
 from tandem.errors import InvalidInput, NotFound
+from tandem.present.facts import details, given
 from tandem.present.facts import facts as answer_facts
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
 from tandem.web.diffs.code import spelled
@@ -77,19 +78,24 @@ def said(entry: DiscussionEntry) -> DiscussionRow:
         title += f": {entry.verdict}"
     if entry.file:
         title += f" on {entry.file}" + (f", line {entry.line}" if entry.line else "")
-    remark = f"resolved by {entry.resolved_by}" if entry.resolved_by else None
+    remarks = [f"resolved by {entry.resolved_by}"] if entry.resolved_by else []
     if entry.kind == "counter_patch" and entry.status:
-        remark = entry.status
+        remarks = [entry.status]
+    remarks += [f"{one.label} {one.words}" for one in given("metadata", entry.metadata or {})]
     return DiscussionRow(
-        f"{title}, round {entry.round}, {entry.at}", entry.body or entry.description or "", entry.diff, remark
+        f"{title}, round {entry.round}, {entry.at}",
+        entry.body or entry.description or "",
+        entry.diff,
+        "; ".join(remarks) or None,
     )
 
 
-def happened(event: EventView) -> tuple[str, str, str]:
-    """When somebody did what."""
+def happened(event: EventView) -> tuple[str, str, str, str]:
+    """When somebody did what, with the details."""
     what = event.kind.replace("_", " ")
-    is_step = event.new and event.old != event.new
-    return event.at, event.actor, (f"{what}: {event.old or 'new'} → {event.new}" if is_step else what)
+    if event.new and event.old != event.new:
+        what += f": {event.old or 'new'} → {event.new}"
+    return event.at, event.actor, what, "; ".join(f"{one.label} {one.words}" for one in details(event.data))
 
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&!])")

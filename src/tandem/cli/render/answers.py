@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, cast
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.render import checks, parts
 from tandem.cli.render.parts import Cell, ago, block, facts, listing, more_pages, plain, renders, state
-from tandem.present.facts import duration, worded
+from tandem.present.facts import duration, given, worded
 from tandem.present.facts import facts as shown_facts
 from tandem.present.text import Column, Framed, Group, Rule, Table, Text, Whole
 from tandem.present.words import WHY
 from tandem.rulings import next_steps
 
 if TYPE_CHECKING:
+    from tandem.access import contract as access_contract
     from tandem.gate import contract as gate_contract
     from tandem.inbox import contract as inbox_contract
     from tandem.pool import contract
@@ -108,6 +109,7 @@ def _heading(answer: answers.Proposal) -> Drawable:
                 ("kind", f"{answer.category}, {answer.priority}"),
                 *((fact.label, fact.words) for fact in shown_facts("Work", answer)),
                 ("round", f"{answer.round}{of}, {ago(answer.created_at)}, by {answer.author} ({answer.origin})"),
+                ("accepted by", answer.accepted_by),
                 ("file", answer.path),
                 ("base", answer.base_commit or answer.base),
                 *([] if answer.ground is None else [("stands on", answer.ground.stands_on)]),
@@ -117,9 +119,16 @@ def _heading(answer: answers.Proposal) -> Drawable:
                 *(("note", note) for note in answer.notes),
                 ("follows", answer.parent_id),
                 ("followed by", ", ".join(answer.child_ids)),
+                *_given(answer),
             ]
         ),
     )
+
+
+def _given(answer: answers.Proposal | answers.DiscussionEntry) -> Iterator[tuple[str, Text]]:
+    """The facts that the writer added for readers."""
+    for fact in given("metadata", answer.metadata or {}):
+        yield fact.label, block(fact.words)
 
 
 def _counter_patch(patch: answers.CounterPatchView) -> list[Drawable]:
@@ -157,7 +166,7 @@ def _discussion(answer: answers.Discussion) -> Drawable:
 
 def _entry(entry: answers.DiscussionEntry) -> Drawable:
     place = "" if entry.file is None else f"  {entry.file}" + ("" if entry.line is None else f":{entry.line}")
-    settled = f"  settled by {entry.resolved_by}" if entry.resolved_by else ""
+    settled = f"  {entry.status}" if entry.status else f"  settled by {entry.resolved_by}" if entry.resolved_by else ""
     what = entry.verdict or entry.kind.replace("_", "-")
     head = Text.assemble(
         plain(entry.author, "bold"),
@@ -168,6 +177,7 @@ def _entry(entry: answers.DiscussionEntry) -> Drawable:
     )
     shown: list[Drawable] = [head]
     shown += [Framed(block(text), left=2) for text in (entry.body, entry.description) if text]
+    shown.append(Framed(facts(_given(entry)), left=2))
     if entry.diff:
         shown.append(Framed(parts.diff(entry.diff), left=2))
     return Framed(Group(*shown), after=1)
@@ -176,6 +186,8 @@ def _entry(entry: answers.DiscussionEntry) -> Drawable:
 @renders
 def _(answer: answers.FullReview) -> Drawable:
     found = [checks.table(answer.checks)] if answer.checks else []
+    # A single round is in the proposal's heading.
+    found += [parts.table("RoundRow", answer.rounds)] if len(answer.rounds) > 1 else []
     return Group(
         render("ReviewStatus", answer.status), *found, _proposal(answer.proposal), _discussion(answer.discussion)
     )
@@ -213,13 +225,13 @@ def _what(item: inbox_contract.InboxItem) -> Text:
 
 @renders
 def _(answer: answers.Statistics) -> Drawable:
-    waiting = ", ".join(f"{count} {name}" for name, count in answer.open.items() if count) or "none"
+    waiting = worded("counts", {name: count for name, count in answer.open.items() if name != "closed"}) or "none"
     head = facts(
         [("project", answer.project or "all"), ("since", answer.since or "the beginning"), ("open now", waiting)]
     )
     by_reviewer = {f"by {name}": tally for name, tally in answer.by_reviewer.items()}
     rows = [("all", answer.total), *answer.by_category.items(), *by_reviewer.items()]
-    columns = ", ".join(("!", *_COUNTS, "approval", "to claim", "to verdict"))
+    columns = ", ".join(("!", *(name.replace("_", " ") for name in _COUNTS), "approval", "to claim", "to verdict"))
     return Group(head, listing(columns, (_tally_cells(*row) for row in rows)))
 
 
@@ -234,8 +246,8 @@ def _(answer: gate_contract.GateDecision) -> Drawable:
     word = Text("allowed", style="bold green") if answer.allowed else Text("refused", style="bold red")
     table = Table([Column(), Column(), Column(), Column()])
     for path in answer.paths:
-        by = f"{path.review_id} round {path.round}" if path.review_id else ""
-        mark = Text(path.kind or "not approved", style="green" if path.allowed else "red")
+        by = " round ".join(str(one) for one in (path.review_id, path.round) if one)
+        mark = plain((path.kind or "not approved").replace("_", " "), "green" if path.allowed else "red")
         table.add(mark, plain(path.path), by, plain(path.reason, "dim"))
     return Group(Text.assemble(word, "  ", plain(answer.reason)), table)
 
@@ -270,6 +282,11 @@ def _(answer: contract.ReviewerList) -> Drawable:
     if not answer.pools:
         return plain(HOW_TO_BEGIN, "dim")
     return Group(_pools(answer.pools), *_reviewers(answer.reviewers))
+
+
+@renders
+def _(answer: access_contract.Login) -> Drawable:
+    return Whole(plain(answer.path))  # alone, for scripts
 
 
 @renders

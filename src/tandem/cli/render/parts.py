@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tandem.core.visible import visible, visible_line
-from tandem.present.facts import Fact, duration, shape, worded
+from tandem.present.facts import Fact, brief, details, duration, shape, worded
 from tandem.present.facts import facts as shown_facts
 from tandem.present.facts import table as fact_table
 from tandem.present.shape import NEVER_BROKEN
@@ -34,6 +33,7 @@ COLUMNS = {
     "FeedEntry": "review.review_id review.status review.outcome review.intent last_event.kind last_event.actor"
     " last_event.at",
     "EventView": "seq at kind subject actor old new",
+    "RoundRow": "round origin author accepted_by created_at decision",
     "CycleRow": "cycle_id feature phase active_role handoffs workflow project created_at archived_at",
     "WorkflowView": "name roles mode",
     "HandoffView": "number producer phase target next_phase status written_at advanced_at review_id round",
@@ -46,8 +46,8 @@ COLUMNS = {
 A `?` marks a column that is left out where all rows say the same.
 """
 _WEEK_SECONDS = 7 * 86_400
-_DIGEST_LENGTH = 12
-_HASH = re.compile("[0-9a-f]{40,}")
+_LEAST_OF_DETAILS = 40
+_OF_SEVERAL_LINES = frozenset({"text", "block", "words", "json"})
 Cell = str | Text | None
 
 RENDERINGS: dict[str, Callable[..., Drawable]] = {}
@@ -81,9 +81,7 @@ def state(status: str, outcome: str | None = None) -> Text:
 
 def digest(value: str | None) -> str:
     """Enough of a digest to tell it from others."""
-    if value is None:
-        return "none"
-    return value if ":" in value else value[:_DIGEST_LENGTH]
+    return "none" if value is None else brief(value)
 
 
 def ago(at: str | None, *, now: datetime | None = None) -> str:
@@ -103,7 +101,7 @@ def facts(rows: Iterable[tuple[str, object]]) -> Table:
     table = Table([Column(style="dim", is_whole=True), Column()])
     for name, value in rows:
         if value is not None and str(value) != "":
-            table.add(name, value if isinstance(value, Text) else plain(value))
+            table.add(plain(name), value if isinstance(value, Text) else plain(value))
     return table
 
 
@@ -129,21 +127,37 @@ def fields(kind: str, answer: Any, *more: tuple[str, object]) -> Drawable:
 
 
 def shown(kind: str, value: Any) -> Text:
-    """One value for a terminal."""
-    if kind == "state":
-        return Text(str(value), style=STYLES.get(value, ""))
+    """One value for a terminal; texts may have several lines."""
+    return block(worded(kind, value)) if kind in _OF_SEVERAL_LINES else _in_line(kind, value)
+
+
+def _in_line(kind: str, value: Any) -> Text:
     if kind == "time":
         return Text(ago(value))
-    return block(worded(kind, value))
+    words = visible_line(worded(kind, value))
+    return Text(words, STYLES.get(words, "") if kind in {"state", "text"} else "")
 
 
 def table(kind: str, rows: Sequence[Any]) -> Table:
-    """Rows of a type, in the columns that `COLUMNS` names; else in those of all its fields that have room."""
+    """Rows of a type, in the columns that `COLUMNS` names; else in those of all its fields that have room.
+
+    The last column has the details of each row, as facts with their names.
+    """
     columns, cells = fact_table(kind, rows, [*_columns(COLUMNS[kind], rows)] if kind in COLUMNS else None)
-    drawn = Table((Column(one.label, is_whole=one.kind in NEVER_BROKEN) for one in columns), has_head=True)
-    for row in cells:
-        drawn.add(*(_cell(fact) for fact in row))
+    heads = [Column(one.label, is_whole=one.kind in NEVER_BROKEN) for one in columns]
+    told = [field.name for field in shape(kind, rows) if field.kind == "details"]
+    drawn = Table([*heads, *(Column(least=_LEAST_OF_DETAILS) for _ in told)], has_head=True)
+    for row, record in zip(cells, rows, strict=True):
+        drawn.add(*map(_cell, row), *(_details(getattr(record, name)) for name in told))
     return drawn
+
+
+def _details(data: Any) -> Text:
+    text = Text()
+    for fact in details(data):
+        text.append("  " if text else "").append(visible_line(f"{fact.label} "), "dim")
+        text.append(_in_line(fact.kind, fact.value))
+    return text
 
 
 def _columns(names: str, rows: Sequence[Any]) -> Iterator[str]:
@@ -157,13 +171,10 @@ def _cell(fact: Fact) -> Text | None:
     kind, value = fact.kind, fact.value
     if value is None:
         return None
-    if kind == "id" and _HASH.fullmatch(value):
-        return Text(value[:_DIGEST_LENGTH])
-    if kind != "text":
-        return shown(kind, value)
+    cell = _in_line(kind, brief(value) if kind == "id" else value)
     # An intent may be long, and ends where its column does.
-    words = visible_line(worded(kind, value))
-    return Text(words, STYLES.get(words, ""), is_cut=fact.field.name == "intent")
+    cell.is_cut = fact.field.name == "intent"
+    return cell
 
 
 _BELOW: dict[str, Callable[[Fact], Drawable]] = {
