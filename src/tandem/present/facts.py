@@ -199,7 +199,7 @@ def worded(kind: str, value: Any) -> str:
 def _bare(value: Any) -> Any:
     """JSON without records, whose fields may have the names of a dictionary's methods."""
     if isinstance(value, dict):
-        return {name: _bare(value[name]) for name in value}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType] any JSON value
+        return {name: _bare(value[name]) for name in value}  # pyright: ignore[reportUnknownVariableType] any JSON value
     if isinstance(value, list | tuple):
         return [_bare(one) for one in value]  # pyright: ignore[reportUnknownVariableType] any JSON value
     return value
