@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -43,6 +43,12 @@ Notes = Annotated[
 AcceptedBy = Annotated[
     str,
     Field(description="Who accepted the counter-patch that this round is; null if that may have been its author."),
+]
+Metadata = Annotated[dict[str, Any], Field(description="Further facts for readers, stored as given."), Shown("given")]
+RemovedAt = Annotated[
+    str,
+    Field(description="When its texts, diffs and messages were removed (setting `retention_days`); else null."),
+    Shown(label="removed by retention_days"),
 ]
 TextPath = Annotated[str, Field(description="The file whose whole content was proposed; null for another change.")]
 Revision = Annotated[

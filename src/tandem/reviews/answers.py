@@ -17,10 +17,12 @@ from tandem.contract.fields import (
     CreatedAt,
     Cursor,
     Digest,
+    Metadata,
     NextPage,
     Notes,
     Outcome,
     ProjectName,
+    RemovedAt,
     ReviewId,
     Revision,
     RoundNumber,
@@ -151,11 +153,7 @@ class ReviewStatus(Onward):
             )
         ),
     ] = None
-    removed_at: Annotated[
-        str | None,
-        Field(description="When its texts, diffs and messages were removed (setting `retention_days`); else null."),
-        Shown(label="removed by retention_days"),
-    ] = None
+    removed_at: RemovedAt | None = None
     closed_reason: Annotated[
         str | None, Field(description="Why it was closed, or its approval withdrawn after that; null for no reason.")
     ] = None
@@ -215,9 +213,7 @@ class Proposal(Work, ReviewHead):
     base: Annotated[str | None, Field(description="What the diff is against, as the proposer named it.")]
     base_commit: Annotated[str | None, Field(description="The commit that the diff was validated against.")]
     path: Annotated[str | None, Field(description="The file whose whole content `description` is.")]
-    metadata: Annotated[
-        dict[str, Any], Field(description="Further facts for readers, stored as given."), Shown("given")
-    ]
+    metadata: Metadata
     validated: Validated
     affected_files: Files
     child_ids: Annotated[tuple[str, ...], Field(description="The reviews that follow this one.")]
@@ -380,9 +376,7 @@ class DiscussionEntry:
     ] = None
     diff: Annotated[str | None, Field(description="A counter-patch's replacement diff.")] = None
     description: Annotated[str | None, Field(description="A counter-patch's replacement text.")] = None
-    metadata: Annotated[
-        dict[str, Any] | None, Field(description="Further facts for readers, stored as given."), Shown("given")
-    ] = None
+    metadata: Metadata | None = None
     resolves: Annotated[str | None, Field(description="The message or line comment that this one settles.")] = None
     resolved_by: Annotated[str | None, Field(description="The message that settled this one."), Shown("id")] = None
 
