@@ -57,6 +57,7 @@ def test_p8_a_closed_review_loses_its_contents_and_the_log_verifies(
         assert (proposal["diff"], proposal["description"]) == (None, None)
         page = httpx.get(f"{broker.url}/reviews/{full}", verify=NO_TLS)
         assert f'<dd>removed <time datetime="{removed["removed_at"]}"' in page.text
+        assert "removed by retention_days" in Inside(broker.url, repo.root).run("review", "status", full).stdout
         # A reader who was before it has to begin anew.
         desk.refused("CURSOR_EXPIRED", "get_audit_log", cursor=early)
         desk.do("get_audit_log", cursor=desk.do("get_audit_log")["cursor"])
