@@ -253,7 +253,7 @@ class Column:
     """A column of a table.
 
     Attributes:
-        name: Its heading; empty for one whose cells say what they are.
+        name: Its heading; empty where the cells name their content.
         style: The style of its cells that have none.
         is_whole: Whether its cells are never broken.
         least: How narrow it may become in a list, where its cells are wider.
