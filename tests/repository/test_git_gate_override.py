@@ -46,6 +46,8 @@ def test_a_person_at_a_terminal_who_types_the_projects_name_gets_past_the_gate(g
     (event,) = overrides(gated)
     assert WHY in str(event)
     assert override_id in str(event)
+    listed = gated.tandem("audit", "log", "--kind", "gate_overridden", "--project", gated.project).stdout
+    assert (f"reason {WHY}" in listed, "proved by person" in listed, "paths a.txt" in listed) == (True, True, True)
     # Exactly this was let through, nothing else.
     gated.stage({"b.txt": "more\n"})
     gated.refused("commit", "-m", "More")
