@@ -17,6 +17,7 @@ answers: `facts` makes rows of them, which the terminal, the pages and the expor
     record, table       another answer; several, one a row
     copied              a key or the like, which is never broken, so that it can be copied
     files, diff         the files of a change; a unified diff
+    step                what has to be done next, with operations, for which the terminal has commands
     hidden              nothing for people, such as a cursor
 """
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 OF_NUMBERS: Final = frozenset({"duration", "money", "percent", "size"})
 """Kinds that a number can have by its name."""
 _BELOW: Final = frozenset({"table", "files", "diff"})
-_LONG: Final = frozenset({"block", "json", "hidden", "copied"})
+_LONG: Final = frozenset({"block", "json", "hidden", "copied", "step"})
 _SHORT: Final = frozenset(
     {"text", "name", "state", "flag", "time", "count", "number", "person", "review", "path", "id"}
 )
