@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 _SHORT_SECONDS: Final = 10
+_WORK: Final = ShownField("work", "work", "text")
+"""The column of a table with what each row's review belongs to, as `work` says it."""
 
 
 class Fact:
@@ -59,16 +61,22 @@ def facts(kind: str, answer: Any, *, but: Sequence[str] = ()) -> list[Fact]:
     return [fact for fact in found if not _is_empty(fact.value)]
 
 
+def work(answer: Any) -> str:
+    """What a review belongs to, as short as a list has room for: `03 · 03-01 · 2`; nothing where it does not say."""
+    return " · ".join(fact.words for fact in facts("Work", answer))
+
+
 def table(
     kind: str, records: Sequence[Any], only: Sequence[str] | None = None
 ) -> tuple[list[ShownField], list[list[Fact]]]:
     """The columns of a table that have room in one and say something in at least one row, and the rows' cells.
 
-    `only` chooses and orders the columns, by the dotted names that lead to them.
+    `only` chooses and orders the columns, by the dotted names that lead to them; `work` is all of `Work` in one.
     """
     columns = [(field, way) for field, way in _flat(kind, records) if field.kind in IN_TABLES]
     if only is not None:
-        known = {".".join(way): (field, way) for field, way in columns}
+        known = {name: (_WORK, tuple(name.split("."))) for name in only if name.endswith(_WORK.name)}
+        known |= {".".join(way): (field, way) for field, way in columns}
         columns = [known[name] for name in only if name in known]
     told = [(field, [_fact(field, _at(record, way)) for record in records]) for field, way in columns]
     told = [(field, cells) for field, cells in told if not all(_is_empty(cell.value) for cell in cells)]
@@ -101,7 +109,7 @@ def _joined(outer: str, label: str) -> str:
 
 def _at(record: Any, way: tuple[str, ...]) -> Any:
     for name in way:
-        record = getattr(record, name, None)
+        record = work(record) if name == _WORK.name else getattr(record, name, None)
     return record
 
 
