@@ -19,7 +19,9 @@ import httpx
 import pytest
 
 from tandem.cli.render import render
+from tandem.contract.work import WORK
 from tandem.present.record import record
+from tandem.present.shapes import SHAPES
 from tandem.present.text import Group, drawn
 from tandem.store.migrations import REVISIONS
 from tests.architecture.source import ROOT
@@ -351,6 +353,13 @@ def test_make_docs_is_done_after_one_run(copy: Copy) -> None:
     once = copy.generated()
     copy.make_docs()
     assert {path.name for path, content in copy.generated().items() if once[path] != content} == set()
+
+
+def test_every_answer_that_says_what_a_review_is_or_where_it_stands_has_its_work() -> None:
+    named = {kind: {name for name, *_ in fields} for kind, fields in SHAPES.items()}
+    about = {kind: names for kind, names in named.items() if names & {"intent", "verdict_reason"}}
+    assert {"Proposal", "ReviewRow", "FoundReview", "ReviewStatus"} <= about.keys()
+    assert [kind for kind, names in about.items() if not names.issuperset(WORK)] == []
 
 
 def test_any_answer_can_be_shown() -> None:
