@@ -24,7 +24,7 @@ OPEN = {
         mode_before model new next_phase old origin outcome outcomes paused_kind provider rules speaker_kind state
         status turn verdict
     """,
-    "digests of what may be seen, or that are keyed; and those of tables of which no event tells": """
+    "digests of visible contents, keyed digests, and those in tables without events": """
         blob_after blob_before body_hash command_hash digest event_hash hash inverse key_check login_hash previous
         setup source
     """,
@@ -36,7 +36,7 @@ OPEN = {
     "URLs in which no password is taken (`mirror`)": "mirror",
     "answers and keys of calls, kept for a day, of which no event tells": "answer key",
 }
-"""The columns, by the reason why nobody learns a secret from them."""
+"""The columns, by the reason why they give no secret away."""
 
 
 def test_every_text_of_a_table_is_sealed_in_events_or_is_known_to_be_no_secret() -> None:

@@ -17,7 +17,7 @@ answers: `facts` makes rows of them, which the terminal, the pages and the expor
     record, table       another answer; several, one a row
     copied              a key or the like, which is never broken, so that it can be copied
     files, diff         the files of a change; a unified diff
-    step                what has to be done next, with operations, for which the terminal has commands
+    step                the next step, with operations, for which the terminal has commands
     hidden              nothing for people, such as a cursor
 """
 
