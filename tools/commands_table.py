@@ -25,6 +25,7 @@ from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.connection_options import COMMON_PANEL, PROJECT_HELP, ConnectionOptions, TimeoutOption, WaitOption
 from tandem.cli.declared import ARGUMENT_SUFFIX, Argument, Command, Option, Parameter
 from tandem.cli.tree import OPERATION, OPERATIONS, SUBGROUPS, TREE, Noun
+from tandem.cli.wording import in_commands
 from tandem.contract.operation import Operation
 from tandem.contract.request import StatusName
 from tandem.reviews.rules import Category, Priority, Side
@@ -231,7 +232,7 @@ class Field:
             said += " Default: who calls, see 'tandem me'."
         if self.form != "plain":
             said = f"{said} {_NOTES[self.form]}".strip()
-        return escape(said)
+        return escape(in_commands(said))
 
 
 def _of_operation(operation: Operation) -> Command:
@@ -255,7 +256,7 @@ def _of_operation(operation: Operation) -> Command:
     place = [_parameter(one) for one in _signature(ConnectionOptions) if get_origin(one.annotation) is Annotated]
     return Command(
         operation.name,
-        escape(operation.description),
+        escape(in_commands(operation.description)),
         *arguments,
         *options,
         *(waits if "wait" in of_request else ()),

@@ -19,7 +19,9 @@ import httpx
 import pytest
 
 from tandem.cli.render import render
+from tandem.contract.work import WORK
 from tandem.present.record import record
+from tandem.present.shapes import SHAPES
 from tandem.present.text import Group, drawn
 from tandem.store.migrations import REVISIONS
 from tests.architecture.source import ROOT
@@ -71,6 +73,13 @@ told = SimpleNamespace(review_id={review!r}, project="shop", head_after={commit!
 again = await telling._put_up(client, Path({root!r}), {commit!r}, {review!r}, told)
 print((await client.get_proposal(again.review_id)).ticket)
 """
+LISTS = (
+    ("review", "list"),
+    ("review", "search", "--status", "pending"),
+    ("review", "feed", "--limit", "1"),
+    ("inbox", "show", "--person", "rita"),
+)
+"""Commands that list reviews."""
 FIELD_FILES = 6
 """The most files that somebody edits for a plain field of a review."""
 
@@ -114,7 +123,12 @@ class Copy:
         return self.run(sys.executable, "-c", CLIENT.format(url=self.url, lines=text))
 
     def page(self, path: str) -> str:
-        answer = httpx.get(f"{self.url}{path}")
+        """A page as somebody sees it who has said their name."""
+        with httpx.Client(base_url=self.url) as browser:
+            form = re.search(r'name="form_token" value="([^"]+)"', browser.get("/you").text)
+            assert form is not None
+            browser.post("/you", data={"form_token": form[1], "name": "rita"})
+            answer = browser.get(path)
         assert answer.status_code == HTTPStatus.OK, answer.text
         return answer.text
 
@@ -249,9 +263,12 @@ async def test_mcp_lists_and_calls_it(copy: Copy, review: str) -> None:
         assert (tool["description"], tool["inputSchema"]["properties"]["status"]["description"]) == WORDS
         assert listed["create_review"]["inputSchema"]["properties"]["ticket"]["description"] == TICKET_WORDS
         called = envelope_of(await call_tool(broker, MODERN, "count_reviews", {"status": "closed"}))
-        proposal = envelope_of(await call_tool(broker, MODERN, "get_proposal", {"review_id": review}))
+        about = {"review_id": review}
+        told = [
+            envelope_of(await call_tool(broker, MODERN, f"get_{name}", about)) for name in ("proposal", "review_status")
+        ]
     assert called == {"ok": True, "data": {"project": "shop", "status": "closed", "number": 1}}
-    assert proposal["data"]["ticket"] == "T-77"
+    assert [one["data"]["ticket"] for one in told] == ["T-77", "T-77"]
 
 
 def test_the_python_client_has_it(copy: Copy, review: str) -> None:
@@ -274,6 +291,23 @@ def test_a_new_field_is_shown_wherever_the_task_is(copy: Copy, review: str) -> N
     proposal = copy.tandem("review", "proposal", review, "--json")
     told = copy.run(sys.executable, "-c", PROMPT, standard_input=proposal)
     assert '"ticket": "T-77"' in told
+
+
+def test_a_new_field_stands_in_every_list_of_reviews(copy: Copy) -> None:
+    copy.change("six\n")
+    plain = copy.data_of("submit", "-m", "Plain", "--agent", "plain")["review_id"]
+    assert [place for place in LISTS if " work " in copy.tandem(*place).partition("\n\n")[0]] == []
+    copy.change("seven\n")
+    made = copy.data_of("submit", "-m", "Seven", "--phase", "03", "--task", "03-2", "--ticket", "T-7")["review_id"]
+    assert re.search(r"\bticket +T-7\b", copy.tandem("review", "status", made))
+    shown = {place: copy.tandem(*place) for place in LISTS}
+    assert [place for place, lines in shown.items() if "03 · 03-2 · T-7" not in lines] == []
+    pages = {path: copy.page(path) for path in ("/", "/queue", "/activity/reviews")}
+    assert [path for path, page in pages.items() if "<span>ticket T-7</span>" not in page] == []
+    [created, *_] = copy.data_of("review", "timeline", made)["events"]
+    assert (created["kind"], created["data"]["ticket"], created["data"]["task"]) == ("review_created", "T-7", "03-2")
+    for one in (plain, made):
+        copy.tandem("review", "close", one)
 
 
 def test_a_new_field_is_found_and_listed(copy: Copy, review: str) -> None:
@@ -319,6 +353,13 @@ def test_make_docs_is_done_after_one_run(copy: Copy) -> None:
     once = copy.generated()
     copy.make_docs()
     assert {path.name for path, content in copy.generated().items() if once[path] != content} == set()
+
+
+def test_every_answer_that_says_what_a_review_is_or_where_it_stands_has_its_work() -> None:
+    named = {kind: {name for name, *_ in fields} for kind, fields in SHAPES.items()}
+    about = {kind: names for kind, names in named.items() if names & {"intent", "verdict_reason"}}
+    assert {"Proposal", "ReviewRow", "FoundReview", "ReviewStatus"} <= about.keys()
+    assert [kind for kind, names in about.items() if not names.issuperset(WORK)] == []
 
 
 def test_any_answer_can_be_shown() -> None:

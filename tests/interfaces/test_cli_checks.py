@@ -122,6 +122,9 @@ def test_checks_are_listed_read_and_run_again(project: Checked, tandem: Inside) 
         assert "exit status 3" in shown
     unknown = tandem.run("checks", "log", review, "nothing")
     assert (unknown.status, "tests, docs" in unknown.stderr) == (1, True)
+    unknown = tandem.run("checks", "run", review, "--checks", "test", "--checks", "docs")
+    said = f"There is no check 'test' in .tandem/checks.toml of the base branch of '{review}'; it has: docs, tests."
+    assert (unknown.status, f"{said} Did you mean 'tests'?" in unknown.unwrapped) == (1, True), unknown.stderr
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ BEST = DIFF.replace("+2", "+best")
 
 async def test_what_waits_is_listed_in_the_brokers_order_and_new_things_come_by_themselves(at: Stage) -> None:
     await at.shows("Nothing is open", f"0 for {PERSON}")
-    normal = await at.create("A normal change")
-    await at.shows("Your turn (1)", "A normal change", normal)
+    normal = await at.create("A normal change", phase="03", task="03-2")
+    await at.shows("Your turn (1)", "A normal change", "03 · 03-2", normal)
     held = await at.create("A held change")
     await at.bob.claim_review(reviewer_id="bob", review_id=held)
     shown = await at.shows("Waiting on others (1)", "being reviewed", "bob")

@@ -137,14 +137,18 @@ def test_codex_patches_are_judged_by_what_they_make_of_the_file(gated: Gated) ->
 def test_p2_a_codex_patch_that_names_a_file_twice_is_refused(gated: Gated) -> None:
     """Each section is applied to what the one before it has left, which is not the file that is judged."""
     agent = Agent("codex", gated.root)
-    gated.write({CONTEXT: "one\none\n", "other.md": "one\none\n"})
+    lower = CONTEXT.lower()
+    gated.write({lower: "one\none\n", CONTEXT: "one\none\n", "other.md": "one\none\n"})
     approve_text(gated, CONTEXT, "two\none\n")
+    approve_text(gated, lower, "two\none\n")
     once = ("@@", "-one", "+two")
     update, other = f"*** Update File: {CONTEXT}", "*** Update File: other.md"
     assert agent.asks("patch", content=patch_of(update, *once)).passes
     for patches in (
         patch_of(update, *once, update, *once),
         patch_of(update, *once, f"*** Update File: ./{CONTEXT}", *once),
+        # Where case does not tell files apart, that is one file, too.
+        patch_of(f"*** Update File: {lower}", *once, update, *once),
         patch_of(other, *once, other, f"*** Move to: {CONTEXT}", *once),
         patch_of(update, *once) + "apply_patch <<'Q'\n" + patch_of(update, *once),
     ):

@@ -101,7 +101,7 @@ def kill(
         str | None,
         Argument(
             metavar="REVIEWER",
-            help="Its id or its name, as list_reviewers shows them.",
+            help="Its id or its name, as 'tandem reviewers list' shows them.",
             shows_default=False,
             completes="reviewer",
         ),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tandem.bridge.credentials import REFUSED_CODE, TOKEN_VARIABLE
 from tandem.bridge.session import Unreachable
+from tandem.cli import wording
 from tandem.cli.declared import Option
 from tandem.core import log_files
 from tandem.core.visible import visible, visible_line
@@ -151,8 +152,6 @@ def show_refusal(error: TandemError, *, as_json: bool, parameters: Iterable[Para
     if isinstance(error, Declined):
         say(error.message)
         return Exit.REFUSED
-    from tandem.cli import wording  # its patterns take longer to build than most answers to draw
-
     message = wording.of_refusal(error.message, error.details, parameters)
     lines = [Text.assemble(("refused: ", "bold red"), (error.code, "bold"), f": {indented(message)}")]
     if error.code == REFUSED_CODE and os.environ.get(TOKEN_VARIABLE, "").strip():

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, partial
 from typing import Any, cast
 
 from tandem.bridge.operations import OPERATIONS
 from tandem.cli.declared import ARGUMENT_SUFFIX, Parameter
+from tandem.cli.table import COMMANDS
 from tandem.rulings import next_steps
 
-_COMMANDS = {"create_review": "tandem submit"}
+_COMMANDS = {"create_review": "submit"}
 """Where people use another command than the operation's own."""
 _ELSEWHERE = (
     (r"To go on, create a new review with parent_id=(\w+)\.", "To go on: " + next_steps.follow(r"\1")),
     ("From here it can become: nothing: it is over", "It is over"),
     ("next_page", "the page"),
-)
-_OPERATION = re.compile(
-    rf"[`']?\b({'|'.join(sorted(OPERATIONS, key=len, reverse=True))})\b[`']?"
-    r"(?P<waits> with wait\b| \(wait=true(?:, role=(?P<role>[\w-]+))?\))?"
 )
 _FIELD = re.compile(r"\b(?:[a-z]+(?:_[a-z]+)+\b(?:=\w+)?|[a-z]+=\w+)")
 _SETTING = re.compile(r"^(--[\w-]+|TANDEM_\w+): \w+: must\b")
@@ -78,10 +75,15 @@ def of_refusal(message: str, details: Mapping[str, Any], parameters: Iterable[Pa
         said = f"{_option(field, options)} {said.removeprefix(f'{field}: ')}"
     for pattern, replacement in (*_LIBRARY, *_ELSEWHERE):
         said = re.sub(pattern, replacement, said)
-    said = _OPERATION.sub(_command, said)
+    said = in_commands(said)
     said = _SETTING.sub(r"\1 must", said).replace(": must ", " must ")
     said = _FIELD.sub(lambda found: _named(found, options), said)
     return said + _meant(said, details.get("allowed"))
+
+
+def in_commands(text: str, *, whole: bool = False) -> str:
+    """A text with commands for operations, `whole` or with the arguments only that the text gives."""
+    return _operation().sub(partial(_command, whole=whole), text)
 
 
 def _meant(said: str, allowed: Any) -> str:
@@ -89,15 +91,39 @@ def _meant(said: str, allowed: Any) -> str:
     name = re.search(r"'([^']+)'", said)
     if name is None or not isinstance(allowed, list) or "Did you mean" in said or "no longer" in said:
         return ""
+    import difflib  # start-up time: only a name that there is not needs it
+
     near = difflib.get_close_matches(name[1], [str(one) for one in cast("list[Any]", allowed)], 1)
     return f" Did you mean '{near[0]}'?" if near and near[0] != name[1] else ""
 
 
-def _command(found: re.Match[str]) -> str:
+@cache
+def _operation() -> re.Pattern[str]:
+    """An operation, with the arguments behind it; made where it is needed, as that takes longer than an answer."""
+    return re.compile(
+        rf"[`']?\b({'|'.join(sorted(OPERATIONS, key=len, reverse=True))})\b[`']?"
+        r"(?P<waits> with wait\b(?:=true)?)?(?: \((?P<given>\w+=[\w-]+(?:, \w+=[\w-]+)*)\))?"
+    )
+
+
+def _command(found: re.Match[str], *, whole: bool) -> str:
+    """The command of an operation, with the arguments that stand behind that; `whole`, with all that it needs."""
     operation = OPERATIONS[found[1]]
-    words = _COMMANDS.get(operation.name, f"tandem {operation.noun} {operation.verb}")
-    waits = " --wait" if found["waits"] else ""
-    return f"'{words}{waits} --role {found['role']}'" if found["role"] else f"'{words}{waits}'"
+    words = _COMMANDS.get(operation.name, f"{operation.noun} {operation.verb}")
+    given = dict(pair.split("=") for pair in (found["given"] or "").split(", ") if pair)
+    given |= {"wait": "true"} if found["waits"] else {}
+    filled = _filled(COMMANDS[words].parameters, given, whole=whole) if whole or given else ()
+    return f"'{' '.join(('tandem', words, *filled))}'"
+
+
+def _filled(parameters: Iterable[Parameter], given: dict[str, str], *, whole: bool) -> Iterator[str]:
+    """The arguments and options of a command; a placeholder for one that it needs, unless a variable may have it."""
+    needed = {one.name for one in parameters if whole and one.needed and one.variable is None}
+    for one in parameters:
+        name = one.name.removesuffix(ARGUMENT_SUFFIX)
+        value = given.pop(name, None) or (one.metavar if name in needed and not one.hidden else None)
+        if value is not None:
+            yield from ([one.option] if one.kind == "flag" else [one.option, value] if one.names else [value])
 
 
 def _named(found: re.Match[str], options: Mapping[str, str]) -> str:

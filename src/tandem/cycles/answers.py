@@ -34,7 +34,9 @@ Mode = Annotated[
 RoleFor = Annotated[str, Field(description="The role that it is for.")]
 SessionsEnded = Annotated[int, Field(description="How many sessions of the role ended with its old key.")]
 SessionId = Annotated[str, Field(description="The session's name in the log; no secret.")]
-NextStep = Annotated[str, Field(description="What is to be done now and by whom, in a sentence.")]
+NextStep = Annotated[
+    str, Field(description="The next step and its actor, in a sentence with operations."), Shown("step")
+]
 Definition = Annotated[dict[str, Any], Field(description="The workflow as the configuration writes it; see its keys.")]
 
 

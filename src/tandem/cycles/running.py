@@ -282,7 +282,7 @@ def _next_step(cycle: Cycle | None, workflow: Workflow, review: Review | None) -
     if review is not None and review.state in UNDECIDED:
         return f"The hand-off waits for its review {review.id}; cycle_status with wait=true tells when it is decided."
     phase = workflow.phase(cycle.phase)
-    ways = [f"handoff_write to {target}" for target in phase.handoffs]
+    ways = [f"handoff_write (target={target})" for target in phase.handoffs]
     ways += ["cycle_complete"] if phase.completes else []
     again = f" The review {review.id} asks for changes." if review and review.state == State.CHANGES_REQUESTED else ""
     return f"{role} works on {cycle.phase}: lock_acquire, then {' or '.join(ways)}.{again}"

@@ -244,7 +244,8 @@ def _patched(text: str, folder: str) -> Iterator[PendingWrite]:
             is_inside = not is_inside and line.strip().endswith(_BEGIN)
         elif named is not None:
             kind, path, lines = named[1], os.path.join(folder, named[2].strip()), []
-            real = os.path.normcase(os.path.realpath(path))
+            # On some disks names that differ only in case are one file, as in `planning.base_branch`.
+            real = os.path.realpath(path).casefold()
             # A file that moves is named in the line before. One that was named before is not on the disk as it will be.
             source = source if kind == _MOVED else "" if real in named_before else path
             named_before.add(real)

@@ -25,6 +25,8 @@ _SHORT_SECONDS: Final = 10
 _LONGEST_DETAIL: Final = 200
 _HASH: Final = re.compile("[0-9a-f]{40,}")
 _HASH_DIGITS: Final = 12
+_WORK: Final = ShownField("work", "work", "text")
+"""The column of a table with what each row's review belongs to, as `work` says it."""
 
 
 class Fact:
@@ -82,16 +84,22 @@ def brief(text: str) -> str:
     return text if len(text) <= _LONGEST_DETAIL else text[:_LONGEST_DETAIL] + "…"
 
 
+def work(answer: Any) -> str:
+    """What a review belongs to, as short as a list has room for: `03 · 03-01 · 2`; nothing where it does not say."""
+    return " · ".join(fact.words for fact in facts("Work", answer))
+
+
 def table(
     kind: str, records: Sequence[Any], only: Sequence[str] | None = None
 ) -> tuple[list[ShownField], list[list[Fact]]]:
     """The columns of a table that have room in one and say something in at least one row, and the rows' cells.
 
-    `only` chooses and orders the columns, by the dotted names that lead to them.
+    `only` chooses and orders the columns, by the dotted names that lead to them; `work` is all of `Work` in one.
     """
     columns = [(field, way) for field, way in _flat(kind, records) if field.kind in IN_TABLES]
     if only is not None:
-        known = {".".join(way): (field, way) for field, way in columns}
+        known = {name: (_WORK, tuple(name.split("."))) for name in only if name.endswith(_WORK.name)}
+        known |= {".".join(way): (field, way) for field, way in columns}
         columns = [known[name] for name in only if name in known]
     told = [(field, [_fact(field, _at(record, way)) for record in records]) for field, way in columns]
     told = [(field, cells) for field, cells in told if not all(_is_empty(cell.value) for cell in cells)]
@@ -139,7 +147,7 @@ def _joined(outer: str, label: str) -> str:
 
 def _at(record: Any, way: tuple[str, ...]) -> Any:
     for name in way:
-        record = getattr(record, name, None)
+        record = work(record) if name == _WORK.name else getattr(record, name, None)
     return record
 
 

@@ -18,6 +18,7 @@ answers: `facts` makes rows of them, which the terminal, the pages and the expor
     record, table       another answer; several, one a row
     copied              a key or the like, which is never broken, so that it can be copied
     files, diff         the files of a change; a unified diff
+    step                the next step, with operations, for which the terminal has commands
     hidden              nothing for people, such as a cursor
 """
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 OF_NUMBERS: Final = frozenset({"duration", "money", "percent", "size"})
 """Kinds that a number can have by its name."""
 _BELOW: Final = frozenset({"table", "files", "diff"})
-_LONG: Final = frozenset({"block", "json", "hidden", "copied", "details", "given"})
+_LONG: Final = frozenset({"block", "json", "hidden", "copied", "step", "details", "given"})
 _SHORT: Final = frozenset(
     {"text", "name", "state", "flag", "time", "count", "number", "person", "review", "path", "id"}
 )

@@ -89,6 +89,16 @@ NextMessage = Annotated[
 NO_REVIEWER = Field(description="Why no reviewer takes it; null if one may come, or somebody has it.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class ReviewPlace:
+    """Which review it is, and where it stands; without slots, as `Work`, so that an answer can extend both."""
+
+    review_id: ReviewId
+    project: ProjectName
+    status: StateName
+    round: RoundNumber
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Onward:
     """What comes after an act of the proposer's side; see `views.onward`."""
@@ -100,13 +110,9 @@ class Onward:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewCreated(Onward):
+class ReviewCreated(Onward, ReviewPlace):
     """A change was proposed, or a proposal revised."""
 
-    review_id: ReviewId
-    project: ProjectName
-    status: StateName
-    round: RoundNumber
     digest: Digest | None
     validated: Validated
     priority: PriorityName
@@ -120,14 +126,10 @@ class ReviewCreated(Onward):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewStatus(Onward):
+class ReviewStatus(Onward, Work, ReviewPlace):
     """Where a review stands, and what the proposer should do next."""
 
-    review_id: ReviewId
-    project: ProjectName
-    status: StateName
     outcome: Outcome | None
-    round: RoundNumber
     digest: Digest | None
     verdict: VerdictName | None
     verdict_reason: Annotated[str | None, Field(description="The reason that came with the verdict.")]
@@ -179,13 +181,9 @@ class CounterPatchView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReviewHead:
+class ReviewHead(ReviewPlace):
     """What a review, each of its rounds and every line of a list say of themselves."""
 
-    review_id: ReviewId
-    project: ProjectName
-    status: StateName
-    round: RoundNumber
     intent: Annotated[str, Field(description="What the change is for.")]
     category: CategoryName
     priority: PriorityName

@@ -165,10 +165,11 @@ async def _planned(
             )
     services.checks_wanted.set()
     known = sorted(one.definition.name for one in planned if one.definition)
-    if not planned or not {*(request.checks or ())} <= {*known}:
+    unknown = sorted({*(request.checks or ())} - {*known})
+    if not planned or unknown:
         raise NotFound(
-            f"'{found.review.id}' has no such check in .tandem/checks.toml of its base branch:"
-            f" {', '.join(known) or 'it has none'}.",
+            f"There is no check {' or '.join(map(repr, unknown)) or 'at all'} in .tandem/checks.toml of the base branch"
+            f" of '{found.review.id}'; it has: {', '.join(known) or 'none'}.",
             review_id=found.review.id,
             allowed=known,
         )

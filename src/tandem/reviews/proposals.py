@@ -286,9 +286,8 @@ def _facts(review: Review, content: contents.Content) -> dict[str, Any]:
         "files": len(content.affected_files),
         "claim_generation": review.claim_generation,
     }
-    if review.parent_id:
-        facts["parent_id"] = review.parent_id
-    return facts
+    stated = {name: getattr(review, name) for name in (*WORK, "parent_id")}
+    return facts | {name: value for name, value in stated.items() if value}
 
 
 def _created(

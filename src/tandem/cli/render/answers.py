@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
 from tandem.cli.render import checks, parts
 from tandem.cli.render.parts import Cell, ago, block, facts, listing, more_pages, plain, renders, state
-from tandem.present.facts import duration, given, worded
+from tandem.present.facts import duration, given, worded, work
 from tandem.present.facts import facts as shown_facts
 from tandem.present.text import Column, Framed, Group, Rule, Table, Text, Whole
 from tandem.present.words import WHY
@@ -218,8 +218,9 @@ def _id(item: inbox_contract.InboxItem) -> str:
 
 def _what(item: inbox_contract.InboxItem) -> Text:
     about = plain(item.review.intent if item.review is not None else "")
-    if item.detail:
-        about.append("\n" if about.plain else "").append(plain(item.detail, "dim"))
+    for more in (work(item.review), item.detail):
+        if more:
+            about.append("\n" if about.plain else "").append(plain(more, "dim"))
     return about
 
 

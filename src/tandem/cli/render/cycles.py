@@ -62,7 +62,7 @@ def key_remarks(answer: answers.KeysMade) -> list[str]:
 @renders
 def _(answer: answers.CycleStatus) -> Drawable:
     workflow = ("workflow", f"{answer.workflow}, {answer.mode}")
-    end = [("next", answer.next_step), ("cursor", Text(answer.cursor, style="dim"))]
+    end = [("next", parts.shown("step", answer.next_step)), ("cursor", Text(answer.cursor, style="dim"))]
     if answer.cycle_id is None:
         return facts([("cycle", Text("none under way", style="dim")), ("project", answer.project), workflow, *end])
     rows: list[tuple[str, object]] = [

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tandem.cli import wording
 from tandem.core.visible import visible, visible_line
 from tandem.present.facts import Fact, brief, details, duration, shape, worded
 from tandem.present.facts import facts as shown_facts
@@ -28,10 +29,10 @@ STYLES = {
 }
 """How the states of all subjects are coloured."""
 COLUMNS = {
-    "ReviewRow": "review_id status outcome priority? project? intent proposer_id turn updated_at",
-    "FoundReview": "review_id status outcome priority project intent proposer_id files created_at",
-    "FeedEntry": "review.review_id review.status review.outcome review.intent last_event.kind last_event.actor"
-    " last_event.at",
+    "ReviewRow": "review_id status outcome priority? project? intent work proposer_id turn updated_at",
+    "FoundReview": "review_id status outcome priority? project? intent work proposer_id files created_at",
+    "FeedEntry": "review.review_id review.status review.outcome review.intent review.work last_event.kind"
+    " last_event.actor last_event.at",
     "EventView": "seq at kind subject actor old new",
     "RoundRow": "round origin author accepted_by created_at decision",
     "CycleRow": "cycle_id feature phase active_role handoffs workflow project created_at archived_at",
@@ -134,6 +135,8 @@ def shown(kind: str, value: Any) -> Text:
 def _in_line(kind: str, value: Any) -> Text:
     if kind == "time":
         return Text(ago(value))
+    if kind == "step":
+        return plain(wording.in_commands(value, whole=True))
     words = visible_line(worded(kind, value))
     return Text(words, STYLES.get(words, "") if kind in {"state", "text"} else "")
 
@@ -172,8 +175,8 @@ def _cell(fact: Fact) -> Text | None:
     if value is None:
         return None
     cell = _in_line(kind, brief(value) if kind == "id" else value)
-    # An intent may be long, and ends where its column does.
-    cell.is_cut = fact.field.name == "intent"
+    # They may be long, and end where their column does.
+    cell.is_cut = fact.field.name in {"intent", "work"}
     return cell
 
 

@@ -21,6 +21,7 @@ from tandem.cli.review_screen.screens import Confirm, LiveScreen, NameDialog, ho
 from tandem.cli.terminal import Exit
 from tandem.core.visible import visible, visible_line
 from tandem.inbox.contract import Inbox, InboxItem
+from tandem.present.facts import work
 from tandem.present.words import WHY
 
 _RENEWAL_SECONDS = 30.0
@@ -245,7 +246,7 @@ def _rows(items: Sequence[InboxItem], *, with_project: bool) -> Iterator[Option]
     for item in items:
         review = item.review
         said = [WHY.get(item.why, item.why), item.detail, item.who]
-        said += [review.project if review and with_project else None]
+        said += [work(review), review.project if review and with_project else None]
         said += [texts.since(item.since), review.review_id if review else None]
         yield Option(Text("\n").join((_title(item), _about(item, [part for part in said if part]))), id=_key(item))
 
