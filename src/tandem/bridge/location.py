@@ -12,7 +12,7 @@ import json
 import os
 
 from tandem.bridge.credentials import OWNER_FILE, published
-from tandem.bridge.target import Stranger, Untrusted, is_local, is_url, targets
+from tandem.bridge.target import ResponseLost, Stranger, Untrusted, is_local, is_url, targets
 from tandem.core import platforms
 from tandem.git.place import find_repository, shell_quoted
 
@@ -90,6 +90,11 @@ class BrokerLocation:
                 how = "kill" if one.is_deleted and not one.is_suspended else "kill -9"
                 return f"Process {one.pid}{origin} {port}does not answer ({why})", f"{how} {one.pid}"
         return None
+
+    def hangs(self, failure: Exception) -> bool:
+        """Whether a request was lost to a broker that runs and is silent: only a person can end that one."""
+        was_silent = isinstance(failure, ResponseLost) and isinstance(failure.__cause__, TimeoutError)
+        return was_silent and self.is_own and self.blocker(failure) is not None
 
     def unproven(self, failure: Exception | None) -> str | None:
         """That the broker of the data folder runs, answers and cannot prove it, a sentence; None if it is not so.

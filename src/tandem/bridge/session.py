@@ -133,6 +133,7 @@ class Session:
                     silence_seconds=_ANSWER_SECONDS,
                     credentials=Credentials(self.location.data_dirs),
                     owner_dirs=self.location.owner_dirs,
+                    asks_health=True,
                 )
             except NoToken as error:
                 raise ConfigInvalid(str(error), setting=TOKEN_VARIABLE, origin="environment") from None
@@ -262,6 +263,7 @@ class Session:
                 failure = error
                 # What did not leave whole had no effect, so that even a lone write may try again.
                 may_retry = not isinstance(error, Aborted) and (is_repeatable or isinstance(error, NotSent))
+                may_retry = may_retry and not self.location.hangs(error)
                 # Who has the port from the start keeps it.
                 may_retry = may_retry and (self._contacted or not isinstance(error, Stranger))
             else:
