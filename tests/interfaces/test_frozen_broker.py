@@ -34,9 +34,9 @@ def broker(tmp_path: Path) -> Iterator[WatchedBroker]:
 
 
 @contextmanager
-def own_bridge(broker: WatchedBroker, folder: Path) -> Generator[BridgeProcess]:
-    """A bridge that has found the broker by its data folder, and made a call."""
-    with bridge("--project", "label", folder=folder, TANDEM_DATA_DIR=str(broker.data_dir)) as client:
+def own_bridge(broker: WatchedBroker, folder: Path, *options: str) -> Generator[BridgeProcess]:
+    """A bridge that has found the broker by its data folder, unless options name it, and made a call."""
+    with bridge("--project", "label", *options, folder=folder, TANDEM_DATA_DIR=str(broker.data_dir)) as client:
         assert client.tool("list_reviews")["ok"]
         yield client
 
@@ -67,7 +67,7 @@ def test_p12_p4_calls_and_waits_under_a_broker_that_freezes_are_answered_soon_an
     pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
     words = ["review", "status", review, "--wait"]
     with (
-        own_bridge(broker, tmp_path) as reads,
+        own_bridge(broker, tmp_path, "--broker", broker.url) as reads,
         own_bridge(broker, tmp_path) as writes,
         start_tandem(words, tmp_path, environment, **pipes) as command,
     ):

@@ -156,9 +156,7 @@ class BrokerLocator:
             missed_seconds: Since when requests have failed.
         """
         location = self._location
-        return location.hangs(failure) or (
-            missed_seconds > HANG_SECONDS and location.is_own and location.blocker() is not None
-        )
+        return location.hangs(failure) or (missed_seconds > HANG_SECONDS and location.blocker() is not None)
 
     def refusal(self, failure: HttpFailure) -> dict[str, Any]:
         """The envelope's error for a request that found no broker."""
