@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from tandem.bridge.location import BrokerLocation
-from tandem.bridge.session import Session, data_of
+from tandem.bridge.session import Session, Unreachable, data_of
 from tests.forked import start_tandem
 from tests.interfaces.bridging import BridgeProcess, bridge, modern
 from tests.interfaces.broker_process import WatchedBroker, watched_broker
@@ -50,6 +51,11 @@ def frozen(broker: WatchedBroker) -> Generator[float]:
         broker.signal(signal.SIGCONT)
 
 
+def own(broker: WatchedBroker) -> BrokerLocation:
+    """Where it is, for somebody who found it by its data folder."""
+    return BrokerLocation(broker.url, "test", str(broker.data_dir), is_own=True)
+
+
 def begin(client: BridgeProcess, name: str, era: dict[str, Any] | None = None, **arguments: Any) -> None:
     client.send("tools/call", {"name": name, "arguments": arguments, **(era or {})})
 
@@ -70,14 +76,20 @@ def test_p12_p4_calls_and_waits_under_a_broker_that_freezes_are_answered_soon_an
         own_bridge(broker, tmp_path, "--broker", broker.url) as reads,
         own_bridge(broker, tmp_path) as writes,
         start_tandem(words, tmp_path, environment, **pipes) as command,
+        Session(own(broker), "label") as session,
+        ThreadPoolExecutor(1) as pool,
     ):
+        session.call("list_reviews", {})
         broker.await_waiting(1)
         with frozen(broker) as began:
             begin(reads, "get_review_status", review_id=review)
             begin(writes, "create_review", **proposal)
+            writing = pool.submit(session.call, "create_review", {**proposal, "intent": "say it here"})
             told = [envelope(reads)["error"], envelope(writes)["error"]]
             assert time.monotonic() - began < LIMIT_SECONDS
             _, said = command.communicate(timeout=LIMIT_SECONDS)
+            with pytest.raises(Unreachable, match="Whether create_review had its effect is unknown"):
+                writing.result(LIMIT_SECONDS)
             assert time.monotonic() - began < 2 * LIMIT_SECONDS
         for message in (told[0]["message"], told[1]["message"], said.decode()):
             assert f"does not answer (it hangs). End it: kill -9 {broker.pid}" in message
@@ -88,7 +100,8 @@ def test_p12_p4_calls_and_waits_under_a_broker_that_freezes_are_answered_soon_an
         key = told[1]["message"].partition("repeat it with idempotency_key '")[2].partition("'")[0]
         again = writes.tool("create_review", **proposal, idempotency_key=key)
         assert again["ok"], again
-        assert len(writes.tool("list_reviews")["data"]["reviews"]) == 2
+        found = writes.tool("list_reviews")["data"]["reviews"]
+        assert [one["intent"] for one in found].count(proposal["intent"]) == 2
 
 
 def test_p12_a_broker_that_is_busy_for_a_while_is_waited_for(broker: WatchedBroker, tmp_path: Path) -> None:
@@ -104,7 +117,7 @@ def test_p6_a_long_wait_over_a_healthy_broker_lasts_as_long_as_asked(broker: Wat
     with (
         own_bridge(broker, tmp_path) as streamed,
         own_bridge(broker, tmp_path) as plain,
-        Session(BrokerLocation(broker.url, "test", str(broker.data_dir), is_own=True), "label") as session,
+        Session(own(broker), "label") as session,
     ):
         began = time.monotonic()
         begin(streamed, "get_review_status", **asked)
