@@ -5,13 +5,15 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Self
 
 import pytest
 
-from tandem.bridge import http
-from tandem.bridge.http import HttpClient, HttpResponse
-from tandem.bridge.target import NotSent, ResponseLost, Target, targets
+from tandem.bridge import http, reading
+from tandem.bridge.http import Exchange, HttpClient, HttpResponse
+from tandem.bridge.target import Aborted, NotSent, ResponseLost, Target, targets
 from tests.commandline import NOBODY
 from tests.stranger import dripping
 
@@ -46,7 +48,7 @@ def test_a_url_names_a_broker_or_is_refused(url: str, parts: tuple[str, int, str
     "head", ["Content-Length: 2000\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\n7d0\r\n", "Connection: close\r\n\r\n"]
 )
 def test_an_answer_may_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch, head: str):
-    monkeypatch.setattr(http, "LARGEST_ANSWER_BYTES", 1000)
+    monkeypatch.setattr(reading, "LARGEST_ANSWER_BYTES", 1000)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer() -> None:
@@ -124,6 +126,77 @@ class Server:
             with connected:
                 self.requests.append(connected.recv(65_536))
                 connected.sendall(answer)
+
+
+class Quiet:
+    """Is silent, also at `/healthz` where `healths` says so; answers all when the last of these is true."""
+
+    def __init__(self, *healths: bool) -> None:
+        self.release, self.asked, self._healths = threading.Event(), threading.Event(), [*healths]
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.client = HttpClient(Target(f"http://127.0.0.1:{self._listener.getsockname()[1]}"), asks_health=True)
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._listen, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release.set()
+        self.client.close()
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _listen(self) -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=self._serve, args=self._listener.accept()[:1], daemon=True).start()
+
+    def _serve(self, connected: socket.socket) -> None:
+        with connected, suppress(OSError):
+            if b"/healthz" not in connected.recv(65_536):
+                self.release.wait()
+            else:
+                self.asked.set()
+                is_well = self._healths.pop(0)
+                if not self._healths and is_well:
+                    self.release.set()
+                elif not is_well:
+                    self.release.wait()
+            connected.sendall(OK)
+
+
+@pytest.fixture
+def short_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "QUIET_SECONDS", 0.2)
+    monkeypatch.setattr(http, "_HEALTH_SECONDS", 0.5)
+
+
+@pytest.mark.usefixtures("short_quiet")
+@pytest.mark.parametrize("healths", [(True,), (False, True), (True, False, True)])
+def test_p12_a_silent_broker_is_waited_for_while_it_answers_elsewhere(healths: tuple[bool, ...]):
+    with Quiet(*healths) as server:
+        assert status_of(server.client) == 200
+
+
+@pytest.mark.usefixtures("short_quiet")
+def test_p12_a_silent_broker_that_answers_nowhere_is_given_up():
+    with Quiet(False, False) as server:
+        began = time.monotonic()
+        with pytest.raises(ResponseLost, match="timed out"):
+            status_of(server.client)
+        assert time.monotonic() - began < 10
+
+
+def test_a_request_can_be_given_up_while_the_broker_is_asked_after(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reading, "QUIET_SECONDS", 0.1)
+    monkeypatch.setattr(http, "_HEALTH_SECONDS", 60.0)
+    exchange = Exchange()
+    with Quiet(False) as server, ThreadPoolExecutor(1) as pool:
+        asking = pool.submit(server.client.request, "POST", "/x", b"", {}, exchange)
+        assert server.asked.wait(60)
+        exchange.abort()
+        with pytest.raises(Aborted):
+            asking.result(10)
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"

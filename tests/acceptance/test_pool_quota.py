@@ -64,6 +64,16 @@ def test_what_waits_for_a_quota_goes_on_by_itself_and_has_all_its_tries(tmp_path
 
 
 @only_posix
+def test_what_a_failed_program_says_on_standard_output_alone_counts_too(tmp_path: Path) -> None:
+    with StaffedBroker(tmp_path) as broker, counter(broker, tmp_path / "repository") as project:
+        review = project.ask("print-429-and-fail")
+        until(lambda: project.of_kind(review, "claim_released"), "its run ends")
+        [released] = project.of_kind(review, "claim_released")
+        assert "attempts" not in released["data"]
+        assert (project.supervision()["state"], project.supervision()["why"].count("429")) == ("rate_limited", 1)
+
+
+@only_posix
 def test_of_an_agent_too(tmp_path: Path) -> None:
     command = [*program(tmp_path)[:1], "-I", "-S", "-c", RUNS_OUT]
     with (

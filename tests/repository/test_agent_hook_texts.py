@@ -32,6 +32,23 @@ def test_a_context_is_written_when_exactly_it_is_approved(gated: Gated) -> None:
         assert not agent.writes(f"{FOLDER}/04-CONTEXT.md", TEXT).passes, "another path"
 
 
+def test_p2_a_text_is_asked_for_by_every_path_that_leads_to_it(gated: Gated) -> None:
+    (gated.root / FOLDER).mkdir(parents=True)
+    (gated.root / "link").symlink_to(FOLDER)
+    for client in CLIENTS:
+        agent, path = Agent(client, gated.root), context_of(client)
+        name = path.rpartition("/")[2]
+        (gated.root / f"{client}.md").symlink_to(path)
+        led = (f"link/{name}", f"{client}.md", f"link/../03-search/{name}", f"docs/../{path}")
+        # The first of these is another file where links are followed before `..`.
+        for one in (f"link/../{path}", path.upper(), *led):
+            assert not agent.writes(one, TEXT).passes, one
+        assert agent.edits(f"link/{name}", "# Context", "# The context").status == 2
+        approve_text(gated, path, TEXT)
+        assert [one for one in led if not agent.writes(one, TEXT).passes] == []
+        assert agent.writes("link/03-SUMMARY.md", TEXT).passes
+
+
 def test_an_edit_is_judged_by_what_it_makes_of_the_file(gated: Gated) -> None:
     for client in CLIENTS:
         agent, path = Agent(client, gated.root), context_of(client)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
+from tandem.hooks import agent_commands
 from tests.repository.agents import CLIENTS, Agent, Client, account, hook
 from tests.repository.gating import Gated, new_repository
 
@@ -37,8 +39,22 @@ def test_p2_what_is_a_persons_is_refused_in_every_word(gated: Gated, agent: Agen
 
 
 def test_p2_the_gates_own_files_are_not_touched_by_a_command(gated: Gated, agent: Agent) -> None:
+    (gated.root / "git-key").symlink_to(gated.broker.data_dir / "secret.key")
     listed = commands("the gate's own", root=gated.root, data=gated.broker.data_dir)
     assert [one for one in listed if "Leave it alone" not in agent.runs(one).stderr] == []
+
+
+@pytest.mark.parametrize("name", agent_commands._VALUES)
+def test_git_takes_the_next_word_as_the_value_of_each_option_that_is_listed(plain: Path, name: str) -> None:
+    def complaint(*words: str) -> str:
+        return subprocess.run(["git", name, *words], cwd=plain, capture_output=True, text=True, check=False).stderr
+
+    is_commit = name == "commit"
+    for option in (*agent_commands._VALUES[name].split(), *(f"-{letter}" for letter in "CFcmtU" if is_commit)):
+        # Some are of newer versions of git.
+        assert re.search(r"requires a value|unknown (?:option|switch)", complaint(option)), option
+    for letter in "aeinopqsvz" if is_commit else "":
+        assert "unknown option `no-such-option'" in complaint(f"-{letter}", "--no-such-option"), letter
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -55,7 +71,9 @@ def test_daily_work_is_not_refused(gated: Gated, client: Client) -> None:
 def test_p2_no_tool_writes_the_gates_own_files(gated: Gated, client: Client, name: str) -> None:
     agent = Agent(client, gated.root)
     (gated.root / "link").symlink_to(gated.root / ".git" / "tandem")
-    for path in (f".git/tandem/{name}", f"link/{name}", ".git/hooks/prepare-commit-msg"):
+    (gated.root / "hooks").symlink_to(gated.root / ".git" / "hooks")
+    hooks = (".git/hooks/prepare-commit-msg", ".git/hooks/Prepare-Commit-Msg", "hooks/../hooks/pre-push")
+    for path in (f".git/tandem/{name}", f"link/{name}", f".git/Tandem/{name}", f"link/../tandem/{name}", *hooks):
         assert "is the gate's own" in agent.writes(path, "{}").words
     assert "is the gate's own" in agent.edits(".git/tandem/gate.json", "{", "}").words
     assert agent.writes(".git/hooks/pre-commit", "exit 0\n").passes

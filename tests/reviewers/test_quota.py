@@ -79,6 +79,9 @@ PLAIN = (
     "429 Too Many Requests\nretry after 300 seconds",
     "usage limit reached, try again in 6 days",
     "Rate limit exceeded.",
+    '{"error":{"code":429,"message":"rate limit exceeded, quota"}}',
+    '{\n  "type": "error",\n  "error": {\n    "message": "You have hit your usage limit. Try again in 3 h."\n  }\n}\n',
+    '{"detail": "Too many requests"}',
 )
 PROSE = "The change handles 429 Too Many Requests with retry-after: 604800."
 
@@ -128,6 +131,9 @@ def test_a_program_that_ends_in_order_says_nothing_of_a_quota_in_what_a_model_wr
 def test_an_answer_that_is_about_quotas_is_none() -> None:
     for text in ('{"reason": "429 is not retried"}', '```json\n{"reason": "rate limit"}\n```', "429 " * 200):
         assert quota_in(ended(0), None, text, NOW) is None
+    # Nor one of a program that failed after it, whole or cut.
+    for text in ('{"verdict": "rejected", "reason": "429: is not retried"}', '{"error": "429", "reason": "429", "verd'):
+        assert quota_in(ended(), None, text, NOW) is None
     # Nor is what a program that answered complained of on its way.
     assert quota_in(ended(0, "429 Too Many Requests"), None, "I have read it all.", NOW) is None
 

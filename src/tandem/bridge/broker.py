@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from tandem.bridge.target import HttpFailure
 
 
+HANG_SECONDS = 5.0
+"""How long a request outlasts a broker that is suspended or has lost its data folder: it does not come back by itself.
+"""
+
 _LONGEST_PAUSE_SECONDS = 8.0
 _PROOF_SECONDS = 2.0
 """A client waits for the first answer of `tandem mcp`; who proves nothing in time is asked again."""
@@ -144,9 +148,15 @@ class BrokerLocator:
         self._pause_seconds = 0.5
         self._trouble = ""
 
-    def is_stuck(self) -> bool:
-        """Whether it runs, and a person has to end it before another one can take its place."""
-        return self._location.is_own and self._location.blocker() is not None
+    def is_stuck(self, failure: HttpFailure, missed_seconds: float) -> bool:
+        """Whether it runs, and a person has to end it before another one can take its place.
+
+        Args:
+            failure: How it was missed.
+            missed_seconds: Since when requests have failed.
+        """
+        location = self._location
+        return location.hangs(failure) or (missed_seconds > HANG_SECONDS and location.blocker() is not None)
 
     def refusal(self, failure: HttpFailure) -> dict[str, Any]:
         """The envelope's error for a request that found no broker."""
@@ -173,6 +183,7 @@ class BrokerLocator:
             credentials=credentials,
             owner_dirs=found.owner_dirs,
             proof_seconds=_PROOF_SECONDS,
+            asks_health=True,
         )
 
     def _start_if_due(self) -> None:

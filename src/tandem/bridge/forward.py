@@ -32,9 +32,6 @@ if TYPE_CHECKING:
 OUTAGE_SECONDS = 30.0
 """How long a request outlasts a broker that is away; with the longest wait still under a client's minute."""
 
-HANG_SECONDS = 5.0
-"""How long it outlasts one that is suspended or has lost its data folder: that one does not come back by itself."""
-
 WELCOME_SECONDS = 4.0
 """How long `initialize` waits for the broker, before the bridge answers it: clients give up a server soon."""
 
@@ -173,12 +170,13 @@ class Forwarder:
 
     def _give_up(self, call: Call, failure: HttpFailure, outage_since: float) -> dict[str, Any] | None:
         """The error to end with after a failed attempt; None to go on trying."""
-        if isinstance(failure, ResponseLost) and not call.is_repeatable:
-            return _unknown_outcome(failure)
+        is_lost = isinstance(failure, ResponseLost) and call.may_have_acted
+        call.is_lost = call.is_lost or is_lost
         seconds = time.monotonic() - outage_since
-        if seconds > OUTAGE_SECONDS or (seconds > HANG_SECONDS and self._broker.is_stuck()):
-            return self._broker.refusal(failure)
-        return None
+        if seconds > OUTAGE_SECONDS or self._broker.is_stuck(failure, seconds):
+            refused = self._broker.refusal(failure)
+            return _unknown_outcome(refused, failure, call) if call.is_lost else refused
+        return None if call.is_repeatable or not is_lost else _unknown_outcome(_WENT_AWAY, failure, call)
 
     def _attempt(self, client: HttpClient | None, call: Call, request: PendingRequest) -> None:
         if client is None:
@@ -270,14 +268,21 @@ def _is_ready(client: HttpClient, exchange: Exchange) -> bool:
     return answer.status == _OK and client.target is target
 
 
-def _unknown_outcome(failure: HttpFailure) -> dict[str, Any]:
+_WENT_AWAY: dict[str, Any] = {
+    "code": "UNAVAILABLE",
+    "message": "The broker went away before it answered.",
+    "details": {},
+}
+
+
+def _unknown_outcome(refused: dict[str, Any], failure: HttpFailure, call: Call) -> dict[str, Any]:
+    key = call.arguments.get(_KEY)
+    again = f"repeat it with idempotency_key '{key}'" if key else "give an idempotency_key"
     return {
-        "code": "UNAVAILABLE",
-        "message": (
-            "The broker went away before it answered, and whether the call had its effect is unknown. "
-            "Look before you repeat it, or give an idempotency_key."
-        ),
-        "details": {"outcome": "unknown", "reason": str(failure)},
+        **refused,
+        "message": f"{refused['message']} Whether the call had its effect is unknown. Look before you repeat it, or"
+        f" {again}.",
+        "details": {**refused["details"], "outcome": "unknown", "reason": str(failure)},
         "retryable": False,
     }
 
@@ -299,6 +304,7 @@ class Call:
     Attributes:
         message: What the client sent.
         is_repeatable: Whether it may be sent again when its fate is unknown.
+        is_lost: Whether it may have had its effect in an attempt that failed.
         is_unpinned: Whether it is a wait that has no cursor yet.
         is_proposal: Whether it may need more than the client has, which depends on the broker.
     """
@@ -312,6 +318,8 @@ class Call:
             self._changes[_KEY] = "bridge-" + os.urandom(16).hex()
         has_key = arguments.get(_KEY) is not None or _KEY in self._changes
         is_safe = known is not None and known.repeatable and not known.keyed
+        self._is_safe = message.method != "tools/call" or is_safe
+        self.is_lost = False
         self.is_repeatable = message.method != "tools/call" or is_safe or has_key
         waits = message.tool is not None and arguments.get("wait") is True
         has_content = arguments.get("diff") is not None or arguments.get("path") is not None
@@ -320,6 +328,11 @@ class Call:
         self._wait_seconds = _asked_seconds(arguments) if waits else None
         self._begun = time.monotonic()
         self._was_sent = False
+
+    @property
+    def may_have_acted(self) -> bool:
+        """Whether it has been sent and does more than read."""
+        return self._was_sent and not self._is_safe
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -4,28 +4,23 @@ Keeps connections, knows how far each request got, and goes on at the next addre
 database. Written on sockets, as importing `http.client` takes as long as all else that the bridge does before its first
 answer; and without `socket`, `threading` and `re` where the broker is on this machine, as each commit waits for it.
 Speaks HTTP/1.1 as far as a broker needs it.
-
-Bounded in time and size. A limit on silence alone would let a program that sends a byte now and then keep its client
-forever. So the head of an answer has to arrive whole in the time of one silence, and a body has to come on: at a least
-pace, or in whole pieces where it is a stream.
 """
 
 from __future__ import annotations
 
 import _socket
 import _thread
-import io
 import select
 import time
 
 from tandem.bridge.credentials import REFUSED_STATUS, is_proven, new_nonce
 from tandem.bridge.credentials import headers as bearing
+from tandem.bridge.reading import Reader, has_end
 from tandem.bridge.target import CONNECT_SECONDS, Aborted, HttpFailure, NotSent, ResponseLost, Stranger
 
 TYPE_CHECKING = False  # as in `credentials`
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from typing import Any
 
     from tandem.bridge.credentials import Credentials
     from tandem.bridge.target import Target
@@ -36,6 +31,10 @@ PATIENCE_SECONDS = 30.0
 SILENCE_SECONDS = 60.0
 """The broker sends a ping every 15 s while it works on a request: after four missed ones it is gone."""
 
+_HEALTH_SECONDS = 3.5
+_HEALTH_TRIES = 2
+"""A busy broker may miss one."""
+
 PROOF_SECONDS = 10.0
 """How long the other side has to prove whose it is: a broker does it at once, however busy."""
 
@@ -44,15 +43,6 @@ _UNRESERVED = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01
 _UNAVAILABLE = 503
 _TOO_MANY = 429
 _MOST_DIGITS = 6
-
-LARGEST_ANSWER_BYTES = 256 * 1024 * 1024
-"""More than any broker answers: a program that sends it must not fill the memory."""
-
-_SLOWEST_BYTES_PER_SECOND = 4096
-_LONGEST_LINE_BYTES = 65_536
-_MOST_HEADERS = 200
-_FIRST_FINAL_STATUS = 200
-_NO_BODY = frozenset({204, 304})
 
 
 class Exchange:
@@ -228,6 +218,8 @@ class HttpClient:
         credentials: The token that goes with each; None for requests that need none.
         owner_dirs: The data folders with one of whose secrets the other side has to prove first that it is this user's
             broker, within `proof_seconds`; none for one that need not.
+        asks_health: Whether a broker that is silent is given up as soon as it does not answer on another connection
+            either, see `reading.QUIET_SECONDS`.
     """
 
     def __init__(
@@ -237,10 +229,12 @@ class HttpClient:
         credentials: Credentials | None = None,
         owner_dirs: Sequence[str] = (),
         proof_seconds: float = PROOF_SECONDS,
+        asks_health: bool = False,
     ) -> None:
         self.targets, self._at = targets, 0
         self._owner_dirs, self._proof_seconds = owner_dirs, proof_seconds
         self._silence_seconds, self._credentials = silence_seconds, credentials
+        self._asks_health = asks_health
         self._lock, self._closings = _thread.allocate_lock(), 0
         self._idle: list[_Connection] = []
 
@@ -358,7 +352,9 @@ class HttpClient:
                 self._need_proof(connection, self._owner_dirs, exchange)
             connection.socket.settimeout(exchange.left(self._silence_seconds))
             connection.socket.sendall(request)
-            connection.reader.begin(self._silence_seconds, exchange.deadline)
+            held = connection.socket
+            is_alive = (lambda: self._is_alive(target, held, exchange)) if self._asks_health else None
+            connection.reader.begin(self._silence_seconds, exchange.deadline, is_alive)
         except (OSError, Aborted, NotSent) as error:
             exchange.hold(None)
             if connection is not None:
@@ -395,6 +391,23 @@ class HttpClient:
         except (ValueError, TimeoutError) as error:
             raise Stranger from error
 
+    def _is_alive(self, target: Target, held: _socket.socket, exchange: Exchange) -> bool:
+        """Whether a broker that is silent answers on another connection.
+
+        Raises:
+            ConnectionAbortedError: The exchange was given up.
+        """
+        asker = HttpClient(target, silence_seconds=_HEALTH_SECONDS)
+        try:
+            is_alive = any(_answers(asker, exchange) for _ in range(_HEALTH_TRIES))
+            exchange.hold(held)
+        except Aborted as error:
+            raise ConnectionAbortedError from error
+        if not is_alive:
+            # The next request must not try the idle connections one by one.
+            self.close()
+        return is_alive
+
     def _take_idle(self, target: Target) -> _Connection | None:
         while True:
             with self._lock:
@@ -409,6 +422,14 @@ class HttpClient:
 def quoted(text: str) -> str:
     """A text as one part of a URL's path or query."""
     return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in text.encode(errors="replace"))
+
+
+def _answers(client: HttpClient, exchange: Exchange) -> bool:
+    try:
+        client.request("GET", "/healthz", b"", {}, exchange).close()
+    except (NotSent, ResponseLost):
+        return False
+    return True
 
 
 def _connected(target: Target, seconds: float) -> _socket.socket:
@@ -437,138 +458,3 @@ def _shut(connected: _socket.socket) -> None:
     except OSError:
         # It is closed already, which is what was wanted.
         return
-
-
-class _Received(io.RawIOBase):
-    """What a socket receives, as a file: `_socket.socket` has none. Each step of reading has a time limit."""
-
-    def __init__(self, connected: _socket.socket) -> None:
-        self._socket = connected
-        self._seconds = self._ends = 0.0
-        self._deadline: float | None = None
-        self._gains = False
-
-    def begin(self, seconds: float, deadline: float | None) -> None:
-        self._seconds, self._deadline, self._gains = seconds, deadline, False
-        self._ends = time.monotonic() + seconds
-
-    def go_on(self) -> None:
-        """Begin a step of a body: it has as long as the head had, and more for each byte that arrives."""
-        self._gains = True
-        self._ends = time.monotonic() + self._seconds
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        ends = self._ends if self._deadline is None else min(self._ends, self._deadline)
-        left = ends - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("timed out")
-        self._socket.settimeout(left)
-        count = self._socket.recv_into(buffer)
-        if self._gains:
-            self._ends += count / _SLOWEST_BYTES_PER_SECOND
-        return count
-
-
-class Reader:
-    """Reads answers from a connection."""
-
-    def __init__(self, connected: _socket.socket) -> None:
-        self._received = _Received(connected)
-        self._buffered = io.BufferedReader(self._received)
-
-    def begin(self, seconds: float, deadline: float | None) -> None:
-        """Give the next head this time to arrive whole, and until this moment of the monotonic clock at most."""
-        self._received.begin(seconds, deadline)
-
-    def has_more(self) -> bool:
-        """Wait for the first byte of an answer; false if the connection was closed instead."""
-        return bool(self._buffered.peek(1))
-
-    def head(self) -> tuple[int, dict[str, str]]:
-        """Status and headers, with names in lower case; interim answers are passed over.
-
-        Raises:
-            ValueError: It is not HTTP.
-            OSError: It did not arrive in time, or at all.
-        """
-        while True:
-            version, _, rest = self._line().partition(" ")
-            if not version.startswith("HTTP/1."):
-                raise ValueError("the connection was closed before an answer" if not version else "not an HTTP answer")
-            status = int(rest[:3])
-            head: dict[str, str] = {"connection": "close"} if version == "HTTP/1.0" else {}
-            while line := self._line():
-                name, _, value = line.partition(":")
-                head[name.strip().lower()] = value.strip()
-                if len(head) > _MOST_HEADERS:
-                    raise ValueError("too many headers")
-            if status >= _FIRST_FINAL_STATUS:
-                return status, head
-
-    def body(self, status: int, head: Mapping[str, str], *, is_stream: bool = False) -> Iterator[bytes]:
-        """The body as it arrives, up to its end, or that of the connection where nothing else says it.
-
-        Args:
-            status: That of the head.
-            head: The headers.
-            is_stream: Whether each piece has a time limit of its own, rather than the whole body one.
-
-        Raises:
-            ValueError: It was cut off, or is too large.
-            OSError: It did not arrive in time.
-        """
-        received, buffered = self._received, self._buffered
-        length = 0 if status in _NO_BODY else int(head.get("content-length", -1))
-        total = 0
-        received.go_on()
-        if head.get("transfer-encoding", "").lower() == "chunked":
-            while size := _chunk_size(buffered.readline(_LONGEST_LINE_BYTES)):
-                total = _within_limit(total + size)
-                yield _exactly(buffered.read(size), size)
-                if is_stream:
-                    received.go_on()
-                buffered.readline(_LONGEST_LINE_BYTES)
-            while buffered.readline(_LONGEST_LINE_BYTES).strip():
-                pass
-        elif length >= 0:
-            yield _exactly(buffered.read(_within_limit(length)), length)
-        else:
-            while piece := buffered.read1(_LONGEST_LINE_BYTES):
-                total = _within_limit(total + len(piece))
-                yield piece
-                if is_stream:
-                    received.go_on()
-
-    def close(self) -> None:
-        """Free what it holds; the socket stays open."""
-        self._buffered.close()
-
-    def _line(self) -> str:
-        return self._buffered.readline(_LONGEST_LINE_BYTES).decode("latin-1").rstrip("\r\n")
-
-
-def has_end(status: int, head: Mapping[str, str]) -> bool:
-    """Whether a body says itself where it ends, so that the connection can serve the next request."""
-    is_chunked = head.get("transfer-encoding", "").lower() == "chunked"
-    return is_chunked or status in _NO_BODY or "content-length" in head
-
-
-def _chunk_size(line: bytes) -> int:
-    if not line.endswith(b"\n"):
-        raise ValueError("the answer was cut off")
-    return int(line.partition(b";")[0], 16)
-
-
-def _exactly(piece: bytes, size: int) -> bytes:
-    if len(piece) != size:
-        raise ValueError("the answer was cut off")
-    return piece
-
-
-def _within_limit(size: int) -> int:
-    if size > LARGEST_ANSWER_BYTES:
-        raise ValueError(f"the answer has more than {LARGEST_ANSWER_BYTES} bytes")
-    return size

@@ -12,7 +12,7 @@ import json
 import os
 
 from tandem.bridge.credentials import OWNER_FILE, published
-from tandem.bridge.target import Stranger, Untrusted, is_local, is_url, targets
+from tandem.bridge.target import ResponseLost, Stranger, Untrusted, is_local, is_url, targets
 from tandem.core import platforms
 from tandem.git.place import find_repository, shell_quoted
 
@@ -78,10 +78,10 @@ class BrokerLocation:
             failure: How the broker was missed; one that was silent hangs.
 
         Returns:
-            None if there is none, or it may be just starting.
+            None if there is none, it is another one than was named, or it may be just starting.
         """
         is_silent = failure is not None and isinstance(failure.__cause__, TimeoutError)
-        for one in platforms.holders(os.path.join(self.data_dir, _LOCK_FILE)):
+        for one in filter(self._is_meant, platforms.holders(os.path.join(self.data_dir, _LOCK_FILE))):
             if one.is_deleted or one.is_suspended or is_silent:
                 why = "its data folder is gone" if one.is_deleted else "it hangs"
                 origin = f", started from {one.folder}," if one.folder else ""
@@ -90,6 +90,17 @@ class BrokerLocation:
                 how = "kill" if one.is_deleted and not one.is_suspended else "kill -9"
                 return f"Process {one.pid}{origin} {port}does not answer ({why})", f"{how} {one.pid}"
         return None
+
+    def _is_meant(self, one: platforms.Holder) -> bool:
+        """Whether the broker of the data folder is the one that is meant: where a URL was named, its port says so."""
+        named = targets(self.url) if self.url and is_url(self.url) else []
+        is_at = len(named) == 1 and named[0].is_local and named[0].port in one.ports
+        return self.is_own or is_at
+
+    def hangs(self, failure: Exception) -> bool:
+        """Whether a request was lost to a broker that runs and is silent: only a person can end that one."""
+        was_silent = isinstance(failure, ResponseLost) and isinstance(failure.__cause__, TimeoutError)
+        return was_silent and self.blocker(failure) is not None
 
     def unproven(self, failure: Exception | None) -> str | None:
         """That the broker of the data folder runs, answers and cannot prove it, a sentence; None if it is not so.
@@ -109,7 +120,7 @@ class BrokerLocation:
 
     def advice(self, failure: Exception | None = None) -> str:
         """What to do when it cannot be reached, a sentence without its full stop."""
-        blocker = self.blocker(failure) if self.is_own else None
+        blocker = self.blocker(failure)
         if blocker is not None:
             return f"{blocker[0]}. End it: {blocker[1]}"
         if isinstance(failure, Stranger) and not self.is_own:

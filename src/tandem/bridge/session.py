@@ -14,7 +14,7 @@ from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
 from tandem.bridge.http import Exchange, HttpClient, quoted
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.project import CREATE_REVIEW, needs_base_files, owner, with_base_files
-from tandem.bridge.target import Aborted, HttpFailure, NotSent, Stranger, targets
+from tandem.bridge.target import Aborted, HttpFailure, NotSent, ResponseLost, Stranger, targets
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidInput, Unavailable, error_from
 
 TYPE_CHECKING = False  # as in `errors`
@@ -133,6 +133,7 @@ class Session:
                     silence_seconds=_ANSWER_SECONDS,
                     credentials=Credentials(self.location.data_dirs),
                     owner_dirs=self.location.owner_dirs,
+                    asks_health=True,
                 )
             except NoToken as error:
                 raise ConfigInvalid(str(error), setting=TOKEN_VARIABLE, origin="environment") from None
@@ -178,7 +179,8 @@ class Session:
             if isinstance(failure, Aborted):
                 raise
             if exchange.deadline is None or time.monotonic() < exchange.deadline:
-                raise unreachable(self.location, failure) from failure
+                is_unknown = isinstance(failure, ResponseLost) and known is not None and known.keyed
+                raise unreachable(self.location, failure, operation if is_unknown else None) from failure
             raise Unreachable(
                 f"The broker at {self.url} is silent: no answer within {limit_s:.0f} s. See what is wrong with: tandem"
                 " doctor",
@@ -262,6 +264,7 @@ class Session:
                 failure = error
                 # What did not leave whole had no effect, so that even a lone write may try again.
                 may_retry = not isinstance(error, Aborted) and (is_repeatable or isinstance(error, NotSent))
+                may_retry = may_retry and not self.location.hangs(error)
                 # Who has the port from the start keeps it.
                 may_retry = may_retry and (self._contacted or not isinstance(error, Stranger))
             else:
@@ -307,13 +310,20 @@ class Session:
         return answer.status, content
 
 
-def unreachable(broker: BrokerLocation, failure: Exception) -> Unreachable:
-    """That a broker does not answer: where it was looked for, who said so, and what to do."""
+def unreachable(broker: BrokerLocation, failure: Exception, lost: str | None = None) -> Unreachable:
+    """That a broker does not answer: where it was looked for, who said so, and what to do.
+
+    Args:
+        broker: Where it should be.
+        failure: How it was missed.
+        lost: The operation that may have had its effect; None if none has.
+    """
     advice = broker.advice(failure)
     if not broker.url:
         return Unreachable(f"No broker runs on {broker.data_dir}. {advice}", url=None, origin=broker.origin)
     reason = str(failure) or type(failure).__name__
-    said = f"No broker answers at {broker.url}, from {broker.origin} ({reason}). {advice}"
+    unknown = f". Whether {lost} had its effect is unknown: look before you repeat it" if lost else ""
+    said = f"No broker answers at {broker.url}, from {broker.origin} ({reason}){unknown}. {advice}"
     return Unreachable(said, url=broker.url, origin=broker.origin)
 
 

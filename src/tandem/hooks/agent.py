@@ -29,7 +29,7 @@ _ADVICE = (
 _SHELLS = frozenset({"Bash", "PowerShell", "shell", "exec_command", "run_shell_command"})
 _WRITES = frozenset({"Write", "Edit", "MultiEdit", "write_file", "replace"})
 _PATCH_MARK = "*** Begin Patch"
-_PLANNING = ".planning"
+_GUARDED = (".planning", "git", "tandem")
 _LOOKED_FOR = ("tandem", "git", "override", "review", "set_gate", "person.key", "secret.key")
 _QUOTES = str.maketrans("", "", "\"'\\")
 
@@ -81,9 +81,8 @@ def _refusal(client: str, call: dict[str, Any], folder: str) -> list[str] | None
         folder = os.path.join(folder, given.get("dir_path") or "")
         # Codex takes a command that patches as a call of its own tool.
         is_patch = client == "codex" and _PATCH_MARK in text
-    path = os.path.join(folder, given["file_path"]) if tool in _WRITES else ""
-    real = os.path.realpath(path).lower()
-    is_guarded = bool(path) and (_PLANNING in path.lower() or "git" in real or "tandem" in real)
+    places = state.places(os.path.join(folder, given["file_path"])) if tool in _WRITES else ()
+    is_guarded = any(word in place.lower() for place in places for word in _GUARDED)
     bare = whole.lower().translate(_QUOTES)
     if not (is_patch or is_guarded or any(word in bare for word in _LOOKED_FOR)):
         return None

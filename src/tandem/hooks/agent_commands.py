@@ -46,6 +46,18 @@ _HOOKS_PATH = "core.hookspath"
 _INCLUDES = ("include.path", "includeif.")
 _NO_VERIFY = re.compile(r"--no-verif?y?")
 _COMMITS_NO_VERIFY = re.compile(r"-[aeiopqsvz]*n[a-zA-Z]*")
+_COMMITS_VALUE = re.compile(r"-[aeinopqsvz]*[CFcmtU]")
+_VALUES = {
+    "am": "-C -p --directory --empty --exclude --include --patch-format --quoted-cr --resolvemsg --whitespace",
+    "commit": "--author --cleanup --date --file --fixup --inter-hunk-context --message --pathspec-from-file"
+    " --reedit-message --reuse-message --squash --template --trailer --unified",
+    "merge": "-F -X -m -s --cleanup --file --into-name --message --strategy --strategy-option",
+    "pull": "-X -o -s --cleanup --deepen --depth --negotiation-tip --refmap --server-option --shallow-exclude"
+    " --shallow-since --strategy --strategy-option --upload-pack",
+    "push": "-o --exec --push-option --receive-pack --recurse-submodules --repo",
+    "rebase": "-C -X -s -x --empty --exec --onto --strategy --strategy-option --whitespace",
+}
+"""By command that `--no-verify` is for: its options, as they are spelled in full, whose value is the next word."""
 _CONFIGURATION = re.compile(r"(?:\$env:)?(GIT_CONFIG[A-Z0-9_]*)=")
 _READS_CONFIGURATION = frozenset({"get", "--get", "--get-all", "--show-origin", "--show-scope", "list", "-l", "--list"})
 
@@ -189,7 +201,8 @@ def _gates_own(command: _Command) -> list[str] | None:
         path = os.path.join(command.folder, os.path.expanduser(named))
         if not named or "\0" in path:
             continue
-        if os.path.basename(path) in _KEYS and _is_key(path, command.folder):
+        may_be_key = os.path.basename(path).lower() in _KEYS or os.path.islink(path)
+        if may_be_key and _is_key(state.folded(path), command.folder):
             return [f"{named} is the key by which a person proves to the broker that they answered.", _ALONE]
         is_read = command.is_text or (command.program in _COPIES and at < last)
         # With the folder of the hooks each of them is removed.
@@ -200,9 +213,10 @@ def _gates_own(command: _Command) -> list[str] | None:
     return None
 
 
-def _is_key(path: str, folder: str) -> bool:
-    gate = state.find_enabled(folder)
-    return gate is not None and os.path.realpath(os.path.dirname(path)) == os.path.realpath(gate.data_dir)
+def _is_key(real: str, folder: str) -> bool:
+    gate = state.find_enabled(folder) if os.path.basename(real) in _KEYS else None
+    data_dirs = () if gate is None else (gate.data_dir, *gate.more_data_dirs)
+    return os.path.dirname(real) in map(state.folded, data_dirs)
 
 
 def _passing_hooks_by(call: _Git, *, is_always: bool) -> list[str] | None:
@@ -246,9 +260,20 @@ def _switches(call: _Git) -> Iterator[str]:
     if call.name == "config" and _READS_CONFIGURATION.isdisjoint(call.arguments):
         changed = call.arguments if any("unset" in word for word in call.arguments) else call.arguments[:-1]
         yield from (word for word in changed if word.lower().startswith((_HOOKS_PATH, *_INCLUDES)))
-    for word in call.arguments[: call.arguments.index("--")] if "--" in call.arguments else call.arguments:
+    for word in () if call.name in _LOOKS else _options(call):
         if _NO_VERIFY.fullmatch(word) or (call.name == "commit" and _COMMITS_NO_VERIFY.fullmatch(word)):
             yield word
+
+
+def _options(call: _Git) -> Iterator[str]:
+    """The arguments in front of `--`, without the values of options: a message may be `-n`, or `--`."""
+    valued, arguments = _VALUES.get(call.name, "").split(), iter(call.arguments)
+    for word in arguments:
+        if word == "--":
+            return
+        yield word
+        if word in valued or (call.name == "commit" and _COMMITS_VALUE.fullmatch(word)):
+            next(arguments, None)
 
 
 def _commands(text: str, folder: str, *, is_outer: bool = True) -> Iterator[_Command]:

@@ -89,37 +89,48 @@ def refusal(tool: str, given: dict[str, Any], folder: str) -> list[str] | None:
         GateUnreadable: Whether the gate is on cannot be read.
     """
     for writing in _writings(tool, given, folder):
-        if state.own_gate(writing.path) is not None:
+        if any(map(state.own_gate, state.places(writing.path))):
             return [
                 f"{writing.path} is the gate's own, and no part of your work.",
                 "Leave it alone: 'tandem gate status' shows what it holds, and a person changes it.",
             ]
-        kind = _kind_of(writing.path)
-        gate = state.find_enabled(os.path.dirname(writing.path)) if kind is not None else None
-        if kind is None or gate is None or (kind.when_strict and not gate.strict):
-            continue
-        try:
-            with GateClient(gate, starts=True) as asker:
-                reasons = _ruling(gate, asker, kind, writing)
-        except (Unreachable, Refused, TandemError, OSError) as error:
-            reasons = _trouble(error)
-        if reasons is not None:
-            return reasons
+        for document, kind in _documents(writing.path).items():
+            gate = state.find_enabled(os.path.dirname(document))
+            if gate is None or (kind.when_strict and not gate.strict):
+                continue
+            try:
+                with GateClient(gate, starts=True) as asker:
+                    reasons = _ruling(gate, asker, kind, document, writing)
+            except (Unreachable, Refused, TandemError, OSError) as error:
+                reasons = _trouble(error)
+            if reasons is not None:
+                return reasons
     return None
 
 
+def _documents(path: str) -> dict[str, DocumentKind]:
+    """The documents that a path may mean, by their names in resolved folders; mostly none."""
+    found: dict[str, DocumentKind] = {}
+    for place in state.places(path):
+        if (kind := _kind_of(place)) is not None:
+            folder, name = os.path.split(place)
+            found[os.path.join(os.path.realpath(folder), name)] = kind
+    return found
+
+
 def _kind_of(path: str) -> DocumentKind | None:
-    folders = os.path.normpath(path).replace("\\", "/").split("/")
+    folders = path.replace("\\", "/").split("/")
     if FOLDER not in (folder.lower() for folder in folders[:-1]):
         return None
     return next((kind for kind in _KINDS if kind.pattern.fullmatch(folders[-1])), None)
 
 
-def _ruling(gate: GateFile, asker: GateClient, kind: DocumentKind, writing: PendingWrite) -> list[str] | None:
+def _ruling(
+    gate: GateFile, asker: GateClient, kind: DocumentKind, document: str, writing: PendingWrite
+) -> list[str] | None:
     if planning.enforcement(gate, git.branch(gate.place)) == OPTIMISTIC:
         return None
-    real = os.path.join(os.path.realpath(os.path.dirname(writing.path)), os.path.basename(writing.path))
-    path = os.path.relpath(real, os.path.realpath(gate.place.top or gate.root)).replace(os.sep, "/")
+    path = os.path.relpath(document, os.path.realpath(gate.place.top or gate.root)).replace(os.sep, "/")
     try:
         content = writing.content()
     except UnknownContent as error:
@@ -244,8 +255,7 @@ def _patched(text: str, folder: str) -> Iterator[PendingWrite]:
             is_inside = not is_inside and line.strip().endswith(_BEGIN)
         elif named is not None:
             kind, path, lines = named[1], os.path.join(folder, named[2].strip()), []
-            # On some disks names that differ only in case are one file, as in `planning.base_branch`.
-            real = os.path.realpath(path).casefold()
+            real = state.folded(path)
             # A file that moves is named in the line before. One that was named before is not on the disk as it will be.
             source = source if kind == _MOVED else "" if real in named_before else path
             named_before.add(real)

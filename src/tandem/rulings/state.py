@@ -170,8 +170,19 @@ def own_gate(path: str) -> GateFile | None:
             gate = find(HookRepository(parent, parent, None))
             if gate is None or not gate.enabled:
                 return None
-            hooks = os.path.realpath(gate.hooks.get("directory") or gate.place.folder)
-            is_hook = os.path.dirname(real) == hooks and os.path.basename(real) in HOOKS
-            return gate if os.path.basename(folder) == FOLDER or is_hook else None
+            hooks = folded(gate.hooks.get("directory") or gate.place.folder)
+            is_hook = folded(os.path.dirname(real)) == hooks and os.path.basename(real).lower() in HOOKS
+            return gate if os.path.basename(folder).lower() == FOLDER or is_hook else None
         folder = parent
     return None
+
+
+def places(path: str) -> tuple[str, ...]:
+    """What a client may write when it names a path: some drop `..` before they follow links, and some after."""
+    spelled = os.path.normpath(path)
+    return spelled, os.path.realpath(path), os.path.realpath(spelled)
+
+
+def folded(path: str) -> str:
+    """A path in the form in which guarded files are compared: resolved, in small letters, as disks may ignore case."""
+    return os.path.realpath(path).lower()

@@ -139,6 +139,12 @@ def rate_limited(seconds: str = "5") -> None:
     sys.stderr.write(f"429 Too Many Requests: retry after {seconds} seconds\n")
 
 
+def print_429_and_fail() -> None:
+    """Prints its service's error in place of an answer, and ends with an error."""
+    say('{"error": {"code": 429, "message": "rate limit exceeded"}}')
+    sys.exit(1)
+
+
 def speak_of_429() -> None:
     """Ends in order, and says in prose what it thinks of a change that handles a rate limit."""
     say("I looked at it: the change handles 429 Too Many Requests with retry-after: 604800")
@@ -385,8 +391,8 @@ DEEDS: dict[str, Callable[..., None]] = {
         hang, leave, fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage,
         megabytes, endless, other_digest, quote, quote_alone, quote_with_answer, words_around, earlier_nonce,
         read_nothing, guess_nonces, nonces_of_another, approve_and_fail, approve_and_die, approve_and_hang,
-        run_tandem, rate_limited, speak_of_429, reject_429, latin, latin_beside, utf_16, unseen_reason, spill,
-        spill_and_fail, spill_badly,
+        run_tandem, rate_limited, print_429_and_fail, speak_of_429, reject_429, latin, latin_beside, utf_16,
+        unseen_reason, spill, spill_and_fail, spill_badly,
     )
 }  # fmt: skip
 

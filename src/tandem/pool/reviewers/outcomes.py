@@ -19,7 +19,8 @@ from zoneinfo import ZoneInfo
 
 from tandem.core.visible import visible_line
 from tandem.pool.reviewers import Finished
-from tandem.pool.reviewers.verdicts import ReviewerAnswer, Unreadable
+from tandem.pool.reviewers.providers.output import parsed
+from tandem.pool.reviewers.verdicts import SCHEMA, ReviewerAnswer, Unreadable
 from tandem.pool.rules import NOT_LOGGED_IN
 from tandem.present.words import duration
 
@@ -166,6 +167,7 @@ _LINES, _LINES_OF_TRIES = 5, 20
 """Of standard error: a program that was ended while it tried again may have written where it was in its code, too."""
 _PLAIN_LENGTH = 500
 """Characters: what a program says instead of an answer is short."""
+_ANSWER_FIELDS = frozenset(SCHEMA["properties"])
 
 _LATE_SECONDS = 600
 """A time of day that was so long ago is not tomorrow's."""
@@ -245,10 +247,20 @@ def quota_in(finished: Finished, error: str | None, text: str | None, now: datet
         return None
     most = _LINES if by_itself else _LINES_OF_TRIES
     found = _quota([*islice(complaints(finished.stderr_tail), most)], now)
-    plain = text is not None and len(text) <= _PLAIN_LENGTH and not text.lstrip("` \n").startswith(("{", "json"))
-    if found is None and by_itself and plain and (said := _quota((text or "").splitlines()[::-1], now)):
+    if found is None and by_itself and _is_plain(text or "") and (said := _quota((text or "").splitlines()[::-1], now)):
         return said._replace(seconds=0)
     return found
+
+
+def _is_plain(text: str) -> bool:
+    """Whether words in place of an answer are a program's own: short, and no answer, whole or cut.
+
+    A service's error in JSON has none of an answer's fields.
+    """
+    if len(text) > _PLAIN_LENGTH:
+        return False
+    found = parsed(text.encode("utf-8", "surrogateescape"))
+    return found.keys().isdisjoint(_ANSWER_FIELDS) if found else not text.lstrip("` \n").startswith(("{", "json"))
 
 
 def _quota(lines: list[str], now: datetime) -> Quota | None:
