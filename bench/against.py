@@ -31,7 +31,9 @@ def build(revision: str, cache: Path) -> Path:
     commit = _git("rev-parse", "--verify", f"{revision}^{{commit}}", cwd=ROOT)
     folder = cache / f"commit-{commit[:12]}"
     python = folder / ".venv" / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
-    if not (folder / ".built").exists():
+    built = folder / ".built"
+    # Builds of one version of Python differ by a third: the same one runs both commits.
+    if not built.exists() or built.read_text("utf-8") != sys.version:
         print(f"building {commit[:12]} in {folder}", flush=True)
         shutil.rmtree(folder, ignore_errors=True)
         _git("clone", "--quiet", "--shared", "--no-checkout", str(ROOT), str(folder), cwd=ROOT)
@@ -40,7 +42,7 @@ def build(revision: str, cache: Path) -> Path:
         # Its pins, and an ordinary installation: a figure of both commits is of code that is installed alike.
         install = [str(python), "-m", "pip", "install", "--quiet", "-c", "constraints.txt", "-e", "."]
         subprocess.run(install, cwd=folder, check=True)
-        (folder / ".built").touch()
+        built.write_text(sys.version, "utf-8")
     return python
 
 
@@ -59,8 +61,11 @@ async def compare(run: Run, python: Path, measures: Sequence[Measure], turns: in
                 with measuring(side), run.part(f"{turn}-{len(sides)}") as part:
                     await measure(part)
                 sides[side] = part.figures
-            for theirs, ours in zip(sides[python], sides[Path(sys.executable)], strict=True):
-                pairs[ours.measure, ours.name].append((theirs, ours))
+            theirs = {one.name: one for one in sides[python]}
+            for ours in sides[Path(sys.executable)]:
+                # A command that the other commit lacks has no figure there.
+                if ours.name in theirs:
+                    pairs[ours.measure, ours.name].append((theirs[ours.name], ours))
         print(f"turn {turn + 1} of {turns} done", flush=True)
     return pairs
 

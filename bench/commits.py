@@ -14,7 +14,7 @@ from bench.processes import Broker, environment, python
 from bench.report import quartiles
 from bench.repositories import SMALL, make_repository
 from bench.run import Run
-from tandem.client import TandemClient
+from bench.wire import api_call
 
 MEASURE = "commits: what the gate adds to git commit"
 ADDED_MS = 100.0
@@ -27,68 +27,70 @@ async def measure(run: Run) -> None:
     record = run.recorder(MEASURE)
     with Broker(run.scratch / "committing") as broker:
         env = {**environment(broker.data_dir), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
-        plain, gated = (_working_tree(run.scratch / name, env) for name in ("plain", "gated"))
+        plain, gated = (working_tree(run.scratch / name, env) for name in ("plain", "gated"))
         url = f"http://127.0.0.1:{broker.port}"
         command = [python(), "-m", "tandem", "gate", "on", "--broker", url]
         await asyncio.to_thread(subprocess.run, command, cwd=gated, env=env, check=True, capture_output=True)
-        async with TandemClient(url, project=_PROJECT) as client:
-            for branch, where in (("main", "on a base branch"), ("feature", "on another branch")):
-                for root in (plain, gated):
-                    _git(root, env, "checkout", "--quiet", "-B", branch)
-                bare, judged = await _commits(client, plain, gated, env, run.times(30, 8))
-                added = [one - other for one, other in zip(judged, bare, strict=True)]
-                detail = f"{quartiles(added, digits=0)}; a plain one takes {median(bare):.0f}"
-                record.add(f"a commit {where}: added", median(added), "ms", ADDED_MS, detail=detail)
+        for branch, where in (("main", "on a base branch"), ("feature", "on another branch")):
+            for root in (plain, gated):
+                git(root, env, "checkout", "--quiet", "-B", branch)
+            bare, judged = await _commits(broker.port, plain, gated, env, run.times(30, 8))
+            added = [one - other for one, other in zip(judged, bare, strict=True)]
+            detail = f"{quartiles(added, digits=0)}; a plain one takes {median(bare):.0f}"
+            record.add(f"a commit {where}: added", median(added), "ms", ADDED_MS, detail=detail)
 
 
 async def _commits(
-    client: TandemClient, plain: Path, gated: Path, env: dict[str, str], times: int
+    port: int, plain: Path, gated: Path, env: dict[str, str], times: int
 ) -> tuple[list[float], list[float]]:
     """Milliseconds of each commit without the gate, and of each with it."""
     bare: list[float] = []
     judged: list[float] = []
     for number in range(times + 1):
         for root, taken in ((plain, bare), (gated, judged)):
-            _change(root, env, number)
+            change(root, env, number)
             if root is gated:
-                await _approve(client, _git(root, env, "diff", "--cached", "--binary", "--full-index"))
+                diff = git(root, env, "diff", "--cached", "--binary", "--full-index")
+                what = {"project": _PROJECT, "intent": "A commit to measure", "diff": diff}
+                created = await api_call(port, "create_review", agent_type="bench", proposer_id="writer", **what)
+                await approve(port, created["review_id"])
             taken.append(await asyncio.to_thread(_commit_ms, root, env, number))
     # The first one reads everything from the disk.
     return bare[1:], judged[1:]
 
 
-def _change(root: Path, env: dict[str, str], number: int) -> None:
-    files = _git(root, env, "ls-files").splitlines()
+def change(root: Path, env: dict[str, str], number: int) -> None:
+    """Stage a change of a file, another one for each number."""
+    files = git(root, env, "ls-files").splitlines()
     file = root / files[number % len(files)]
     file.write_text(f"{file.read_text('utf-8')}# {number}, {time.time_ns()}\n", "utf-8")
-    _git(root, env, "add", "--all")
+    git(root, env, "add", "--all")
 
 
-async def _approve(client: TandemClient, diff: str) -> None:
-    created = await client.create_review(
-        intent="A commit to measure", agent_type="bench", proposer_id="writer", diff=diff
-    )
-    claim = await client.claim_review(review_id=created.review_id, reviewer_id="reader")
-    await client.submit_verdict(
-        review_id=created.review_id, verdict="approved", claim_generation=claim.claim_generation
-    )
+async def approve(port: int, review_id: str) -> None:
+    """Claim and approve a review."""
+    claim = await api_call(port, "claim_review", review_id=review_id, reviewer_id="reader")
+    given = {"verdict": "approved", "claim_generation": claim["claim_generation"]}
+    await api_call(port, "submit_verdict", review_id=review_id, **given)
 
 
 def _commit_ms(root: Path, env: dict[str, str], number: int) -> float:
     with machine.starting_a_server(pinned=False):
         started = time.perf_counter()
-        _git(root, env, "commit", "--quiet", "-m", f"change {number}")
+        git(root, env, "commit", "--quiet", "-m", f"change {number}")
         return (time.perf_counter() - started) * 1000
 
 
-def _working_tree(root: Path, env: dict[str, str]) -> Path:
+def working_tree(root: Path, env: dict[str, str]) -> Path:
+    """A repository with its files checked out."""
     make_repository(root, _FILES)
     for name, value in (("user.name", "Bench"), ("user.email", "bench@example.invalid"), ("gc.auto", "0")):
-        _git(root, env, "config", name, value)
-    _git(root, env, "reset", "--quiet", "--hard")
+        git(root, env, "config", name, value)
+    git(root, env, "reset", "--quiet", "--hard")
     return root
 
 
-def _git(root: Path, env: dict[str, str], *arguments: str) -> str:
+def git(root: Path, env: dict[str, str], *arguments: str) -> str:
+    """The output of a git command that ends well."""
     done = subprocess.run(["git", *arguments], cwd=root, env=env, check=True, capture_output=True, text=True)
     return done.stdout

@@ -22,7 +22,8 @@ from bench import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 _STOP_SECONDS = 30
-_FOREIGN = ("TANDEM_", "GIT_", "COVERAGE_", "COV_")
+# Without the last, each start would compile all that it imports, which users do not wait for.
+_FOREIGN = ("TANDEM_", "GIT_", "COVERAGE_", "COV_", "PYTHONDONTWRITEBYTECODE")
 _python = ContextVar("python", default=sys.executable)
 
 

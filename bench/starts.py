@@ -8,22 +8,33 @@ import json
 import subprocess
 import time
 from collections import defaultdict
+from pathlib import Path
 from statistics import median
 
 import orjson
 
 from bench import machine
+from bench.commits import approve, change, working_tree
 from bench.processes import ROOT, Broker, environment, free_port, python
 from bench.report import quartiles, ratio_of_pairs
 from bench.run import Recorder, Run
-from bench.wire import MODERN, SESSION_ERA, Agent, Connection, http_request, initialize_message
+from bench.wire import MODERN, SESSION_ERA, Agent, Connection, api_call, http_request, initialize_message
 
 MEASURE = "starts: from the start of a process to its first answer"
 FIRST_CALL_SECONDS = 1.2
 BRIDGE_MS = 80.0
 IDLE_MB = 100.0
-COMMANDS = {"--version": 5.0, "review list": 10.0}
-"""Commands, and how often the CPU time of a bare interpreter each may take."""
+COMMANDS = {
+    "--version": 5.0,
+    "review list": 10.0,
+    "submit -m Measured": 10.0,
+    "review status {review} --wait": 10.0,
+    "gate check": 10.0,
+    "checks list {review}": 10.0,
+}
+"""Commands, and how often the CPU time of a bare interpreter each may take; git's is in it."""
+_USAGE = 2
+"""The exit status of a command that this Tandem does not have."""
 _LONGEST_SECONDS = 60
 _PAUSE_SECONDS = 0.002
 _LIST = http_request("POST", "/api/v1/list_reviews", b'{"project":"bench"}')
@@ -77,27 +88,43 @@ async def _bridges(run: Run, record: Recorder) -> None:
         bare = [await asyncio.to_thread(_bare_python_ms, env) for _ in range(times)]
         detail = f"{quartiles(taken, digits=0)}; python -c pass takes {median(bare):.0f}"
         record.add("bridge: initialize answered", median(taken), "ms", BRIDGE_MS, detail=detail)
-        await _commands(run, record, env)
+        root = working_tree(run.scratch / "commanded", env)
+        await api_call(broker.port, "register_project", root=str(root), name="commanded")
+        change(root, env, 0)
+        submitted = await asyncio.to_thread(_run, ["-m", "tandem", "submit", "-m", "Measured", "--json"], root, env)
+        review = json.loads(submitted.stdout)["data"]["review_id"]
+        await approve(broker.port, review)
+        await asyncio.to_thread(_commands, run, record, review, root, env)
         await agent.connection.close()
 
 
-async def _commands(run: Run, record: Recorder, env: dict[str, str]) -> None:
-    """What commands take that an agent or a person runs all day, as multiples of what an interpreter takes."""
+def _commands(run: Run, record: Recorder, review: str, root: Path, env: dict[str, str]) -> None:
+    """The cost of commands that an agent or a person runs all day, in multiples of an interpreter's.
+
+    The staged change is approved, so that each command answers at once and ends well.
+    """
+    words = {name: ["-m", "tandem", *name.format(review=review).split()] for name in COMMANDS}
+    known = [name for name, arguments in words.items() if _run(arguments, root, env).returncode != _USAGE]
     taken: dict[str, list[float]] = defaultdict(list)
     for _ in range(run.times(15, 7)):
-        taken[""].append(await asyncio.to_thread(_cpu_ms, [python(), "-c", "pass"], env))
-        for name in COMMANDS:
-            taken[name].append(await asyncio.to_thread(_cpu_ms, [python(), "-m", "tandem", *name.split()], env))
-    for name, most in COMMANDS.items():
+        taken[""].append(_cpu_ms(["-c", "pass"], root, env))
+        for name in known:
+            taken[name].append(_cpu_ms(words[name], root, env))
+    for name in known:
         detail = f"{quartiles(taken[name], digits=0)} ms; python -c pass takes {median(taken['']):.0f}"
-        record.add(f"tandem {name}: CPU", ratio_of_pairs(taken[name], taken[""]), "x", most, detail=detail)
+        title = f"tandem {name.format(review='REVIEW')}: CPU"
+        record.add(title, ratio_of_pairs(taken[name], taken[""]), "x", COMMANDS[name], detail=detail)
 
 
-def _cpu_ms(command: list[str], env: dict[str, str]) -> float:
-    """Processor time of a process that ends well, user and system."""
+def _cpu_ms(arguments: list[str], root: Path, env: dict[str, str]) -> float:
+    """Processor time of an interpreter that ends well, user and system, with that of its own children."""
     before = machine.children_cpu_ms()
-    subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True)
+    _run(arguments, root, env).check_returncode()
     return machine.children_cpu_ms() - before
+
+
+def _run(arguments: list[str], root: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([python(), *arguments], cwd=root, env=env, check=False, capture_output=True, text=True)
 
 
 def _bridge_answer_ms(env: dict[str, str]) -> float:

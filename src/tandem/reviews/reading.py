@@ -129,9 +129,7 @@ async def get_proposal(services: Services, _caller: Caller, request: GetProposal
         _, shown, since, ground = _content(unit, services, request)
         return shown, since, ground
 
-    shown, since, ground = await services.store.read(work)
-    shown = replace(shown, ground=await grounds.as_of_now(services, shown.project, shown.ground, ground))
-    return await _completed(services, shown, since, request.files)
+    return await _completed(services, request.files, *await services.store.read(work))
 
 
 async def get_review(services: Services, _caller: Caller, request: GetReview) -> FullReview:
@@ -165,10 +163,9 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
 
     full, since, ground = await services.store.read(work)
     shown = full.proposal
-    shown = replace(shown, ground=await grounds.as_of_now(services, shown.project, shown.ground, ground))
     return replace(
         full,
-        proposal=await _completed(services, shown, since, request.files),
+        proposal=await _completed(services, request.files, shown, since, ground),
         checks=await checks.as_of_now(services, shown.project, full.checks),
     )
 
@@ -187,8 +184,12 @@ def _content(unit: Unit, services: Services, request: GetProposal) -> tuple[Revi
     return review, views.proposal(unit, services, content), compared, current.ground
 
 
-async def _completed(services: Services, shown: Proposal, since: Since, files: list[str] | None) -> Proposal:
-    """The content with its interdiff, and of its diff only some files where they are named."""
+async def _completed(
+    services: Services, files: list[str] | None, shown: Proposal, since: Since, ground: str | None
+) -> Proposal:
+    """The content with its ground as of now and its interdiff; of its diff only the named files, if any are."""
+    if shown.ground is not None:
+        shown = replace(shown, ground=await grounds.as_of_now(services, shown.project, shown.ground, ground))
     if since is not None:
         shown = replace(shown, interdiff=await _interdiff(services, *since, shown))
     if files is not None and shown.diff is not None:

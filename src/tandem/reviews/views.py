@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -63,7 +62,8 @@ def _next(unit: Unit, services: Services, review: Review, about: dict[str, Any])
     is_for_person = (none and none.needs_person) or _has_failed_often(unit, review)
     action = "escalate" if is_for_person else next_action(review)
     facts = {**review._asdict(), **about, "review_id": review.id, "status": review.state, "next_action": action}
-    message = next_steps.operations({**facts, "no_reviewer": none and asdict(none)})
+    why = none and {"reason": none.reason, "message": none.message}
+    message = next_steps.operations({**facts, "no_reviewer": why})
     return {**about, "next_action": action, "no_reviewer": none, "message": message}
 
 

@@ -256,9 +256,10 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as ab
     waiting = f"get_review_status with review_id={review_id} and wait=true"
     if (special := _operations_on_ground(status)) is not None:
         return special
-    revised, resubmitted = (
-        f"create_review with {name}={review_id} and {_content(status)}" for name in ("review_id", "parent_id")
-    )
+
+    def sent(name: str) -> str:
+        return f"create_review with {name}={review_id} and {_content(status)}"
+
     match status["next_action"]:
         case "wait":
             return f"Call {waiting}, and with this cursor."
@@ -269,20 +270,22 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as ab
             return f"Read it with get_proposal, then {decide}, then {waiting}."
         case "revise" if checks == "failed":
             failed = f"A required check failed; what it says: tandem checks list {review_id}."
-            return f"{failed} Change that, then {revised}."
+            return f"{failed} Change that, then {sent('review_id')}."
         case "revise":
             has_counter_patch = status.get("counter_patch_status") == "accepted"
             bring = f"Bring your files to the round: tandem apply {review_id}. " if has_counter_patch else ""
-            return f"{bring}Change what verdict_reason asks for, then {revised}."
+            return f"{bring}Change what verdict_reason asks for, then {sent('review_id')}."
         case "apply_and_close" if status.get("digest", "") is None:
             return "Go on, then close_review."
         case "apply_and_close":
             return "Commit exactly this content (get_proposal has it), then close_review."
         case "revert":
-            return f"Do it differently, then {resubmitted}; or undo it, then close_review."
+            return f"Do it differently, then {sent('parent_id')}; or undo it, then close_review."
         case "escalate":
             return escalation(status)
         case _ if _ended_unapproved(status):
-            return f"It is closed without approval (closed_reason says why). Do it differently, then {resubmitted}."
+            return (
+                f"It is closed without approval (closed_reason says why). Do it differently, then {sent('parent_id')}."
+            )
         case _:
             return "Nothing: it is over."

@@ -61,6 +61,9 @@ class Logged(Protocol):
         """The hash of its newest event."""
         ...
 
+    @property
+    def _fields(self) -> tuple[str, ...]: ...
+
     def __iter__(self) -> Iterator[Any]: ...
 
     def _asdict(self) -> dict[str, Any]: ...
@@ -108,12 +111,11 @@ def keep_content(unit: Unit, body: str | None) -> str | None:
 
 def changes(before: Logged | None, after: Logged, but: Collection[str] = STAMPS) -> dict[str, Any]:
     """The columns that differ between two versions of a row, or all of a new one; `but` some."""
-    row = after._asdict()
     if before is None:
-        return {name: value for name, value in row.items() if name not in but}
+        return {name: value for name, value in after._asdict().items() if name not in but}
     return {
         name: new
-        for (name, new), old in zip(row.items(), before, strict=True)
+        for name, new, old in zip(after._fields, after, before, strict=True)
         if new is not old and new != old and name not in but
     }
 

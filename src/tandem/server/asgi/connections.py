@@ -13,7 +13,7 @@ import socket
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import httptools
 from uvicorn.config import Config
@@ -22,55 +22,6 @@ from uvicorn.server import ServerState
 
 from tandem.errors import InvalidInput, TandemError, TimedOut, TooLarge
 from tandem.server.dispatch import CallResult
-
-_HEAD = b"HTTP/1.1 "
-_INTERIM = b"HTTP/1.1 1"
-
-
-class _Corked:
-    """A transport that holds a head back until its body comes, or the loop turns."""
-
-    __slots__ = ("_held", "_loop", "_transport")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._held = b""
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        if self._transport.is_closing():
-            self._held = b""
-        elif self._held:
-            held, self._held = self._held, b""
-            self._transport.write(held + data)
-        elif isinstance(data, bytes) and data.startswith(_HEAD) and not data.startswith(_INTERIM):
-            self._held = data
-            # A stream that begins long before its first event shows that it lives by its head alone.
-            self._loop.call_soon(self._flush)
-        else:
-            self._transport.write(data)
-
-    def close(self) -> None:
-        self._flush()
-        self._transport.close()
-
-    def write_eof(self) -> None:
-        self._flush()
-        self._transport.write_eof()
-
-    def abort(self) -> None:
-        self._held = b""
-        self._transport.abort()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._transport, name)
-
-    def _flush(self) -> None:
-        if self._held:
-            held, self._held = self._held, b""
-            if not self._transport.is_closing():
-                self._transport.write(held)
-
 
 HEAD_BYTES = 32_768
 HEAD_FIELDS = 100
@@ -260,10 +211,9 @@ class BrokerProtocol(HttpToolsProtocol):
         self._all.ends(self)
 
     def connection_made(self, transport: asyncio.Transport) -> None:
-        """Count the connection, and wrap its transport."""
+        """Count the connection."""
         self._handshake = None
         super().connection_made(transport)
-        self.transport = cast("asyncio.Transport", _Corked(transport, self.loop))
         self._all.begins(self)
 
     def connection_lost(self, exc: Exception | None) -> None:

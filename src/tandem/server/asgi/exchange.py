@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from starlette.types import Message, Receive, Scope, Send
 
@@ -19,7 +19,8 @@ class Exchange:
         method: The HTTP method, upper case.
         path: The path without a trailing slash.
         query: The query string as it was sent.
-        headers: By lower-case name; of a repeated one, the last.
+        headers: By lower-case name, without the blanks around a value, which are no part of it; of a repeated one, the
+            last.
         receive: The ASGI `receive`.
         started: Whether the response has begun.
         access: What the caller was let in with; None on a trusted broker.
@@ -33,7 +34,7 @@ class Exchange:
         self.method: str = scope["method"]
         self.query: bytes = scope["query_string"]
         self.path = path[:-1] if path.endswith("/") and len(path) > 1 else path
-        self.headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        self.headers: Mapping[bytes, bytes] = _stripped(scope["headers"])
         self.receive = receive
         self.started = False
         self.access: Access | None = None
@@ -48,20 +49,19 @@ class Exchange:
         """Whether that header came more than once."""
         return self.has_repeated_headers and sum(key == name for key, _ in self.scope["headers"]) > 1
 
-    def strip_headers(self) -> None:
-        """Take the blanks away that may surround a header's value, which are no part of it."""
-        stripped = [(name, value.strip(b" \t")) for name, value in self.scope["headers"]]
-        self.scope["headers"], self.headers = stripped, dict(stripped)
-
     def rename(self, name: bytes, value: bytes) -> None:
         """Give a header another value."""
         self.scope["headers"] = [(key, value if key == name else old) for key, old in self.scope["headers"]]
-        self.headers = dict(self.scope["headers"])
+        self.headers = _stripped(self.scope["headers"])
 
     async def send(self, message: Message) -> None:
         """The ASGI `send`."""
         self.started = True
         await self._send(message)
+
+
+def _stripped(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    return {name: value.strip(b" \t") for name, value in headers}
 
 
 class ClientGone(Exception):

@@ -84,8 +84,6 @@ class McpEndpoints:
             Unavailable: The SDK could not be started.
         """
         tools = self._tools[exchange.path]
-        # The HTTP parser leaves those behind a value, and the SDK compares.
-        exchange.strip_headers()
         agent = exchange.headers.get(AGENT_HEADER)
         identify(tools.role, exchange.query, agent)
         try:
@@ -105,6 +103,9 @@ class McpEndpoints:
         del message  # a waiting call keeps no more than it needs
         if call is None:
             application = (await self._sdk.ready())[exchange.path]
+            # The HTTP parser leaves blanks behind a value, and the SDK compares.
+            headers = exchange.scope["headers"]
+            exchange.scope["headers"] = [(name, value.strip(b" \t")) for name, value in headers]
             await application(exchange.scope, replaying(body, exchange.receive), exchange.send)
         else:
             del body
