@@ -4,7 +4,7 @@
 
 An interpreter and its imports are most of what a hook costs, and the tests start thousands. The scripts of their gates
 therefore start `python` of that folder, which `tests/forked_hooks.py` writes: a script for the shell, which tells its
-number here and waits for the exit status. What is forked is a process of its own, with the arguments, environment,
+number here and waits for the exit status. The fork is a process of its own, with the arguments, environment,
 folder and streams of that script. The server ends with its standard input.
 """
 

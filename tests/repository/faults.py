@@ -26,7 +26,7 @@ from tests.broker import BrokerProcess
 from tests.commandline import NOBODY, Ended, finish
 from tests.forked import start_tandem
 from tests.forked_hooks import hook_python
-from tests.repository import common_person, gating
+from tests.repository import gating, without_rights
 from tests.repository.gating import Gated
 from tests.repository.routes.tables import rows
 
@@ -81,7 +81,7 @@ class Desk:
         if self.is_common and os.geteuid() == 0:
             pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
             where = (self.there or self.root, self.environment())
-            ended = finish(start_tandem(("doctor", "--json"), *where, **pipes, module=common_person.__name__))
+            ended = finish(start_tandem(("doctor", "--json"), *where, **pipes, module=without_rights.__name__))
         else:
             ended = self.run("doctor", "--json")
         self.found = ended.data
