@@ -49,6 +49,10 @@ def main(folder: str, source: str) -> None:
             os.read(heard, 4096)
             report(folder, clients)
         if 0 in ready:
+            # A hook that still waits, of tests that were interrupted, would wait for good.
+            for client in clients.values():
+                with suppress(OSError):
+                    os.kill(int(client), signal.SIGTERM)
             return
 
 
