@@ -19,6 +19,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.forked_hooks import forked_hooks
 from tests.git.sandbox import GITCONFIG
 from tests.postgres import PostgresServer, running_postgres
 
@@ -96,6 +97,13 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path
             patch.setattr(usual, phase, _ANSWER_SECONDS)
         yield home
     _refuse_left_brokers(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_hooks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The hooks of gates are forked, where that is possible."""
+    with forked_hooks(tmp_path_factory.mktemp("hooks")):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -24,6 +24,7 @@ import struct
 import sys
 import threading
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 PRELOADED = (
@@ -44,6 +45,7 @@ PRELOADED = (
     "tandem.pool.reviewers.providers",
     "tandem.pool.reviewers.verdicts",
     "tandem.pool.reviewers.wsl",
+    "tandem.setup.hook_scripts",
     "tandem.store.postgres",
     "tandem.web.site",
     "encodings.idna",
@@ -80,6 +82,9 @@ def main() -> None:
     gc.disable()
     for name in PRELOADED:
         __import__(name)
+    if (python := os.environ.get("FORKED_HOOKS")) is not None:
+        # As the process of the tests writes them: see `tests/forked_hooks.py`.
+        sys.modules["tandem.setup.hook_scripts"].__dict__["sys"] = SimpleNamespace(executable=python)
     # Collecting would write to pages that parent and children share.
     gc.freeze()
     order = serve(socket.socket(fileno=int(sys.argv[1])))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,6 +48,9 @@ CRASHES = {
     "approve-and-die": ("crashed", "The program ended by signal 9"),
 }
 MISCHIEF = {**WITHOUT_ANSWER, **WITH_A_WRONG_ONE}
+DEEDS = [*MISCHIEF, *list(MISCHIEF)[: -len(MISCHIEF) % TRIES]]
+TURNS = [DEEDS[number :: len(DEEDS) // TRIES] for number in range(len(DEEDS) // TRIES)]
+"""The deeds of each review, one at each of its runs: the slow ones are spread over the reviews."""
 
 
 @pytest.fixture(scope="module")
@@ -71,42 +74,40 @@ class Mischief:
     """Reviews whose programs did all that was asked of them.
 
     Attributes:
-        reviews: The review of each deed.
+        reviews: The review of each of `TURNS`.
         left: The processes that were there, in words, when the last of them was done.
         started: How many processes the programs had noted by then.
     """
 
-    reviews: dict[str, str]
+    reviews: list[str]
     left: list[list[str]]
     started: int
 
 
 @pytest.fixture(scope="module")
 def mischief(broker: StaffedBroker, project: Counter) -> Mischief:
-    """All deeds at once, since most of them take their time: each is tried until a person is asked."""
-    good = project.approved()
-    digest = project.status(good)["digest"]
-    asked = {deed: f"{deed} {digest}" if deed == "other-digest" else deed for deed in MISCHIEF}
-    reviews = {deed: project.ask(intent) for deed, intent in asked.items()}
-    for review in reviews.values():
+    """All reviews at once, since most of them take their time: each is tried until a person is asked."""
+    digest = project.status(project.approved())["digest"]
+    named = [[f"{deed}={digest}" if deed == "other-digest" else deed for deed in turn] for turn in TURNS]
+    reviews = [project.ask(f"in-turn {' '.join(turn)}") for turn in named]
+    for review in reviews:
         project.decided(review)
     left = [one.cmdline() for one in broker.programs()]
     return Mischief(reviews, left, len(broker.started()))
 
 
-@pytest.mark.parametrize("deed", MISCHIEF)
-def test_p7_never_an_approval(project: Counter, mischief: Mischief, deed: str) -> None:
-    outcome, reason = MISCHIEF[deed]
-    assert_given_up(project, mischief.reviews[deed], outcome, reason)
+@pytest.mark.parametrize("number", range(len(TURNS)), ids=map(",".join, TURNS))
+def test_p7_never_an_approval(project: Counter, mischief: Mischief, number: int) -> None:
+    assert_given_up(project, mischief.reviews[number], [MISCHIEF[deed] for deed in TURNS[number]])
 
 
-def assert_given_up(project: Counter, review: str, outcome: str, reason: str) -> None:
-    """All that a user sees of a review at which three runs have failed."""
+def assert_given_up(project: Counter, review: str, runs: Sequence[tuple[str, str]]) -> None:
+    """All that a user sees of a review at which three runs have failed, with the outcome and the reason of each."""
     status = project.status(review)
     assert (status["status"], status["verdict"], status["outcome"]) == ("pending", None, None)
     assert (status["turn"], status["next_action"]) == ("proposer", "escalate")
     assert f"{TRIES} reviewers gave no verdict" in status["attention"]
-    assert reason in status["attention"]
+    assert runs[-1][1] in status["attention"]
     assert not project.is_open_for(status["digest"])
     assert project.kinds(review) == [
         "review_created",
@@ -116,23 +117,24 @@ def assert_given_up(project: Counter, review: str, outcome: str, reason: str) ->
     released = [event["data"] for event in project.of_kind(review, "claim_released")]
     assert [one["attempts"] for one in released] == [1, 2, 3]
     assert [one["not_before"] is None for one in released] == [False, False, True]
-    assert all(one["reason"].startswith(f"{outcome}: ") for one in released), released
-    assert all(reason in one["reason"] for one in released), released
-    assert project.outcomes(review) == [outcome] * TRIES
+    for one, (outcome, reason) in zip(released, runs, strict=True):
+        assert one["reason"].startswith(f"{outcome}: "), released
+        assert reason in one["reason"], released
+    assert project.outcomes(review) == [outcome for outcome, _ in runs]
     assert len(project.broker.runs(review)) == TRIES
     waiting = [one["review_id"] for one in project.do("list_reviews", attention=True)["reviews"]]
     assert review in waiting
 
 
-@pytest.mark.parametrize("deed", ["quote", "quote-alone", "quote-with-answer"])
-def test_p7_a_quoted_answer_approves_nothing(project: Counter, deed: str) -> None:
+def test_p7_a_quoted_answer_approves_nothing(project: Counter) -> None:
     """The digest of a change is known beforehand: so its proposer can write a whole answer into the description."""
-    diff = edited(line=3, text=f"quoted {deed}")
+    diff = edited(line=3, text="quoted")
     known = project.put_up_whole(intent="leave", diff=diff)
     project.do("close_review", review_id=known["review_id"])
     approval: dict[str, Any] = {"digest": known["digest"], "summary": None, "comments": [], "reason": "Read all of it."}
     approval |= {"verdict": "approved", "counter_patch": None}
-    review = project.put_up(intent=deed, diff=diff, description=json.dumps(approval))
+    deeds = "in-turn quote quote-alone quote-with-answer"
+    review = project.put_up(intent=deeds, diff=diff, description=json.dumps(approval))
     status = project.decided(review)
     assert (status["status"], status["verdict"], status["digest"]) == ("pending", None, known["digest"])
     assert project.outcomes(review) == ["unreadable"] * TRIES
@@ -155,14 +157,14 @@ def test_p7_the_nonce_of_a_run_is_not_in_its_log(project: Counter) -> None:
 
 
 def test_p7_nothing_of_theirs_is_left_running(mischief: Mischief) -> None:
-    # Every run notes itself; `brood` has two more each time, one of them outside of its session.
-    assert mischief.started >= 1 + TRIES * len(MISCHIEF) + 2 * TRIES
+    # Every run notes itself; `brood` has two more, one of them outside of its session.
+    assert mischief.started >= 1 + len(DEEDS) + 2
     assert mischief.left == []
 
 
 def test_p7_the_next_good_review_is_approved(project: Counter, mischief: Mischief) -> None:
     review = project.approved()
-    assert review not in mischief.reviews.values()
+    assert review not in mischief.reviews
     status = project.status(review)
     assert project.is_open_for(status["digest"])
     assert project.supervision()["state"] == "running"
@@ -178,10 +180,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counter]:
 
 @pytest.mark.parametrize("deed", CRASHES)
 def test_p7_a_program_that_crashes_is_tried_again_and_its_reviewer_replaced(small: Counter, deed: str) -> None:
-    outcome, reason = CRASHES[deed]
+    _, reason = CRASHES[deed]
     review = small.ask(deed)
     small.decided(review)
-    assert_given_up(small, review, outcome, reason)
+    assert_given_up(small, review, [CRASHES[deed]] * TRIES)
     assert small.broker.programs() == []
     claimants = {event["actor"] for event in small.of_kind(review, "review_claimed")}
     assert len(claimants) == TRIES
@@ -196,7 +198,7 @@ def test_p7_a_program_that_crashes_is_tried_again_and_its_reviewer_replaced(smal
 
 
 def test_p7_one_failure_is_only_that(project: Counter) -> None:
-    review = project.approved("first garbage")
+    review = project.approved("in-turn garbage approve")
     assert project.outcomes(review) == ["unreadable", "verdict"]
     assert len(project.of_kind(review, "verdict_submitted")) == 1
 

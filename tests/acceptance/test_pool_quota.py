@@ -44,7 +44,7 @@ def said_wait(steward: Steward) -> str:
 @only_posix
 def test_what_waits_for_a_quota_goes_on_by_itself_and_has_all_its_tries(tmp_path: Path) -> None:
     with StaffedBroker(tmp_path, {"max_pool_size": 1}) as broker, counter(broker, tmp_path / "repository") as project:
-        review = project.ask("first rate-limited")
+        review = project.ask("in-turn rate-limited approve")
         until(lambda: project.of_kind(review, "claim_released"), "its run ends")
         other = project.ask("approve")
         assert project.decided(review)["status"] == project.decided(other)["status"] == "approved"

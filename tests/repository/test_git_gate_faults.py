@@ -9,6 +9,7 @@ import pytest
 
 from tests.broker import BrokerProcess
 from tests.commandline import NOBODY
+from tests.forked_hooks import hook_python
 from tests.repository.gating import DIGITS, Gated
 from tests.stranger import listening
 
@@ -131,7 +132,7 @@ def replaced(gated: Gated, old: str, new: str) -> None:
 
 @pytest.mark.parametrize("part", ["python", "source"])
 def test_p7_a_part_of_the_hooks_that_is_gone_refuses_and_says_how_to_mend(gated: Gated, part: str):
-    there = gated.switch[part]
+    there = hook_python() if part == "python" else gated.switch[part]
     replaced(gated, there, f"/nowhere/{part}")
     gated.stage(DIGITS)
     words = gated.refused("commit", "-m", "x")

@@ -101,12 +101,10 @@ def hold_with_brood(name: str) -> None:
     say(answer())
 
 
-def first(deed: str) -> None:
-    """Does something else at the first run, and approves at the second."""
-    if len(list(NOTES.glob(f"run-{facts['review_id']}-*"))) == 1:
-        DEEDS[deed]()
-    else:
-        say(answer())
+def in_turn(*deeds: str) -> None:
+    """Does one thing after another, one at each run: `DEED` or `DEED=ARGUMENT`."""
+    deed, *arguments = deeds[len(list(NOTES.glob(f"run-{facts['review_id']}-*"))) - 1].split("=")
+    DEEDS[deed](*arguments)
 
 
 def approve_in_pieces() -> None:
@@ -294,10 +292,9 @@ def words_around() -> None:
 
 
 def earlier_nonce() -> None:
-    """Approves with the nonce of the first run."""
+    """Approves with the nonce of the first run, at a later one."""
     first_run = json.loads((NOTES / f"run-{facts['review_id']}-1.json").read_text("utf-8"))
-    is_first = len(list(NOTES.glob(f"run-{facts['review_id']}-*"))) == 1
-    say("garbage" if is_first else answer(nonce=first_run["nonce"]))
+    say(answer(nonce=first_run["nonce"]))
 
 
 def read_nothing() -> None:
@@ -387,7 +384,7 @@ def run_tandem(*names: str) -> None:
 DEEDS: dict[str, Callable[..., None]] = {
     function.__name__.replace("_", "-"): function
     for function in (
-        approve, approve_in_pieces, request, where, read, hold, hold_with_brood, first,
+        approve, approve_in_pieces, request, where, read, hold, hold_with_brood, in_turn,
         hang, leave, fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage,
         megabytes, endless, other_digest, quote, quote_alone, quote_with_answer, words_around, earlier_nonce,
         read_nothing, guess_nonces, nonces_of_another, approve_and_fail, approve_and_die, approve_and_hang,
