@@ -16,7 +16,6 @@ from typing import Annotated, Any, Literal, NoReturn
 
 import typer
 from rich.markup import escape
-from typer import rich_utils
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 from typer.main import get_group
@@ -252,6 +251,8 @@ def _class_of(command: Command) -> type[TyperCommand]:
             return [needed.get(piece, piece) for piece in super().collect_usage_pieces(ctx)]
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
+            from typer import rich_utils  # it imports Pygments, for which no completion should wait
+
             # A blank less between columns: the longest option has room beside the others' values.
             rich_utils.__dict__["STYLE_OPTIONS_TABLE_PADDING"] = (0, 1, 0, 0)
             super().format_help(ctx, formatter)
