@@ -1,4 +1,4 @@
-"""What `per_plan` and `optimistic` make of a refused commit; imported only where the project's settings loosen."""
+"""What `per_plan`, `optimistic` and `followed` make of a refused commit; imported only where one of them holds."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import os
 
 from tandem.bridge.project import with_base_files
 from tandem.core.hashes import hex_digest
+from tandem.core.visible import say
 from tandem.errors import InvalidInput
 from tandem.git.raw import FIELDS, digest_of
-from tandem.rulings import git, message, next_steps, person, plans
-from tandem.rulings.broker_errors import Refused
-from tandem.rulings.state import FOLDER, ROLLBACK_NOTE
+from tandem.rulings import git, message, next_steps, pending, person, plans
+from tandem.rulings.broker_errors import Refused, Unreachable
+from tandem.rulings.state import FOLDER, FOLLOWED, ROLLBACK_NOTE
 from tandem.rulings.trust import PER_PLAN
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
     from typing import Any
 
     from tandem.hooks.judging import CommitDecision
@@ -29,18 +31,26 @@ _LONGEST_INTENT = 500
 _LONGEST_NAME = 200
 _MOST_NAMED = 20
 _STANDING = ("pending", "claimed", "in_review", "approved")
+_CHANGES_REQUESTED = "changes_requested"
+_DUE = ("revise", "answer_message", "decide_counter_patch")
+"""What a review waits for that is its proposer's turn."""
+
+_FOLLOWS = {"followed": True}
+_MOST_FOLLOWED = 5
+_MERGED = "merged"
+"""Of a review that begins before a merge, whose own part of the branch begins where the base branch is in it."""
 
 
 def loosened(
-    gate: GateFile, asker: GateClient, ruling: CommitDecision, mode: str, text: str, branch: str | None
+    gate: GateFile, asker: GateClient | None, ruling: CommitDecision, mode: str, text: str, branch: str | None
 ) -> CommitDecision:
     """The ruling on a refused commit where the mode lets it pass: marked, or with the review that it is submitted as.
 
     Args:
         gate: The switch.
-        asker: To ask the broker with.
+        asker: To ask the broker with; None if it was away a moment ago, which only `followed` takes.
         ruling: The refusal.
-        mode: `per_plan` or `optimistic`.
+        mode: `per_plan`, `optimistic` or `followed`.
         text: The message so far.
         branch: The branch that is checked out; None if HEAD is detached.
 
@@ -49,6 +59,8 @@ def loosened(
         Unreachable: No broker answers.
         TandemError: The change cannot be read.
     """
+    if mode == FOLLOWED or asker is None:
+        return _followed(gate, asker, ruling, text, branch)
     if mode == PER_PLAN:
         marks = [message.UNREVIEWED] if ruling.held is None else ruling.held["review_ids"]
         return ruling._replace(passes=True, review_ids=marks)
@@ -66,8 +78,101 @@ def loosened(
     known = _submitted_already(asker, ruling.changes, named)
     # The content of an amended commit is reviewed under its own names, and the addition under the new one.
     reviews = list(dict.fromkeys([*ruling.former, *([known] if known else [])]))
-    request = None if known else _request(gate, ruling, text, branch, belongs, plan)
+    more = {"optimistic": True, "plan_key": plan, "depends_on": message.values(text, message.DEPENDS_ON)}
+    request = None if known else _request(gate, ruling, text, branch, belongs, more)
+    if request is not None:
+        request.setdefault("plan", plan[:_LONGEST_NAME])
     return ruling._replace(passes=True, review_ids=reviews, submission=request)
+
+
+def _followed(
+    gate: GateFile, asker: GateClient | None, ruling: CommitDecision, text: str, branch: str | None
+) -> CommitDecision:
+    """The ruling where commits are submitted as they are made.
+
+    What follows on changes that were asked for, or on a question, is a new round of that review: all of the branch
+    from where the review began. Anything else is a review of its own.
+    """
+    ruling = ruling._replace(passes=True, waits_for_it=False)
+    own = _request(gate, ruling, text, branch, message.belonging(message.subject(text)), _FOLLOWS)
+    if asker is None:
+        return ruling._replace(submission=own)
+    if ruling.held is not None:
+        return ruling._replace(review_ids=ruling.held["review_ids"])
+    named = [name for name in message.values(text, message.REVIEW) if name != message.UNREVIEWED]
+    if named and git.rebased(gate.place) is not None:
+        return ruling._replace(review_ids=named)
+    known = _submitted_already(asker, ruling.changes, named, (*_STANDING, _CHANGES_REQUESTED))
+    if known is not None:
+        return ruling._replace(review_ids=list(dict.fromkeys([*ruling.former, known])))
+    answering = _answering(gate, asker, ruling, text, branch)
+    return answering or ruling._replace(review_ids=ruling.former, submission=own)
+
+
+def _answering(
+    gate: GateFile, asker: GateClient, ruling: CommitDecision, text: str, branch: str | None
+) -> CommitDecision | None:
+    """The ruling on a commit that goes on with a review of this branch; None if none waits for that."""
+    for review_id, base in _begun(gate):
+        try:
+            status = asker.call("get_review_status", review_id=review_id)
+        except Refused:
+            # As in `_submitted_already`.
+            continue
+        whole = ruling._replace(changes=git.between(gate.place, base, ruling.tree))
+        if status["digest"] == _digest(whole.changes) and status["status"] in _STANDING:
+            # It was tried before, and failed for another reason.
+            return ruling._replace(review_ids=[review_id])
+        if status["status"] != _CHANGES_REQUESTED and status["next_action"] not in _DUE:
+            continue
+        proposal = asker.call("get_proposal", review_id=review_id, files=[])
+        if proposal["metadata"].get("branch") == branch:
+            more = {**_FOLLOWS, "answers": f"{review_id}, round {status['round']}"}
+            request = _request(gate, whole, text, branch, message.belonging(message.subject(text)), more, base)
+            request |= {"review_id": review_id, "intent": proposal["intent"], "description": request["intent"]}
+            return ruling._replace(review_ids=[review_id], submission=request)
+    return None
+
+
+def _begun(gate: GateFile) -> list[tuple[str, str]]:
+    """The newest reviews that commits of this branch name, newest first, each with the commit where it begins."""
+    place = gate.place
+    head, tips = git.head(place), [*git.Bases(gate, ()).tips.values()]
+    own = {commit.oid: commit for commit in git.commits(place, head, tips)} if head is not None else {}
+    found: dict[str, str] = {}
+    at, is_merged = head, False
+    while at in own:
+        commit = own[at]
+        at, is_merged = commit.first, is_merged or len(commit.parents) > 1
+        start = _MERGED if is_merged else at or git.empty_tree(place)
+        found |= {name: start for name in commit.reviews if name != message.UNREVIEWED}
+    # The commits of a base branch that was merged meanwhile are no part of the change.
+    merged = git.run(place, ["merge-base", str(head), *(tips or [str(head)])]).text if is_merged else ""
+    return [(name, merged if start == _MERGED else start) for name, start in found.items()][:_MOST_FOLLOWED]
+
+
+def submitted(gate: GateFile, asker: GateClient, ruling: CommitDecision) -> list[str]:
+    """The review that a commit is submitted as; none yet where it goes on without an answer.
+
+    Raises:
+        Refused: The broker does not take it, and the commit has to wait for that.
+        Unreachable: No broker answers, likewise.
+    """
+    request = dict(ruling.submission or {})
+    if not ruling.waits_for_it and pending.waiting(gate.place):
+        pending.deliver(gate)
+    try:
+        return [asker.call(pending.SUBMITTING, **request)["review_id"]]
+    except Unreachable:
+        if ruling.waits_for_it:
+            raise
+        pending.keep(gate.place, pending.SUBMITTING, request)
+        say("The broker is away: this commit is submitted when it is back.")
+    except Refused as error:
+        if ruling.waits_for_it:
+            raise
+        say(f"This commit is not submitted for review: {error}", "A base branch takes it only when it is approved.")
+    return []
 
 
 def _is_settled(gate: GateFile, asker: GateClient, review_id: str, branch: str | None) -> bool:
@@ -85,26 +190,38 @@ def _is_settled(gate: GateFile, asker: GateClient, review_id: str, branch: str |
     return True
 
 
-def _submitted_already(asker: GateClient, changes: list[Change], named: list[str]) -> str | None:
+def _digest(changes: list[Change]) -> str:
+    return digest_of(tuple(change[field] for field in FIELDS) for change in changes)
+
+
+def _submitted_already(
+    asker: GateClient, changes: list[Change], named: list[str], states: Collection[str] = _STANDING
+) -> str | None:
     """The review that a rebased or picked commit brings along, if it is still of exactly this change."""
-    wanted = digest_of(tuple(change[field] for field in FIELDS) for change in changes) if named else ""
+    wanted = _digest(changes) if named else ""
     for review_id in named[:_MOST_NAMED]:
         try:
             known = asker.call("get_review_status", review_id=review_id)
         except Refused:
             # The message's author made it up.
             continue
-        if known["digest"] == wanted and known["status"] in _STANDING:
+        if known["digest"] == wanted and known["status"] in states:
             return review_id
     return None
 
 
 def _request(
-    gate: GateFile, ruling: CommitDecision, text: str, branch: str | None, belongs: dict[str, str], plan: str
+    gate: GateFile,
+    ruling: CommitDecision,
+    text: str,
+    branch: str | None,
+    belongs: dict[str, str],
+    more: Mapping[str, Any],
+    base: str | None = None,
 ) -> dict[str, Any]:
-    """The review of the commit that is being made."""
+    """The review of the commit that is being made, or of all from `base` on; `more` are its further metadata."""
     place, parent = gate.place, git.head(gate.place)
-    base = parent or git.empty_tree(place)
+    base = base or parent or git.empty_tree(place)
     belongs = plans.with_task(place, belongs, [change["path"] for change in ruling.changes], parent)
     intent = message.subject(text)[:_LONGEST_INTENT] or f"A commit on {branch or 'a detached HEAD'}"
     request: dict[str, Any] = {
@@ -114,15 +231,9 @@ def _request(
         "base": base,
         "diff": _diff(gate, base, ruling.tree),
         **belongs,
-        "metadata": {
-            "optimistic": True,
-            "branch": branch,
-            "plan_key": plan,
-            "depends_on": message.values(text, message.DEPENDS_ON),
-        },
+        "metadata": {"branch": branch, **more},
     }
     request = person.marked(request, place.top or place.git_dir)
-    request.setdefault("plan", plan[:_LONGEST_NAME])
     key = json.dumps([gate.project, base, ruling.changes, intent, request["metadata"], belongs])
     # Tried again, for a message that was not to the liking of another hook, it is the same review.
     request["idempotency_key"] = f"commit-{hex_digest(key.encode())}"

@@ -10,9 +10,10 @@ import os
 import sys
 
 from tandem.errors import TandemError
-from tandem.rulings import liveness, overlays, state
+from tandem.rulings import liveness, overlays, pending, planning, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
+from tandem.rulings.state import FOLLOWED, FREE
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ REFRESH = ("gsd", "overlay", "--refresh")
 
 _SHOWN = " ".join(("tandem", *REFRESH))
 _EVENT = "SessionStart"
+_ELSEWHERE = {
+    FREE: "commits on other branches pass",
+    FOLLOWED: "commits on other branches pass, and each is submitted for review",
+}
 _LARGEST_BYTES = 16 * 1024 * 1024
 
 
@@ -70,10 +75,10 @@ def _data_dir(arguments: Sequence[str]) -> str | None:
 
 def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
     """That the gate is on, and whether it can be asked."""
-    said = (
-        f"Tandem's gate is on for the project '{gate.project}': what is committed has to be approved first, to the"
-        " byte; the skill tandem-review says how."
-    )
+    rule = "what is committed has to be approved first, to the byte"
+    if (mode := planning.enforcement(gate, None)) in _ELSEWHERE:
+        rule = f"{', '.join(gate.branches)} takes only approved content, to the byte; {_ELSEWHERE[mode]}"
+    said = f"Tandem's gate is on for the project '{gate.project}': {rule}; the skill tandem-review says how."
     directory = gate.hooks.get("directory")
     if "gemini" in arguments and directory is not None:
         # It switches git's hooks off for every command that it runs.
@@ -86,6 +91,8 @@ def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
     try:
         with GateClient(gate, starts=True) as asker:
             asker.check_gate([])
+        if pending.waiting(gate.place):
+            pending.deliver(gate)
     except Unreachable as error:
         return f"{said} {error}"
     except Refused as error:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 FOLDER = "pending"
 REFUSED_FOLDER = "undeliverable"
-_KEPT = ("override_gate", "record_commit", "set_gate")
+SUBMITTING = "create_review"
+_KEPT = ("override_gate", "record_commit", "set_gate", SUBMITTING)
 """What hooks and `tandem gate off` keep; nothing else is delivered."""
 
 _ENDING = ".json"

@@ -216,6 +216,7 @@ class InitOptions:
         name: The project's name; None for the folder's.
         broker: The broker's URL; None for the one of an earlier `init`, else the one that runs for this user.
         gate_broker: The one that the gate asks if none is named otherwise: hooks do not look at the environment.
+        commits: What the gate makes of commits on other branches, if it is switched on; None for its default.
     """
 
     clients: tuple[str, ...] = ()
@@ -223,6 +224,7 @@ class InitOptions:
     name: str | None = None
     broker: str | None = None
     gate_broker: str | None = None
+    commits: str | None = None
 
 
 @dataclass
@@ -266,6 +268,12 @@ class SetupPlan:
         """Whether taking it back switches the gate off: `init` switched it on, or was killed before it had."""
         gate = gate_switch.switch(self.place)
         return (gate is None or gate.enabled) and self.before is not None and self.before.switched
+
+    @property
+    def switches_on(self) -> bool:
+        """Whether the gate is wanted and not on yet."""
+        gate = gate_switch.switch(self.place)
+        return self.gate and (gate is None or not gate.enabled)
 
     @property
     def is_nothing(self) -> bool:
@@ -388,6 +396,7 @@ class Done:
         registered: Whether it was registered, or forgotten, just now.
         gate: Whether the gate is on.
         switched: Whether it was switched just now.
+        commits: What it makes of commits on other branches; None if it is off.
         own: What init wrote and is not committed yet, where the gate is on.
         remarks: What a person should know.
     """
@@ -396,6 +405,7 @@ class Done:
     registered: bool
     gate: bool
     switched: bool = False
+    commits: str | None = None
     own: OwnFiles = field(default_factory=OwnFiles)
     remarks: list[str] = field(default_factory=list[str])
 
@@ -440,11 +450,15 @@ async def set_up(call: Call, setup: SetupPlan, wish: InitOptions, person: str) -
         )
         for step in _write(setup, record):
             undo.callback(step)
-        switched = setup.gate and await _switch_on(call, setup, project, record.broker or wish.gate_broker)
+        options = gate_switch.GateOptions(
+            project, record.broker or wish.gate_broker, reason="tandem init --gate", commits=wish.commits
+        )
+        switched = setup.gate and await _switch_on(call, setup, options)
         undo.pop_all()
     gate = gate_switch.switch(setup.place)
     done = Done(project, is_new, gate is not None and gate.enabled, switched)
-    if done.gate:
+    if gate is not None and gate.enabled:
+        done.commits = gate.commits
         done.own = await approve(call, setup.place, project, person, setup.needed.project)
         done.remarks += [done.own.remark] if done.own.remark else []
     return done
@@ -544,7 +558,7 @@ def _recording(setup: SetupPlan, record: InitRecord | None) -> FileChange:
     return FileChange(file, str(file), str(file), content_of(file), record.content() if record is not None else None)
 
 
-async def _switch_on(call: Call, setup: SetupPlan, project: str, broker: str | None) -> bool:
+async def _switch_on(call: Call, setup: SetupPlan, options: gate_switch.GateOptions) -> bool:
     """Switch the gate on unless it is, whole; whether that was needed.
 
     Raises:
@@ -553,7 +567,5 @@ async def _switch_on(call: Call, setup: SetupPlan, project: str, broker: str | N
     status = await gate_status(call, setup.place)
     if status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
         return False
-    await gate_switch.switch_on(
-        call, setup.place, gate_switch.GateOptions(project, broker, reason="tandem init --gate")
-    )
+    await gate_switch.switch_on(call, setup.place, options)
     return True
