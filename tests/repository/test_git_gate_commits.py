@@ -152,11 +152,19 @@ def test_commits_on_other_branches_are_made_while_the_broker_is_away(own_other: 
     assert own_other.try_git("merge", "--ff-only", "feature").ok == is_followed
 
 
+def test_p2_a_record_of_a_submission_that_somebody_else_wrote_is_refused(followed: Gated):
+    place = gate_switch.place_at(followed.root)
+    arguments = {"intent": "Mine", "agent_type": "git", "diff": "", "seal": f"person.{'0' * 64}"}
+    pending.keep(place, "create_review", arguments)
+    ended = followed.tandem("gate", "status")
+    assert (ended.status, "It is not what a hook writes" in " ".join(ended.stdout.split())) == (1, True)
+    assert reviews(followed) == []
+
+
 def test_a_followed_commit_is_submitted_and_lands_when_it_is_approved(followed: Gated):
     review = changed(followed, DIGITS, "Digits")
     proposal = followed.call("get_proposal", review_id=review)
     assert (proposal["intent"], proposal["metadata"]["branch"]) == ("Digits", "feature")
-    assert proposal.get("plan") is None
     other = changed(followed, {"c.txt": "more\n"}, "More")
     assert other != review
     followed.git("switch", "--quiet", "main")

@@ -25,11 +25,11 @@ from tandem.hooks.refusing import OVERRIDE_VARIABLE
 from tandem.present.text import Group
 from tandem.rulings import ask, person, state
 from tandem.rulings.next_steps import SUBMIT
-from tandem.rulings.state import GateFile, GateUnreadable
+from tandem.rulings.state import COMMITS_WORDS, GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks
 from tandem.setup import server_hook as server_setup
 from tandem.setup.gate_status import GateStatus, gate_status
-from tandem.setup.gate_switch import COMMITS_WORDS, GateOptions
+from tandem.setup.gate_switch import GateOptions
 from tandem.setup.registration import Call
 
 _SHORT = 10
@@ -59,10 +59,7 @@ NoSignerOption = Annotated[
 ]
 CommitsOption = Annotated[
     Literal["free", "followed", "reviewed"] | None,
-    Option(
-        "--commits",
-        help="On other branches commits pass (free), pass and are submitted (followed), or need approval (reviewed).",
-    ),
+    Option("--commits", help="Let commits on other branches pass, submit them as well, or refuse them until approved."),
 ]
 ReasonOption = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the log.")]
 

@@ -20,11 +20,12 @@ from tandem.client import TandemClient
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput
 from tandem.present.text import Text, Whole
-from tandem.rulings.state import COMMITS
+from tandem.rulings import person
+from tandem.rulings.state import COMMITS, COMMITS_WORDS
+from tandem.setup import gate_switch
 from tandem.setup.background import find_broker, reach_broker
 from tandem.setup.clients import NAMES, home_folder
 from tandem.setup.edits.changes import FileChange, diff
-from tandem.setup.gate_switch import COMMITS_WORDS
 from tandem.setup.init import OWNER, Done, InitOptions, SetupPlan, clean, plan_init, plan_uninit, set_up, take_back
 from tandem.setup.registration import registered_as
 
@@ -88,7 +89,7 @@ class SetupReport:
             "broker_started": self.started,
             "gate": done.gate if done is not None else self.plan.gate,
             "gate_switched": done is not None and done.switched,
-            "commits": done.commits if done is not None else None,
+            "commits": self.commits(),
             "clients": [
                 {"client": one.client.name, "title": one.client.title, "program": one.program, "folder": one.folder}
                 for one in self.plan.clients
@@ -103,6 +104,11 @@ class SetupReport:
             # JSON cannot carry bytes that are no UTF-8.
             facts["diff"] = diff(self.plan.changes).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         return facts
+
+    def commits(self) -> str | None:
+        """What the gate makes of commits on other branches; None while it is off."""
+        gate = gate_switch.switch(self.plan.place)
+        return gate.commits if gate is not None and gate.enabled else None
 
     def remarks(self) -> list[str]:
         """Deviations from the plan."""
@@ -190,8 +196,7 @@ def _lines(report: SetupReport) -> list[str]:
     )
     lines.append(f"clients  {', '.join(one.client.title for one in plan.clients) or 'none'}")
     lines.append(f"gate     {'on' if done.gate else 'off'}")
-    if done.commits is not None:
-        lines.append(f"commits  {done.commits}: {COMMITS_WORDS[done.commits]}")
+    lines += [f"commits  {commits}: {COMMITS_WORDS[commits]}"] if (commits := report.commits()) else []
     if done.own.review_id is not None:
         lines.append(f"approved what init wrote, as {done.own.review_id}: {len(done.own.paths)} files, to the byte")
     return lines
@@ -260,14 +265,10 @@ async def init(
             async with TandemClient(found) as broker_client:
                 report.project = await registered_as(broker_client.data, plan.root)
         return show_diff(report, wish.name, as_json=as_json)
-    if commits is not None and not plan.switches_on:
-        raise InvalidInput(
-            f"The gate is on already. Change it with: tandem gate on --commits {commits}", field="--commits"
-        )
-    if not yes and plan.switches_on and commits is None:
-        wish = replace(wish, commits=_ask_about_gate(report.question(), is_needed=bool(plan.changes)))
-    elif plan.changes and not yes:
-        _ask(report.question())
+    asks = plan.gate and report.commits() is None and commits is None and person.is_at_terminal()
+    if (plan.changes or asks) and not yes:
+        answer = _ask(f"{report.question()}\n{_COMMITS_QUESTION}", COMMITS) if asks else _ask(report.question())
+        wish = replace(wish, commits=answer if answer in COMMITS else commits)
     with progress("looking for the broker"):
         reached, report.started = await reach_broker(stated, ".")
     async with TandemClient(reached) as broker_client:
@@ -303,22 +304,8 @@ async def uninit(*, dry_run: DryRunOption = False, yes: YesOption = False, as_js
     return show_report(report, as_json=as_json)
 
 
-def _no_terminal() -> InvalidInput:
-    return InvalidInput(
+def _ask(question: str, choices: Sequence[str] = ()) -> str:
+    unasked = InvalidInput(
         "There is no terminal to ask at. Look first with --dry-run, then run it with --yes.", field="yes"
     )
-
-
-def _ask(question: str) -> None:
-    confirm(f"{question}\nGo on?", unasked=_no_terminal())
-
-
-def _ask_about_gate(question: str, *, is_needed: bool) -> str | None:
-    """Have the person agree, and say what the gate makes of commits; None for its default."""
-    try:
-        answer = confirm(f"{question}\n{_COMMITS_QUESTION}\nGo on?", unasked=_no_terminal(), choices=COMMITS)
-    except InvalidInput:
-        if is_needed:
-            raise
-        return None
-    return answer if answer in COMMITS else None
+    return confirm(f"{question}\nGo on?", unasked=unasked, choices=choices)

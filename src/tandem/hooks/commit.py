@@ -66,8 +66,7 @@ def _ruling(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> Comm
     mode = planning.enforcement(gate, branch)
     _set_recording(gate, on=mode in planning.RECORDED)
     if mode == FREE:
-        _compare(asker)
-        return None
+        return _compared(asker)
     tree = git.written_tree(gate.place)
     known: GateClient | None = asker
     try:
@@ -84,7 +83,7 @@ def _ruling(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> Comm
     return loosening.loosened(gate, known, ruling, mode, message.read(arguments[0]), branch)
 
 
-def _compare(asker: GateClient) -> None:
+def _compared(asker: GateClient) -> None:
     """Go on only if the broker, where it runs, has on record that other branches are free.
 
     Raises:

@@ -13,11 +13,11 @@ from tandem.git.raw import FIELDS, digest_of
 from tandem.rulings import git, message, next_steps, pending, person, plans
 from tandem.rulings.broker_errors import Refused, Unreachable
 from tandem.rulings.state import FOLDER, FOLLOWED, ROLLBACK_NOTE
-from tandem.rulings.trust import PER_PLAN
+from tandem.rulings.trust import OPTIMISTIC, PER_PLAN
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from tandem.hooks.judging import CommitDecision
@@ -30,15 +30,12 @@ _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "--submodule
 _LONGEST_INTENT = 500
 _LONGEST_NAME = 200
 _MOST_NAMED = 20
-_STANDING = ("pending", "claimed", "in_review", "approved")
 _CHANGES_REQUESTED = "changes_requested"
+_STANDING = ("pending", "claimed", "in_review", "approved", _CHANGES_REQUESTED)
 _DUE = ("revise", "answer_message", "decide_counter_patch")
 """What a review waits for that is its proposer's turn."""
 
-_FOLLOWS = {"followed": True}
 _MOST_FOLLOWED = 5
-_MERGED = "merged"
-"""Of a review that begins before a merge, whose own part of the branch begins where the base branch is in it."""
 
 
 def loosened(
@@ -59,96 +56,87 @@ def loosened(
         Unreachable: No broker answers.
         TandemError: The change cannot be read.
     """
-    if mode == FOLLOWED or asker is None:
-        return _followed(gate, asker, ruling, text, branch)
     if mode == PER_PLAN:
         marks = [message.UNREVIEWED] if ruling.held is None else ruling.held["review_ids"]
         return ruling._replace(passes=True, review_ids=marks)
-    belongs = message.belonging(message.subject(text))
-    plan = message.plan_key(belongs.get("phase"), belongs.get("plan"), branch)
-    standing = asker.call("get_gate", plan=plan)["plan"]
-    if standing is not None and standing["mode"] == "blocking":
-        against = [name for name in standing["against"] if not _is_settled(gate, asker, name, branch)]
-        advises = ruling.held is None or against
-        return ruling._replace(advice=_plan_is_blocking(plan, against)) if advises else ruling
+    if asker is None:
+        return _submitting(gate, ruling._replace(waits_for_it=False), mode, text, branch)
+    if mode == OPTIMISTIC and (advice := _stop(gate, asker, ruling, _plan(text, branch), branch)) is not None:
+        return ruling._replace(advice=advice)
     if ruling.held is not None:
         # It is reviewed already.
         return ruling._replace(passes=True, review_ids=ruling.held["review_ids"])
-    named = [name for name in message.values(text, message.REVIEW) if name != message.UNREVIEWED]
-    known = _submitted_already(asker, ruling.changes, named)
+    named = _named(message.values(text, message.REVIEW))
+    keeps = mode == FOLLOWED and git.rebased(gate.place) is not None
+    if mode == FOLLOWED and not keeps and (found := _answering(gate, asker, ruling, text, branch)):
+        return found
+    known = named if keeps else _submitted_already(asker, ruling.changes, named)
     # The content of an amended commit is reviewed under its own names, and the addition under the new one.
-    reviews = list(dict.fromkeys([*ruling.former, *([known] if known else [])]))
-    more = {"optimistic": True, "plan_key": plan, "depends_on": message.values(text, message.DEPENDS_ON)}
-    request = None if known else _request(gate, ruling, text, branch, belongs, more)
-    if request is not None:
-        request.setdefault("plan", plan[:_LONGEST_NAME])
-    return ruling._replace(passes=True, review_ids=reviews, submission=request)
+    reviews = list(dict.fromkeys([*ruling.former, *known]))
+    ruling = ruling._replace(passes=True, waits_for_it=mode != FOLLOWED, review_ids=reviews)
+    return ruling if known else _submitting(gate, ruling, mode, text, branch)
 
 
-def _followed(
-    gate: GateFile, asker: GateClient | None, ruling: CommitDecision, text: str, branch: str | None
-) -> CommitDecision:
-    """The ruling where commits are submitted as they are made.
+def _named(reviews: Iterable[str]) -> list[str]:
+    return [name for name in reviews if name != message.UNREVIEWED]
 
-    What follows on changes that were asked for, or on a question, is a new round of that review: all of the branch
-    from where the review began. Anything else is a review of its own.
-    """
-    ruling = ruling._replace(passes=True, waits_for_it=False)
-    own = _request(gate, ruling, text, branch, message.belonging(message.subject(text)), _FOLLOWS)
-    if asker is None:
-        return ruling._replace(submission=own)
-    if ruling.held is not None:
-        return ruling._replace(review_ids=ruling.held["review_ids"])
-    named = [name for name in message.values(text, message.REVIEW) if name != message.UNREVIEWED]
-    if named and git.rebased(gate.place) is not None:
-        return ruling._replace(review_ids=named)
-    known = _submitted_already(asker, ruling.changes, named, (*_STANDING, _CHANGES_REQUESTED))
-    if known is not None:
-        return ruling._replace(review_ids=list(dict.fromkeys([*ruling.former, known])))
-    answering = _answering(gate, asker, ruling, text, branch)
-    return answering or ruling._replace(review_ids=ruling.former, submission=own)
+
+def _stop(gate: GateFile, asker: GateClient, ruling: CommitDecision, plan: str, branch: str | None) -> list[str] | None:
+    """What to do before a commit of an optimistic plan that is in blocking mode; None if it is not."""
+    standing = asker.call("get_gate", plan=plan)["plan"]
+    if standing is None or standing["mode"] != "blocking":
+        return None
+    against = [name for name in standing["against"] if not _is_settled(gate, asker, name, branch)]
+    return _plan_is_blocking(plan, against) if ruling.held is None or against else []
+
+
+def _plan(text: str, branch: str | None) -> str:
+    belongs = message.belonging(message.subject(text))
+    return message.plan_key(belongs.get("phase"), belongs.get("plan"), branch)
 
 
 def _answering(
     gate: GateFile, asker: GateClient, ruling: CommitDecision, text: str, branch: str | None
 ) -> CommitDecision | None:
-    """The ruling on a commit that goes on with a review of this branch; None if none waits for that."""
+    """The ruling on a followed commit after changes were requested, or a question asked: a new round of that review.
+
+    The round is all of the branch from where the review began. None if no review waits for that.
+    """
     for review_id, base in _begun(gate):
         try:
             status = asker.call("get_review_status", review_id=review_id)
         except Refused:
             # As in `_submitted_already`.
             continue
-        whole = ruling._replace(changes=git.between(gate.place, base, ruling.tree))
+        whole = ruling._replace(changes=git.between(gate.place, base, ruling.tree), review_ids=[review_id])
         if status["digest"] == _digest(whole.changes) and status["status"] in _STANDING:
             # It was tried before, and failed for another reason.
-            return ruling._replace(review_ids=[review_id])
+            return whole._replace(passes=True)
         if status["status"] != _CHANGES_REQUESTED and status["next_action"] not in _DUE:
             continue
         proposal = asker.call("get_proposal", review_id=review_id, files=[])
         if proposal["metadata"].get("branch") == branch:
-            more = {**_FOLLOWS, "answers": f"{review_id}, round {status['round']}"}
-            request = _request(gate, whole, text, branch, message.belonging(message.subject(text)), more, base)
-            request |= {"review_id": review_id, "intent": proposal["intent"], "description": request["intent"]}
-            return ruling._replace(review_ids=[review_id], submission=request)
+            return _submitting(gate, whole._replace(waits_for_it=False), FOLLOWED, text, branch, proposal, base)
     return None
 
 
 def _begun(gate: GateFile) -> list[tuple[str, str]]:
     """The newest reviews that commits of this branch name, newest first, each with the commit where it begins."""
-    place = gate.place
-    head, tips = git.head(place), [*git.Bases(gate, ()).tips.values()]
-    own = {commit.oid: commit for commit in git.commits(place, head, tips)} if head is not None else {}
-    found: dict[str, str] = {}
-    at, is_merged = head, False
-    while at in own:
-        commit = own[at]
-        at, is_merged = commit.first, is_merged or len(commit.parents) > 1
-        start = _MERGED if is_merged else at or git.empty_tree(place)
-        found |= {name: start for name in commit.reviews if name != message.UNREVIEWED}
+    place, head = gate.place, git.head(gate.place)
+    if head is None:
+        return []
+    tips = [*git.Bases(gate, ()).tips.values()]
+    own = {commit.oid: commit for commit in git.commits(place, head, tips)}
     # The commits of a base branch that was merged meanwhile are no part of the change.
-    merged = git.run(place, ["merge-base", str(head), *(tips or [str(head)])]).text if is_merged else ""
-    return [(name, merged if start == _MERGED else start) for name, start in found.items()][:_MOST_FOLLOWED]
+    merged = git.run(place, ["merge-base", head, *(tips or [head])], accept=(0, 1)).text
+    found: dict[str, str] = {}
+    at, is_merged = own.get(head), False
+    while at is not None:
+        is_merged = is_merged or len(at.parents) > 1
+        start = merged if is_merged else at.first
+        found |= dict.fromkeys(_named(at.reviews), start or git.empty_tree(place))
+        at = own.get(at.first or "")
+    return [*found.items()][:_MOST_FOLLOWED]
 
 
 def submitted(gate: GateFile, asker: GateClient, ruling: CommitDecision) -> list[str]:
@@ -159,20 +147,19 @@ def submitted(gate: GateFile, asker: GateClient, ruling: CommitDecision) -> list
         Unreachable: No broker answers, likewise.
     """
     request = dict(ruling.submission or {})
-    if not ruling.waits_for_it and pending.waiting(gate.place):
-        pending.deliver(gate)
     try:
+        if not ruling.waits_for_it and pending.waiting(gate.place):
+            pending.deliver(gate)
         return [asker.call(pending.SUBMITTING, **request)["review_id"]]
-    except Unreachable:
+    except (Unreachable, Refused) as error:
         if ruling.waits_for_it:
             raise
-        pending.keep(gate.place, pending.SUBMITTING, request)
-        say("The broker is away: this commit is submitted when it is back.")
-    except Refused as error:
-        if ruling.waits_for_it:
-            raise
-        say(f"This commit is not submitted for review: {error}", "A base branch takes it only when it is approved.")
-    return []
+        if isinstance(error, Unreachable):
+            pending.keep_own(gate, pending.SUBMITTING, request)
+            say("The broker is away: this commit is submitted when it is back.")
+        else:
+            say(f"This commit is not submitted for review: {error}", "A base branch takes it only when it is approved.")
+        return []
 
 
 def _is_settled(gate: GateFile, asker: GateClient, review_id: str, branch: str | None) -> bool:
@@ -194,9 +181,7 @@ def _digest(changes: list[Change]) -> str:
     return digest_of(tuple(change[field] for field in FIELDS) for change in changes)
 
 
-def _submitted_already(
-    asker: GateClient, changes: list[Change], named: list[str], states: Collection[str] = _STANDING
-) -> str | None:
+def _submitted_already(asker: GateClient, changes: list[Change], named: list[str]) -> list[str]:
     """The review that a rebased or picked commit brings along, if it is still of exactly this change."""
     wanted = _digest(changes) if named else ""
     for review_id in named[:_MOST_NAMED]:
@@ -205,23 +190,24 @@ def _submitted_already(
         except Refused:
             # The message's author made it up.
             continue
-        if known["digest"] == wanted and known["status"] in states:
-            return review_id
-    return None
+        if known["digest"] == wanted and known["status"] in _STANDING:
+            return [review_id]
+    return []
 
 
-def _request(
+def _submitting(
     gate: GateFile,
     ruling: CommitDecision,
+    mode: str,
     text: str,
     branch: str | None,
-    belongs: dict[str, str],
-    more: Mapping[str, Any],
+    answered: Mapping[str, Any] | None = None,
     base: str | None = None,
-) -> dict[str, Any]:
-    """The review of the commit that is being made, or of all from `base` on; `more` are its further metadata."""
+) -> CommitDecision:
+    """The ruling with the review of the commit that is being made; or a new round of one, of all from `base` on."""
     place, parent = gate.place, git.head(gate.place)
     base = base or parent or git.empty_tree(place)
+    plan, belongs = _plan(text, branch), message.belonging(message.subject(text))
     belongs = plans.with_task(place, belongs, [change["path"] for change in ruling.changes], parent)
     intent = message.subject(text)[:_LONGEST_INTENT] or f"A commit on {branch or 'a detached HEAD'}"
     request: dict[str, Any] = {
@@ -231,14 +217,24 @@ def _request(
         "base": base,
         "diff": _diff(gate, base, ruling.tree),
         **belongs,
-        "metadata": {"branch": branch, **more},
+        "metadata": {
+            mode: True,
+            "branch": branch,
+            "plan_key": plan,
+            "depends_on": message.values(text, message.DEPENDS_ON),
+        },
     }
     request = person.marked(request, place.top or place.git_dir)
-    key = json.dumps([gate.project, base, ruling.changes, intent, request["metadata"], belongs])
+    request.setdefault("plan", plan[:_LONGEST_NAME])
+    key = [gate.project, base, ruling.changes, intent, request["metadata"], belongs]
+    if answered is not None:
+        request |= {"review_id": answered["review_id"], "intent": answered["intent"], "description": intent}
+        key += [answered["review_id"], answered["round"]]
     # Tried again, for a message that was not to the liking of another hook, it is the same review.
-    request["idempotency_key"] = f"commit-{hex_digest(key.encode())}"
+    request["idempotency_key"] = f"commit-{hex_digest(json.dumps(key).encode())}"
     # A broker on another machine may have no repository.
-    return request if gate.broker is None else with_base_files(request, place.top or place.git_dir)
+    request = request if gate.broker is None else with_base_files(request, place.top or place.git_dir)
+    return ruling._replace(passes=True, submission=request)
 
 
 def _diff(gate: GateFile, base: str, tree: str) -> str:

@@ -13,7 +13,7 @@ from tandem.errors import TandemError
 from tandem.rulings import liveness, overlays, pending, planning, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
-from tandem.rulings.state import FOLLOWED, FREE
+from tandem.rulings.state import COMMITS_WORDS, REVIEWED
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
@@ -27,10 +27,6 @@ REFRESH = ("gsd", "overlay", "--refresh")
 
 _SHOWN = " ".join(("tandem", *REFRESH))
 _EVENT = "SessionStart"
-_ELSEWHERE = {
-    FREE: "commits on other branches pass",
-    FOLLOWED: "commits on other branches pass, and each is submitted for review",
-}
 _LARGEST_BYTES = 16 * 1024 * 1024
 
 
@@ -75,10 +71,11 @@ def _data_dir(arguments: Sequence[str]) -> str | None:
 
 def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
     """That the gate is on, and whether it can be asked."""
-    rule = "what is committed has to be approved first, to the byte"
-    if (mode := planning.enforcement(gate, None)) in _ELSEWHERE:
-        rule = f"{', '.join(gate.branches)} takes only approved content, to the byte; {_ELSEWHERE[mode]}"
-    said = f"Tandem's gate is on for the project '{gate.project}': {rule}; the skill tandem-review says how."
+    words = COMMITS_WORDS.get(planning.enforcement(gate, None), COMMITS_WORDS[REVIEWED])
+    said = (
+        f"Tandem's gate is on for the project '{gate.project}': {', '.join(gate.branches)} takes only approved content,"
+        f" to the byte. As to commits: {words}. The skill tandem-review says how."
+    )
     directory = gate.hooks.get("directory")
     if "gemini" in arguments and directory is not None:
         # It switches git's hooks off for every command that it runs.

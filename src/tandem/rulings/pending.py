@@ -12,6 +12,7 @@ import time
 
 from tandem.core.files import write_atomically
 from tandem.core.visible import say, visible_line
+from tandem.rulings import proof
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
 
@@ -27,6 +28,7 @@ SUBMITTING = "create_review"
 _KEPT = ("override_gate", "record_commit", "set_gate", SUBMITTING)
 """What hooks and `tandem gate off` keep; nothing else is delivered."""
 
+_SEAL = "seal"
 _ENDING = ".json"
 _REASON = ".txt"
 
@@ -48,6 +50,15 @@ def keep(place: HookRepository, operation: str, arguments: dict[str, Any], agent
     name = f"{time.time_ns():020d}-{os.urandom(4).hex()}{_ENDING}"
     content = json.dumps({"operation": operation, "arguments": arguments, "agent": agent})
     write_atomically(os.path.join(folder, name), content.encode())
+
+
+def keep_own(gate: GateFile, operation: str, arguments: dict[str, Any]) -> None:
+    """As `keep`, sealed by the keys of its author, under whose name alone it is delivered."""
+    keep(gate.place, operation, {**arguments, _SEAL: _sealed(gate, arguments)})
+
+
+def _sealed(gate: GateFile, arguments: dict[str, Any]) -> str:
+    return proof.prove(proof.keys(gate.data_dir), [gate.project, arguments])
 
 
 def waiting(place: HookRepository) -> list[str]:
@@ -112,6 +123,11 @@ def _is_overtaken(gate: GateFile, request: dict[str, Any]) -> bool:
         ValueError: No hook keeps such a record: its author would act with the authority of the deliverer.
     """
     is_switch = request["operation"] == "set_gate"
+    if request["operation"] == SUBMITTING:
+        stated = request["arguments"].pop(_SEAL)
+        own = _sealed(gate, request["arguments"])
+        if own and not {*own.split()} & {*stated.split()}:
+            raise ValueError(stated)
     if request["operation"] not in _KEPT or (is_switch and request["arguments"]["enabled"] is not False):
         raise ValueError(request["operation"])
     return is_switch and gate.enabled

@@ -32,6 +32,13 @@ FREE, FOLLOWED, REVIEWED = "free", "followed", "reviewed"
 COMMITS = (FREE, FOLLOWED, REVIEWED)
 """What a gate makes of an unapproved commit on a branch that is no base branch, the loosest first."""
 
+COMMITS_WORDS = {
+    FREE: "on other branches they pass, and are reviewed before a base branch takes them",
+    FOLLOWED: "on other branches they pass, and the hook submits each for review",
+    REVIEWED: "on every branch git refuses them until they are approved",
+}
+"""For people."""
+
 VERSION = 1
 
 HOOKS = ("prepare-commit-msg", "post-commit", "post-rewrite", "reference-transaction", "pre-push")

@@ -159,15 +159,13 @@ async def differences(call: Call, gate: GateFile) -> list[str]:
     found = [elsewhere] if elsewhere else []
     try:
         answer = await call("get_gate", {"project": gate.project, "here": gate.here()})
-    except ConfigInvalid as error:
-        found.append(error.message)
-    else:
-        recorded = answer.get("commits") or state.REVIEWED
-        if recorded != gate.commits:
+        if (recorded := answer.get("commits") or state.REVIEWED) != gate.commits:
             found.append(
                 f"Commits on other branches are {gate.commits} here, and {recorded} at the broker; the stricter holds."
                 " Say which: tandem gate on --commits MODE"
             )
+    except ConfigInvalid as error:
+        found.append(error.message)
     return found
 
 

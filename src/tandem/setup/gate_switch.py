@@ -33,12 +33,6 @@ from tandem.setup.registration import Call, registered_as, switch
 _HEADS = "refs/heads/"
 _SHORT = 10
 _USUAL = ("main", "master", "trunk")
-COMMITS_WORDS = {
-    state.FREE: "on other branches they pass, and are reviewed before a base branch takes them",
-    state.FOLLOWED: "on other branches they pass, and the hook submits each for review",
-    state.REVIEWED: "on every branch git refuses them until they are approved",
-}
-"""What the gate's words for commits mean, for a person."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,12 +270,6 @@ class SetupPlan:
         return (gate is None or gate.enabled) and self.before is not None and self.before.switched
 
     @property
-    def switches_on(self) -> bool:
-        """Whether the gate is wanted and not on yet."""
-        gate = gate_switch.switch(self.place)
-        return self.gate and (gate is None or not gate.enabled)
-
-    @property
     def is_nothing(self) -> bool:
         """Whether there is nothing to undo: no record, no change, and no records of a gate that is off."""
         gate = gate_switch.switch(self.place)
@@ -396,7 +390,6 @@ class Done:
         registered: Whether it was registered, or forgotten, just now.
         gate: Whether the gate is on.
         switched: Whether it was switched just now.
-        commits: What it makes of commits on other branches; None if it is off.
         own: What init wrote and is not committed yet, where the gate is on.
         remarks: What a person should know.
     """
@@ -405,7 +398,6 @@ class Done:
     registered: bool
     gate: bool
     switched: bool = False
-    commits: str | None = None
     own: OwnFiles = field(default_factory=OwnFiles)
     remarks: list[str] = field(default_factory=list[str])
 
@@ -457,8 +449,7 @@ async def set_up(call: Call, setup: SetupPlan, wish: InitOptions, person: str) -
         undo.pop_all()
     gate = gate_switch.switch(setup.place)
     done = Done(project, is_new, gate is not None and gate.enabled, switched)
-    if gate is not None and gate.enabled:
-        done.commits = gate.commits
+    if done.gate:
         done.own = await approve(call, setup.place, project, person, setup.needed.project)
         done.remarks += [done.own.remark] if done.own.remark else []
     return done
@@ -565,7 +556,8 @@ async def _switch_on(call: Call, setup: SetupPlan, options: gate_switch.GateOpti
         TandemError: It could not be.
     """
     status = await gate_status(call, setup.place)
-    if status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
+    is_same = options.commits in {None, status.commits}
+    if is_same and status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
         return False
     await gate_switch.switch_on(call, setup.place, options)
     return True
