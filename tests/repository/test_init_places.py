@@ -197,7 +197,7 @@ def test_a_person_chooses_what_becomes_of_commits(desk: Desk, answer: str) -> No
     chosen = {"yes": "free"}.get(answer, answer)
     assert f"commits  {chosen}: " in shown
     assert json.loads((desk.root / ".git/tandem/gate.json").read_text("utf-8"))["commits"] == chosen
-    # Where it is on, a script changes it only to what is stricter.
+    # Where it is on, a script only tightens it.
     stricter = desk.init("--client", "claude", "--commits", "followed")
     assert stricter.status == (0 if chosen == "free" else 1)
 

@@ -45,7 +45,7 @@ def prepare(gate: GateFile, arguments: Sequence[str]) -> int:
             if ruling is None:
                 return 0
             if ruling.passes:
-                return _let_through(gate, asker, ruling, arguments[0])
+                return _let_through(gate, ruling, arguments[0])
             reasons = _explained(gate, asker, ruling, message.read(arguments[0]))
         except Unreachable as error:
             reasons = [str(error), "When it answers, commit again."]
@@ -60,7 +60,7 @@ def prepare(gate: GateFile, arguments: Sequence[str]) -> int:
 
 
 def _ruling(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> CommitDecision | None:
-    """Whether a commit may be made; None where nothing is judged."""
+    """Whether a commit may be made, its review created if it has one; None where nothing is judged."""
     branch = git.branch(gate.place)
     asker.branch = planning.base_branch(gate, branch)
     mode = planning.enforcement(gate, branch)
@@ -80,7 +80,9 @@ def _ruling(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> Comm
     # Most projects are strict or free, and this one reads GSD's plans.
     from tandem.hooks import loosening
 
-    return loosening.loosened(gate, known, ruling, mode, message.read(arguments[0]), branch)
+    ruling = loosening.loosened(gate, known, ruling, mode, message.read(arguments[0]), branch)
+    made = [] if ruling.submission is None else loosening.submitted(gate, asker, ruling)
+    return ruling._replace(review_ids=[*ruling.review_ids, *made])
 
 
 def _compared(asker: GateClient) -> None:
@@ -96,16 +98,10 @@ def _compared(asker: GateClient) -> None:
         return
 
 
-def _let_through(gate: GateFile, asker: GateClient, ruling: CommitDecision, file: str) -> int:
-    """Do what a ruling that passes says: create its review, remember its tree, write its trailers."""
-    reviews = list(ruling.review_ids)
-    if ruling.submission is not None:
-        # As above.
-        from tandem.hooks import loosening
-
-        reviews += loosening.submitted(gate, asker, ruling)
+def _let_through(gate: GateFile, ruling: CommitDecision, file: str) -> int:
+    """Do what a ruling that passes says: remember its tree, write its trailers."""
     _remember(gate.place, ruling.tree)
-    message.mark(gate.place, file, list(dict.fromkeys(reviews)), signed=ruling.signed)
+    message.mark(gate.place, file, list(dict.fromkeys(ruling.review_ids)), signed=ruling.signed)
     return 0
 
 

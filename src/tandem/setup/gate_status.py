@@ -11,7 +11,7 @@ from tandem.client import TandemClient
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.rulings import ask, git, liveness, pending, planning, state
 from tandem.rulings.state import GateFile, GateUnreadable, HookRepository
-from tandem.setup import githooks
+from tandem.setup import gate_switch, githooks
 from tandem.setup.githooks import Installed
 from tandem.setup.registration import Call, registered_as
 
@@ -159,7 +159,7 @@ async def differences(call: Call, gate: GateFile) -> list[str]:
     found = [elsewhere] if elsewhere else []
     try:
         answer = await call("get_gate", {"project": gate.project, "here": gate.here()})
-        if (recorded := answer.get("commits") or state.REVIEWED) != gate.commits:
+        if (recorded := gate_switch.recorded_commits(answer)) != gate.commits:
             found.append(
                 f"Commits on other branches are {gate.commits} here, and {recorded} at the broker; the stricter holds."
                 " Say which: tandem gate on --commits MODE"

@@ -128,21 +128,19 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
         # What is on record counts more than a file that anybody can have edited.
         former = before.branches if before is not None and not known["enabled"] else ()
         gate.branches = wish.branches or tuple(standing) or former or base_branches(place)
-        recorded: str = known.get("commits") or state.REVIEWED
-        gate.commits = wish.commits or (recorded if stands else gate.commits)
+        gate.commits = wish.commits or (recorded_commits(known) if stands else gate.commits)
         # What a branch that becomes a base branch holds by now is where judging begins.
         starts = {name: git.resolve(place, _HEADS + name) for name in gate.branches if name not in standing}
         accepted = _resolved(place, wish.accepted) | {name: oid for name, oid in starts.items() if oid}
-        here = gate.here()
         request: dict[str, Any] = {
             "since": known["switched_at"],
             "enabled": True,
             "branches": list(gate.branches),
             "accepted": _newest(place, [*(known["accepted"] if stands else []), *accepted.values()]),
-            "folder": here["folder"],
-            "trusted": None if stands else here["trusted"],
+            "folder": place.common_dir,
+            "trusted": None if stands else gate.here()["trusted"],
             "signers": _signers(known["signers"], wish),
-            "commits": None if gate.commits == recorded else gate.commits,
+            "commits": None if gate.commits == recorded_commits(known) else gate.commits,
             "reason": wish.reason,
         }
         gate.switched_at = await _told(call, before, gate, request, accepted, agreed)
@@ -158,6 +156,11 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
                     await call("set_gate", proof.proved(gate, gate.project, **off))
             raise
         return gate
+
+
+def recorded_commits(known: Mapping[str, Any]) -> str:
+    """What a broker has on record of commits, by its `get_gate`; an earlier one has no such field."""
+    return known.get("commits") or state.REVIEWED
 
 
 async def _project_of(
