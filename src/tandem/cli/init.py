@@ -32,8 +32,8 @@ from tandem.setup.registration import registered_as
 _MOST_FILES = 40
 _COMMITS_QUESTION = (
     "Commits on other branches pass (free), unless you choose otherwise. Type followed to have each submitted for"
-    " review, or reviewed to have each refused until it is approved. A person changes that later with: tandem gate on"
-    " --commits."
+    " review, or reviewed to have each refused until it is approved. To change it later, for example: tandem gate on"
+    " --commits reviewed."
 )
 DryRunOption = Annotated[bool, Option("--dry-run", help="Print the exact changes as a diff; change nothing.")]
 YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]

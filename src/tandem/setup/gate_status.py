@@ -162,7 +162,7 @@ async def differences(call: Call, gate: GateFile) -> list[str]:
         if (recorded := gate_switch.recorded_commits(answer)) != gate.commits:
             found.append(
                 f"Commits on other branches are {gate.commits} here, and {recorded} at the broker; the stricter holds."
-                " Say which: tandem gate on --commits MODE"
+                " To follow the record: tandem gate on"
             )
     except ConfigInvalid as error:
         found.append(error.message)
