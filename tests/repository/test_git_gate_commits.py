@@ -289,6 +289,13 @@ def test_gsds_settings_tighten(
         assert {"per_plan": named == "unreviewed", "free": named == "none"}.get(expected, named.startswith("rv_"))
 
 
+def test_the_reference_has_the_table_of_modes():
+    text = (Path(__file__).parents[2] / "docs/reference/gate.md").read_text("utf-8")
+    columns = ("solo", "strict", "per_plan", "optimistic")
+    rows = {f"| `{one}` | {' | '.join(ENFORCED[one].get(name, 'strict') for name in columns)} |" for one in COMMITS}
+    assert rows <= {*text.splitlines()}
+
+
 def test_p2_a_file_that_says_something_looser_than_the_record_gains_nothing(gated: Gated):
     gated.git("switch", "--quiet", "--create", "feature")
     for commits in OTHERS:
