@@ -289,6 +289,19 @@ def test_gsds_settings_tighten(
         assert {"per_plan": named == "unreviewed", "free": named == "none"}.get(expected, named.startswith("rv_"))
 
 
+def test_steps_of_gsd_that_go_alone_do_so_where_no_gate_refuses(other: Gated):
+    step = ("gate", "task", "--plan", "03-02", "--task", "1")
+    other.stage(DIGITS)
+    assert not other.tandem(*step, "--timeout", "1").stdout.startswith("SOLO")
+    other.git("switch", "--quiet", "--create", "feature")
+    assert other.tandem(*step).stdout.startswith("SOLO")
+
+
+def test_doctor_fires_the_hooks_where_other_branches_are_open(other: Gated):
+    findings = other.tandem("doctor", "--deep", "--json").data["findings"]
+    assert [one["state"] for one in findings if one["check"] in {"gate", "hooks"}] == ["ok"] * 4
+
+
 def test_the_reference_has_the_table_of_modes():
     text = (Path(__file__).parents[2] / "docs/reference/gate.md").read_text("utf-8")
     columns = ("solo", "strict", "per_plan", "optimistic")

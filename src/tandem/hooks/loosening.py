@@ -155,7 +155,7 @@ def submitted(gate: GateFile, asker: GateClient, ruling: CommitDecision) -> list
         if ruling.waits_for_it:
             raise
         if isinstance(error, Unreachable):
-            pending.keep_own(gate, pending.SUBMITTING, request)
+            pending.keep(gate.place, pending.SUBMITTING, pending.sealed(gate, request))
             say("The broker is away: this commit is submitted when it is back.")
         else:
             say(f"This commit is not submitted for review: {error}", "A base branch takes it only when it is approved.")

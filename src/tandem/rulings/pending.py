@@ -52,13 +52,9 @@ def keep(place: HookRepository, operation: str, arguments: dict[str, Any], agent
     write_atomically(os.path.join(folder, name), content.encode())
 
 
-def keep_own(gate: GateFile, operation: str, arguments: dict[str, Any]) -> None:
-    """As `keep`, sealed by the keys of its author, under whose name alone it is delivered."""
-    keep(gate.place, operation, {**arguments, _SEAL: _sealed(gate, arguments)})
-
-
-def _sealed(gate: GateFile, arguments: dict[str, Any]) -> str:
-    return proof.prove(proof.keys(gate.data_dir), [gate.project, arguments])
+def sealed(gate: GateFile, arguments: dict[str, Any]) -> dict[str, Any]:
+    """A submission with a seal by the keys of its author, under whose name alone it is delivered."""
+    return {**arguments, _SEAL: proof.prove(proof.keys(gate.data_dir), [gate.project, arguments])}
 
 
 def waiting(place: HookRepository) -> list[str]:
@@ -125,7 +121,7 @@ def _is_overtaken(gate: GateFile, request: dict[str, Any]) -> bool:
     is_switch = request["operation"] == "set_gate"
     if request["operation"] == SUBMITTING:
         stated = request["arguments"].pop(_SEAL)
-        own = _sealed(gate, request["arguments"])
+        own = sealed(gate, request["arguments"])[_SEAL]
         if own and not {*own.split()} & {*stated.split()}:
             raise ValueError(stated)
     if request["operation"] not in _KEPT or (is_switch and request["arguments"]["enabled"] is not False):
