@@ -18,6 +18,7 @@ import pytest
 
 from tandem.client import TandemClient
 from tandem.errors import Forbidden
+from tandem.rulings.state import REVIEWED
 from tandem.setup import gate_switch, trust
 from tandem.setup.gate_switch import GateOptions
 from tests.broker import BrokerProcess, Caller, fresh_project
@@ -247,14 +248,18 @@ def new_repository(root: Path, files: Mapping[str, bytes] | None = None, options
 
 
 def gate_on(broker: BrokerProcess, root: Path, wish: GateOptions | None = None) -> Gated:
-    """Switch the gate of a repository on, as `tandem gate on` does; its project gets a name of its own."""
+    """Switch the gate of a repository on, as `tandem gate on` does; its project gets a name of its own.
+
+    Every commit is reviewed, unless the wish says otherwise.
+    """
     gated = Gated(broker, root, fresh_project())
     asyncio.run(_switch_on(gated, wish or GateOptions()))
     return gated
 
 
 async def _switch_on(gated: Gated, wish: GateOptions) -> None:
-    wish = replace(wish, project=gated.project, broker=gated.broker.url)
+    commits = wish.commits or REVIEWED
+    wish = replace(wish, project=gated.project, broker=gated.broker.url, commits=commits)
     async with TandemClient(gated.broker.url) as client:
         # As the person has it whose broker this is, who agrees to all that they are asked.
         with pytest.MonkeyPatch.context() as person:

@@ -263,7 +263,7 @@ class Stage:
             if "later" in stated:
                 gated.stage(_file(*stated["later"].split("=")))
                 gated.git("commit", "--quiet", "-m", "Later")
-            assert gated.tandem("gate", "on").status == 0
+            assert gated.tandem("gate", "on", "--commits", "reviewed").status == 0
             yield Scene(gated)
 
     @contextmanager

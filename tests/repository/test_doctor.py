@@ -82,7 +82,7 @@ def test_a_sound_gate_is_found_sound_and_nothing_is_changed_by_it(here: Gated) -
     assert said(found, "hooks") == [
         f"{hook} refuses what is not approved." for hook in ("prepare-commit-msg", "reference-transaction", "pre-push")
     ]
-    assert said(found, "gate") == ["The gate is on for main (per_task, blocking); git starts its hooks."]
+    assert said(found, "gate") == ["The gate is on for main (reviewed, per_task, blocking); git starts its hooks."]
     assert everything(here) == before
 
 

@@ -176,6 +176,7 @@ def test_a_gate_whose_record_names_no_folder_begins_anew(shared_broker: BrokerPr
         {"accepted": ["1" * 40]},
         {"trusted": [f"{'1' * 64} .tandem/config.toml"]},
         {"signers": [f"ann={'A' * 43}"]},
+        {"commits": "followed"},
     ],
     ids=str,
 )
@@ -192,7 +193,8 @@ def test_p2_what_loosens_a_gate_takes_the_proof_that_a_person_decided_it_and_onl
         caller.refused("FORBIDDEN", "set_gate", **{**sealed, "reason": "Another one."})
         assert caller.do("get_gate") == before
         caller.do("set_gate", **sealed)
-        caller.loosen(**{name: before[name] for name in ("enabled", "branches", "accepted", "trusted", "signers")})
+        restored = ("enabled", "branches", "accepted", "trusted", "signers", "commits")
+        caller.loosen(**{name: before[name] for name in restored})
         caller.refused("FORBIDDEN", "set_gate", **sealed)
     told = gated.call("get_audit_log", kind="gate_switched")["events"]
     assert [event["data"]["proved_by"] for event in told][:2] == [None, "person"]

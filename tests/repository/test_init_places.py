@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -184,6 +185,21 @@ def test_a_no_is_no_refusal(desk: Desk, command: str) -> None:
     assert "FORBIDDEN" not in shown
     assert "refused" not in shown
     assert desk.all() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="platform: there are no pseudo-terminals")
+@pytest.mark.parametrize("answer", ["yes", "reviewed"])
+def test_a_person_chooses_what_becomes_of_commits(desk: Desk, answer: str) -> None:
+    arguments = ["init", "--gate", "--client", "claude", "--name", desk.name]
+    broker = {"TANDEM_BROKER": desk.inside.url}
+    status, shown = at_a_terminal(arguments, desk.root, typed=f"{answer}\n", after="Type yes: ", **broker)
+    assert status == 0
+    chosen = {"yes": "free"}.get(answer, answer)
+    assert f"commits  {chosen}: " in shown
+    assert json.loads((desk.root / ".git/tandem/gate.json").read_text("utf-8"))["commits"] == chosen
+    # Where it is on, a script only tightens it.
+    stricter = desk.init("--client", "claude", "--commits", "followed")
+    assert stricter.status == (0 if chosen == "free" else 1)
 
 
 def test_without_a_terminal_it_needs_a_yes(desk: Desk) -> None:

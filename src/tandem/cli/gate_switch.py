@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from tandem.bridge.location import BrokerLocation, find_data_dir, locate
 from tandem.cli.connection_options import ConnectionOptions, ensure_known, find_project
@@ -25,7 +25,7 @@ from tandem.hooks.refusing import OVERRIDE_VARIABLE
 from tandem.present.text import Group
 from tandem.rulings import ask, person, state
 from tandem.rulings.next_steps import SUBMIT
-from tandem.rulings.state import GateFile, GateUnreadable
+from tandem.rulings.state import COMMITS_WORDS, GateFile, GateUnreadable
 from tandem.setup import gate_switch, githooks
 from tandem.setup import server_hook as server_setup
 from tandem.setup.gate_status import GateStatus, gate_status
@@ -56,6 +56,10 @@ SignerOption = Annotated[
 ]
 NoSignerOption = Annotated[
     list[str] | None, Option("--no-signer", metavar="NAME", help="Count this colleague's signatures no longer.")
+]
+CommitsOption = Annotated[
+    Literal["free", "followed", "reviewed"] | None,
+    Option("--commits", help="Let commits on other branches pass, submit them as well, or refuse them until approved."),
 ]
 ReasonOption = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the log.")]
 
@@ -91,16 +95,19 @@ async def on(  # noqa: PLR0913 - its options
     sign: SignOption = None,
     signer: SignerOption = None,
     no_signer: NoSignerOption = None,
+    commits: CommitsOption = None,
     reason: ReasonOption = None,
     yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
 ) -> Exit:
-    """Switch the gate on: git then refuses unapproved content. Running it again repairs the hooks."""
+    """Switch the gate on: no base branch then takes unapproved content. Running it again repairs the hooks."""
     branches = tuple(branch) if branch else None
     signers = _signers(signer or ())
     removed = tuple(no_signer or ())
     accepted = tuple(accept or ())
-    wish = GateOptions(options.project, options.broker, branches, accepted, reason, strict, sign, signers, removed)
+    wish = GateOptions(
+        options.project, options.broker, branches, accepted, reason, strict, sign, signers, removed, commits
+    )
     here = gate_switch.place_at(Path.cwd())
     async with options.client(_chosen(options, gate_switch.switch(here))) as client:
         if options.project is not None:
@@ -197,6 +204,7 @@ def _rows(found: GateStatus) -> list[tuple[str, object]]:
         ("gate", f"{words[found.enabled]} here, {words[found.broker_enabled]} at the broker"),
         ("project", found.project and f"{found.project} ({found.root})"),
         ("branches", found.project and ", ".join(found.branches)),
+        ("commits", found.commits and f"{found.commits}: {COMMITS_WORDS[found.commits]}"),
         ("accepted", found.accepted and f"{', '.join(oid[:_SHORT] for oid in found.accepted)} and all before"),
         ("trusted", ", ".join(sorted({one.partition(" ")[2] for one in found.trusted}))),
         ("signing", found.public_key and f"{'on' if found.sign else 'off'}, key {found.public_key}"),

@@ -6,19 +6,23 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from tandem.bridge.location import VARIABLE
 from tandem.cli import persons
 from tandem.cli.declared import Option
+from tandem.cli.gate_switch import CommitsOption
 from tandem.cli.persons import confirm, decided, refuse_agents
 from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show, show_data
 from tandem.client import TandemClient
 from tandem.core.visible import visible
 from tandem.errors import InvalidInput
 from tandem.present.text import Text, Whole
+from tandem.rulings import person
+from tandem.rulings.state import COMMITS, COMMITS_WORDS
+from tandem.setup import gate_switch
 from tandem.setup.background import find_broker, reach_broker
 from tandem.setup.clients import NAMES, home_folder
 from tandem.setup.edits.changes import FileChange, diff
@@ -26,6 +30,11 @@ from tandem.setup.init import OWNER, Done, InitOptions, SetupPlan, clean, plan_i
 from tandem.setup.registration import registered_as
 
 _MOST_FILES = 40
+_COMMITS_QUESTION = (
+    "Commits on other branches pass (free), unless you choose otherwise. Type followed to have each submitted for"
+    " review, or reviewed to have each refused until it is approved. To change it later, for example: tandem gate on"
+    " --commits reviewed."
+)
 DryRunOption = Annotated[bool, Option("--dry-run", help="Print the exact changes as a diff; change nothing.")]
 YesOption = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 BrokerOption = Annotated[
@@ -65,7 +74,7 @@ class SetupReport:
         if self.command == "uninit" and self.plan.switches_off:
             lines.append("The gate is switched off: later commits are not reviewed.")
         if self.command == "init" and self.plan.gate:
-            lines.append("The gate is on then: git refuses unapproved content.")
+            lines.append("The gate is on then: no base branch takes unapproved content.")
         return "\n".join(lines)
 
     def facts(self) -> dict[str, Any]:
@@ -80,6 +89,7 @@ class SetupReport:
             "broker_started": self.started,
             "gate": done.gate if done is not None else self.plan.gate,
             "gate_switched": done is not None and done.switched,
+            "commits": self.commits(),
             "clients": [
                 {"client": one.client.name, "title": one.client.title, "program": one.program, "folder": one.folder}
                 for one in self.plan.clients
@@ -94,6 +104,11 @@ class SetupReport:
             # JSON cannot carry bytes that are no UTF-8.
             facts["diff"] = diff(self.plan.changes).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
         return facts
+
+    def commits(self) -> str | None:
+        """What the gate makes of commits on other branches; None while it is off."""
+        gate = gate_switch.switch(self.plan.place)
+        return gate.commits if gate is not None and gate.enabled else None
 
     def remarks(self) -> list[str]:
         """Deviations from the plan."""
@@ -181,6 +196,7 @@ def _lines(report: SetupReport) -> list[str]:
     )
     lines.append(f"clients  {', '.join(one.client.title for one in plan.clients) or 'none'}")
     lines.append(f"gate     {'on' if done.gate else 'off'}")
+    lines += [f"commits  {commits}: {COMMITS_WORDS[commits]}"] if (commits := report.commits()) else []
     if done.own.review_id is not None:
         lines.append(f"approved what init wrote, as {done.own.review_id}: {len(done.own.paths)} files, to the byte")
     return lines
@@ -223,6 +239,7 @@ async def init(
         Option("--client", metavar="NAME", help=f"Set up this one, installed or not: {', '.join(NAMES)}."),
     ] = None,
     gate: Annotated[bool, Option("--gate", help="Have git and the agents' hooks refuse unapproved content.")] = False,
+    commits: CommitsOption = None,
     name: Annotated[str | None, Option("--name", help="The project's name; default: the folder's.")] = None,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
@@ -234,7 +251,8 @@ async def init(
     Finds Claude Code, Codex, Gemini CLI, OpenCode and Cursor. Merges into files that are there and leaves the rest of
     them as it is, to the byte. Run it again at any time; 'tandem uninit' reverts exactly these changes.
     """
-    wish = InitOptions(tuple(client or ()), gate, name, broker, os.environ.get(VARIABLE) or None)
+    gate = gate or commits is not None
+    wish = InitOptions(tuple(client or ()), gate, name, broker, os.environ.get(VARIABLE) or None, commits)
     if not dry_run:
         clean(Path.cwd())
     plan = plan_init(Path.cwd(), home_folder(), os.environ, wish)
@@ -247,8 +265,10 @@ async def init(
             async with TandemClient(found) as broker_client:
                 report.project = await registered_as(broker_client.data, plan.root)
         return show_diff(report, wish.name, as_json=as_json)
-    if plan.changes and not yes:
-        _ask(report.question())
+    asks = plan.gate and report.commits() is None and commits is None and person.is_at_terminal()
+    if (plan.changes or asks) and not yes:
+        answer = _ask(f"{report.question()}\n{_COMMITS_QUESTION}", COMMITS) if asks else _ask(report.question())
+        wish = replace(wish, commits=answer if answer in COMMITS else commits)
     with progress("looking for the broker"):
         reached, report.started = await reach_broker(stated, ".")
     async with TandemClient(reached) as broker_client:
@@ -284,8 +304,8 @@ async def uninit(*, dry_run: DryRunOption = False, yes: YesOption = False, as_js
     return show_report(report, as_json=as_json)
 
 
-def _ask(question: str) -> None:
+def _ask(question: str, choices: Sequence[str] = ()) -> str:
     unasked = InvalidInput(
         "There is no terminal to ask at. Look first with --dry-run, then run it with --yes.", field="yes"
     )
-    confirm(f"{question}\nGo on?", unasked=unasked)
+    return confirm(f"{question}\nGo on?", unasked=unasked, choices=choices)

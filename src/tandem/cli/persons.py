@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -51,12 +51,13 @@ def refuse_agents(question: str) -> None:
         )
 
 
-def confirm(question: str, *, unasked: Exception) -> None:
-    """Go on only if the person at the terminal says yes.
+def confirm(question: str, *, unasked: Exception, choices: Collection[str] = ()) -> str:
+    """Go on only if the person at the terminal says yes, or one of the choices; their answer.
 
     Args:
         question: With everything that has to be known to answer it.
         unasked: What to raise where there is no terminal.
+        choices: Words that say yes, too.
 
     Raises:
         Declined: They said no.
@@ -64,8 +65,9 @@ def confirm(question: str, *, unasked: Exception) -> None:
     answer = person.ask(f"{indented(question)} Type yes: ")
     if answer is None:
         raise unasked
-    if answer.lower() not in {"y", "yes"}:
+    if answer.lower() not in {"y", "yes", *choices}:
         raise Declined("Nothing was changed.", needed="person")
+    return answer.lower()
 
 
 def need_decision(project: str, reasons: Sequence[str]) -> None:

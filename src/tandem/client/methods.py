@@ -401,6 +401,7 @@ class Operations(ABC):
         folder: str | None = None,
         trusted: list[str] | None = None,
         signers: list[str] | None = None,
+        commits: Literal["free", "followed", "reviewed"] | None = None,
         reason: str | None = None,
         since: str | None = None,
         proof: str | None = None,

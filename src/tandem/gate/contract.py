@@ -119,6 +119,12 @@ Signers = Annotated[
     Field(max_length=_MOST_SIGNERS, description="Whose brokers' signatures count, each as name=key."),
 ]
 
+_COMMITS = Field(
+    description="Whether commits on branches that are no base branch pass (`free`), pass and are submitted"
+    " (`followed`), or are refused until approved (`reviewed`); null for as it was."
+)
+Commits = Annotated[Literal["free", "followed", "reviewed"] | None, _COMMITS]
+
 # Up to the first one that is wrong: to tell what is wrong with 100,000 would stop all other threads.
 Changes = Annotated[list[GateChange], Field(min_length=1, max_length=_MOST_CHANGES, fail_fast=True)]
 
@@ -129,6 +135,7 @@ class GateHere(Request):
     folder: Annotated[FilePath, Field(description="The git folder that all its working trees share.")]
     branches: Annotated[list[Ref], Field(max_length=_MOST_REFS, description="The base branches.")]
     trusted: Trusted = Field(default_factory=list[str])
+    commits: Commits = None
 
 
 Here = Annotated[
@@ -156,6 +163,7 @@ class SetGate(WriteRequest):
     folder: Annotated[FilePath | None, Field(description="A git folder where the gate is on, too.")] = None
     trusted: Annotated[Trusted | None, Field(description="Contents that a person trusts; default: unchanged.")] = None
     signers: Annotated[Signers | None, Field(description="Whose brokers' signatures count; default: unchanged.")] = None
+    commits: Commits = None
     reason: Annotated[Reason, Field(description="Why, for whoever reads the log.")] = None
     since: Annotated[Name | None, Field(description="The `switched_at` of the gate that is changed.")] = None
     proof: Annotated[_Proof | None, Field(description="What the command sealed that a person has run.")] = None
@@ -382,6 +390,7 @@ class GateState:
     checks_on_tip: Annotated[
         bool, Field(description="In the answer of `get_gate`, the setting of that name: which runs of checks count.")
     ] = False
+    commits: Annotated[str | None, _COMMITS, Shown(label="other branches")] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 
 from tandem.gate import tables
-from tandem.gate.rules import LISTS, CommitRow, Gate, Override, commit_reviews_of, names
+from tandem.gate.rules import LISTS, CommitRow, Gate, Override, commit_reviews_of, commits_of, names
 from tandem.reviews import report_queries as reports
 from tandem.reviews import tables as review_tables
 from tandem.reviews.rules import Rollback, State
@@ -72,6 +72,7 @@ def put_gate(unit: Unit, before: Gate | None, after: Gate, proved_by: str | None
     data = {
         "enabled": bool(after.enabled),
         **{name: names(getattr(after, name)) for name in LISTS},
+        "commits": commits_of(after),
         "reason": after.reason,
         "proved_by": proved_by,
     }

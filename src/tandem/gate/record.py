@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from tandem.errors import ConfigInvalid
 from tandem.gate import queries
 from tandem.gate.contract import GateHere
-from tandem.gate.rules import Gate, names
+from tandem.gate.rules import Gate, commits_of, names
 from tandem.reviews.context import Services
 from tandem.rulings import trust
+from tandem.rulings.state import COMMITS, REVIEWED
 from tandem.settings.config import user_file
 
 
@@ -49,6 +50,9 @@ def _differences(project: str, gate: Gate | None, here: GateHere, trusted: Seque
         found.append(f"the gate of {project} was not switched on for {here.folder} ({moved})")
     if set(here.branches) != set(recorded):
         found.append(f"the base branches are {_said(here.branches)} there, and {_said(recorded)} at the broker")
+    stated, kept = here.commits or REVIEWED, commits_of(gate)
+    if COMMITS.index(stated) < COMMITS.index(kept):
+        found.append(f"commits on other branches are {stated} there, and {kept} at the broker")
     beyond = sorted({*here.trusted, *trusted} - {*names(gate.trusted)})
     return found + [f"{one.partition(' ')[2]} is trusted in a form that no person told the broker of" for one in beyond]
 

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from tandem.rulings.state import REVIEWED
+
 
 class Gate(NamedTuple):
     """The switch of one project. Field order is the column order of its table.
@@ -29,6 +31,8 @@ class Gate(NamedTuple):
     folders: str | None = None
     trusted: str | None = None
     signers: str | None = None
+    commits: str | None = None
+    """What becomes of commits on other branches; None for a switch of an earlier version, which is `reviewed`."""
 
     @property
     def subject(self) -> str:
@@ -91,6 +95,11 @@ class CommitRow(NamedTuple):
 
 LISTS = ("branches", "accepted", "folders", "trusted", "signers")
 """The JSON lists of a switch."""
+
+
+def commits_of(gate: Gate | None) -> str:
+    """What becomes of commits on branches that are no base branch."""
+    return (gate and gate.commits) or REVIEWED
 
 
 def names(listed: str | None) -> list[str]:

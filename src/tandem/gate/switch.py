@@ -17,7 +17,7 @@ from tandem.errors import Forbidden, InvalidInput, NotFound
 from tandem.gate import queries, record, signing
 from tandem.gate.contract import GateOverridden, GateState, GetGate, OverrideGate, PlanState, SetGate
 from tandem.gate.judging import changes_of, project_settings
-from tandem.gate.rules import LISTS, Gate, Override, names
+from tandem.gate.rules import LISTS, Gate, Override, commits_of, names
 from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.reviews import contents
@@ -28,6 +28,7 @@ from tandem.store.base import Unit
 from tandem.store.context import transact
 
 _SHOWN_PATHS = 100
+_SWITCHED = ("enabled", "commits", *LISTS)
 _CLOCKS_DIFFER_US = 86_400 * MICROSECONDS
 """How far the clock of the machine that records an override may be ahead."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -64,11 +65,12 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
             folders=_listed(None, [*was["folders"], *([request.folder] if request.folder else [])]),
             trusted=_listed(trusted, was["trusted"]),
             signers=_listed(request.signers, was["signers"]),
+            commits=request.commits or (before.commits if before is not None else None),
             reason=request.reason,
             switched_at=services.clock.now_us(),
             switched_by=caller.operator,
         )
-        if before is not None and all(getattr(before, name) == getattr(after, name) for name in ("enabled", *LISTS)):
+        if before is not None and all(getattr(before, one) == getattr(after, one) for one in _SWITCHED):
             return _state(project, before)
         reasons = _loosened(unit, before, after)
         if not reasons:
@@ -96,6 +98,7 @@ def _facts_of(gate: Gate | None) -> dict[str, list[str]]:
     """A gate as the table of what loosens has it."""
     listed = {name: names(getattr(gate, name, None)) for name in LISTS}
     is_on = gate is not None and bool(gate.enabled)
+    listed["commits"] = [*proof.PASSING[commits_of(gate)]]
     return {**listed, "enabled": ["on"] if is_on else [], "folders": listed["folders"] if is_on else []}
 
 
@@ -260,6 +263,7 @@ def _state(project: str, gate: Gate | None, plan: PlanState | None = None) -> Ga
         enabled=bool(gate.enabled),
         **{name: tuple(names(getattr(gate, name))) for name in LISTS},
         plan=plan,
+        commits=commits_of(gate),
     )
 
 

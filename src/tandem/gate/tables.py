@@ -18,6 +18,7 @@ gates = record_table(
         "folders": "a JSON list: the git folders where it is on",
         "trusted": "a JSON list: contents that a person trusts, SHA-256 and file",
         "signers": "a JSON list: whose brokers' signatures count, name=key",
+        "commits": "free, followed or reviewed; null is reviewed",
     },
 )
 

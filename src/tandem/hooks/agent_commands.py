@@ -77,7 +77,8 @@ _LOOKS = frozenset({
 _OVERRIDES = re.compile(r"(?:\$env:)?TANDEM_OVERRIDE(?:=.*)?", re.DOTALL)
 _PERSONS = frozenset({"off", "override", "record-override", "set"})
 """What of `tandem gate` is a person's."""
-_LOOSENING = re.compile(r"--(?:accept|branch|broker|data-dir|no-strict|project|remove|signer)(?:=.*)?", re.DOTALL)
+_OPTIONS = "accept|branch|broker|commits|data-dir|no-strict|project|remove|signer"
+_LOOSENING = re.compile(rf"--(?:{_OPTIONS})(?:=.*)?", re.DOTALL)
 """What of `tandem gate on` and `server-hook` is a person's as well, and the variables that say whom they ask."""
 _ELSEWHERE = re.compile(r"\bTANDEM_(?:BROKER|CONFIG_DIR|DATA_DIR)\b")
 _CALLS = re.compile(r"\S*/api/v1/(?:override_gate|set_gate)\b\S*")

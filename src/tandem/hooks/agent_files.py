@@ -11,6 +11,7 @@ from tandem.hooks.commit import kept_back
 from tandem.rulings import git, next_steps, planning, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
+from tandem.rulings.state import FOLLOWED, FREE
 from tandem.rulings.trust import OPTIMISTIC
 from tandem.rulings.values import NamedTuple
 
@@ -128,7 +129,8 @@ def _kind_of(path: str) -> DocumentKind | None:
 def _ruling(
     gate: GateFile, asker: GateClient, kind: DocumentKind, document: str, writing: PendingWrite
 ) -> list[str] | None:
-    if planning.enforcement(gate, git.branch(gate.place)) == OPTIMISTIC:
+    mode = planning.enforcement(gate, git.branch(gate.place))
+    if mode == OPTIMISTIC or (mode in {FREE, FOLLOWED} and not gate.strict):
         return None
     path = os.path.relpath(document, os.path.realpath(gate.place.top or gate.root)).replace(os.sep, "/")
     try:

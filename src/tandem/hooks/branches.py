@@ -174,17 +174,23 @@ def push(gate: GateFile, arguments: Sequence[str]) -> int:
 
 
 def _pushed(gate: GateFile, url: str, sent: list[tuple[str, str, str]]) -> Refusal | None:
-    """Why nothing is pushed; None if everything may be."""
-    with GateClient(gate, starts=True) as asker:
+    """Why nothing is pushed; None if everything may be.
+
+    If the broker is away, a push that it need not judge goes on.
+    """
+    judged = [one for one in sent if _is_judged(gate, one[1])]
+    with GateClient(gate, starts=bool(judged)) as asker:
         try:
             known = Bases(gate, asker.get_gate()["accepted"]).never_judged
             with RangeChecker(gate.place, asker.check_gate) as judge:
                 remote = _Remote(gate, url)
                 # Others first, whose answers are remembered.
-                sent.sort(key=lambda one: one[1].casefold() in _guarded(gate))
-                found = (_sent(gate, asker, judge, known, remote, *one) for one in sent)
+                judged.sort(key=lambda one: one[1].casefold() in _guarded(gate))
+                found = (_sent(gate, asker, judge, known, remote, *one) for one in judged)
                 return next((refusal for refusal in found if refusal is not None), None)
         except (Unreachable, Refused, TandemError, OSError) as error:
+            if not judged and isinstance(error, Unreachable):
+                return None
             return Refusal([f"What is pushed cannot be judged: {error}"])
 
 
@@ -205,6 +211,13 @@ class _Remote:
                 say(f"What the remote has already could not be asked, so all of it is judged: {error}")
                 self._commits = []
         return self._commits
+
+
+def _is_judged(gate: GateFile, ref: str) -> bool:
+    """Whether a push to a ref has to be approved."""
+    if ref.casefold() in _guarded(gate):
+        return True
+    return planning.enforcement(gate, None) == planning.STRICT and not ref.startswith(_NOTES)
 
 
 def _sent(
@@ -231,8 +244,6 @@ def _sent(
     """
     place = gate.place
     is_base = ref.casefold() in _guarded(gate)
-    if not is_base and (not planning.in_force(gate).is_strict or ref.startswith(_NOTES)):
-        return None
     new = git.resolve(place, oid)
     if new is None:
         return Refusal([f"{ref} would become {oid}, which is no commit and cannot be judged."])

@@ -13,7 +13,7 @@ from tandem.hooks.refusing import overridden, override_wanted
 from tandem.rulings import git, message, next_steps, planning
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
-from tandem.rulings.state import JUDGED, RECORDING
+from tandem.rulings.state import FOLLOWED, FREE, JUDGED, RECORDING
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
@@ -42,8 +42,10 @@ def prepare(gate: GateFile, arguments: Sequence[str]) -> int:
     with GateClient(gate, starts=True) as asker:
         try:
             ruling = _ruling(gate, asker, arguments)
+            if ruling is None:
+                return 0
             if ruling.passes:
-                return _let_through(gate, asker, ruling, arguments[0])
+                return _let_through(gate, ruling, arguments[0])
             reasons = _explained(gate, asker, ruling, message.read(arguments[0]))
         except Unreachable as error:
             reasons = [str(error), "When it answers, commit again."]
@@ -57,27 +59,49 @@ def prepare(gate: GateFile, arguments: Sequence[str]) -> int:
         return _refuse(gate, reasons, arguments[0])
 
 
-def _ruling(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> CommitDecision:
+def _ruling(gate: GateFile, asker: GateClient, arguments: Sequence[str]) -> CommitDecision | None:
+    """Whether a commit may be made, its review created if it has one; None where nothing is judged."""
     branch = git.branch(gate.place)
     asker.branch = planning.base_branch(gate, branch)
     mode = planning.enforcement(gate, branch)
-    _set_recording(gate, on=mode != planning.STRICT)
-    ruling = judging.judge(gate, asker, git.written_tree(gate.place), arguments)
+    _set_recording(gate, on=mode in planning.RECORDED)
+    if mode == FREE:
+        return _compared(asker)
+    tree = git.written_tree(gate.place)
+    known: GateClient | None = asker
+    try:
+        ruling = judging.judge(gate, asker, tree, arguments)
+    except Unreachable:
+        if mode != FOLLOWED:
+            raise
+        ruling, known = judging.unasked(gate, tree), None
     if ruling.passes or mode == planning.STRICT:
         return ruling
-    # Most projects are strict, and this one reads GSD's plans.
+    # Most projects are strict or free, and this one reads GSD's plans.
     from tandem.hooks import loosening
 
-    return loosening.loosened(gate, asker, ruling, mode, message.read(arguments[0]), branch)
+    ruling = loosening.loosened(gate, known, ruling, mode, message.read(arguments[0]), branch)
+    made = [] if ruling.submission is None else loosening.submitted(gate, asker, ruling)
+    return ruling._replace(review_ids=[*ruling.review_ids, *made])
 
 
-def _let_through(gate: GateFile, asker: GateClient, ruling: CommitDecision, file: str) -> int:
-    """Do what a ruling that passes says: create its review, remember its tree, write its trailers."""
-    reviews = list(ruling.review_ids)
-    if ruling.submission is not None:
-        reviews.append(asker.call("create_review", **ruling.submission)["review_id"])
+def _compared(asker: GateClient) -> None:
+    """Go on only if the broker, where it runs, has on record that other branches are free.
+
+    Raises:
+        Refused: It has not.
+    """
+    asker.starts = False
+    try:
+        asker.get_gate()
+    except Unreachable:
+        return
+
+
+def _let_through(gate: GateFile, ruling: CommitDecision, file: str) -> int:
+    """Do what a ruling that passes says: remember its tree, write its trailers."""
     _remember(gate.place, ruling.tree)
-    message.mark(gate.place, file, list(dict.fromkeys(reviews)), signed=ruling.signed)
+    message.mark(gate.place, file, list(dict.fromkeys(ruling.review_ids)), signed=ruling.signed)
     return 0
 
 
@@ -183,7 +207,9 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, text: 
     lines += _environment(gate.place)
     if any(status["next_action"] == "escalate" for status in concerned or ()):
         return [*lines, *steps]
-    return [*lines, *_staging(gate.place), *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
+    lines += [*_staging(gate.place), *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
+    passes_elsewhere = asker.branch is not None and planning.enforcement(gate, None) in {FREE, FOLLOWED}
+    return [*lines, "On another branch it passes: git switch -c NAME"] if passes_elsewhere else lines
 
 
 def _environment(place: HookRepository) -> list[str]:

@@ -37,6 +37,7 @@ class CommitDecision(NamedTuple):
         held: The broker's answer, if everything is approved and only a check keeps it back; else None.
         former: What the trailers of the commit name that is amended; empty if none is.
         submission: The review that has to be created first, as the arguments of `create_review`; None if none has.
+        waits_for_it: Whether the commit is made only if the broker takes that.
     """
 
     passes: bool
@@ -50,6 +51,13 @@ class CommitDecision(NamedTuple):
     held: Mapping[str, Any] | None = None
     former: Sequence[str] = ()
     submission: Mapping[str, Any] | None = None
+    waits_for_it: bool = True
+
+
+def unasked(gate: GateFile, tree: str) -> CommitDecision:
+    """The decision on a commit that no broker could be asked about."""
+    before = git.head(gate.place) or git.empty_tree(gate.place)
+    return CommitDecision(passes=False, tree=tree, changes=git.between(gate.place, before, tree))
 
 
 def judge(gate: GateFile, asker: GateClient, tree: str, arguments: Sequence[str]) -> CommitDecision:

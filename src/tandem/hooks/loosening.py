@@ -1,4 +1,4 @@
-"""What `per_plan` and `optimistic` make of a refused commit; imported only where the project's settings loosen."""
+"""What `per_plan`, `optimistic` and `followed` make of a refused commit; imported only where one of them holds."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ import os
 
 from tandem.bridge.project import with_base_files
 from tandem.core.hashes import hex_digest
+from tandem.core.visible import say
 from tandem.errors import InvalidInput
 from tandem.git.raw import FIELDS, digest_of
-from tandem.rulings import git, message, next_steps, person, plans
-from tandem.rulings.broker_errors import Refused
-from tandem.rulings.state import FOLDER, ROLLBACK_NOTE
-from tandem.rulings.trust import PER_PLAN
+from tandem.rulings import git, message, next_steps, pending, person, plans
+from tandem.rulings.broker_errors import Refused, Unreachable
+from tandem.rulings.state import FOLDER, FOLLOWED, ROLLBACK_NOTE
+from tandem.rulings.trust import OPTIMISTIC, PER_PLAN
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from typing import Any
 
     from tandem.hooks.judging import CommitDecision
@@ -28,19 +30,24 @@ _PREFIXES = ("--src-prefix=a/", "--dst-prefix=b/", "--no-relative", "--submodule
 _LONGEST_INTENT = 500
 _LONGEST_NAME = 200
 _MOST_NAMED = 20
-_STANDING = ("pending", "claimed", "in_review", "approved")
+_CHANGES_REQUESTED = "changes_requested"
+_STANDING = ("pending", "claimed", "in_review", "approved", _CHANGES_REQUESTED)
+_DUE = ("revise", "answer_message", "decide_counter_patch")
+"""What a review waits for that is its proposer's turn."""
+
+_MOST_FOLLOWED = 5
 
 
 def loosened(
-    gate: GateFile, asker: GateClient, ruling: CommitDecision, mode: str, text: str, branch: str | None
+    gate: GateFile, asker: GateClient | None, ruling: CommitDecision, mode: str, text: str, branch: str | None
 ) -> CommitDecision:
     """The ruling on a refused commit where the mode lets it pass: marked, or with the review that it is submitted as.
 
     Args:
         gate: The switch.
-        asker: To ask the broker with.
+        asker: To ask the broker with; None if it was away a moment ago, which only `followed` takes.
         ruling: The refusal.
-        mode: `per_plan` or `optimistic`.
+        mode: `per_plan`, `optimistic` or `followed`.
         text: The message so far.
         branch: The branch that is checked out; None if HEAD is detached.
 
@@ -52,22 +59,107 @@ def loosened(
     if mode == PER_PLAN:
         marks = [message.UNREVIEWED] if ruling.held is None else ruling.held["review_ids"]
         return ruling._replace(passes=True, review_ids=marks)
-    belongs = message.belonging(message.subject(text))
-    plan = message.plan_key(belongs.get("phase"), belongs.get("plan"), branch)
-    standing = asker.call("get_gate", plan=plan)["plan"]
-    if standing is not None and standing["mode"] == "blocking":
-        against = [name for name in standing["against"] if not _is_settled(gate, asker, name, branch)]
-        advises = ruling.held is None or against
-        return ruling._replace(advice=_plan_is_blocking(plan, against)) if advises else ruling
+    if asker is None:
+        return _submitting(gate, ruling._replace(waits_for_it=False), mode, text, branch)
+    if mode == OPTIMISTIC and (advice := _stop(gate, asker, ruling, _plan(text, branch), branch)) is not None:
+        return ruling._replace(advice=advice)
     if ruling.held is not None:
         # It is reviewed already.
         return ruling._replace(passes=True, review_ids=ruling.held["review_ids"])
-    named = [name for name in message.values(text, message.REVIEW) if name != message.UNREVIEWED]
-    known = _submitted_already(asker, ruling.changes, named)
+    named = _named(message.values(text, message.REVIEW))
+    keeps = mode == FOLLOWED and git.rebased(gate.place) is not None
+    if mode == FOLLOWED and not keeps and (found := _answering(gate, asker, ruling, text, branch)):
+        return found
+    known = named if keeps else _submitted_already(asker, ruling.changes, named)
     # The content of an amended commit is reviewed under its own names, and the addition under the new one.
-    reviews = list(dict.fromkeys([*ruling.former, *([known] if known else [])]))
-    request = None if known else _request(gate, ruling, text, branch, belongs, plan)
-    return ruling._replace(passes=True, review_ids=reviews, submission=request)
+    reviews = list(dict.fromkeys([*ruling.former, *known]))
+    ruling = ruling._replace(passes=True, waits_for_it=mode != FOLLOWED, review_ids=reviews)
+    return ruling if known else _submitting(gate, ruling, mode, text, branch)
+
+
+def _named(reviews: Iterable[str]) -> list[str]:
+    return [name for name in reviews if name != message.UNREVIEWED]
+
+
+def _stop(gate: GateFile, asker: GateClient, ruling: CommitDecision, plan: str, branch: str | None) -> list[str] | None:
+    """What to do before a commit of an optimistic plan that is in blocking mode; None if it is not."""
+    standing = asker.call("get_gate", plan=plan)["plan"]
+    if standing is None or standing["mode"] != "blocking":
+        return None
+    against = [name for name in standing["against"] if not _is_settled(gate, asker, name, branch)]
+    return _plan_is_blocking(plan, against) if ruling.held is None or against else []
+
+
+def _plan(text: str, branch: str | None) -> str:
+    belongs = message.belonging(message.subject(text))
+    return message.plan_key(belongs.get("phase"), belongs.get("plan"), branch)
+
+
+def _answering(
+    gate: GateFile, asker: GateClient, ruling: CommitDecision, text: str, branch: str | None
+) -> CommitDecision | None:
+    """The ruling on a followed commit after changes were requested, or a question asked: a new round of that review.
+
+    The round is all of the branch from where the review began. None if no review waits for that.
+    """
+    for review_id, base in _begun(gate):
+        try:
+            status = asker.call("get_review_status", review_id=review_id)
+        except Refused:
+            # As in `_submitted_already`.
+            continue
+        whole = ruling._replace(changes=git.between(gate.place, base, ruling.tree), review_ids=[review_id])
+        if status["digest"] == _digest(whole.changes) and status["status"] in _STANDING:
+            # It was tried before, and failed for another reason.
+            return whole._replace(passes=True)
+        if status["status"] != _CHANGES_REQUESTED and status["next_action"] not in _DUE:
+            continue
+        proposal = asker.call("get_proposal", review_id=review_id, files=[])
+        if proposal["metadata"].get("branch") == branch:
+            return _submitting(gate, whole._replace(waits_for_it=False), FOLLOWED, text, branch, proposal, base)
+    return None
+
+
+def _begun(gate: GateFile) -> list[tuple[str, str]]:
+    """The newest reviews that commits of this branch name, newest first, each with the commit where it begins."""
+    place, head = gate.place, git.head(gate.place)
+    if head is None:
+        return []
+    tips = [*git.Bases(gate, ()).tips.values()]
+    own = {commit.oid: commit for commit in git.commits(place, head, tips)}
+    # The commits of a base branch that was merged meanwhile are no part of the change.
+    merged = git.run(place, ["merge-base", head, *(tips or [head])], accept=(0, 1)).text
+    found: dict[str, str] = {}
+    at, is_merged = own.get(head), False
+    while at is not None:
+        is_merged = is_merged or len(at.parents) > 1
+        start = merged if is_merged else at.first
+        found |= dict.fromkeys(_named(at.reviews), start or git.empty_tree(place))
+        at = own.get(at.first or "")
+    return [*found.items()][:_MOST_FOLLOWED]
+
+
+def submitted(gate: GateFile, asker: GateClient, ruling: CommitDecision) -> list[str]:
+    """The review that a commit is submitted as; none yet where it goes on without an answer.
+
+    Raises:
+        Refused: The broker does not take it, and the commit has to wait for that.
+        Unreachable: No broker answers, likewise.
+    """
+    request = dict(ruling.submission or {})
+    try:
+        if not ruling.waits_for_it and pending.waiting(gate.place):
+            pending.deliver(gate)
+        return [asker.call(pending.SUBMITTING, **request)["review_id"]]
+    except (Unreachable, Refused) as error:
+        if ruling.waits_for_it:
+            raise
+        if isinstance(error, Unreachable):
+            pending.keep(gate.place, pending.SUBMITTING, pending.sealed(gate, request))
+            say("The broker is away: this commit is submitted when it is back.")
+        else:
+            say(f"This commit is not submitted for review: {error}", "A base branch takes it only when it is approved.")
+        return []
 
 
 def _is_settled(gate: GateFile, asker: GateClient, review_id: str, branch: str | None) -> bool:
@@ -85,9 +177,13 @@ def _is_settled(gate: GateFile, asker: GateClient, review_id: str, branch: str |
     return True
 
 
-def _submitted_already(asker: GateClient, changes: list[Change], named: list[str]) -> str | None:
+def _digest(changes: list[Change]) -> str:
+    return digest_of(tuple(change[field] for field in FIELDS) for change in changes)
+
+
+def _submitted_already(asker: GateClient, changes: list[Change], named: list[str]) -> list[str]:
     """The review that a rebased or picked commit brings along, if it is still of exactly this change."""
-    wanted = digest_of(tuple(change[field] for field in FIELDS) for change in changes) if named else ""
+    wanted = _digest(changes) if named else ""
     for review_id in named[:_MOST_NAMED]:
         try:
             known = asker.call("get_review_status", review_id=review_id)
@@ -95,16 +191,23 @@ def _submitted_already(asker: GateClient, changes: list[Change], named: list[str
             # The message's author made it up.
             continue
         if known["digest"] == wanted and known["status"] in _STANDING:
-            return review_id
-    return None
+            return [review_id]
+    return []
 
 
-def _request(
-    gate: GateFile, ruling: CommitDecision, text: str, branch: str | None, belongs: dict[str, str], plan: str
-) -> dict[str, Any]:
-    """The review of the commit that is being made."""
+def _submitting(
+    gate: GateFile,
+    ruling: CommitDecision,
+    mode: str,
+    text: str,
+    branch: str | None,
+    answered: Mapping[str, Any] | None = None,
+    base: str | None = None,
+) -> CommitDecision:
+    """The ruling with the review of the commit that is being made; or a new round of one, of all from `base` on."""
     place, parent = gate.place, git.head(gate.place)
-    base = parent or git.empty_tree(place)
+    base = base or parent or git.empty_tree(place)
+    plan, belongs = _plan(text, branch), message.belonging(message.subject(text))
     belongs = plans.with_task(place, belongs, [change["path"] for change in ruling.changes], parent)
     intent = message.subject(text)[:_LONGEST_INTENT] or f"A commit on {branch or 'a detached HEAD'}"
     request: dict[str, Any] = {
@@ -115,7 +218,7 @@ def _request(
         "diff": _diff(gate, base, ruling.tree),
         **belongs,
         "metadata": {
-            "optimistic": True,
+            mode: True,
             "branch": branch,
             "plan_key": plan,
             "depends_on": message.values(text, message.DEPENDS_ON),
@@ -123,11 +226,15 @@ def _request(
     }
     request = person.marked(request, place.top or place.git_dir)
     request.setdefault("plan", plan[:_LONGEST_NAME])
-    key = json.dumps([gate.project, base, ruling.changes, intent, request["metadata"], belongs])
+    key = [gate.project, base, ruling.changes, intent, request["metadata"], belongs]
+    if answered is not None:
+        request |= {"review_id": answered["review_id"], "intent": answered["intent"], "description": intent}
+        key += [answered["review_id"], answered["round"]]
     # Tried again, for a message that was not to the liking of another hook, it is the same review.
-    request["idempotency_key"] = f"commit-{hex_digest(key.encode())}"
+    request["idempotency_key"] = f"commit-{hex_digest(json.dumps(key).encode())}"
     # A broker on another machine may have no repository.
-    return request if gate.broker is None else with_base_files(request, place.top or place.git_dir)
+    request = request if gate.broker is None else with_base_files(request, place.top or place.git_dir)
+    return ruling._replace(passes=True, submission=request)
 
 
 def _diff(gate: GateFile, base: str, tree: str) -> str:

@@ -29,7 +29,7 @@ def committed(gate: GateFile, _arguments: Sequence[str]) -> int:
     """Record HEAD; the commit is made, so nothing that goes wrong here is more than told."""
     place = gate.place
     branch = git.branch(place)
-    if planning.enforcement(gate, branch) == planning.STRICT or git.rebased(place) is not None:
+    if planning.enforcement(gate, branch) not in planning.RECORDED or git.rebased(place) is not None:
         # The commits of a rebase are told at its end, each with the one that it replaces.
         return 0
     head = git.head(place)
@@ -43,7 +43,7 @@ def rewritten(gate: GateFile, _arguments: Sequence[str]) -> int:
     stdin = sys.stdin.buffer.read()
     place = gate.place
     branch = git.branch(place)
-    if planning.enforcement(gate, branch) == planning.STRICT:
+    if planning.enforcement(gate, branch) not in planning.RECORDED:
         return 0
     pairs = [line.split()[:2] for line in stdin.decode("ascii", "replace").splitlines()]
     made = [(pair[0], pair[1]) for pair in pairs[:_MOST_REWRITTEN] if len(pair) == 2 and pair[0] != pair[1]]  # noqa: PLR2004 old and new

@@ -10,9 +10,10 @@ import os
 import sys
 
 from tandem.errors import TandemError
-from tandem.rulings import liveness, overlays, state
+from tandem.rulings import liveness, overlays, pending, planning, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
+from tandem.rulings.state import COMMITS_WORDS, REVIEWED
 
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
@@ -70,9 +71,10 @@ def _data_dir(arguments: Sequence[str]) -> str | None:
 
 def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
     """That the gate is on, and whether it can be asked."""
+    words = COMMITS_WORDS.get(planning.enforcement(gate, None), COMMITS_WORDS[REVIEWED])
     said = (
-        f"Tandem's gate is on for the project '{gate.project}': what is committed has to be approved first, to the"
-        " byte; the skill tandem-review says how."
+        f"Tandem's gate is on for the project '{gate.project}': {', '.join(gate.branches)} takes only approved content,"
+        f" to the byte. As to commits: {words}. The skill tandem-review says how."
     )
     directory = gate.hooks.get("directory")
     if "gemini" in arguments and directory is not None:
@@ -86,6 +88,8 @@ def _standing(gate: GateFile, arguments: Sequence[str]) -> str:
     try:
         with GateClient(gate, starts=True) as asker:
             asker.check_gate([])
+        if pending.waiting(gate.place):
+            pending.deliver(gate)
     except Unreachable as error:
         return f"{said} {error}"
     except Refused as error:

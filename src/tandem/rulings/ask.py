@@ -39,6 +39,7 @@ class GateClient:
         branch: The base branch that is updated; None if none is.
         tips: What that has been before and during the update, if checks have to have run on one of these.
         on_tip: Whether they have to; known after `get_gate`.
+        starts: Whether a broker that does not run is still to be started.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class GateClient:
         self.branch: str | None = None
         self.tips: Sequence[str] = ()
         self.on_tip = False
-        self._starts = starts and not is_server
+        self.starts = starts and not is_server
         self._ends: float | None = None
 
     def __enter__(self) -> Self:
@@ -85,12 +86,12 @@ class GateClient:
         try:
             return self._answer(operation, body, head)
         except Unreachable as missed:
-            if not (self._starts and missed.may_start) or time.monotonic() >= ends:
+            if not (self.starts and missed.may_start) or time.monotonic() >= ends:
                 raise
             # Almost always it runs.
             from tandem.rulings import starting
 
-            self._starts = False
+            self.starts = False
             config_dir = self._gate.config_dir
             return starting.answered(missed, config_dir, ends, lambda: self._answer(operation, body, head, again=True))
 

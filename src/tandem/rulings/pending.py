@@ -12,6 +12,7 @@ import time
 
 from tandem.core.files import write_atomically
 from tandem.core.visible import say, visible_line
+from tandem.rulings import proof
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
 
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 
 FOLDER = "pending"
 REFUSED_FOLDER = "undeliverable"
-_KEPT = ("override_gate", "record_commit", "set_gate")
+SUBMITTING = "create_review"
+_KEPT = ("override_gate", "record_commit", "set_gate", SUBMITTING)
 """What hooks and `tandem gate off` keep; nothing else is delivered."""
 
+_SEAL = "seal"
 _ENDING = ".json"
 _REASON = ".txt"
 
@@ -47,6 +50,11 @@ def keep(place: HookRepository, operation: str, arguments: dict[str, Any], agent
     name = f"{time.time_ns():020d}-{os.urandom(4).hex()}{_ENDING}"
     content = json.dumps({"operation": operation, "arguments": arguments, "agent": agent})
     write_atomically(os.path.join(folder, name), content.encode())
+
+
+def sealed(gate: GateFile, arguments: dict[str, Any]) -> dict[str, Any]:
+    """A submission with a seal by the keys of its author, under whose name alone it is delivered."""
+    return {**arguments, _SEAL: proof.prove(proof.keys(gate.data_dir), [gate.project, arguments])}
 
 
 def waiting(place: HookRepository) -> list[str]:
@@ -111,6 +119,11 @@ def _is_overtaken(gate: GateFile, request: dict[str, Any]) -> bool:
         ValueError: No hook keeps such a record: its author would act with the authority of the deliverer.
     """
     is_switch = request["operation"] == "set_gate"
+    if request["operation"] == SUBMITTING:
+        stated = request["arguments"].pop(_SEAL)
+        own = sealed(gate, request["arguments"])[_SEAL]
+        if own and not {*own.split()} & {*stated.split()}:
+            raise ValueError(stated)
     if request["operation"] not in _KEPT or (is_switch and request["arguments"]["enabled"] is not False):
         raise ValueError(request["operation"])
     return is_switch and gate.enabled

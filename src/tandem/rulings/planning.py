@@ -12,8 +12,10 @@ import os
 import re
 
 from tandem.core.hashes import hex_digest
+from tandem.errors import TandemError
 from tandem.git.place import find_repository
-from tandem.rulings import state, trust
+from tandem.rulings import git, state, trust
+from tandem.rulings.state import FOLLOWED, FREE, REVIEWED
 from tandem.rulings.trust import (
     BLOCKING,
     ENABLED,
@@ -39,6 +41,18 @@ if TYPE_CHECKING:
 GRANULARITIES = (PER_TASK, PER_PLAN)
 MODES = (BLOCKING, OPTIMISTIC)
 STRICT = "strict"
+_SOLO = "solo"
+
+ENFORCED = {
+    # What the gate says; then, where GSD's steps go alone and by each of GSD's settings, the mode that follows.
+    FREE: {_SOLO: FREE, STRICT: STRICT, PER_PLAN: PER_PLAN, OPTIMISTIC: OPTIMISTIC},
+    FOLLOWED: {_SOLO: FOLLOWED, STRICT: STRICT, PER_PLAN: FOLLOWED, OPTIMISTIC: OPTIMISTIC},
+    REVIEWED: {STRICT: STRICT, PER_PLAN: PER_PLAN, OPTIMISTIC: OPTIMISTIC},
+}
+"""What an unapproved commit gets on a branch that is no base branch: `strict` refuses it, the others let it through."""
+
+RECORDED = (PER_PLAN, OPTIMISTIC)
+"""The modes in which commits are recorded, so that a plan's can be rolled back."""
 
 FILE = ".planning/config.json"
 """From the project's root, with slashes on every system: it is a name in the list of what is trusted."""
@@ -156,19 +170,20 @@ def base_branch(gate: GateFile, branch: str | None) -> str | None:
 
 
 def enforcement(gate: GateFile, branch: str | None) -> str:
-    """What an unapproved commit on a branch gets: `strict` refuses it, `per_plan` and `optimistic` let it through.
+    """What an unapproved commit on a branch gets, by `ENFORCED`; `strict` on a base branch.
 
-    Only the project's trusted settings loosen, and never on a base branch.
+    The gate itself, and the project's trusted settings where the gate is `reviewed`, loosen.
 
     Args:
         gate: The switch.
         branch: The branch that is checked out; None if HEAD is detached, which is no base branch.
     """
-    holds = None if branch in gate.branches else in_force(gate)
-    if holds is None or holds.is_strict:
+    if branch in gate.branches:
         return STRICT
+    holds = in_force(gate)
     # Both at once: every change is submitted as soon as it is committed, which says more than the mark.
-    return OPTIMISTIC if holds.mode == OPTIMISTIC else PER_PLAN
+    says = STRICT if holds.is_strict else OPTIMISTIC if holds.mode == OPTIMISTIC else PER_PLAN
+    return ENFORCED[gate.commits][says if holds.tandem_enabled or gate.commits == REVIEWED else _SOLO]
 
 
 def project_root(folder: str) -> str:
@@ -286,7 +301,7 @@ def _words(error: Exception) -> str:
 
 STEPS = ("plan", "context", "task", "wave", "verification")
 DISABLED_WORD = "SOLO"
-DISABLED_REASON = "Nobody reviews here: tandem_enabled is false, and no gate is on."
+DISABLED_REASON = "Nobody reviews here: tandem_enabled is false, and no gate refuses a commit on this branch."
 GO_ON = "Go on."
 
 
@@ -297,7 +312,9 @@ def is_disabled(settings: PlanningFile, gate: GateFile | None) -> bool:
         settings: What the project's files say.
         gate: The gate's switch, if it is on.
     """
-    return not settings.tandem_enabled and gate is None
+    if settings.tandem_enabled or gate is None:
+        return not settings.tandem_enabled
+    return gate.commits != REVIEWED and base_branch(gate, git.branch(gate.place)) is None
 
 
 def disabled_answer(arguments: Sequence[str]) -> str | None:
@@ -310,10 +327,9 @@ def disabled_answer(arguments: Sequence[str]) -> str | None:
         return None
     folder = os.getcwd()
     try:
-        gate = state.find_enabled(folder)
-    except (state.GateUnreadable, OSError):
-        # Whether the gate is on is unknown; the whole command says so.
-        return None
-    if not is_disabled(read(folder), gate):
+        if not is_disabled(read(folder), state.find_enabled(folder)):
+            return None
+    except (state.GateUnreadable, TandemError, OSError):
+        # Whether a gate refuses is unknown; the whole command says so.
         return None
     return f"{DISABLED_WORD}\nreason: {DISABLED_REASON}\n- {GO_ON}\n"

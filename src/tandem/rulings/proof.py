@@ -15,6 +15,7 @@ import re
 
 from tandem.bridge.credentials import NoToken, stated_token
 from tandem.core.hashes import hex_digest
+from tandem.rulings.state import FOLLOWED, FREE, REVIEWED
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -75,7 +76,9 @@ _SWITCH = ("since", "enabled", "branches", "accepted", "folder", "trusted", "rea
 
 def switch_facts(project: str, request: Mapping[str, Any]) -> list[object]:
     """What is sealed of a `set_gate`; what it changes is named by `since`, so that it holds once."""
-    return ["set_gate", project, *(request.get(name) for name in _SWITCH)]
+    # As before there was this field, for a proof that waits to be delivered.
+    commits = [stated] if (stated := request.get("commits")) is not None else []
+    return ["set_gate", project, *(request.get(name) for name in _SWITCH), *commits]
 
 
 def proved(gate: GateFile, project: str, **request: Any) -> dict[str, Any]:
@@ -106,7 +109,10 @@ _LOOSENS = (
     ("data_dir", _ON, False, "the broker on another data folder would be asked: {}"),
     ("config_dir", _ON, False, "another folder's settings would hold: {}"),
     ("plans", _OFF, False, "agents could write plans that are not approved"),
+    ("commits", _ON, False, "commits on other branches would pass {}"),
 )
+PASSING = {REVIEWED: (), FOLLOWED: ("before their review",), FREE: ("before their review", "without a review")}
+"""By the gate's word for commits on other branches, how they pass, as a fact of that table."""
 
 
 def loosened(

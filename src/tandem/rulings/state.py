@@ -28,6 +28,17 @@ RECORDING = "recording"
 ROLLBACK_NOTE = "rollback.json"
 """In Tandem's folder of a working tree's git folder: a rollback that has not come to its end."""
 
+FREE, FOLLOWED, REVIEWED = "free", "followed", "reviewed"
+COMMITS = (FREE, FOLLOWED, REVIEWED)
+"""What a gate makes of an unapproved commit on a branch that is no base branch, the loosest first."""
+
+COMMITS_WORDS = {
+    FREE: "on other branches they pass, and are reviewed before a base branch takes them",
+    FOLLOWED: "on other branches they pass, and the hook submits each for review",
+    REVIEWED: "on every branch git refuses them until they are approved",
+}
+"""For people."""
+
 VERSION = 1
 
 HOOKS = ("prepare-commit-msg", "post-commit", "post-rewrite", "reference-transaction", "pre-push")
@@ -62,6 +73,7 @@ class GateFile:
         switched_at: When the broker last changed its record from here, ISO 8601.
         strict: Whether agents' hooks ask for the approval of plans, too, before they are written.
         sign: Whether approved commits are signed for others' brokers.
+        commits: One of `COMMITS`; a file that does not say it is of a version that had `reviewed` alone.
         python: The interpreter of the hooks.
         source: The folder that has the package.
         hooks: How the hooks were installed.
@@ -73,6 +85,7 @@ class GateFile:
         Raises:
             KeyError: One is missing.
             TypeError: One that has to be a list is none.
+            ValueError: One is none of its values.
         """
         self.place = place
         self.project: str = facts["project"]
@@ -87,6 +100,7 @@ class GateFile:
         self.switched_at: str | None = facts.get("switched_at")
         self.strict = facts.get("strict") is True
         self.sign = facts.get("sign") is True
+        self.commits: str = COMMITS[COMMITS.index(facts.get("commits", REVIEWED))]
         self.python: str = facts["python"]
         self.source: str = facts["source"]
         self.hooks: dict[str, Any] = facts.get("hooks", {})
@@ -94,7 +108,9 @@ class GateFile:
     def here(self) -> dict[str, Any]:
         """What the broker holds against its record of this gate."""
         trusted = trust.contents(self.config_dir, self.root)
-        return {"folder": self.place.common_dir, "branches": [*self.branches], "trusted": trusted}
+        # The strictest is never looser than the record, and an older broker has no such field.
+        looser = {} if self.commits == REVIEWED else {"commits": self.commits}
+        return {"folder": self.place.common_dir, "branches": [*self.branches], "trusted": trusted, **looser}
 
     def facts(self) -> dict[str, Any]:
         """What the file holds."""

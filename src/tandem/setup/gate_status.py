@@ -11,7 +11,7 @@ from tandem.client import TandemClient
 from tandem.errors import ConfigInvalid, TandemError
 from tandem.rulings import ask, git, liveness, pending, planning, state
 from tandem.rulings.state import GateFile, GateUnreadable, HookRepository
-from tandem.setup import githooks
+from tandem.setup import gate_switch, githooks
 from tandem.setup.githooks import Installed
 from tandem.setup.registration import Call, registered_as
 
@@ -28,6 +28,7 @@ class GateStatus:
         accepted: The commits that are taken as they are, with their ancestors; empty if the broker was not reached.
         trusted: The contents of settings that a person trusts, as the broker has them: SHA-256 and file.
         sign: Whether approved commits are signed.
+        commits: What becomes of commits on other branches, one of `state.COMMITS`.
         public_key: What others verify that with; None if the broker was not reached.
         signers: Whose brokers' signatures count, each as `NAME=KEY`.
         broker_enabled: What the broker says; None if it was not reached.
@@ -53,6 +54,7 @@ class GateStatus:
     accepted: tuple[str, ...] = ()
     trusted: tuple[str, ...] = ()
     sign: bool = False
+    commits: str | None = None
     public_key: str | None = None
     signers: tuple[str, ...] = ()
     broker_enabled: bool | None = None
@@ -88,7 +90,7 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
         await _look_for_lost(call, place, status)
         return status
     status.enabled, status.project = gate.enabled, gate.project
-    status.branches, status.sign = gate.branches, gate.sign
+    status.branches, status.sign, status.commits = gate.branches, gate.sign, gate.commits
     status.pending = pending.deliver(gate)
     status.refused = tuple(pending.refused(place))
     try:
@@ -156,7 +158,12 @@ async def differences(call: Call, gate: GateFile) -> list[str]:
     elsewhere = await _elsewhere(gate)
     found = [elsewhere] if elsewhere else []
     try:
-        await call("get_gate", {"project": gate.project, "here": gate.here()})
+        answer = await call("get_gate", {"project": gate.project, "here": gate.here()})
+        if (recorded := gate_switch.recorded_commits(answer)) != gate.commits:
+            found.append(
+                f"Commits on other branches are {gate.commits} here, and {recorded} at the broker; the stricter holds."
+                " To follow the record: tandem gate on"
+            )
     except ConfigInvalid as error:
         found.append(error.message)
     return found

@@ -49,6 +49,7 @@ class GateOptions:
         sign: Whether approved commits are signed for others' brokers.
         signers: Whose brokers' signatures count from now on, too, each as `NAME=KEY`.
         no_signers: The names of those whose signatures no longer count.
+        commits: One of `state.COMMITS`.
     """
 
     project: str | None = None
@@ -60,6 +61,7 @@ class GateOptions:
     sign: bool | None = None
     signers: tuple[str, ...] = ()
     no_signers: tuple[str, ...] = ()
+    commits: str | None = None
 
 
 def place_at(folder: Path) -> HookRepository:
@@ -126,24 +128,25 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
         # What is on record counts more than a file that anybody can have edited.
         former = before.branches if before is not None and not known["enabled"] else ()
         gate.branches = wish.branches or tuple(standing) or former or base_branches(place)
+        gate.commits = wish.commits or (recorded_commits(known) if stands else gate.commits)
         # What a branch that becomes a base branch holds by now is where judging begins.
         starts = {name: git.resolve(place, _HEADS + name) for name in gate.branches if name not in standing}
         accepted = _resolved(place, wish.accepted) | {name: oid for name, oid in starts.items() if oid}
-        here = gate.here()
         request: dict[str, Any] = {
             "since": known["switched_at"],
             "enabled": True,
             "branches": list(gate.branches),
             "accepted": _newest(place, [*(known["accepted"] if stands else []), *accepted.values()]),
-            "folder": here["folder"],
-            "trusted": None if stands else here["trusted"],
+            "folder": place.common_dir,
+            "trusted": None if stands else gate.here()["trusted"],
             "signers": _signers(known["signers"], wish),
+            "commits": None if gate.commits == recorded_commits(known) else gate.commits,
             "reason": wish.reason,
         }
         gate.switched_at = await _told(call, before, gate, request, accepted, agreed)
         try:
             githooks.remove(place, (_installed(before) if before else None) or githooks.found(place))
-            gate.hooks = githooks.install(place, gate.branches).facts()
+            gate.hooks = githooks.install(place, gate.branches, gate.commits).facts()
             write(gate)
         except (TandemError, OSError):
             if not known["enabled"]:
@@ -153,6 +156,11 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
                     await call("set_gate", proof.proved(gate, gate.project, **off))
             raise
         return gate
+
+
+def recorded_commits(known: Mapping[str, Any]) -> str:
+    """What a broker has on record of commits, by its `get_gate`; an earlier one has no such field."""
+    return known.get("commits") or state.REVIEWED
 
 
 async def _project_of(
@@ -198,7 +206,8 @@ async def _wanted(
     if before is not None:
         strict = before.strict if wish.strict is None else wish.strict
         sign = before.sign if wish.sign is None else wish.sign
-        wish = replace(wish, broker=_named(before, wish.broker), strict=strict, sign=sign)
+        commits = wish.commits or before.commits
+        wish = replace(wish, broker=_named(before, wish.broker), strict=strict, sign=sign, commits=commits)
     data_dir, *more_dirs = await asyncio.to_thread(data_dirs_of, wish.broker)
     gate = new_gate(place, project, wish, githooks.found(place))
     gate.data_dir, gate.more_data_dirs = data_dir, tuple(more_dirs)
@@ -278,7 +287,8 @@ def _need_agreed(before: GateFile | None, gate: GateFile, more: Sequence[str], a
 
 def _facts(gate: GateFile) -> dict[str, list[str]]:
     """A switch as the table of what loosens has it."""
-    return {"project": [gate.project], "plans": ["strict"] if gate.strict else [], **_where(gate)}
+    plans = ["strict"] if gate.strict else []
+    return {"project": [gate.project], "plans": plans, "commits": [*proof.PASSING[gate.commits]], **_where(gate)}
 
 
 def _where(gate: GateFile) -> dict[str, list[str]]:
@@ -456,9 +466,10 @@ async def salvaged(call: Call, place: HookRepository) -> GateFile:
 
 
 def write(gate: GateFile) -> None:
-    """Write the switch, whole or not at all."""
+    """Write the switch, whole or not at all; whether commits are recorded, the next commit says."""
     path = Path(gate.place.gate_file)
     path.parent.mkdir(exist_ok=True)
+    path.with_name(state.RECORDING).unlink(missing_ok=True)
     write_atomically(path, json.dumps(gate.facts(), indent=2).encode() + b"\n", mode=0o644)
 
 
@@ -495,6 +506,7 @@ def new_gate(place: HookRepository, project: str, wish: GateOptions, installed: 
         "switched_at": None,
         "strict": wish.strict is True,
         "sign": wish.sign is True,
+        "commits": wish.commits or state.FREE,
         "python": sys.executable,
         "source": str(hook_scripts.SOURCE),
         "hooks": installed.facts() if installed else {},

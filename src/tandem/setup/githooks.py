@@ -25,7 +25,7 @@ from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid
 from tandem.rulings import liveness
 from tandem.rulings.liveness import HUSKY, INCLUDED, PRE_COMMIT, UNMOVED, HooksPath
-from tandem.rulings.state import HookRepository
+from tandem.rulings.state import FREE, HookRepository
 from tandem.setup.hook_scripts import EVERY, ON_SERVER, OTHERS, OURS, TELLING, Setting, script
 
 _INCLUDE = f"[include]\n\tpath = tandem/{INCLUDED}\n"
@@ -123,8 +123,8 @@ def ensure_room(place: HookRepository) -> None:
         raise _beaten(path, "the gate's hooks")
 
 
-def install(place: HookRepository, branches: tuple[str, ...]) -> Installed:
-    """Install the hooks; what an earlier installation has left is taken over.
+def install(place: HookRepository, branches: tuple[str, ...], commits: str) -> Installed:
+    """Install the hooks, as `gate.json` has branches and commits; what an earlier installation has left is taken over.
 
     Raises:
         ConfigInvalid: They would not be called, or a file is in the way.
@@ -143,7 +143,8 @@ def install(place: HookRepository, branches: tuple[str, ...]) -> Installed:
     folder, tandem = (own_folder, "../tandem") if previous is None else (ours, "..")
     made = previous is not None or not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
-    setting = Setting(branches, str(folder), tandem)
+    free_at = Path(place.settings_root).as_posix() if commits == FREE else None
+    setting = Setting(branches, str(folder), tandem, free_at=free_at)
     if previous is None:
         return _install_beside(place, folder, setting, made=made)
     return _install_before(place, folder, setting, previous, made=made)

@@ -19,6 +19,14 @@ end='
 #: The letter keeps the last line end, which the shell would drop.
 IFS= read -r line && input=$line$end || input=
 if IFS= read -r line; then input=$input$line$end$(cat; printf x); input=${input%x}; fi
+#? free
+#: Elsewhere than on a base branch nothing is judged, unless GSD's settings say so.
+end='
+'
+if [ -d <<root>> ] && ! [ -e <<root>>/.planning ] && ! [ -e .planning ]; then
+    head=$(git symbolic-ref --quiet HEAD || cat "$(git rev-parse --git-path rebase-merge/head-name)" 2>/dev/null)
+    case " $head$end" in <<bases>>) ;; *) exit 0 ;; esac
+fi
 #? with input
 input=$(cat; printf x)
 input=${input%x}

@@ -26,7 +26,7 @@ OURS = (*GATES, *RECORDERS)
 ON_SERVER = ("pre-receive",)
 """What a bare repository gets, which others push to; it refuses as well."""
 
-_TRANSACTIONS = "reference-transaction"
+_COMMITS, _TRANSACTIONS = "prepare-commit-msg", "reference-transaction"
 _READERS = (_TRANSACTIONS, "pre-push", "post-rewrite", *ON_SERVER)
 """Those of ours that git tells something on standard input."""
 
@@ -82,6 +82,7 @@ class Setting:
         hooks: Those that do more than to call the former hook.
         on: The command that installs them, and installs them again.
         off: The command that takes them away.
+        free_at: Where GSD's settings are, if other branches are free without them; else None.
     """
 
     branches: tuple[str, ...]
@@ -90,6 +91,7 @@ class Setting:
     hooks: tuple[str, ...] = OURS
     on: str = "tandem gate on"
     off: str = "tandem gate off"
+    free_at: str | None = None
 
 
 def script(name: str, setting: Setting, chained: str) -> bytes:
@@ -111,6 +113,7 @@ def script(name: str, setting: Setting, chained: str) -> bytes:
         "pre_commit": PRE_COMMIT.decode(),
         "tandem": setting.tandem,
         "judged": JUDGED,
+        "root": shlex.quote(setting.free_at or ""),
         "bases": "|".join(f'*" "{_any_case(f"refs/heads/{branch}")}"$end"*' for branch in setting.branches),
         "python": shlex.quote(python),
         "gone": shlex.quote(f"tandem: {refused}the Python of the gate is no longer at {python}. {remedy}"),
@@ -123,14 +126,15 @@ def script(name: str, setting: Setting, chained: str) -> bytes:
     for line in _TEMPLATE.read_text("utf-8").splitlines():
         kind = line.removeprefix("#? ")
         if kind != line:
-            is_part = _is_of_kind(name, kind, is_ours=name in setting.hooks)
+            is_part = _is_of_kind(name, kind, setting)
         elif is_part and not line.startswith("#: "):
             lines.append(line)
     text = "\n".join(lines) + "\n"
     return re.sub(r"<<(\w+)>>", lambda found: values[found[1]], text).encode()
 
 
-def _is_of_kind(name: str, kind: str, *, is_ours: bool) -> bool:
+def _is_of_kind(name: str, kind: str, setting: Setting) -> bool:
+    is_ours = name in setting.hooks
     if not is_ours or kind == "passed on":
         return not is_ours and kind == "passed on"
     kinds = {
@@ -138,6 +142,7 @@ def _is_of_kind(name: str, kind: str, *, is_ours: bool) -> bool:
         "with input": name in _READERS and name != _TRANSACTIONS,
         "with any input": name in _READERS,
         "of transactions": name == _TRANSACTIONS,
+        "free": name == _COMMITS and setting.free_at is not None,
         "recording": name in RECORDERS,
         "judging": True,
     }

@@ -216,6 +216,7 @@ class InitOptions:
         name: The project's name; None for the folder's.
         broker: The broker's URL; None for the one of an earlier `init`, else the one that runs for this user.
         gate_broker: The one that the gate asks if none is named otherwise: hooks do not look at the environment.
+        commits: What the gate makes of commits on other branches, if it is switched on; None for its default.
     """
 
     clients: tuple[str, ...] = ()
@@ -223,6 +224,7 @@ class InitOptions:
     name: str | None = None
     broker: str | None = None
     gate_broker: str | None = None
+    commits: str | None = None
 
 
 @dataclass
@@ -440,7 +442,10 @@ async def set_up(call: Call, setup: SetupPlan, wish: InitOptions, person: str) -
         )
         for step in _write(setup, record):
             undo.callback(step)
-        switched = setup.gate and await _switch_on(call, setup, project, record.broker or wish.gate_broker)
+        options = gate_switch.GateOptions(
+            project, record.broker or wish.gate_broker, reason="tandem init --gate", commits=wish.commits
+        )
+        switched = setup.gate and await _switch_on(call, setup, options)
         undo.pop_all()
     gate = gate_switch.switch(setup.place)
     done = Done(project, is_new, gate is not None and gate.enabled, switched)
@@ -544,16 +549,15 @@ def _recording(setup: SetupPlan, record: InitRecord | None) -> FileChange:
     return FileChange(file, str(file), str(file), content_of(file), record.content() if record is not None else None)
 
 
-async def _switch_on(call: Call, setup: SetupPlan, project: str, broker: str | None) -> bool:
+async def _switch_on(call: Call, setup: SetupPlan, options: gate_switch.GateOptions) -> bool:
     """Switch the gate on unless it is, whole; whether that was needed.
 
     Raises:
         TandemError: It could not be.
     """
     status = await gate_status(call, setup.place)
-    if status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
+    is_same = options.commits in {None, status.commits}
+    if is_same and status.enabled and status.broker_enabled and all(status.hooks.values()) and status.hooks:
         return False
-    await gate_switch.switch_on(
-        call, setup.place, gate_switch.GateOptions(project, broker, reason="tandem init --gate")
-    )
+    await gate_switch.switch_on(call, setup.place, options)
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tandem.rulings.state import COMMITS, REVIEWED
 from tests.repository.routes.tables import Row, cases
 from tests.repository.routes.world import REFUSED, World
 
@@ -11,7 +12,8 @@ WAYS_ON = ("tandem submit ", "tandem gate override", "tandem rollback ")
 
 
 @pytest.mark.parametrize("flow", cases("flows.txt"))
-def test_daily_work_passes_or_is_told_what_to_do(world: World, flow: Row):
+@pytest.mark.parametrize("commits", COMMITS)
+def test_daily_work_passes_or_is_told_what_to_do(world: World, flow: Row, commits: str):
     before = world.tip()
     for step in flow.steps:
         kind, _, rest = step.partition(" ")
@@ -19,6 +21,12 @@ def test_daily_work_passes_or_is_told_what_to_do(world: World, flow: Row):
         if said is None:
             continue
         words = said.stdout + said.stderr
+        if kind == "!" and said.ok and commits != REVIEWED:
+            # On another branch it passes. A commit is undone, so that the row goes on as it is written.
+            command, is_commit, _ = rest.partition("commit ")
+            if is_commit:
+                world.step(f"{command}reset --quiet --soft HEAD^")
+            continue
         assert (REFUSED in words) == (kind == "!"), f"{step}\n{words}"
         if kind == "!":
             assert not said.ok, step

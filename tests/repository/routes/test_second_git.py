@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from tandem.rulings.state import REVIEWED
 from tests.repository.routes import test_flows, test_routes
 from tests.repository.routes.second_git import NoSecondGit, second_git
 from tests.repository.routes.tables import Row, cases
@@ -56,7 +57,7 @@ def _version() -> str:
 
 @pytest.mark.parametrize("route", cases("refused.txt", only=REFUSED))
 def test_p2_what_nobody_approved_is_refused(world: World, route: Row):
-    test_routes.test_p2_what_nobody_approved_is_refused(world, route)
+    test_routes.test_p2_what_nobody_approved_is_refused(world, route, REVIEWED)
 
 
 @pytest.mark.parametrize("route", cases("found.txt", only=FOUND))
@@ -66,4 +67,4 @@ def test_p2_what_bypasses_the_hooks_is_found(world: World, route: Row):
 
 @pytest.mark.parametrize("flow", cases("flows.txt", only=FLOWS))
 def test_daily_work_passes_or_is_told_what_to_do(world: World, flow: Row):
-    test_flows.test_daily_work_passes_or_is_told_what_to_do(world, flow)
+    test_flows.test_daily_work_passes_or_is_told_what_to_do(world, flow, REVIEWED)

@@ -10,8 +10,9 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -19,7 +20,8 @@ from typing import Any
 import pytest
 
 from tandem.rulings.git import staged
-from tandem.setup.gate_switch import place_at
+from tandem.rulings.state import REVIEWED
+from tandem.setup.gate_switch import GateOptions, place_at
 from tests.broker import BrokerProcess
 from tests.repository.gating import Gated, Said, gate_on, new_repository
 
@@ -316,8 +318,14 @@ class SavedWorld:
         return World(self.gated, re.sub(r"\W+", "-", name), dict(self.variables), set(self.known))
 
 
-def make_world(broker: BrokerProcess, folder: Path) -> SavedWorld:
-    """Make a world below a folder; `TANDEM_CONFIG_DIR` is `config` beside its repository."""
+def make_world(broker: BrokerProcess, folder: Path, commits: str) -> SavedWorld:
+    """Make a world below a folder; `TANDEM_CONFIG_DIR` is `config` beside its repository.
+
+    Args:
+        broker: The broker.
+        folder: Where it is.
+        commits: What its gate makes of commits on other branches.
+    """
     world = folder / "world"
     (world / "config").mkdir(parents=True)
     root = new_repository(world / "repository")
@@ -350,7 +358,7 @@ def make_world(broker: BrokerProcess, folder: Path) -> SavedWorld:
     plain.stage({"theirs.txt": "EVIL\n"}, clone)
     plain.git("commit", "--quiet", "-m", "theirs", cwd=clone)
     variables["theirs"] = plain.head(cwd=clone)
-    gated = gate_on(broker, root)
+    gated = gate_on(broker, root, GateOptions(commits=commits))
     made = World(gated, "template", variables, set())
     made.known |= made._tree("main")
     for name in ("good", "side"):
@@ -362,20 +370,28 @@ def make_world(broker: BrokerProcess, folder: Path) -> SavedWorld:
 
 
 @pytest.fixture(name="saved_world", scope="session")
-def make_saved_world(shared_broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> SavedWorld:
-    """The world that each row begins with."""
-    folder = tmp_path_factory.mktemp("routes")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TANDEM_CONFIG_DIR", str(folder / "world/config"))
-        return make_world(shared_broker, folder)
+def make_saved_world(
+    shared_broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], SavedWorld]:
+    """Gives the world that each row begins with, by what its gate makes of commits on other branches."""
+
+    @cache
+    def saved(commits: str) -> SavedWorld:
+        folder = tmp_path_factory.mktemp("routes")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TANDEM_CONFIG_DIR", str(folder / "world/config"))
+            return make_world(shared_broker, folder, commits)
+
+    return saved
 
 
 @pytest.fixture(name="world")
 def make_world_of_a_row(
-    saved_world: SavedWorld, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    saved_world: Callable[[str], SavedWorld], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> World:
-    """A fresh world for one row."""
-    monkeypatch.setenv("TANDEM_CONFIG_DIR", str(saved_world.gated.root.parent / "config"))
+    """A fresh world for one row; its gate makes of commits what the parameter `commits` of the test says."""
+    saved = saved_world(request.node.callspec.params.get("commits", REVIEWED))
+    monkeypatch.setenv("TANDEM_CONFIG_DIR", str(saved.gated.root.parent / "config"))
     # A row that is run once more, on another git, is approved by itself.
     file = str(request.node.nodeid).partition("::")[0].rpartition("/")[2]
-    return saved_world.begun(f"{file} {request.node.callspec.id}")
+    return saved.begun(f"{file} {request.node.callspec.id}")

@@ -126,7 +126,7 @@ async def check_gate(here: DoctorContext) -> list[Finding]:
     problems += [problem("gate", what, way) for what, way in found.replaced.items()]
     is_other = found.broker_enabled is not found.enabled or any(_OTHER_RECORD in one for one in found.problems)
     here.gate_trouble = bool(problems) and is_other
-    holds = f"{', '.join(found.branches)} ({found.granularity}, {found.mode})"
+    holds = f"{', '.join(found.branches)} ({found.commits}, {found.granularity}, {found.mode})"
     return problems or [ok("gate", f"The gate is on for {holds}; git starts its hooks.")]
 
 
@@ -143,7 +143,9 @@ async def check_hooks(here: DoctorContext) -> list[Finding]:
     try:
         # Those that git does not start are the gate's finding.
         started = await asyncio.to_thread(_started, gate)
-        fired = await asyncio.to_thread(_fire, gate, with_commit=here.deep) if started else {}
+        # It is made on no branch, where it passes unless that is strict.
+        is_judged = planning.enforcement(gate, None) == planning.STRICT
+        fired = await asyncio.to_thread(_fire, gate, with_commit=here.deep and is_judged) if started else {}
     except (TandemError, OSError) as error:
         return [problem("hooks", f"The hooks cannot be fired: {error}", _AGAIN, _reinstalling(here))]
     found: dict[str, list[str]] = {}

@@ -1,0 +1,368 @@
+"""What becomes of commits on other branches: free, followed or reviewed. No base branch takes unapproved content."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.rulings import pending
+from tandem.rulings.planning import ENFORCED
+from tandem.rulings.state import COMMITS
+from tandem.setup import gate_switch
+from tandem.setup.gate_switch import GateOptions
+from tests.broker import BrokerProcess
+from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
+
+OTHERS = ("free", "followed")
+UNDOING = (
+    ["merge", "--abort"],
+    ["cherry-pick", "--abort"],
+    ["rebase", "--quit"],
+    ["switch", "--quiet", "--force", "main"],
+)
+
+
+def gated_as(broker: BrokerProcess, root: Path, commits: str) -> Gated:
+    return gate_on(broker, new_repository(root), GateOptions(commits=commits))
+
+
+@pytest.fixture(params=OTHERS)
+def other(request: pytest.FixtureRequest, shared_broker: BrokerProcess, tmp_path: Path) -> Gated:
+    """A gate in whose repository commits on other branches pass."""
+    return gated_as(shared_broker, tmp_path / "repository", request.param)
+
+
+@pytest.fixture
+def free(shared_broker: BrokerProcess, tmp_path: Path) -> Gated:
+    return gated_as(shared_broker, tmp_path / "repository", "free")
+
+
+@pytest.fixture
+def followed(shared_broker: BrokerProcess, tmp_path: Path) -> Gated:
+    gated = gated_as(shared_broker, tmp_path / "repository", "followed")
+    gated.git("switch", "--quiet", "--create", "feature")
+    return gated
+
+
+@pytest.fixture(params=OTHERS)
+def own_other(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """As `other`, with a broker of its own."""
+    (tmp_path / "broker").mkdir()
+    with BrokerProcess(tmp_path / "broker") as broker:
+        yield gated_as(broker, tmp_path / "repository", request.param)
+
+
+def reviews(gated: Gated) -> list[dict[str, Any]]:
+    return gated.call("list_reviews")["reviews"]
+
+
+def paths(proposal: dict[str, Any]) -> list[str]:
+    return sorted(one["path"] for one in proposal["affected_files"])
+
+
+def changed(gated: Gated, files: dict[str, str], subject: str) -> str:
+    """Commit a change; the review that its message names, if any."""
+    gated.stage(files)
+    gated.git("commit", "--quiet", "-m", subject)
+    return (gated.trailers() or [""])[0]
+
+
+def test_p2_the_base_branch_is_closed_however_commits_on_others_are_judged(other: Gated):
+    other.stage(DIGITS)
+    words = other.refused("commit", "--no-verify", "-m", "Digits")
+    assert "On another branch it passes: git switch -c NAME" in words
+    other.git("switch", "--quiet", "--create", "feature")
+    other.git("commit", "--quiet", "-m", "Digits")
+    changed(other, {"c.txt": "more\n"}, "More")
+    tip = other.head()
+    other.git("switch", "--quiet", "main")
+    for words in (
+        ["merge", "--ff-only", "feature"],
+        ["merge", "--no-ff", "--no-edit", "feature"],
+        ["update-ref", "refs/heads/main", tip],
+        ["cherry-pick", tip],
+        ["pull", "--quiet", ".", "feature"],
+        ["push", "--quiet", ".", "feature:main"],
+        ["reset", "--hard", tip],
+        ["rebase", "feature"],
+    ):
+        base = other.head("main")
+        said = other.try_git(*words)
+        assert (said.ok, "tandem: refused" in said.stderr, other.head("main")) == (False, True, base), said
+        for undone in UNDOING:
+            other.try_git(*undone)
+        other.git("reset", "--quiet", "--hard", "main")
+    bare = other.root.parent / "bare.git"
+    other.git("init", "--quiet", "--bare", str(bare))
+    other.git("push", "--quiet", str(bare), "main", "feature")
+    assert "refs/heads/main is not pushed" in other.try_git("push", str(bare), "feature:main").stderr
+    # Approved as one change it is merged.
+    other.git("switch", "--quiet", "feature")
+    other.approve("--range", f"main..{tip}")
+    other.git("switch", "--quiet", "main")
+    other.git("merge", "--quiet", "--ff-only", "feature")
+    assert other.tandem("audit", "main").status == 0
+
+
+def test_a_free_commit_is_made_without_a_trailer_and_without_python(free: Gated):
+    free.rewrite(python="/nowhere")
+    hook = free.root / ".git/hooks/prepare-commit-msg"
+    hook.write_text(hook.read_text("utf-8").replace("\npython=", "\npython=/nowhere "), "utf-8")
+    free.git("switch", "--quiet", "--create", "feature")
+    changed(free, DIGITS, "Digits")
+    assert free.message() == "Digits"
+    free.git("checkout", "--quiet", "--detach")
+    changed(free, {"c.txt": "more\n"}, "More")
+    tree = free.linked(free.root.parent / "linked", "other")
+    free.stage({"d.txt": "yet more\n"}, tree)
+    free.git("commit", "--quiet", "-m", "Yet more", cwd=tree)
+    free.git("commit", "--quiet", "--amend", "-m", "Even more", cwd=tree)
+    assert reviews(free) == []
+    assert free.call("list_commits")["commits"] == []
+
+
+def test_commits_on_other_branches_are_made_while_the_broker_is_away(own_other: Gated):
+    own_other.git("switch", "--quiet", "--create", "feature")
+    # It cannot be started either.
+    (Path(own_other.switch["config_dir"]) / "config.toml").write_text("nonsense", "utf-8")
+    own_other.broker.kill()
+    own_other.stage(DIGITS)
+    said = own_other.try_git("commit", "-m", "Digits")
+    assert said.ok, said.stderr
+    bare = own_other.root.parent / "bare.git"
+    own_other.git("init", "--quiet", "--bare", str(bare))
+    assert own_other.try_git("push", "--quiet", str(bare), "feature").ok
+    own_other.git("switch", "--quiet", "main")
+    own_other.refused("merge", "--ff-only", "feature")
+    (Path(own_other.switch["config_dir"]) / "config.toml").unlink()
+    own_other.broker.start()
+    own_other.git("reset", "--quiet", "--hard", "main")
+    is_followed = own_other.switch["commits"] == "followed"
+    assert ("submitted when it is back" in said.stderr) == is_followed
+    assert len(pending.waiting(gate_switch.place_at(own_other.root))) == int(is_followed)
+    own_other.git("switch", "--quiet", "feature")
+    changed(own_other, {"c.txt": "more\n"}, "More")
+    assert sorted(one["intent"] for one in reviews(own_other)) == (["Digits", "More"] if is_followed else [])
+    for review in reviews(own_other):
+        own_other.decide(review["review_id"])
+    own_other.git("switch", "--quiet", "main")
+    assert own_other.try_git("merge", "--ff-only", "feature").ok == is_followed
+
+
+def test_p2_a_record_of_a_submission_that_somebody_else_wrote_is_refused(followed: Gated):
+    place = gate_switch.place_at(followed.root)
+    arguments = {"intent": "Mine", "agent_type": "git", "diff": "", "seal": f"person.{'0' * 64}"}
+    pending.keep(place, "create_review", arguments)
+    ended = followed.tandem("gate", "status")
+    assert (ended.status, "It is not what a hook writes" in " ".join(ended.stdout.split())) == (1, True)
+    assert reviews(followed) == []
+
+
+def test_a_followed_commit_is_submitted_and_lands_when_it_is_approved(followed: Gated):
+    review = changed(followed, DIGITS, "Digits")
+    proposal = followed.call("get_proposal", review_id=review)
+    assert (proposal["intent"], proposal["metadata"]["branch"]) == ("Digits", "feature")
+    other = changed(followed, {"c.txt": "more\n"}, "More")
+    assert other != review
+    followed.git("switch", "--quiet", "main")
+    followed.refused("merge", "--ff-only", "feature")
+    followed.git("reset", "--quiet", "--hard", "main")
+    for one in (review, other):
+        followed.decide(one)
+    followed.git("merge", "--quiet", "--ff-only", "feature")
+
+
+def test_a_followed_commit_that_answers_a_finding_is_a_new_round(followed: Gated):
+    review = changed(followed, DIGITS, "Digits")
+    more = changed(followed, {"c.txt": "more\n"}, "More")
+    followed.decide(review, "changes_requested")
+    # What another hook refuses is the same round when it is tried again.
+    hook = followed.root / ".git/hooks/commit-msg"
+    hook.write_text("#!/bin/sh\nexit 1\n", "utf-8")
+    hook.chmod(0o755)
+    followed.stage({"a.txt": "one\n2\n3\n"})
+    assert not followed.try_git("commit", "-m", "All of them").ok
+    hook.unlink()
+    followed.git("commit", "--quiet", "-m", "All of them")
+    assert followed.trailers() == [review]
+    status = followed.call("get_review_status", review_id=review)
+    assert (status["status"], status["round"]) == ("pending", 2)
+    proposal = followed.call("get_proposal", review_id=review)
+    assert (proposal["intent"], proposal["description"]) == ("Digits", "All of them")
+    assert paths(proposal) == ["a.txt", "c.txt"]
+    assert len(reviews(followed)) == 2
+    # It is all of the branch as one change: with its approval the branch may be merged.
+    followed.decide(review)
+    followed.git("switch", "--quiet", "main")
+    followed.git("merge", "--quiet", "--ff-only", "feature")
+    assert more != review
+
+
+@pytest.mark.parametrize("way", ["commit", "amend", "question", "merge"])
+def test_an_answer_comes_in_any_form(followed: Gated, way: str):
+    review = changed(followed, DIGITS, "Digits")
+    if way == "question":
+        generation = followed.call("claim_review", review_id=review, reviewer_id="rev-1")["claim_generation"]
+        asked: dict[str, Any] = {"sender_role": "reviewer", "reviewer_id": "rev-1", "body": "Why?"}
+        followed.call("add_message", review_id=review, claim_generation=generation, **asked)
+    else:
+        followed.decide(review, "changes_requested")
+    if way == "merge":
+        followed.git("switch", "--quiet", "main")
+        followed.approved_commit({"b.txt": "alpha\n"})
+        followed.git("switch", "--quiet", "feature")
+        followed.git("merge", "--quiet", "--no-edit", "main")
+    followed.stage({"a.txt": "one\n2\n3\n"})
+    followed.git("commit", "--quiet", *(["--amend", "--no-edit"] if way == "amend" else ["-m", "All of them"]))
+    assert followed.trailers() == [review]
+    status = followed.call("get_review_status", review_id=review)
+    assert (status["status"], status["round"]) == ("pending", 2)
+    assert paths(followed.call("get_proposal", review_id=review)) == ["a.txt"]
+    followed.decide(review)
+    followed.git("switch", "--quiet", "main")
+    followed.git("merge", "--quiet", "--no-edit", "feature")
+
+
+def test_an_answer_is_of_the_branch_that_the_review_is_of(followed: Gated):
+    review = changed(followed, DIGITS, "Digits")
+    followed.decide(review, "changes_requested")
+    followed.git("switch", "--quiet", "--create", "elsewhere")
+    assert changed(followed, {"c.txt": "more\n"}, "More") not in {review, ""}
+
+
+def test_a_rebase_submits_nothing_and_keeps_the_reviews(followed: Gated):
+    review = changed(followed, DIGITS, "Digits")
+    followed.decide(review, "changes_requested")
+    changed(followed, {"a.txt": "one\n2\n3\n"}, "All of them")
+    followed.git("switch", "--quiet", "main")
+    followed.approved_commit({"b.txt": "alpha\n"})
+    followed.git("switch", "--quiet", "feature")
+    followed.git("rebase", "--quiet", "main")
+    assert [one["review_id"] for one in reviews(followed) if one["intent"] != "An improvement"] == [review]
+    assert [followed.trailers(revision=one) for one in ("HEAD", "HEAD~1")] == [[review], [review]]
+    followed.decide(review)
+    followed.git("switch", "--quiet", "main")
+    followed.git("merge", "--quiet", "--ff-only", "feature")
+
+
+def test_a_rejected_followed_commit_is_no_plans_and_holds_up_nobody(followed: Gated):
+    review = changed(followed, DIGITS, "feat(03-02): digits")
+    followed.decide(review, "rejected")
+    other = changed(followed, {"c.txt": "more\n"}, "feat(03-02): more")
+    followed.decide(other)
+    followed.git("switch", "--quiet", "main")
+    followed.refused("merge", "--ff-only", "feature")
+
+
+def test_a_commit_that_no_review_takes_passes_and_says_so(followed: Gated):
+    followed.stage({"large.txt": "0123456789abcde\n" * 400_000})
+    said = followed.try_git("commit", "--quiet", "-m", "Large")
+    assert said.ok
+    assert "not submitted for review" in said.stderr
+
+
+@pytest.mark.parametrize("commits", COMMITS)
+@pytest.mark.parametrize(
+    ("planning", "mode"),
+    [
+        ({"tandem_enabled": True}, "strict"),
+        ({"tandem_enabled": True, "review_granularity": "per_plan"}, "per_plan"),
+        ({"tandem_enabled": True, "execution_mode": "optimistic"}, "optimistic"),
+        ({"tandem_enabled": False}, "solo"),
+    ],
+)
+def test_gsds_settings_tighten(
+    shared_broker: BrokerProcess, tmp_path: Path, commits: str, planning: dict[str, Any], mode: str
+):
+    gated = gated_as(shared_broker, tmp_path / "repository", commits)
+    gated.settings(**planning)
+    gated.git("switch", "--quiet", "--create", "feature")
+    gated.stage(DIGITS)
+    said = gated.try_git("commit", "--quiet", "-m", "Digits")
+    expected = ENFORCED[commits].get(mode, "strict")
+    assert said.ok == (expected != "strict"), said.stderr
+    if said.ok:
+        named = (gated.trailers() or ["none"])[0]
+        assert {"per_plan": named == "unreviewed", "free": named == "none"}.get(expected, named.startswith("rv_"))
+
+
+def test_steps_of_gsd_that_go_alone_do_so_where_no_gate_refuses(other: Gated):
+    step = ("gate", "task", "--plan", "03-02", "--task", "1")
+    other.stage(DIGITS)
+    assert not other.tandem(*step, "--timeout", "1").stdout.startswith("SOLO")
+    other.git("switch", "--quiet", "--create", "feature")
+    assert other.tandem(*step).stdout.startswith("SOLO")
+
+
+def test_doctor_fires_the_hooks_where_other_branches_are_open(other: Gated):
+    findings = other.tandem("doctor", "--deep", "--json").data["findings"]
+    assert [one["state"] for one in findings if one["check"] in {"gate", "hooks"}] == ["ok"] * 4
+
+
+def test_the_reference_has_the_table_of_modes():
+    text = (Path(__file__).parents[2] / "docs/reference/gate.md").read_text("utf-8")
+    columns = ("solo", "strict", "per_plan", "optimistic")
+    rows = {f"| `{one}` | {' | '.join(ENFORCED[one].get(name, 'strict') for name in columns)} |" for one in COMMITS}
+    assert rows <= {*text.splitlines()}
+
+
+def test_p2_a_file_that_says_something_looser_than_the_record_gains_nothing(gated: Gated):
+    gated.git("switch", "--quiet", "--create", "feature")
+    for commits in OTHERS:
+        gated.rewrite(commits=commits)
+        gated.stage(DIGITS)
+        words = gated.refused("commit", "-m", "Digits")
+        assert f"commits on other branches are {commits} there, and reviewed at the broker" in words
+        bare = gated.root.parent / f"{commits}.git"
+        gated.git("init", "--quiet", "--bare", str(bare))
+        assert "differs from the record" in gated.try_git("push", str(bare), "feature").stderr
+        for command in (["gate", "status"], ["doctor"], ["audit", "main"]):
+            ended = gated.tandem(*command)
+            assert ended.status == 1
+            assert f"are {commits} there" in " ".join((ended.stdout + ended.stderr).split())
+    gated.rewrite(commits="anything")
+    assert "gate.json is not what" in gated.refused("commit", "-m", "Digits")
+    # The record is restored, by anyone.
+    gated.rewrite(commits="free")
+    assert gated.tandem("gate", "on").status == 0
+    assert gated.switch["commits"] == "reviewed"
+
+
+def test_a_file_that_says_something_stricter_than_the_record_holds(followed: Gated):
+    followed.rewrite(commits="reviewed")
+    followed.stage(DIGITS)
+    followed.refused("commit", "-m", "Digits")
+    ended = followed.tandem("gate", "status")
+    assert ended.status == 1
+    assert "reviewed here, and followed at the broker" in " ".join(ended.stdout.split())
+
+
+def test_a_person_loosens_step_by_step_and_anybody_tightens(gated: Gated):
+    for commits in ("followed", "free"):
+        ended = gated.tandem("gate", "on", "--commits", commits)
+        assert ended.status != 0
+        assert "commits on other branches would pass" in ended.stderr
+        assert gated.switch["commits"] != commits
+        assert gated.person("gate", "on", "--commits", commits).ok
+        assert (gated.switch["commits"], gated.call("get_gate")["commits"]) == (commits, commits)
+    # The same again takes no decision.
+    assert gated.tandem("gate", "on").status == 0
+    for commits in ("followed", "reviewed"):
+        assert gated.tandem("gate", "on", "--commits", commits).status == 0
+        assert gated.tandem("gate", "status", "--json").data["commits"] == commits
+    gated.git("switch", "--quiet", "--create", "feature")
+    gated.stage(DIGITS)
+    gated.refused("commit", "-m", "Digits")
+
+
+def test_a_gate_of_an_earlier_version_reviews_every_commit(gated: Gated):
+    gated.gate_file.write_text(json.dumps({name: one for name, one in gated.switch.items() if name != "commits"}))
+    assert gated.call("get_gate")["commits"] == "reviewed"
+    gated.git("switch", "--quiet", "--create", "feature")
+    gated.stage(DIGITS)
+    gated.refused("commit", "-m", "Digits")
+    assert gated.tandem("gate", "on").status == 0
+    assert gated.switch["commits"] == "reviewed"
