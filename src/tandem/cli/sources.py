@@ -16,7 +16,7 @@ from tandem.cli.declared import Misused, Option, without
 from tandem.cli.terminal import Exit, progress
 from tandem.errors import InvalidInput, TandemError
 from tandem.git.layout import ensure_usable
-from tandem.git.place import find_repository, linked_worktrees
+from tandem.git.place import HookRepository, find_repository, linked_worktrees
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.rulings import git, state
@@ -63,6 +63,16 @@ def here() -> Repository:
     Raises:
         InvalidInput: It runs in none, or in a git folder.
     """
+    worktree()
+    return Repository.discover(Path.cwd())
+
+
+def worktree() -> HookRepository:
+    """The working tree that the command runs in.
+
+    Raises:
+        InvalidInput: It runs in none, or in a git folder.
+    """
     place = find_repository(str(Path.cwd()))
     if place is None:
         way = "Go into the project's; of dotfiles, set GIT_DIR and GIT_WORK_TREE."
@@ -72,7 +82,7 @@ def here() -> Repository:
         trees = ", ".join(linked_worktrees(place.common_dir)) or "its working tree"
         where = f"Run this where the files are: {trees}. Of dotfiles, set GIT_DIR and GIT_WORK_TREE."
         raise InvalidInput(f"{Path.cwd()} belongs to a git folder. {where}", field="path")
-    return Repository.discover(Path.cwd())
+    return place
 
 
 def content(repository: Repository, source: Source, warn: Callable[[str], None]) -> dict[str, Any]:

@@ -118,8 +118,7 @@ def _submit(
 ) -> Exit:
     with options.session() as session:
         with suppress(TandemError, GateUnreadable):  # the hook tells the person who commits
-            if (problem := liveness.problem_at(str(Path.cwd()))) is not None:
-                say(problem)
+            say_problem()
         with progress("submitting"):
             envelope = session.call("create_review", request(session))
         data = json.loads(envelope)
@@ -132,11 +131,22 @@ def _submit(
             # The next step is the wait, which goes on from here.
             waiting = json.dumps({**data, "data": {**data["data"], "next_action": "none"}}).encode()
             present(waiting, "create_review", as_json=False)
-        status = _verdict(session, data["data"], timeout_s)
+        status = await_verdict(session, data["data"], timeout_s)
     ended = present(status, "get_review_status", as_json=options.as_json, status=verdict_status)
     if ended is Exit.WAITING and json.loads(status)["data"]["next_action"] == "wait":
         say_go_on(next_steps.wait(data["data"]["review_id"]))
     return ended
+
+
+def say_problem() -> None:
+    """Say why git would not start the gate's hooks here; nothing if it would, or no gate is on.
+
+    Raises:
+        TandemError: Git cannot be asked.
+        GateUnreadable: Whether a gate is on cannot be read.
+    """
+    if (problem := liveness.problem_at(str(Path.cwd()))) is not None:
+        say(problem)
 
 
 def _request(
@@ -180,8 +190,14 @@ def _content(source: Source, known: Proposal | None) -> dict[str, Any]:
         return {**content, "metadata": {next_steps.REVISION: revision}} if revision else content
 
 
-def _verdict(session: Session, created: dict[str, Any], timeout_s: float | None) -> bytes:
-    """The status envelope once there is a verdict that counts, or the time is up."""
+def await_verdict(session: Session, created: dict[str, Any], timeout_s: float | None) -> bytes:
+    """The status envelope once there is a verdict that counts, or the time is up.
+
+    Args:
+        session: The broker.
+        created: The answer to `create_review`; or a status, with `existed`.
+        timeout_s: Seconds; None for as long as it takes.
+    """
     remarks, following = _Remarks(), _CheckRemarks(session, created["review_id"])
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     remarks.say_who_comes(created)

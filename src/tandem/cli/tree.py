@@ -47,6 +47,9 @@ class Noun:
 
 
 TREE: dict[str, Noun] = {
+    "commit": Noun(
+        "Have your change reviewed, and commit it: the same command until it is done.", REVIEWING, "commit:commit"
+    ),
     "submit": Noun("Submit your change for review.", REVIEWING, "submit:submit"),
     "apply": Noun("Bring the working tree to the approved content.", REVIEWING, "apply:apply"),
     "inbox": Noun("What waits for you, what waits for others, and problems.", REVIEWING, {OPERATIONS: OPERATION}),
@@ -88,7 +91,7 @@ TREE: dict[str, Noun] = {
             "record-override": OPERATION,
         },
     ),
-    "commit": Noun("Records of commits and rollbacks.", REVIEWING, {OPERATIONS: OPERATION}, hidden=True),
+    "commits": Noun("Records of commits and rollbacks.", REVIEWING, {OPERATIONS: OPERATION}, hidden=True),
     "rollback": Noun("Revert a commit that was not approved.", REVIEWING, "rollback:rollback"),
     "audit": Noun(
         "Check commits; show and verify the log.",

@@ -303,7 +303,20 @@ def interactively(arguments: Sequence[str], environment: Mapping[str, str]) -> i
         arguments: What follows `git`.
         environment: The whole environment.
     """
-    return _subprocess().run(["git", *arguments], env=dict(environment), check=False).returncode
+    return started(arguments, environment).wait()
+
+
+def started(
+    arguments: Sequence[str], environment: Mapping[str, str], stdout: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Starts git with this process's terminal.
+
+    Args:
+        arguments: What follows `git`.
+        environment: The whole environment.
+        stdout: The descriptor that its output goes to; None for this process's own.
+    """
+    return _subprocess().Popen(["git", *arguments], env=dict(environment), stdout=stdout)
 
 
 class Spawned:
