@@ -126,6 +126,40 @@ def test_what_is_approved_elsewhere_is_committed_at_once(gated: Gated) -> None:
     assert (gated.trailers(), reviews(gated)) == ([review], ["closed"])
 
 
+def test_git_alone_may_make_the_commit_and_the_next_change_has_a_review_of_its_own(gated: Gated) -> None:
+    gated.git("switch", "--quiet", "--create", "side")
+    gated.stage(DIGITS)
+    first = reviewed(gated, "-m", "Count")
+    gated.git("commit", "--quiet", "-m", "Count")
+    gated.stage({"b.txt": "alpha\n2\n"})
+    second = reviewed(gated, "-m", "Count on")
+    assert (second != first, sorted(reviews(gated))) == (True, ["approved", "closed"])
+    assert commit(gated).status == 0
+    assert gated.message() == f"Count on\n\nTandem-Review: {second}"
+
+
+def test_a_client_that_switches_hooks_off_for_its_commands_passes_by_none(gated: Gated) -> None:
+    off = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": "/dev/null"}
+    gated.stage(DIGITS)
+    first = commit(gated, "-m", "Count", cwd=None, **off)
+    assert first.status == NOT_YET
+    gated.decide(review_of(first))
+    assert commit(gated, "-m", "Count", cwd=None, **off).status == 0
+    assert gated.trailers() == [review_of(first)]
+
+
+def test_the_first_commit_of_a_repository_is_reviewed_like_any_other(gated: Gated, tmp_path: Path) -> None:
+    root = tmp_path / "young"
+    root.mkdir()
+    gated.git("init", "--quiet", "--initial-branch=main", cwd=root)
+    gated.stage({"a.txt": "one\n"}, root)
+    young = Gated(gated.broker, root, "young")
+    assert young.tandem("project", "add").status == 0
+    reviewed(young, "-m", "Begin")
+    assert commit(young).status == 0
+    assert young.git("log", "--format=%s") == "Begin"
+
+
 def test_an_envelope_says_what_was_done_and_what_to_do(gated: Gated) -> None:
     gated.stage(DIGITS)
     first = commit(gated, "-m", "Count", "--json")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -22,8 +20,7 @@ from tandem.cli.render import render
 from tandem.cli.sources import Source
 from tandem.cli.submit import await_verdict, say_problem
 from tandem.cli.terminal import Exit, progress, say, show, show_data, show_envelope
-from tandem.core.hashes import hex_digest
-from tandem.errors import AlreadyLanded, Forbidden, InvalidInput, InvalidTransition, NotFound, TandemError, error_from
+from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, TandemError, error_from
 from tandem.git.raw import FIELDS, digest_of
 from tandem.git.runner import interactively
 from tandem.hooks import judging
@@ -45,7 +42,8 @@ VALUED = (
 )
 """The options of `git commit` whose value may be the next word."""
 _INTERACTIVE = frozenset({"-p", "--patch", "--interactive"})
-_MESSAGES = re.compile(r"(?P<flags>-[aeinopqsvz]*)[mF](?P<value>.*)|--(?:message|file)(?P<stated>=.*)?", re.DOTALL)
+_MESSAGE = re.compile(r" (?:--(?:message|file)[= ]|-([aeinopqsvz]*)[mF] ?)(?:'[^']*'|\"[^\"]*\"|[^ '\"])+")
+"""An option of a command line that gives the message, with the flags in the same word."""
 _SCISSORS = re.compile(r"^.? ?-+ >8 -+$.*", re.MULTILINE | re.DOTALL)
 _LONGEST_INTENT = 500
 _SHORT = 12
@@ -102,7 +100,9 @@ class _Run:
         name = persons.caller(options.agent).name
         self._known = OpenReview(place.git_dir, "commit", self._branch, name, session)
         self._commits = Commits(place, quiet=options.as_json)
-        self._again = shlex.join(["tandem", "commit", *_without_message(words)])
+        # The message is kept.
+        whole = shlex.join(["tandem", "commit", *words])
+        self._again = _MESSAGE.sub(lambda found: f" -{found[1]}" if found[1] else "", whole)
         self._opened: Session | None = None
         self._done: list[str] = []
 
@@ -120,12 +120,13 @@ class _Run:
 
     def end(self) -> int:
         """Take the next steps, up to the commit if it is approved; the exit status."""
-        made = self._made_before()
+        made, is_renewed = self._made_before(), False
         while True:
-            edits = "message" not in self._known.facts and sys.stdin.isatty() and person.agent_mark() is None
+            edits = "message" not in self._known.facts and os.isatty(0) and person.agent_mark() is None
             taken = self._commits.take(self._words, edits=edits)
             if isinstance(taken, int):
-                return 0 if made and taken == _NOTHING_TO_COMMIT else self._ended_by_git(taken)
+                is_over = made is not None and taken == _NOTHING_TO_COMMIT
+                return self._told_commit(*made) if made and is_over else self._ended_by_git(taken)
             taken = self._with_message(taken, edited=edits)
             base = git.head(self._place) or git.empty_tree(self._place)
             changes = git.between(self._place, base, taken.tree)
@@ -137,7 +138,12 @@ class _Run:
             if status is not None and verdict_status(status) is not Exit.DONE:
                 return self._tell(status)
             if status is not None and status["digest"] == digest:
-                return self._make(taken, [status["review_id"]])
+                reviews = [status["review_id"]] if self._gate is None else self._approved_by(taken)
+                if reviews is not None or is_renewed:
+                    return self._make(taken, reviews or [])
+                # Approved once, and it counts no longer: it needs another review.
+                is_renewed = True
+                self._known.keep(review_id=None, digest=None)
 
     def _with_message(self, taken: Taken, *, edited: bool) -> Taken:
         """The same with the message of this run, else that of an earlier one."""
@@ -175,8 +181,6 @@ class _Run:
     def _reviewed(self, taken: Taken, digest: str) -> dict[str, Any] | None:
         """Where the review of this content stands once there is news; None if the files have changed for it."""
         self._known.keep(again=self._again)
-        if (pending := self._known.facts.get("pending")) is not None:
-            self._create(**pending)
         status = self._known.status(self._session)
         if status is not None and status["digest"] == digest:
             return self._waited({**status, "existed": True})
@@ -184,44 +188,35 @@ class _Run:
         if status is not None and is_as_submitted and status["status"] not in {"rejected", "closed"}:
             self._bring(status, taken)
             return None
-        return self._waited(self._submitted(status, taken))
-
-    def _submitted(self, status: dict[str, Any] | None, taken: Taken) -> dict[str, Any]:
-        """Submit it: as a new round where the review takes one, else as a review."""
         with suppress(TandemError, state.GateUnreadable):
             say_problem()
-        text = message.subject(taken.message)
-        intent, body = text[:_LONGEST_INTENT], taken.message.partition(text)[2].strip()
-        stated = given(intent=intent, description=body or None, **message.belonging(text))
-        revise, parent = self._known.onward(status)
-        if revise is not None:
-            with suppress(AlreadyLanded, InvalidTransition, NotFound, Forbidden):
-                return self._kept(self._request(taken.tree, stated) | {"review_id": revise})
-        self._known.keep(review_id=None, pending={"tree": taken.tree, "stated": stated, "parent": parent})
-        return self._create(taken.tree, stated, parent)
-
-    def _create(self, tree: str, stated: dict[str, Any], parent: str | None = None) -> dict[str, Any]:
-        """Submit a tree as a review: also after a kill only one."""
-        request = self._request(tree, stated) | given(parent_id=parent)
-        request["project"] = need_project(self._session, self._options, self._gate)
-        key = hex_digest(json.dumps(request, sort_keys=True).encode())
-        return self._kept(request | {"idempotency_key": f"commit-{key}"})
-
-    def _request(self, tree: str, stated: dict[str, Any]) -> dict[str, Any]:
-        agent = os.environ.get("TANDEM_AGENT") or person.agent_name() or "cli"
-        with sources.here() as repository:
-            content = sources.content(repository, Source(range=f"..{tree}"), say)
-        request = {"agent_type": agent, "agent_role": "proposer", "category": "code_change", "reuse": True}
-        return persons.marked({**request, **stated, **content})
-
-    def _kept(self, request: dict[str, Any]) -> dict[str, Any]:
+        whole = taken.message if taken.source[0] == "message" else self._cleaned(taken.message)
+        text = message.subject(whole)
+        body = whole.partition(text)[2].strip().encode("utf-8", "replace").decode()
+        stated = {"intent": text[:_LONGEST_INTENT], **message.belonging(text), **given(description=body or None)}
         with progress("submitting"):
-            created: dict[str, Any] = self._session.data("create_review", request)
-        name, digest = created["review_id"], created["digest"]
-        self._known.keep(review_id=name, digest=digest, pending=None, follows=None)
+            content = {"tree": taken.tree, "stated": stated}
+            created = data_of(self._known.submit(self._session, self._request, content))
+        self._known.keep(making=[taken.tree, git.head(self._place)], closes=[created["review_id"]])
         self._done.append("submitted")
-        say(f"{name} {'is there already' if created['existed'] else 'is up'}, round {created['round']}")
-        return created
+        what = "is there already" if created["existed"] else "is up"
+        say(f"{created['review_id']} {what}, round {created['round']}")
+        return self._waited(created)
+
+    def _request(self, content: dict[str, Any]) -> dict[str, Any]:
+        with sources.here() as repository:
+            found = sources.content(repository, Source(range=f"..{content['tree']}"), say)
+        return persons.marked(
+            {
+                "project": need_project(self._session, self._options, self._gate),
+                "agent_type": os.environ.get("TANDEM_AGENT") or person.agent_name() or "cli",
+                "agent_role": "proposer",
+                "category": "code_change",
+                "reuse": True,
+                **content["stated"],
+                **found,
+            }
+        )
 
     def _waited(self, created: dict[str, Any]) -> dict[str, Any]:
         left = None if self._ends is None else max(0.0, self._ends - time.monotonic())
@@ -286,34 +281,37 @@ class _Run:
                 field="tree",
             )
         self._done.append("committed")
-        return self._close(found)
+        self._close()
+        return self._told_commit(found, reviews)
 
-    def _made_before(self) -> str | None:
-        """The commit that an earlier run made before it was killed; its review is closed now. None if there is none."""
+    def _made_before(self) -> tuple[str, list[str]] | None:
+        """The commit that an earlier run, or git alone, has made, with its reviews, which are closed; else None."""
         tree, before = self._known.facts.get("making") or (None, None)
         if tree is None:
             return None
         listed = git.run(
-            self._place, ["log", "--format=%T %H", *([f"{before}..HEAD"] if before else [])], accept=(0, 128)
+            self._place, ["log", "--format=%T %H", "-100", *([f"{before}..HEAD"] if before else [])], accept=(0, 128)
         )
         made = dict(line.split(" ") for line in listed.text.splitlines())
-        if tree not in made:
-            self._known.keep(making=None, closes=None)
-            return None
-        self._close(made[tree])
-        return made[tree]
+        return (made[tree], self._close()) if tree in made else None
 
-    def _close(self, made: str | None) -> int:
-        reviews: list[str] = self._known.facts.get("closes") or []
+    def _close(self) -> list[str]:
+        """Close the reviews of the commit that was made, and forget them; one that is undecided goes on."""
+        closed: list[str] = []
         try:
-            for review_id in reviews:
+            for review_id in self._known.facts.get("closes") or ():
                 with suppress(NotFound, InvalidTransition, Forbidden):
-                    self._session.data("close_review", {"review_id": review_id})
+                    if self._session.data("get_review_status", {"review_id": review_id})["status"] == "approved":
+                        self._session.data("close_review", {"review_id": review_id})
+                        closed.append(review_id)
         except TandemError as error:
             say(f"It is committed, and its review is still open, as the broker says: {error.message}")
         else:
             self._known.forget()
-            self._done += ["closed"] if reviews else []
+            self._done += ["closed"] if closed else []
+        return closed
+
+    def _told_commit(self, made: str | None, reviews: Sequence[str]) -> int:
         if self._options.as_json:
             self._show(next(iter(reviews), None), made, Exit.DONE, [], "committed")
         else:
@@ -322,7 +320,9 @@ class _Run:
         return Exit.DONE
 
     def _ended_by_git(self, status: int) -> int:
-        if self._options.as_json:
+        if self._options.as_json and not status:
+            self._show(None, None, Exit.DONE, [], "nothing")
+        elif self._options.as_json:
             error = {"code": InvalidInput.code, "message": f"git commit ended with {status}; standard error says why."}
             show_envelope({"ok": False, "error": {**error, "details": {"exit_status": status}, "retryable": False}})
         return status
@@ -330,22 +330,3 @@ class _Run:
     def _show(self, review: str | None, made: str | None, ended: Exit, steps: Sequence[str], state: str) -> None:
         facts = {"done": self._done, "review_id": review, "state": state, "commit": made, "next": [*steps]}
         show_data({**facts, "exit_status": int(ended)})
-
-
-def _without_message(words: Sequence[str]) -> list[str]:
-    """The options of `git commit` but for the message, which is kept."""
-    kept: list[str] = []
-    left = iter(words)
-    for word in left:
-        if word == "--":
-            return [*kept, word, *left]
-        found = _MESSAGES.fullmatch(word)
-        if found is None:
-            kept.append(word)
-            if word in VALUED:
-                kept += [next(left, "")]
-        elif not (found["value"] or found["stated"]):
-            next(left, None)
-        if found is not None and (found["flags"] or "-") != "-":
-            kept.append(found["flags"])
-    return kept

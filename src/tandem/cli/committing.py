@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tandem.cli.terminal import say
 from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.git.place import first_line
@@ -145,8 +146,10 @@ class Commits:
     def _turn(self) -> Generator[None]:
         """The time in which no other run works in this working tree, after what a killed one left is tidied up."""
         with (self.folder / "lock").open("ab") as lock:
-            while not platforms.lock_file(lock.fileno()):
-                time.sleep(_PAUSE_SECONDS)
+            if not platforms.lock_file(lock.fileno()):
+                say("Another tandem commit has its turn in this working tree.")
+                while not platforms.lock_file(lock.fileno()):
+                    time.sleep(_PAUSE_SECONDS)
             self._tidy()
             yield
 

@@ -389,7 +389,7 @@ app = typer.Typer(
     cls=Commands,
     help=(
         "Submit changes for review, review them, and hand work to each other.\n\n"
-        "In a repository: [bold]tandem project add[/bold], then [bold]tandem submit -m 'its purpose' --wait[/bold]."
+        "In a repository: [bold]tandem project add[/bold], then [bold]tandem commit -m 'its purpose'[/bold]."
     ),
     epilog=(
         "Exit statuses: 0 done or approved, 1 refused, 2 usage, 3 broker unreachable, 10 changes requested or a "

@@ -22,6 +22,9 @@ from tandem.git.snapshot import Scope
 from tandem.rulings import git, state
 from tandem.rulings.planning import base_branch
 
+_USUAL_BASES = ("main", "master")
+"""Without a gate, which names the base branches."""
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -83,6 +86,33 @@ def worktree() -> HookRepository:
         where = f"Run this where the files are: {trees}. Of dotfiles, set GIT_DIR and GIT_WORK_TREE."
         raise InvalidInput(f"{Path.cwd()} belongs to a git folder. {where}", field="path")
     return place
+
+
+def base_and_branch(place: HookRepository, name: str | None) -> tuple[str, str]:
+    """The base branch that a branch comes from, and its own name.
+
+    Raises:
+        InvalidInput: It is no branch, or a base branch, or there is no base branch here.
+    """
+    branch = name or git.branch(place)
+    if branch is None or git.resolve(place, git.HEADS + branch) is None:
+        said = f"'{name}' is no branch here." if name else "No branch is checked out here."
+        raise InvalidInput(f"{said} Name one behind --branch.", field="branch")
+    gate = state.find(place)
+    names = gate.branches if gate is not None and gate.enabled else _USUAL_BASES
+    if branch in names:
+        raise InvalidInput(f"{branch} is a base branch: others are submitted against it.", field="branch")
+    bases = [one for known in names for one in (known, f"origin/{known}") if git.resolve(place, one) is not None]
+    if not bases:
+        raise InvalidInput(
+            f"None of the base branches is here: {', '.join(names)}. Fetch one, or name the commits with --range.",
+            field="branch",
+        )
+
+    def beside(base: str) -> int:
+        return int(git.run(place, ["rev-list", "--count", f"{base}..{branch}", "--"]).text)
+
+    return min(bases, key=beside), branch
 
 
 def content(repository: Repository, source: Source, warn: Callable[[str], None]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "submit": Command(
         "tandem.cli.submit:submit", "Submit your change for review: by default all changes of the working tree, new files included.\n\nSubmitted again unchanged, it is the review that is there.",
+        Parameter("name", help="With --branch: another one than that you are on.", metavar="[BRANCH]"),
+        Parameter("branch", "--branch", kind="flag", default=False, help="All commits of a branch, as one change; again: a new round of the same review."),
         Parameter("intent", "--intent", "-m", help="Its purpose; a revision keeps its review's.", metavar="TEXT"),
         Parameter("staged", "--staged", kind="flag", default=False, group="source", help="What the index holds."),
         Parameter("commit", "--commit", group="source", help="What one commit changed.", metavar="REV"),

@@ -47,9 +47,7 @@ class Noun:
 
 
 TREE: dict[str, Noun] = {
-    "commit": Noun(
-        "Have your change reviewed, and commit it: the same command until it is done.", REVIEWING, "commit:commit"
-    ),
+    "commit": Noun("Commit your change, once it is approved.", REVIEWING, "commit:commit"),
     "submit": Noun("Submit your change for review.", REVIEWING, "submit:submit"),
     "apply": Noun("Bring the working tree to the approved content.", REVIEWING, "apply:apply"),
     "inbox": Noun("What waits for you, what waits for others, and problems.", REVIEWING, {OPERATIONS: OPERATION}),

@@ -80,7 +80,7 @@ def _revise(status: Mapping[str, Any]) -> str:
     """How what was changed is submitted as the next round; stands behind what is to be changed."""
     review_id = status["review_id"]
     if status.get(AGAIN):
-        return f"git add, then: {status[AGAIN]}"
+        return f"{'commit it on its branch' if status.get('revision') else 'git add'}, then: {status[AGAIN]}"
     if status.get("revision"):
         commits = _range(status["revision"])
         return f"commit it on its branch, then: tandem submit --revise {review_id} --range {commits} --wait"
@@ -91,7 +91,8 @@ def _differently(status: Mapping[str, Any]) -> str:
     """How a rejected change is tried in another way."""
     review_id = status["review_id"]
     if status.get(AGAIN):
-        return f"Do it differently, git add, then: {status[AGAIN]}"
+        kept = "commit it on its branch" if status.get("revision") else "git add"
+        return f"Do it differently, {kept}, then: {status[AGAIN]}"
     if status.get("revision"):
         # It has to fit into a line.
         again = f"tandem submit --parent {review_id} --range {_range(status['revision'])} --wait -m 'why'"
@@ -142,7 +143,7 @@ def _approved(status: Mapping[str, Any]) -> list[str]:
     if status.get("digest", "") is None:
         # Words alone change no file.
         return [f"Go on, then: tandem review close {status['review_id']}"]
-    if status.get(AGAIN):
+    if status.get(AGAIN) and not status.get("revision"):
         return [f"Commit it: {status[AGAIN]}"]
     fetch = f"tandem apply {status['review_id']} --index"
     now, then = commit(status["review_id"])

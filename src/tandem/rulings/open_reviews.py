@@ -8,17 +8,19 @@ from contextlib import suppress
 
 from tandem.core.files import write_atomically
 from tandem.core.hashes import hex_digest
-from tandem.errors import NotFound
+from tandem.errors import AlreadyLanded, Forbidden, InvalidTransition, NotFound
 from tandem.git.place import find_repository
 from tandem.rulings.state import FOLDER
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from tandem.bridge.session import Session
 
 _FOLDER = "reviews"
+_TAKES_NO_ROUND = frozenset(one.code for one in (AlreadyLanded, Forbidden, InvalidTransition, NotFound))
 AGAIN = "again"
 """The fact that is the command to run again; of a status, too, for `next_steps`."""
 
@@ -58,13 +60,47 @@ class OpenReview:
                 return session.data("get_review_status", {"review_id": review_id})
         return None
 
-    def onward(self, status: dict[str, Any] | None) -> tuple[str | None, str | None]:
-        """The review that further content revises, else the one that it follows."""
-        if status is None:
-            return None, self.facts.get("follows")
-        if status["status"] in {"rejected", "closed"}:
-            return None, None if status["outcome"] == "approved" else status["review_id"]
-        return status["review_id"], None
+    def submit(self, session: Session, ask: Callable[[Any], dict[str, Any]], content: dict[str, Any]) -> bytes:
+        """Submit as a new round where the review takes one, else as a review; the envelope of `create_review`.
+
+        After a kill, too, there is only one review.
+
+        Args:
+            session: The broker.
+            ask: The request for a content, without the review.
+            content: The content, as JSON has it.
+        """
+        pending = self.facts.get("pending")
+        if pending is not None and pending["content"] != content:
+            self._create(session, ask, **pending)
+        status = self.status(session)
+        has_ended = status is not None and status["status"] in {"rejected", "closed"}
+        if status is not None and not has_ended:
+            envelope = session.call("create_review", {**ask(content), "review_id": status["review_id"]})
+            if self._kept(envelope) not in _TAKES_NO_ROUND:
+                return envelope
+        follows = status["review_id"] if has_ended and status and status["outcome"] != "approved" else None
+        follows = follows or self.facts.get("follows")
+        self.keep(review_id=None, pending={"content": content, "parent": follows})
+        return self._create(session, ask, content, follows)
+
+    def _create(
+        self, session: Session, ask: Callable[[Any], dict[str, Any]], content: dict[str, Any], parent: str | None
+    ) -> bytes:
+        request = {**ask(content), **({"parent_id": parent} if parent else {})}
+        key = hex_digest(json.dumps(request, sort_keys=True).encode())
+        envelope = session.call("create_review", {**request, "idempotency_key": f"again-{key}"})
+        self._kept(envelope)
+        return envelope
+
+    def _kept(self, envelope: bytes) -> str | None:
+        """Remember the review of an answer; the code of a refusal."""
+        answer: dict[str, Any] = json.loads(envelope)
+        if answer["ok"]:
+            created = answer["data"]
+            self.keep(review_id=created["review_id"], digest=created["digest"], pending=None, follows=None)
+            return None
+        return answer["error"]["code"]
 
 
 def again(review_id: str) -> str | None:
