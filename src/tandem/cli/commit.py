@@ -8,24 +8,19 @@ import shlex
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from tandem.bridge.session import Unreachable, data_of
-from tandem.cli import persons, sources
-from tandem.cli.calls import given, say_go_on, verdict_status
-from tandem.cli.committing import Commits, Taken
-from tandem.cli.connection_options import ConnectionOptions, TimeoutOption, need_project
+from tandem.bridge.session import Unreachable
+from tandem.cli import persons
+from tandem.cli.committing import Commits, Taken, show_outcome
+from tandem.cli.connection_options import ConnectionOptions, TimeoutOption, need_worktree
 from tandem.cli.declared import Argument, Misused
-from tandem.cli.render import render
-from tandem.cli.sources import Source
-from tandem.cli.submit import await_verdict, say_problem
-from tandem.cli.terminal import Exit, progress, say, show, show_data, show_envelope
+from tandem.cli.terminal import Exit, say, show_envelope
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, TandemError, error_from
 from tandem.git.raw import FIELDS, digest_of
 from tandem.git.runner import interactively
 from tandem.hooks import judging
-from tandem.present.record import record
-from tandem.rulings import broker_errors, git, message, next_steps, person, planning, state
+from tandem.rulings import broker_errors, git, person, planning, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.open_reviews import OpenReview
 
@@ -33,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tandem.bridge.session import Session
+    from tandem.cli.commit_review import CommitReview
     from tandem.git.place import HookRepository
     from tandem.rulings.state import GateFile
 
@@ -44,8 +40,6 @@ VALUED = (
 _INTERACTIVE = frozenset({"-p", "--patch", "--interactive"})
 _MESSAGE = re.compile(r" (?:--(?:message|file)[= ]|-([aeinopqsvz]*)[mF] ?)(?:'[^']*'|\"[^\"]*\"|[^ '\"])+")
 """An option of a command line that gives the message, with the flags in the same word."""
-_SCISSORS = re.compile(r"^.? ?-+ >8 -+$.*", re.MULTILINE | re.DOTALL)
-_LONGEST_INTENT = 500
 _SHORT = 12
 _NOTHING_TO_COMMIT = 1
 
@@ -68,7 +62,7 @@ def commit(
     words = list(arguments or ())
     if not _INTERACTIVE.isdisjoint(words):
         raise Misused("Choose the parts first, with git add --patch; then run tandem commit.", "--patch")
-    place = sources.worktree()
+    place = need_worktree()
     gate = state.find(place)
     gate = gate if gate is not None and gate.enabled else None
     settings = planning.read(str(Path.cwd())) if gate is None else None
@@ -128,15 +122,19 @@ class _Run:
                 is_over = made is not None and taken == _NOTHING_TO_COMMIT
                 return self._told_commit(*made) if made and is_over else self._ended_by_git(taken)
             taken = self._with_message(taken, edited=edits)
-            base = git.head(self._place) or git.empty_tree(self._place)
-            changes = git.between(self._place, base, taken.tree)
-            digest = digest_of(tuple(change[field] for field in FIELDS) for change in changes)
-            approved_by = self._approved_by(taken) if changes else []
+            approved_by = self._approved_by(taken)
             if approved_by is not None:
                 return self._make(taken, approved_by)
-            status = self._reviewed(taken, digest)
-            if status is not None and verdict_status(status) is not Exit.DONE:
-                return self._tell(status)
+            base = git.head(self._place) or git.empty_tree(self._place)
+            changes = git.between(self._place, base, taken.tree)
+            if not changes:
+                return self._make(taken, [])
+            review = self._reviewer_side()
+            digest = digest_of(tuple(change[field] for field in FIELDS) for change in changes)
+            status = review.stands(taken, digest)
+            self._done += review.done
+            if status is not None and not review.is_approved(status):
+                return review.tell(status, self._done)
             if status is not None and status["digest"] == digest:
                 reviews = [status["review_id"]] if self._gate is None else self._approved_by(taken)
                 if reviews is not None or is_renewed:
@@ -151,17 +149,12 @@ class _Run:
             if taken.source[0] == "message":
                 self._known.keep(message=taken.message)
             return taken
-        text = self._known.facts.get("message") or (self._cleaned(taken.message) if edited else "")
+        text = self._known.facts.get("message") or (self._commits.cleaned(taken.message) if edited else "")
         if not text.strip():
             raise Misused("Say what the change is for.", "-m")
         self._known.keep(message=text)
         self._commits.message_file.write_text(text, "utf-8", "surrogateescape")
         return taken._replace(message=text)
-
-    def _cleaned(self, text: str) -> str:
-        """What a person has written in the editor, without what git put there."""
-        written = _SCISSORS.sub("", text).encode("utf-8", "surrogateescape")
-        return git.run(self._place, ["stripspace", "--strip-comments"], stdin=written).stdout.decode("utf-8", "replace")
 
     def _approved_by(self, taken: Taken) -> list[str] | None:
         """The reviews by which the gate lets exactly this pass; None if it does not, or none is on."""
@@ -178,92 +171,12 @@ class _Run:
                 raise error_from({"code": error.code, "message": str(error), "details": error.details}) from error
         return list(ruling.review_ids) if ruling.passes else None
 
-    def _reviewed(self, taken: Taken, digest: str) -> dict[str, Any] | None:
-        """Where the review of this content stands once there is news; None if the files have changed for it."""
-        self._known.keep(again=self._again)
-        status = self._known.status(self._session)
-        if status is not None and status["digest"] == digest:
-            return self._waited({**status, "existed": True})
-        is_as_submitted = self._known.facts.get("digest") == digest
-        if status is not None and is_as_submitted and status["status"] not in {"rejected", "closed"}:
-            self._bring(status, taken)
-            return None
-        with suppress(TandemError, state.GateUnreadable):
-            say_problem()
-        whole = taken.message if taken.source[0] == "message" else self._cleaned(taken.message)
-        text = message.subject(whole)
-        body = whole.partition(text)[2].strip().encode("utf-8", "replace").decode()
-        stated = {"intent": text[:_LONGEST_INTENT], **message.belonging(text), **given(description=body or None)}
-        with progress("submitting"):
-            content = {"tree": taken.tree, "stated": stated}
-            created = data_of(self._known.submit(self._session, self._request, content))
-        self._known.keep(making=[taken.tree, git.head(self._place)], closes=[created["review_id"]])
-        self._done.append("submitted")
-        what = "is there already" if created["existed"] else "is up"
-        say(f"{created['review_id']} {what}, round {created['round']}")
-        return self._waited(created)
+    def _reviewer_side(self) -> CommitReview:
+        # Where the approval is there, which is when somebody waits, none of it is needed.
+        from tandem.cli.commit_review import CommitReview
 
-    def _request(self, content: dict[str, Any]) -> dict[str, Any]:
-        with sources.here() as repository:
-            found = sources.content(repository, Source(range=f"..{content['tree']}"), say)
-        return persons.marked(
-            {
-                "project": need_project(self._session, self._options, self._gate),
-                "agent_type": os.environ.get("TANDEM_AGENT") or person.agent_name() or "cli",
-                "agent_role": "proposer",
-                "category": "code_change",
-                "reuse": True,
-                **content["stated"],
-                **found,
-            }
-        )
-
-    def _waited(self, created: dict[str, Any]) -> dict[str, Any]:
-        left = None if self._ends is None else max(0.0, self._ends - time.monotonic())
-        return data_of(await_verdict(self._session, created, left))
-
-    def _bring(self, status: dict[str, Any], taken: Taken) -> None:
-        """Bring the files, which are as they were submitted, to the round that the review has by now.
-
-        Raises:
-            InvalidInput: They are not, or git cannot.
-        """
-        asked = {"review_id": status["review_id"], "round": status["round"]}
-        proposal = self._session.data("get_proposal", asked)
-        index = {"GIT_INDEX_FILE": str(self._commits.folder / "round")}
-        try:
-            git.run(self._place, ["read-tree", proposal["base_commit"]], extra=index)
-            git.run(
-                self._place, ["apply", "--cached", "--whitespace=nowarn"], stdin=proposal["diff"].encode(), extra=index
-            )
-            tree = git.run(self._place, ["write-tree"], extra=index).text
-            between = git.run(self._place, ["diff", "--binary", "--no-ext-diff", "--no-color", taken.tree, tree]).stdout
-            where = ["--index"] if taken.is_staged else []
-            git.run(self._place, ["apply", "--whitespace=nowarn", *where], stdin=between)
-        except TandemError as error:
-            raise InvalidInput(
-                f"{status['review_id']} has a round that your files lack ({error.message}) Put your changes of them"
-                f" away, with git stash, then bring the round: tandem apply {status['review_id']} --index",
-                field="worktree",
-            ) from error
-        self._known.keep(digest=status["digest"])
-        self._done.append("brought")
-        say(f"Your files have round {status['round']} of {status['review_id']} now.")
-
-    def _tell(self, status: dict[str, Any]) -> int:
-        """Say where the review stands, and the command to go on with."""
-        ended = verdict_status(status)
-        if status["status"] == "closed":
-            # Told once: the next run submits it again, as what follows that one.
-            self._known.keep(review_id=None, follows=status["review_id"])
-        steps = next_steps.commands(status)
-        if self._options.as_json:
-            self._show(status["review_id"], None, ended, steps, status["status"])
-        else:
-            show(render("ReviewStatus", record(status)))
-        if ended is Exit.WAITING and status["next_action"] == "wait":
-            say_go_on(self._again)
-        return ended
+        session, known, commits = self._session, self._known, self._commits
+        return CommitReview(session, self._place, self._gate, self._options, known, commits, self._again, self._ends)
 
     def _make(self, taken: Taken, reviews: list[str]) -> int:
         """Commit exactly this tree, and close its reviews."""
@@ -281,7 +194,7 @@ class _Run:
                 field="tree",
             )
         self._done.append("committed")
-        self._close()
+        self._close(is_approved=True)
         return self._told_commit(found, reviews)
 
     def _made_before(self) -> tuple[str, list[str]] | None:
@@ -295,14 +208,15 @@ class _Run:
         made = dict(line.split(" ") for line in listed.text.splitlines())
         return (made[tree], self._close()) if tree in made else None
 
-    def _close(self) -> list[str]:
+    def _close(self, *, is_approved: bool = False) -> list[str]:
         """Close the reviews of the commit that was made, and forget them; one that is undecided goes on."""
         closed: list[str] = []
         try:
             for review_id in self._known.facts.get("closes") or ():
                 with suppress(NotFound, InvalidTransition, Forbidden):
-                    if self._session.data("get_review_status", {"review_id": review_id})["status"] == "approved":
-                        self._session.data("close_review", {"review_id": review_id})
+                    asked = {"review_id": review_id}
+                    if is_approved or self._session.data("get_review_status", asked)["status"] == "approved":
+                        self._session.data("close_review", asked)
                         closed.append(review_id)
         except TandemError as error:
             say(f"It is committed, and its review is still open, as the broker says: {error.message}")
@@ -313,7 +227,7 @@ class _Run:
 
     def _told_commit(self, made: str | None, reviews: Sequence[str]) -> int:
         if self._options.as_json:
-            self._show(next(iter(reviews), None), made, Exit.DONE, [], "committed")
+            show_outcome(self._done, next(iter(reviews), None), made, Exit.DONE, [], "committed")
         else:
             said = f", approved by {', '.join(reviews)}" if reviews else ""
             say(f"committed {(made or '')[:_SHORT]}{said}")
@@ -321,12 +235,8 @@ class _Run:
 
     def _ended_by_git(self, status: int) -> int:
         if self._options.as_json and not status:
-            self._show(None, None, Exit.DONE, [], "nothing")
+            show_outcome(self._done, None, None, Exit.DONE, [], "nothing")
         elif self._options.as_json:
             error = {"code": InvalidInput.code, "message": f"git commit ended with {status}; standard error says why."}
             show_envelope({"ok": False, "error": {**error, "details": {"exit_status": status}, "retryable": False}})
         return status
-
-    def _show(self, review: str | None, made: str | None, ended: Exit, steps: Sequence[str], state: str) -> None:
-        facts = {"done": self._done, "review_id": review, "state": state, "commit": made, "next": [*steps]}
-        show_data({**facts, "exit_status": int(ended)})

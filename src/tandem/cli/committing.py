@@ -8,12 +8,14 @@ front of the editor; in the second one it does not run again. Between the two no
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tandem.cli.terminal import say
+from tandem.cli.terminal import Exit, say, show_data
 from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.git.place import first_line
@@ -38,6 +40,7 @@ _HOOKS = (
     "pre-auto-gc",
 )
 """Those that `git commit` calls."""
+_SCISSORS = re.compile(r"^.? ?-+ >8 -+$.*", re.MULTILINE | re.DOTALL)
 _EXECUTABLE = 0o755
 _STDERR = 2
 _PAUSE_SECONDS = 0.05
@@ -111,6 +114,11 @@ class Commits:
         with self._turn():
             return self._run("make", words, TANDEM_COMMIT_TREE=tree)
 
+    def cleaned(self, text: str) -> str:
+        """What a person has written in the editor, without what git put there."""
+        written = _SCISSORS.sub("", text).encode("utf-8", "surrogateescape")
+        return git.run(self._place, ["stripspace", "--strip-comments"], stdin=written).stdout.decode("utf-8", "replace")
+
     def _run(self, step: str, words: Sequence[str], **more: str) -> int:
         environment = {
             **os.environ,
@@ -118,9 +126,7 @@ class Commits:
             "TANDEM_COMMIT_FOLDER": str(self.folder),
             "TANDEM_COMMIT_PARAMETERS": os.environ.get("GIT_CONFIG_PARAMETERS", ""),
             # Where git's configuration has them: a client that switches hooks off for its commands has no say.
-            "TANDEM_COMMIT_HOOKS": git.run(
-                self._place, ["rev-parse", "--path-format=absolute", "--git-path", "hooks"]
-            ).text,
+            "TANDEM_COMMIT_HOOKS": self._hooks,
             **more,
         }
         settings = ["-c", f"core.hooksPath={self._own_hooks()}"]
@@ -131,6 +137,11 @@ class Commits:
         finally:
             if process.returncode is not None:
                 self._started.unlink()
+
+    @cached_property
+    def _hooks(self) -> str:
+        """The repository's own folder of hooks."""
+        return git.run(self._place, ["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).text
 
     def _own_hooks(self) -> str:
         """The folder of the scripts, which are the same in every run."""
@@ -172,3 +183,20 @@ class Commits:
             if lock.exists() and lock.stat().st_mtime >= began - _CLOCK_SECONDS:
                 lock.unlink()
         self._started.unlink()
+
+
+def show_outcome(
+    done: Sequence[str], review: str | None, made: str | None, ended: Exit, steps: Sequence[str], stands: str
+) -> None:
+    """Print how `tandem commit` ended, as an envelope.
+
+    Args:
+        done: Its steps, a word each, in order.
+        review: The review.
+        made: The commit, if there is one.
+        ended: The exit status.
+        steps: What to do next, a line each.
+        stands: The review's state; `committed`, or `nothing` where git had nothing to commit.
+    """
+    facts = {"done": [*done], "review_id": review, "state": stands, "commit": made, "next": [*steps]}
+    show_data({**facts, "exit_status": int(ended)})

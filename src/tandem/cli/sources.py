@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from tandem.cli.calls import Inputs, present
-from tandem.cli.connection_options import ConnectionOptions, need_project
+from tandem.cli.connection_options import ConnectionOptions, need_project, need_worktree
 from tandem.cli.declared import Misused, Option, without
 from tandem.cli.terminal import Exit, progress
 from tandem.errors import InvalidInput, TandemError
-from tandem.git.layout import ensure_usable
-from tandem.git.place import HookRepository, find_repository, linked_worktrees
+from tandem.git.place import HookRepository
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.rulings import git, state
@@ -66,26 +65,8 @@ def here() -> Repository:
     Raises:
         InvalidInput: It runs in none, or in a git folder.
     """
-    worktree()
+    need_worktree()
     return Repository.discover(Path.cwd())
-
-
-def worktree() -> HookRepository:
-    """The working tree that the command runs in.
-
-    Raises:
-        InvalidInput: It runs in none, or in a git folder.
-    """
-    place = find_repository(str(Path.cwd()))
-    if place is None:
-        way = "Go into the project's; of dotfiles, set GIT_DIR and GIT_WORK_TREE."
-        raise InvalidInput(f"{Path.cwd()} is not in the work tree of a git repository. {way}", field="path")
-    ensure_usable(place)
-    if place.top is None:
-        trees = ", ".join(linked_worktrees(place.common_dir)) or "its working tree"
-        where = f"Run this where the files are: {trees}. Of dotfiles, set GIT_DIR and GIT_WORK_TREE."
-        raise InvalidInput(f"{Path.cwd()} belongs to a git folder. {where}", field="path")
-    return place
 
 
 def base_and_branch(place: HookRepository, name: str | None) -> tuple[str, str]:

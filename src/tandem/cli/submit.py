@@ -27,6 +27,7 @@ from tandem.cli.connection_options import (
     ConnectionOptions,
     TimeoutOption,
     need_project,
+    need_worktree,
 )
 from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.render import checks
@@ -174,7 +175,7 @@ def _send_branch(session: Session, name: str | None, options: ConnectionOptions,
         InvalidInput: It is no branch, or a base branch, or there is no base branch to compare with.
         Misused: The first time, its purpose is missing.
     """
-    place = sources.worktree()
+    place = need_worktree()
     base, branch = sources.base_and_branch(place, name)
     known = OpenReview(place.common_dir, "branch", branch)
     stated = {**known.facts.get("stated", {}), **stated}
