@@ -1,4 +1,4 @@
-"""What the gate adds to `git commit`: all of its hooks, the broker's answer and the judgement of the base branch."""
+"""What the gate adds to `git commit`, with all of its hooks; and what `tandem commit` adds to that."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
@@ -18,6 +19,7 @@ from bench.wire import api_call
 
 MEASURE = "commits: what the gate adds to git commit"
 ADDED_MS = 100.0
+TANDEM_ADDED_MS = 150.0
 _PROJECT = "gated"
 _FILES = SMALL
 
@@ -38,6 +40,10 @@ async def measure(run: Run) -> None:
             added = [one - other for one, other in zip(judged, bare, strict=True)]
             detail = f"{quartiles(added, digits=0)}; a plain one takes {median(bare):.0f}"
             record.add(f"a commit {where}: added", median(added), "ms", ADDED_MS, detail=detail)
+        by_git, by_tandem = await _by_tandem(broker.port, gated, env, run.times(30, 8))
+        added = [one - other for one, other in zip(by_tandem, by_git, strict=True)]
+        detail = f"{quartiles(added, digits=0)}; git commit takes {median(by_git):.0f}"
+        record.add("tandem commit, approved: added to git's", median(added), "ms", TANDEM_ADDED_MS, detail=detail)
 
 
 async def _commits(
@@ -50,13 +56,21 @@ async def _commits(
         for root, taken in ((plain, bare), (gated, judged)):
             change(root, env, number)
             if root is gated:
-                diff = git(root, env, "diff", "--cached", "--binary", "--full-index")
-                what = {"project": _PROJECT, "intent": "A commit to measure", "diff": diff}
-                created = await api_call(port, "create_review", agent_type="bench", proposer_id="writer", **what)
-                await approve(port, created["review_id"])
+                await _submit_and_approve(port, root, env)
             taken.append(await asyncio.to_thread(_commit_ms, root, env, number))
     # The first one reads everything from the disk.
     return bare[1:], judged[1:]
+
+
+async def _by_tandem(port: int, root: Path, env: dict[str, str], times: int) -> tuple[list[float], list[float]]:
+    """Milliseconds of each commit of an approved change by git, and of each by `tandem commit`."""
+    taken: tuple[list[float], list[float]] = ([], [])
+    for number in range(times + 1):
+        for program, kept in zip((["git"], [python(), "-m", "tandem"]), taken, strict=True):
+            change(root, env, number)
+            await _submit_and_approve(port, root, env)
+            kept.append(await asyncio.to_thread(_commit_ms, root, env, number, program))
+    return taken[0][1:], taken[1][1:]
 
 
 def change(root: Path, env: dict[str, str], number: int) -> None:
@@ -67,6 +81,13 @@ def change(root: Path, env: dict[str, str], number: int) -> None:
     git(root, env, "add", "--all")
 
 
+async def _submit_and_approve(port: int, root: Path, env: dict[str, str]) -> None:
+    diff = git(root, env, "diff", "--cached", "--binary", "--full-index")
+    what = {"project": _PROJECT, "intent": "A commit to measure", "diff": diff}
+    created = await api_call(port, "create_review", agent_type="bench", proposer_id="writer", **what)
+    await approve(port, created["review_id"])
+
+
 async def approve(port: int, review_id: str) -> None:
     """Claim and approve a review."""
     claim = await api_call(port, "claim_review", review_id=review_id, reviewer_id="reader")
@@ -74,10 +95,11 @@ async def approve(port: int, review_id: str) -> None:
     await api_call(port, "submit_verdict", review_id=review_id, **given)
 
 
-def _commit_ms(root: Path, env: dict[str, str], number: int) -> float:
+def _commit_ms(root: Path, env: dict[str, str], number: int, program: Sequence[str] = ("git",)) -> float:
+    words = [*program, "commit", "--quiet", "-m", f"change {number}"]
     with machine.starting_a_server(pinned=False):
         started = time.perf_counter()
-        git(root, env, "commit", "--quiet", "-m", f"change {number}")
+        subprocess.run(words, cwd=root, env=env, check=True, capture_output=True)
         return (time.perf_counter() - started) * 1000
 
 

@@ -100,7 +100,7 @@ _KINDS = {int: "whole", float: "number", bool: "flag", Path: "path"}
 _DEFAULTS = {name: one.default for name, one in inspect.signature(Parameter).parameters.items()}
 _ONLY_NAMED = {"Category": Category, "Priority": Priority, "Side": Side, "StatusName": StatusName}
 """Types that only a command's signature needs."""
-_TAKES_THE_REST = frozenset({"gate_switch:override_gate"})
+_TAKES_THE_REST = frozenset({"commit:commit", "gate_switch:override_gate"})
 
 
 def main(arguments: list[str]) -> int:

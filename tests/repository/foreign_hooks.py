@@ -1,7 +1,9 @@
-"""Husky, lefthook and pre-commit, really installed: each with hooks of its own in a repository."""
+"""Husky, lint-staged, lefthook and pre-commit, really installed: each with hooks of its own in a repository."""
 
 from __future__ import annotations
 
+import json
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -12,6 +14,7 @@ from tests.downloads import needing
 from tools.downloads import NODE, DownloadError, npm
 
 HUSKY = "husky@9.1.7"
+LINT_STAGED = "lint-staged@15.5.2"
 STAGES = ("pre-commit", "prepare-commit-msg", "pre-push")
 """The hooks that each has: one that the gate has not, and two that it has."""
 
@@ -31,7 +34,7 @@ def husky(root: Path) -> None:
     """What `npm install` does in a project with husky, again at each time."""
     for stage in STAGES:
         _write(root / ".husky" / stage, f"{_note('husky', stage)}\n")
-    _run(root, str(NODE), str(_package() / "bin.js"))
+    _run(root, str(NODE), str(_package(HUSKY) / "bin.js"))
 
 
 def lefthook(root: Path) -> None:
@@ -69,18 +72,86 @@ def _run(folder: Path, *command: str) -> None:
     assert done.returncode == 0, f"{' '.join(command)}:\n{done.stdout}{done.stderr}"
 
 
-def _package() -> Path:
-    """Husky as npm has it, which is brought once for this environment of Python."""
-    kept = Path(sys.prefix, "share", "tandem-tests", HUSKY)
+def _package(wanted: str) -> Path:
+    """A package as npm has it, which is brought once for this environment of Python."""
+    # Node finds what it depends on beside it, in folders of this name.
+    kept = Path(sys.prefix, "share", "tandem-tests", f"{wanted}-modules", "node_modules")
     if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as scratch:
             with needing("npm", DownloadError):
-                npm(Path(scratch), "install", HUSKY)
-            brought = Path(scratch, "node_modules", "husky")
+                npm(Path(scratch), "install", wanted)
             try:
-                brought.rename(kept)
+                Path(scratch, "node_modules").rename(kept)
             except OSError:
                 # Another process of tests was faster.
                 assert kept.is_dir()
-    return kept
+    return kept / wanted.partition("@")[0]
+
+
+# The same managers with a formatter, which takes the blanks at the ends of lines away and notes that it ran.
+
+_FORMAT = """\
+import pathlib, sys
+for name in sys.argv[1:]:
+    file = pathlib.Path(name)
+    file.write_text("".join(f"{line.rstrip()}\\n" for line in file.read_text().splitlines()))
+with open(NOTE, "a") as note:
+    note.write("ran\\n")
+"""
+_STAGED = "$(git diff --cached --name-only --diff-filter=d)"
+
+
+def _formatter(root: Path) -> str:
+    """The command that formats the files behind it."""
+    script = root.parent / "format.py"
+    script.write_text(_FORMAT.replace("NOTE", repr(str(root / ".git/called"))), "utf-8")
+    return shlex.join([sys.executable, str(script)])
+
+
+def _hook(root: Path, text: str) -> None:
+    file = root / ".git/hooks/pre-commit"
+    _write(file, f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+
+
+def plain_formats(root: Path) -> None:
+    """A script that somebody wrote."""
+    _hook(root, f"set -e\n{_formatter(root)} {_STAGED}\ngit add {_STAGED}")
+
+
+def husky_formats(root: Path) -> None:
+    """As its documentation has it."""
+    _write(root / ".husky/pre-commit", f"{_formatter(root)} {_STAGED}\ngit add {_STAGED}\n")
+    _run(root, str(NODE), str(_package(HUSKY) / "bin.js"))
+
+
+def lint_staged_formats(root: Path) -> None:
+    """It hides unstaged changes, runs, stages, and brings them back."""
+    _write(root / ".lintstagedrc.json", json.dumps({"*.txt": _formatter(root)}))
+    _hook(root, f"exec {NODE} {_package(LINT_STAGED) / 'bin/lint-staged.js'}")
+
+
+def lefthook_formats(root: Path) -> None:
+    """With `stage_fixed`."""
+    job = f"    - run: {_formatter(root)} {{staged_files}}\n      stage_fixed: true\n"
+    _write(root / "lefthook.yml", f"pre-commit:\n  jobs:\n{job}")
+    _run(root, "lefthook", "install")
+
+
+def pre_commit_formats(root: Path) -> None:
+    """It fails where a file was changed, which the person then stages."""
+    hook = f"  - {{id: format, name: format, language: system, files: txt, entry: {_formatter(root)}}}\n"
+    _write(root / ".pre-commit-config.yaml", f"repos:\n- repo: local\n  hooks:\n{hook}")
+    _run(root, "git", "add", ".pre-commit-config.yaml")
+    _run(root, "git", "commit", "--quiet", "-m", "pre-commit")
+    _run(root, "pre-commit", "install")
+
+
+FORMATTERS: dict[str, Callable[[Path], None]] = {
+    "plain": plain_formats,
+    "husky": husky_formats,
+    "lint-staged": lint_staged_formats,
+    "lefthook": lefthook_formats,
+    "pre-commit": pre_commit_formats,
+}

@@ -33,7 +33,7 @@ _COMMAND = re.compile(
 )
 _CHANGES = re.compile(r"\b(?<!one )(?:change|differently)\b", re.IGNORECASE)
 _COMMITS = re.compile(r"\b(?:commit (?:again|exactly)|git command again)\b", re.IGNORECASE)
-_COMMITTING = re.compile(r"(?:GIT_EDITOR=true )?git (?:commit|\S+ --continue)\b")
+_COMMITTING = re.compile(r"(?:GIT_EDITOR=true )?git (?:commit|\S+ --continue)\b|tandem commit\b")
 _IN_A_SENTENCE = r"(?<=: )(?:tandem|git) .+?(?=, then|\.(?: |$))"
 _PERSONS = re.compile(r"\bperson\b", re.IGNORECASE)
 _DOINGS = {"Change": "change", "differently": "change", "Commit": "commit", "git command again": "commit"}
@@ -95,7 +95,7 @@ class LiteralAgent:
         if status == STOPPED:
             [self.stopped] = re.findall(r"(?:Stop|Tell).*tandem open rv_\w+", output)[-1:] or [None]
             assert self.stopped, self.told("it stops and tells the person nothing")
-        is_attempt = command.startswith("git") and command == self.attempt
+        is_attempt = command.startswith(("git", "tandem commit")) and command == self.attempt
         is_commit = is_attempt or _COMMITTING.match(command) is not None
         self.has_committed = status == 0 and is_commit
         return self.named(output)

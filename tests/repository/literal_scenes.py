@@ -135,6 +135,7 @@ class Scene:
     prefers: str = ""
     path: str = "a.txt"
     brings: str = ""
+    leaves: str = ""
     is_staged: bool = True
 
     def edits(self) -> Iterator[Callable[[], None]]:
@@ -151,7 +152,7 @@ class Scene:
         """A step, or what else is so."""
         word, _, rest = step.partition(" ")
         match word:
-            case "attempt" | "prefers" | "path" | "brings" | "before_change":
+            case "attempt" | "prefers" | "path" | "brings" | "leaves" | "before_change":
                 setattr(self, word, rest)
             case "reviews":
                 self.reviews = reviewing(*rest.split())

@@ -117,7 +117,7 @@ def test_the_commit_itself_is_left_to_gits_hook_which_holds_and_says_why(gated: 
         assert agent.runs(f"{agent.git} commit -m x").passes
     words = gated.refused("commit", "-m", "x")
     assert "a.txt: no approved round has this content" in words
-    assert "tandem submit --staged --wait" in words
+    assert "tandem commit -m" in words
     gated.refused("commit", "--no-verify", "-m", "x")
     gated.approve()
     gated.git("commit", "-m", "x")

@@ -18,12 +18,12 @@ def test_p2_a_commit_is_refused_until_exactly_it_is_approved(gated: Gated):
     gated.stage(DIGITS)
     words = gated.refused("commit", "-m", "Count in digits")
     assert "a.txt: no approved round" in words
-    assert "tandem submit --staged" in words
+    assert "Have it reviewed and committed: tandem commit -m " in words
     assert "tandem gate override" in words
     review = gated.submit()
     words = gated.refused("commit", "-m", "Count in digits")
     assert f"a.txt: {review}, round 1, has exactly this content" in words
-    assert "tandem submit --staged" not in words
+    assert "tandem commit" not in words
     waiting = gated.wait_as_told(words)
     gated.decide(review)
     ended = finish(waiting)

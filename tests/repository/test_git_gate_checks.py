@@ -133,7 +133,7 @@ def test_a_merge_of_commits_that_a_check_keeps_back(project: Checked, mended: Pa
     assert "Count in digits: CHECK_FAILED" in said
     assert "its required check 'unit tests' failed" in said
     assert f"tandem checks list {review}" in said
-    assert "Submit it" not in said
+    assert "tandem commit" not in said
     audited = gated.tandem("audit", "main..feature")
     assert (audited.status, "its required check 'unit tests' failed" in audited.stdout) == (1, True)
     mended.touch()

@@ -112,7 +112,7 @@ def test_a_refusal_names_the_command_for_the_review_of_these_bytes(
     assert review in words
     assert said in words
     assert step.format(review) in words
-    assert "Submit it" not in words
+    assert "tandem commit" not in words
     if verdict == "rejected":
         gated.call("close_review", review_id=review)
         assert step.format(review) in gated.refused("commit", "-m", "Digits")

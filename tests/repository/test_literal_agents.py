@@ -6,7 +6,6 @@ message and breaks the way on, breaks one of these.
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -53,7 +52,7 @@ def plays(scene: Scene, agent: LiteralAgent) -> None:
         raise AssertionError(agent.told(f"never told to change: {next(agent.edit)}"))
     is_commit = scene.is_staged or "commit" in agent.said[-1]
     assert scene.gated.trailers() or not is_commit, agent.told("the commit names no review")
-    assert not subprocess.run(["git", "diff", "--cached", "--quiet"], cwd=agent.root, check=False).returncode
+    assert scene.gated.git("diff", "--cached", "--name-only") == scene.leaves
 
 
 # Of a broker that is not known to be its own the hook only says how to start it.

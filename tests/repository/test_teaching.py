@@ -61,17 +61,17 @@ def test_each_client_gets_its_own_form(client: ClientName) -> None:
 
 def test_every_text_says_the_same_way_to_wait_and_the_cheaper_one_first() -> None:
     texts = [teaching.block(), teaching.skill(), teaching.command("claude", "review"), instructions("proposer", ())]
-    submit, go_on = "`tandem submit --staged --wait -m 'what it is for'`", "`tandem review status REVIEW --wait`"
+    commit, go_on = "`tandem commit -m 'what it is for'`", "`tandem commit`"
     for text in texts:
         plain = " ".join(text.split())
-        assert submit in plain
+        assert commit in plain
         assert go_on in plain
         assert re.search(r"12\W+not yet|not yet \(exit status 12\)", plain)
         assert re.search(r"14\W+(\| )?(stop|a person has to look: stop)|14 \| a person has to look: stop", plain)
         # What costs a turn of the model each time comes after what costs none.
         tools = [plain.find(name) for name in ("create_review", "get_review_status") if name in plain]
         assert all(plain.index("tandem") < found for found in tools)
-    assert texts[3].index(submit) < texts[3].index("get_review_status")
+    assert texts[3].index(commit) < texts[3].index("get_review_status")
 
 
 def test_the_texts_are_short() -> None:

@@ -77,7 +77,7 @@ def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
         if name not in known:
             raise LookupError(f"there is no command {name}")
         # Those of the first level are stand-ins until they are asked for.
-        command = _load(name) if len(left) + 1 == len(words) and name in TREE else known[name]
+        command = _load(name) if command is _root() and name in TREE else known[name]
     return command, left
 
 

@@ -13,7 +13,7 @@ from tandem.bridge.session import Session
 from tandem.cli.declared import Misused, Option
 from tandem.cli.persons import caller
 from tandem.errors import Forbidden, InvalidInput
-from tandem.git.place import find_repository
+from tandem.git.place import HookRepository, find_repository, linked_worktrees, unusable
 from tandem.rulings.person import answer_seconds
 
 if TYPE_CHECKING:
@@ -109,6 +109,25 @@ class ConnectionOptions:
 
         found = location or locate(self.broker, ".", self.data_dir)
         return TandemClient(found, agent=caller(self.agent).name, answer_s=answer_seconds())
+
+
+def need_worktree() -> HookRepository:
+    """The working tree that the command runs in.
+
+    Raises:
+        InvalidInput: It runs in none, or in a git folder.
+    """
+    place = find_repository(str(Path.cwd()))
+    if place is None:
+        way = "Go into the project's; of dotfiles, set GIT_DIR and GIT_WORK_TREE."
+        raise InvalidInput(f"{Path.cwd()} is not in the work tree of a git repository. {way}", field="path")
+    if (trouble := unusable(place)) is not None:
+        raise InvalidInput(f"{trouble[0]} {trouble[1][:1].upper()}{trouble[1][1:]}", field="path")
+    if place.top is None:
+        trees = ", ".join(linked_worktrees(place.common_dir)) or "its working tree"
+        where = f"Run this where the files are: {trees}. Of dotfiles, set GIT_DIR and GIT_WORK_TREE."
+        raise InvalidInput(f"{Path.cwd()} belongs to a git folder. {where}", field="path")
+    return place
 
 
 def need_project(session: Session, options: ConnectionOptions, gate: GateFile | None = None) -> str:

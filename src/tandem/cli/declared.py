@@ -81,6 +81,7 @@ class Parameter:
         form: How an operation's field is read: as it is, as a long text, or as JSON.
         needed: Whether an operation's field has to be given, by its name or by its place.
         is_caller: Whether an operation's field is the name of who calls where it is not given.
+        valued: Of an argument that takes another program's options: those of them whose value is the next word.
     """
 
     def __init__(  # noqa: PLR0913 a fact each
@@ -105,13 +106,14 @@ class Parameter:
         form: Form = "plain",
         needed: bool = False,
         is_caller: bool = False,
+        valued: tuple[str, ...] = (),
     ) -> None:
         self.name, self.names, self.off = name, names, off
         self.kind, self.choices, self.many = kind, choices, many
         self.required, self.default, self.min, self.variable = required, default, min, variable
         self.group, self.help, self.metavar, self.panel = group, help, metavar, panel
         self.hidden, self.completes, self.shows_default = hidden, completes, shows_default
-        self.form, self.needed, self.is_caller = form, needed, is_caller
+        self.form, self.needed, self.is_caller, self.valued = form, needed, is_caller, valued
 
     @property
     def option(self) -> str:

@@ -226,7 +226,8 @@ def _made(path: str) -> Any:
     # Typer reads a command's parameters from its signature.
     run.__dict__["__signature__"] = inspect.Signature([*map(_parameter, command.parameters)])
     group = typer.Typer(rich_markup_mode="rich")
-    settings = {"allow_interspersed_args": False} if command.takes_the_rest else None
+    mixed = any(one.valued for one in command.parameters)
+    settings = {"ignore_unknown_options": True, "allow_interspersed_args": mixed} if command.takes_the_rest else None
     name = path.rpartition(" ")[2]
     more = _STEP_WORDS if command.function.startswith("tandem.cli.gate_steps:") else ""
     ending = (_examples(path) or "") + more
@@ -412,7 +413,7 @@ app = typer.Typer(
     cls=Commands,
     help=(
         "Submit changes for review, review them, and hand work to each other.\n\n"
-        "In a repository: [bold]tandem project add[/bold], then [bold]tandem submit -m 'its purpose' --wait[/bold]."
+        "In a repository: [bold]tandem project add[/bold], then [bold]tandem commit -m 'its purpose'[/bold]."
     ),
     epilog=(
         "Exit statuses: 0 done or approved, 1 refused, 2 usage, 3 broker unreachable, 10 changes requested or a "

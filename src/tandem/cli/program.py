@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 COMPLETION_VARIABLE = "_TANDEM_COMPLETE"
 """Set where the shell asks what to offer."""
 _ENDED_BY_CTRL_C = 130
+_HELP = frozenset({"-h", "--help"})
+_FLAGS = frozenset("aeinopqsvz")
+"""Options of `git commit` without a value."""
 
 
 def run(arguments: list[str]) -> None:
@@ -78,11 +81,14 @@ def read(arguments: list[str]) -> tuple[str, dict[str, Any]] | None:
 
 def _values(command: Command, words: list[str]) -> dict[str, Any] | None:
     """The values of a command's parameters; None where one is unknown, missing or no value of its parameter."""
-    if command.takes_the_rest:
-        return None
     options = {name: one for one in command.parameters for name in (*one.names, *one.off)}
     places = [one for one in command.parameters if not one.names]
     given: dict[str, list[str | bool]] = {}
+    if command.takes_the_rest:
+        if not places[0].valued or not _HELP.isdisjoint(words):
+            return None
+        words, given[places[0].name] = _parted(words, options, places[0].valued)
+        places = []
     left = iter(words)
     for word in left:
         if word == "-" or not word.startswith("-"):
@@ -103,6 +109,27 @@ def _values(command: Command, words: list[str]) -> dict[str, Any] | None:
         return {one.name: _value(one, given.get(one.name)) for one in command.parameters}
     except ValueError:
         return None
+
+
+def _parted(
+    words: list[str], options: dict[str, Parameter], valued: tuple[str, ...]
+) -> tuple[list[str], list[str | bool]]:
+    """The words that are options of the command itself, and those of the program behind it, which may stand between."""
+    own: list[str] = []
+    rest: list[str | bool] = []
+    left = iter(words)
+    for word in left:
+        name, equals, _ = word.partition("=")
+        one = options.get(name)
+        if word == "--":
+            return own, [*rest, word, *left]
+        into = rest if one is None else own
+        into.append(word)
+        # Several in one word, such as -am: the last one has the value.
+        is_several = word[:1] == "-" and f"-{word[-1]}" in valued and _FLAGS.issuperset(word[1:-1])
+        if (word in valued or is_several) if one is None else (one.kind != "flag" and not equals):
+            into.extend([value] if (value := next(left, None)) is not None else [])
+    return own, rest
 
 
 def _value(one: Parameter, given: list[Any] | None) -> Any:

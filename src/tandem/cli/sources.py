@@ -11,16 +11,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from tandem.cli.calls import Inputs, present
-from tandem.cli.connection_options import ConnectionOptions, need_project
+from tandem.cli.connection_options import ConnectionOptions, need_project, need_worktree
 from tandem.cli.declared import Misused, Option, without
 from tandem.cli.terminal import Exit, progress
 from tandem.errors import InvalidInput, TandemError
-from tandem.git.layout import ensure_usable
-from tandem.git.place import find_repository, linked_worktrees
+from tandem.git.place import HookRepository
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
 from tandem.rulings import git, state
 from tandem.rulings.planning import base_branch
+
+_USUAL_BASES = ("main", "master")
+"""Without a gate, which names the base branches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +65,35 @@ def here() -> Repository:
     Raises:
         InvalidInput: It runs in none, or in a git folder.
     """
-    place = find_repository(str(Path.cwd()))
-    if place is None:
-        way = "Go into the project's; of dotfiles, set GIT_DIR and GIT_WORK_TREE."
-        raise InvalidInput(f"{Path.cwd()} is not in the work tree of a git repository. {way}", field="path")
-    ensure_usable(place)
-    if place.top is None:
-        trees = ", ".join(linked_worktrees(place.common_dir)) or "its working tree"
-        where = f"Run this where the files are: {trees}. Of dotfiles, set GIT_DIR and GIT_WORK_TREE."
-        raise InvalidInput(f"{Path.cwd()} belongs to a git folder. {where}", field="path")
+    need_worktree()
     return Repository.discover(Path.cwd())
+
+
+def base_and_branch(place: HookRepository, name: str | None) -> tuple[str, str]:
+    """The base branch that a branch comes from, and its own name.
+
+    Raises:
+        InvalidInput: It is no branch, or a base branch, or there is no base branch here.
+    """
+    branch = name or git.branch(place)
+    if branch is None or git.resolve(place, git.HEADS + branch) is None:
+        said = f"'{name}' is no branch here." if name else "No branch is checked out here."
+        raise InvalidInput(f"{said} Name one behind --branch.", field="branch")
+    gate = state.find(place)
+    names = gate.branches if gate is not None and gate.enabled else _USUAL_BASES
+    if branch in names:
+        raise InvalidInput(f"{branch} is a base branch: others are submitted against it.", field="branch")
+    bases = [one for known in names for one in (known, f"origin/{known}") if git.resolve(place, one) is not None]
+    if not bases:
+        raise InvalidInput(
+            f"None of the base branches is here: {', '.join(names)}. Fetch one, or name the commits with --range.",
+            field="branch",
+        )
+
+    def beside(base: str) -> int:
+        return int(git.run(place, ["rev-list", "--count", f"{base}..{branch}", "--"]).text)
+
+    return min(bases, key=beside), branch
 
 
 def content(repository: Repository, source: Source, warn: Callable[[str], None]) -> dict[str, Any]:

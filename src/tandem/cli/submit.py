@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from contextlib import suppress
 from dataclasses import make_dataclass
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -27,15 +27,18 @@ from tandem.cli.connection_options import (
     ConnectionOptions,
     TimeoutOption,
     need_project,
+    need_worktree,
 )
-from tandem.cli.declared import Misused, Option
+from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.render import checks
+from tandem.cli.render.parts import ago
 from tandem.cli.sources import Source
 from tandem.cli.terminal import Exit, progress, say
 from tandem.errors import TandemError
 from tandem.present.record import record
 from tandem.present.shapes import WORK
-from tandem.rulings import liveness, next_steps
+from tandem.rulings import git, liveness, next_steps
+from tandem.rulings.open_reviews import OpenReview
 from tandem.rulings.person import agent_mark, wait_seconds
 from tandem.rulings.state import GateUnreadable
 from tandem.rulings.trust import CHECKS_FILE
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
 _LOG_LINES, _LOG_WIDTH = 15, 500
 """The end of a failed check's log that is shown: lines, and the characters of each."""
 _MOST_LOGS = 3
+_MOST_REMARKS = 200
 _SHORT = 12
 
 
@@ -68,7 +72,14 @@ else:
 
 
 def submit(  # noqa: PLR0913 an option each
+    name: Annotated[
+        str | None, Argument(metavar="[BRANCH]", help="With --branch: another one than that you are on.")
+    ] = None,
     *,
+    branch: Annotated[
+        bool,
+        Option("--branch", help="All commits of a branch, as one change; again: a new round of the same review."),
+    ] = False,
     intent: Annotated[
         str | None,
         Option("--intent", "-m", metavar="TEXT", help="Its purpose; a revision keeps its review's."),
@@ -101,27 +112,34 @@ def submit(  # noqa: PLR0913 an option each
 
     Submitted again unchanged, it is the review that is there.
     """
+    if not (source.is_default if branch else name is None) or (branch and (revise or parent)):
+        raise Misused("--branch stands alone, with the name of a branch or without.", "--branch")
     if source.text is not None and description is not None:
         raise Misused("With --text the file is the description.", "--description")
-    if intent is None and revise is None and parent is None:
+    if intent is None and revise is None and parent is None and not branch:
         raise Misused("Say what the change is for.", "-m")
     if revise is not None and parent is not None:
         raise Misused("A revision keeps its review; give one of them.", "--parent")
     details = Inputs().text("--description", description) if description is not None else None
     stated = given(intent=intent, description=details, category=category, agent_type=agent_type, **vars(work))
-    request = partial(_request, options=options, source=source, stated=stated, revise=revise, parent=parent)
-    return _submit(request, options, timeout_s=wait_seconds() if timeout is None else timeout, wait=wait)
+
+    def send(session: Session) -> bytes:
+        if branch:
+            return _send_branch(session, name, options, stated)
+        request = _request(session, options=options, source=source, stated=stated, revise=revise, parent=parent)
+        return session.call("create_review", request)
+
+    return _submit(send, options, timeout_s=wait_seconds() if timeout is None else timeout, wait=wait)
 
 
 def _submit(
-    request: Callable[[Session], dict[str, Any]], options: ConnectionOptions, *, wait: bool, timeout_s: float | None
+    send: Callable[[Session], bytes], options: ConnectionOptions, *, wait: bool, timeout_s: float | None
 ) -> Exit:
     with options.session() as session:
         with suppress(TandemError, GateUnreadable):  # the hook tells the person who commits
-            if (problem := liveness.problem_at(str(Path.cwd()))) is not None:
-                say(problem)
+            say_problem()
         with progress("submitting"):
-            envelope = session.call("create_review", request(session))
+            envelope = send(session)
         data = json.loads(envelope)
         if not (wait and data["ok"]):
             return present(envelope, "create_review", as_json=options.as_json)
@@ -132,11 +150,44 @@ def _submit(
             # The next step is the wait, which goes on from here.
             waiting = json.dumps({**data, "data": {**data["data"], "next_action": "none"}}).encode()
             present(waiting, "create_review", as_json=False)
-        status = _verdict(session, data["data"], timeout_s)
+        status = await_verdict(session, data["data"], timeout_s)
     ended = present(status, "get_review_status", as_json=options.as_json, status=verdict_status)
     if ended is Exit.WAITING and json.loads(status)["data"]["next_action"] == "wait":
         say_go_on(next_steps.wait(data["data"]["review_id"]))
     return ended
+
+
+def say_problem() -> None:
+    """Say why git would not start the gate's hooks here; nothing if it would, or no gate is on.
+
+    Raises:
+        TandemError: Git cannot be asked.
+        GateUnreadable: Whether a gate is on cannot be read.
+    """
+    if (problem := liveness.problem_at(str(Path.cwd()))) is not None:
+        say(problem)
+
+
+def _send_branch(session: Session, name: str | None, options: ConnectionOptions, stated: dict[str, Any]) -> bytes:
+    """Submit a branch as one change, again in the same review; the envelope.
+
+    Raises:
+        InvalidInput: It is no branch, or a base branch, or there is no base branch to compare with.
+        Misused: The first time, its purpose is missing.
+    """
+    place = need_worktree()
+    base, branch = sources.base_and_branch(place, name)
+    known = OpenReview(place.common_dir, "branch", branch)
+    stated = {**known.facts.get("stated", {}), **stated}
+    if "intent" not in stated:
+        raise Misused("Say what the change is for.", "-m")
+    known.keep(stated=stated, again=shlex.join(["tandem", "submit", "--branch", *([name] if name else []), "--wait"]))
+
+    def ask(content: dict[str, Any]) -> dict[str, Any]:
+        source = Source(range=f"{base}...{content['tip']}")
+        return _request(session, options=options, source=source, stated=content["stated"])
+
+    return known.submit(session, ask, {"tip": git.resolve(place, git.HEADS + branch), "stated": stated})
 
 
 def _request(
@@ -145,8 +196,8 @@ def _request(
     options: ConnectionOptions,
     source: Source,
     stated: dict[str, Any],
-    revise: str | None,
-    parent: str | None,
+    revise: str | None = None,
+    parent: str | None = None,
 ) -> dict[str, Any]:
     """The request, completed from the review that is revised or followed; `stated` are the fields that were given."""
     known_id = revise or parent
@@ -180,9 +231,15 @@ def _content(source: Source, known: Proposal | None) -> dict[str, Any]:
         return {**content, "metadata": {next_steps.REVISION: revision}} if revision else content
 
 
-def _verdict(session: Session, created: dict[str, Any], timeout_s: float | None) -> bytes:
-    """The status envelope once there is a verdict that counts, or the time is up."""
-    remarks, following = _Remarks(), _CheckRemarks(session, created["review_id"])
+def await_verdict(session: Session, created: dict[str, Any], timeout_s: float | None) -> bytes:
+    """The status envelope once there is a verdict that counts, or the time is up.
+
+    Args:
+        session: The broker.
+        created: The answer to `create_review`; or a status, with `existed`.
+        timeout_s: Seconds; None for as long as it takes.
+    """
+    remarks, following = _Remarks(session), _CheckRemarks(session, created["review_id"])
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     remarks.say_who_comes(created)
     # One that was there may have its verdict, and an agent waits in vain where no reviewer comes: the present
@@ -210,7 +267,17 @@ def _verdict(session: Session, created: dict[str, Any], timeout_s: float | None)
     if data["status"] in {"approved", "changes_requested"} or not is_decided(data):
         following.conclude()
     say_question(session, data)
+    _say_remarks(session, data)
     return envelope
+
+
+def _say_remarks(session: Session, data: dict[str, Any]) -> None:
+    """Say on standard error the reviewer's remarks on lines of the round, if it is the proposer's turn to change."""
+    if data["next_action"] in {"revise", "revert"}:
+        asked = {"review_id": data["review_id"], "round": data["round"], "limit": _MOST_REMARKS}
+        for one in session.data("get_discussion", asked)["entries"]:
+            if one["kind"] == "comment" and one["resolved_by"] is None:
+                say(f"{one['file']}{':' if one['line'] else ''}{one['line'] or ''}: {one['body']}")
 
 
 _STOP = "Stop here and tell the person you work for. It is theirs to decide; do not review it."
@@ -254,7 +321,8 @@ class _CheckRemarks:
 class _Remarks:
     """Says on standard error what happens while a verdict is waited for."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self._said: tuple[str, str | None] = ("", None)
         self._why_none: dict[str, Any] | None = None
 
@@ -280,5 +348,13 @@ class _Remarks:
             say(f"A person has to look: {data['attention']}")
         self.say_who_comes(data)
         if step != self._said and not is_proposers_turn(data):
-            say(f"{data['reviewer_id']} reviews it" if data["reviewer_id"] else "in the queue")
+            say(f"{data['reviewer_id']} reviews it{self._since(data)}" if data["reviewer_id"] else "in the queue")
         self._said = step
+
+    def _since(self, data: dict[str, Any]) -> str:
+        """How long that has been so; empty where the broker does not say."""
+        with suppress(TandemError):
+            events = self._session.data("get_review_timeline", {"review_id": data["review_id"]})["events"]
+            claims = [one["at"] for one in events if one["new"] == "claimed"]
+            return f", claimed {ago(claims[-1])}" if claims else ""
+        return ""

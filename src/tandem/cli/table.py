@@ -9,8 +9,22 @@ from __future__ import annotations
 from tandem.cli.declared import Command, Parameter
 
 COMMANDS: dict[str, Command] = {
+    "commit": Command(
+        "tandem.cli.commit:commit", "Have your change reviewed, and commit exactly that once it is approved.\n\nIt takes the options of git commit, runs your hooks, submits the result, waits, commits, and closes the review.\nRun it again until it is done: it revises the review if you changed something, and keeps the message that you gave\nonce.",
+        Parameter("arguments", many=True, help="Those of git commit, unchanged.", metavar="[OPTIONS OF git commit]", valued=("-m", "-F", "-C", "-c", "-t", "--message", "--file", "--reuse-message", "--reedit-message", "--template", "--author", "--date", "--cleanup", "--fixup", "--squash", "--trailer", "--pathspec-from-file")),
+        Parameter("timeout", "--timeout", kind="number", min=0, help="How long to wait; default: as long as it takes, for an agent as long as its client allows.", metavar="SECONDS"),
+        Parameter("broker", "--broker", variable="TANDEM_BROKER", group="options", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),
+        Parameter("project", "--project", group="options", help="Registered project, or a label; default: the repository you are in.", metavar="NAME", panel="Common options", completes="project"),
+        Parameter("agent", "--agent", variable="TANDEM_AGENT", group="options", help="Who is calling; default: the agent that runs the command, else who 'tandem me' says.", metavar="NAME", panel="Common options"),
+        Parameter("as_json", "--json", kind="flag", default=False, group="options", help="Print the envelope, exactly as the broker answered it.", panel="Common options"),
+        Parameter("new", "--new", kind="flag", default=False, group="options", help="--project names a new label.", panel="Common options"),
+        groups={"options": "tandem.cli.connection_options:ConnectionOptions"},
+        takes_the_rest=True,
+    ),
     "submit": Command(
         "tandem.cli.submit:submit", "Submit your change for review: by default all changes of the working tree, new files included.\n\nSubmitted again unchanged, it is the review that is there.",
+        Parameter("name", help="With --branch: another one than that you are on.", metavar="[BRANCH]"),
+        Parameter("branch", "--branch", kind="flag", default=False, help="All commits of a branch, as one change; again: a new round of the same review."),
         Parameter("intent", "--intent", "-m", help="Its purpose; a revision keeps its review's.", metavar="TEXT"),
         Parameter("staged", "--staged", kind="flag", default=False, group="source", help="What the index holds."),
         Parameter("commit", "--commit", group="source", help="What one commit changed.", metavar="REV"),
@@ -739,7 +753,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
-    "commit record": Command(
+    "commits record": Command(
         "record_commit", "Record a commit, so that it can be found by its plan and review. Idempotent.",
         Parameter("commit", "--commit", required=True, help="The commit's id.", needed=True),
         Parameter("parent", "--parent", help="Its first parent; null for a root commit."),
@@ -760,7 +774,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
-    "commit list": Command(
+    "commits list": Command(
         "list_commits", "Recorded commits, oldest first: of a plan, of a review, by their ids, or all of the project.",
         Parameter("review_id_argument", help="Only those that name this review.", metavar="REVIEW_ID", completes="review", shows_default=False),
         Parameter("plan", "--plan", help="Only those of this plan."),
@@ -775,7 +789,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
         hidden=True,
     ),
-    "commit rolled-back": Command(
+    "commits rolled-back": Command(
         "record_rollback", "Record that a review's change was rolled back or is gone; its plan continues in blocking mode. Idempotent.",
         Parameter("review_id_argument", help="The review.", metavar="REVIEW_ID", completes="review", shows_default=False),
         Parameter("review_id", "--review-id", help="The review.", metavar="ID", hidden=True, completes="review", needed=True),

@@ -47,6 +47,7 @@ class Noun:
 
 
 TREE: dict[str, Noun] = {
+    "commit": Noun("Commit your change, once it is approved.", REVIEWING, "commit:commit"),
     "submit": Noun("Submit your change for review.", REVIEWING, "submit:submit"),
     "apply": Noun("Bring the working tree to the approved content.", REVIEWING, "apply:apply"),
     "inbox": Noun("What waits for you, what waits for others, and problems.", REVIEWING, {OPERATIONS: OPERATION}),
@@ -88,7 +89,7 @@ TREE: dict[str, Noun] = {
             "record-override": OPERATION,
         },
     ),
-    "commit": Noun("Records of commits and rollbacks.", REVIEWING, {OPERATIONS: OPERATION}, hidden=True),
+    "commits": Noun("Records of commits and rollbacks.", REVIEWING, {OPERATIONS: OPERATION}, hidden=True),
     "rollback": Noun("Revert a commit that was not approved.", REVIEWING, "rollback:rollback"),
     "audit": Noun(
         "Check commits; show and verify the log.",

@@ -553,9 +553,9 @@ OPERATIONS = (
     Operation("set_gate", "gate", "set", SetGate, GateState, ADMIN, REPEATABLE_WRITE),
     Unlisted("get_gate", "gate", "show", GetGate, GateState, ALL, READ),
     Operation("override_gate", "gate", "record-override", OverrideGate, GateOverridden, ADMIN, REPEATABLE_WRITE),
-    Unlisted("record_commit", "commit", "record", RecordCommit, CommitRecord, PROPOSER, REPEATABLE_WRITE),
-    Unlisted("list_commits", "commit", "list", ListCommits, CommitPage, ALL, READ),
-    Unlisted("record_rollback", "commit", "rolled-back", RecordRollback, RollbackRecorded, PROPOSER, REPEATABLE_WRITE),
+    Unlisted("record_commit", "commits", "record", RecordCommit, CommitRecord, PROPOSER, REPEATABLE_WRITE),
+    Unlisted("list_commits", "commits", "list", ListCommits, CommitPage, ALL, READ),
+    Unlisted("record_rollback", "commits", "rolled-back", RecordRollback, RollbackRecorded, PROPOSER, REPEATABLE_WRITE),
     ForPeople(
         "get_project_settings", "project", "settings", GetProjectSettings, ProjectSettings, OPERATOR | ADMIN, READ
     ),

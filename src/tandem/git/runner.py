@@ -305,8 +305,20 @@ def interactively(arguments: Sequence[str], environment: Mapping[str, str], *, t
         environment: The whole environment.
         to_stderr: Whether its standard output goes to standard error.
     """
-    stdout = sys.stderr if to_stderr else None
-    return _subprocess().run(["git", *arguments], env=dict(environment), stdout=stdout, check=False).returncode
+    return started(arguments, environment, sys.stderr.fileno() if to_stderr else None).wait()
+
+
+def started(
+    arguments: Sequence[str], environment: Mapping[str, str], stdout: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Starts git with this process's terminal.
+
+    Args:
+        arguments: What follows `git`.
+        environment: The whole environment.
+        stdout: The descriptor that its output goes to; None for this process's own.
+    """
+    return _subprocess().Popen(["git", *arguments], env=dict(environment), stdout=stdout)
 
 
 class Spawned:

@@ -160,7 +160,9 @@ def refusal(client: str, text: str, folder: str) -> list[str] | None:
     for command in _commands(text, folder):
         reasons = (None if command.is_text else _persons(command, text, folder)) or _gates_own(command)
         if reasons is None and (call := _git_call(command)) is not None:
-            reasons = _passing_hooks_by(call, is_always=client == _WITHOUT_HOOKS) or _silenced(call)
+            # `tandem commit` switches them on itself.
+            is_always = client == _WITHOUT_HOOKS and command.program != "tandem"
+            reasons = _passing_hooks_by(call, is_always=is_always) or _silenced(call)
         if reasons is not None:
             return reasons
     return _own_review(client, text, folder) if _REVIEWS.search(text) else None
@@ -176,7 +178,8 @@ def _persons(command: _Command, text: str, folder: str) -> list[str] | None:
     """
     names, words = command.names, command.before_git
     said = next((word.partition("=")[0] for word in words if _OVERRIDES.fullmatch(word)), None)
-    if "tandem" in names and "gate" in (rest := names[names.index("tandem") + 1 :]) and "--help" not in rest:
+    rest = names[names.index("tandem") + 1 :] if "tandem" in names else []
+    if "gate" in rest and "commit" not in rest[: rest.index("gate")] and "--help" not in rest:
         verb = next((word for word in rest[rest.index("gate") + 1 :] if not word.startswith("-")), None)
         said = f"tandem gate {verb}" if verb in _PERSONS else said
         if verb in {"on", "server-hook"}:
@@ -320,7 +323,10 @@ def _segments(text: str) -> Iterator[tuple[list[str], str]]:
 
 
 def _git_call(command: _Command) -> _Git | None:
-    """The call of git in a command; None if there is none."""
+    """The call of git in a command, also that of `tandem commit`; None if there is none."""
+    if command.program == "tandem" and "commit" in command.names:
+        words = command.words[command.names.index("tandem") + 1 :]
+        return _Git(state.find_enabled(command.folder), [], "commit", words[1:], None) if words[0] == "commit" else None
     if "git" not in command.names or command.program in _READERS:
         return None
     before, folder = command.before_git, command.folder

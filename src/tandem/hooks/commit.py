@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from tandem.rulings.state import GateFile
 
 _SHOWN_PATHS = 10
-_FEW_PATHS = 5
 _UNFINISHED = ("queued", "running")
 _SHOWN_CHECKS = 5
 _REFUSED = 1
@@ -46,7 +45,7 @@ def prepare(gate: GateFile, arguments: Sequence[str]) -> int:
                 return 0
             if ruling.passes:
                 return _let_through(gate, ruling, arguments[0])
-            reasons = _explained(gate, asker, ruling, message.read(arguments[0]))
+            reasons = _explained(gate, asker, ruling, arguments)
         except Unreachable as error:
             reasons = [str(error), "When it answers, commit again."]
         except Refused as error:
@@ -161,14 +160,14 @@ def _set_recording(gate: GateFile, *, on: bool) -> None:
         os.unlink(path)
 
 
-def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, text: str) -> list[str]:
+def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, arguments: Sequence[str]) -> list[str]:
     """Why a commit may not be made, and what to do, a line each.
 
     Args:
         gate: The switch.
         asker: To ask the broker with.
         ruling: The refusal.
-        text: The commit's message so far.
+        arguments: Git's.
 
     Raises:
         Refused: The broker refuses.
@@ -184,7 +183,7 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, text: 
     if ruling.advice:
         return [*lines, *ruling.advice]
     is_merge = os.path.exists(os.path.join(gate.place.git_dir, "MERGE_HEAD"))
-    named = [name for name in message.values(text, message.REVIEW) if name != message.UNREVIEWED]
+    named = [name for name in message.values(message.read(arguments[0]), message.REVIEW) if name != message.UNREVIEWED]
     if is_merge:
         lines.append(
             "A merge passes unseen only as git itself makes it of approved sides, without a driver such as union."
@@ -207,7 +206,12 @@ def _explained(gate: GateFile, asker: GateClient, ruling: CommitDecision, text: 
     lines += _environment(gate.place)
     if any(status["next_action"] == "escalate" for status in concerned or ()):
         return [*lines, *steps]
-    lines += [*_staging(gate.place), *(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
+    if not steps and (going_on is None or going_on.startswith("git commit")):
+        is_amend = bool(ruling.former) or [*arguments[1:3]] == ["commit", "HEAD"]
+        instead = "tandem commit --no-edit" if going_on else _instead(gate.place, is_amend=is_amend)
+        lines.append(f"{next_steps.COMMIT_IT} {instead}")
+    else:
+        lines += [*(steps or [next_steps.SUBMIT_IT]), f"and when it is approved{again}"]
     passes_elsewhere = asker.branch is not None and planning.enforcement(gate, None) in {FREE, FOLLOWED}
     return [*lines, "On another branch it passes: git switch -c NAME"] if passes_elsewhere else lines
 
@@ -219,17 +223,16 @@ def _environment(place: HookRepository) -> list[str]:
     return [f"First:       export GIT_DIR={shlex.quote(place.git_dir)} GIT_WORK_TREE={shlex.quote(place.top)}"]
 
 
-def _staging(place: HookRepository) -> list[str]:
-    """How a commit of what the index does not hold is staged, so that it can be submitted."""
+def _instead(place: HookRepository, *, is_amend: bool) -> str:
+    """The command in place of a `git commit`, with the options that git's index for it tells."""
     index = os.path.basename(os.environ.get("GIT_INDEX_FILE", ""))
-    if not index.endswith(".lock"):
-        return []
-    entries = git.between(place, git.head(place) or git.empty_tree(place), git.written_tree(place))
-    paths = dict.fromkeys(entry["path"] for entry in entries)
-    if index == "index.lock" and len(paths) > _FEW_PATHS:
-        return ["Stage it:    git add -u"]
-    named = shlex.join([f":/{path}" for path in paths])
-    return [f"Stage {'it:   ' if index == 'index.lock' else 'just it: git reset -q &&'} git add -- {named}"]
+    words = ["tandem commit --amend --no-edit" if is_amend else next_steps.BY_COMMIT]
+    if index == "index.lock":
+        words.append("-a")
+    elif index.endswith(".lock"):
+        entries = git.between(place, git.head(place) or git.empty_tree(place), git.written_tree(place))
+        words += ["--", shlex.join(dict.fromkeys(f":/{entry['path']}" for entry in entries))]
+    return " ".join(words)
 
 
 def kept_back(asker: GateClient, decision: Mapping[str, Any], what: str, again: str) -> list[str]:

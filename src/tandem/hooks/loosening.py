@@ -259,7 +259,7 @@ def _plan_is_blocking(plan: str, against: list[str]) -> list[str]:
     if not against:
         return [
             f"The plan {plan} is in blocking mode since one of its changes was taken back: approval comes first.",
-            next_steps.SUBMIT_IT,
+            f"{next_steps.COMMIT_IT} {next_steps.BY_COMMIT}",
         ]
     return [
         f"The plan {plan} is in blocking mode: decided against {', '.join(against)}.",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 
 from tandem.git.place import find_repository
+from tandem.rulings import open_reviews
+from tandem.rulings.open_reviews import AGAIN
 
 TYPE_CHECKING = False  # as in `git`
 if TYPE_CHECKING:
@@ -17,14 +19,16 @@ if TYPE_CHECKING:
 
 SUBMIT = "tandem submit --staged --wait -m 'what it is for'"
 SUBMIT_IT = f"Submit it:   {SUBMIT}"
+COMMIT_IT = "Have it reviewed and committed:"
 COMMIT = "git commit -m 'what it is for'"
+BY_COMMIT = COMMIT.replace("git", "tandem")
 REVISION = "revision"
 """Where a proposal of commits says in its metadata which ones they are."""
 
 
 def wait(review_id: str) -> str:
-    """The command that waits until there is something to do about a review."""
-    return f"tandem review status {review_id} --wait"
+    """The command that waits until there is something to do about a review, and does it where it can."""
+    return open_reviews.again(review_id) or f"tandem review status {review_id} --wait"
 
 
 def answer(review_id: str) -> str:
@@ -75,6 +79,8 @@ def _range(revision: str) -> str:
 def _revise(status: Mapping[str, Any]) -> str:
     """How what was changed is submitted as the next round; stands behind what is to be changed."""
     review_id = status["review_id"]
+    if status.get(AGAIN):
+        return f"{'commit it on its branch' if status.get('revision') else 'git add'}, then: {status[AGAIN]}"
     if status.get("revision"):
         commits = _range(status["revision"])
         return f"commit it on its branch, then: tandem submit --revise {review_id} --range {commits} --wait"
@@ -84,6 +90,9 @@ def _revise(status: Mapping[str, Any]) -> str:
 def _differently(status: Mapping[str, Any]) -> str:
     """How a rejected change is tried in another way."""
     review_id = status["review_id"]
+    if status.get(AGAIN):
+        kept = "commit it on its branch" if status.get("revision") else "git add"
+        return f"Do it differently, {kept}, then: {status[AGAIN]}"
     if status.get("revision"):
         # It has to fit into a line.
         again = f"tandem submit --parent {review_id} --range {_range(status['revision'])} --wait -m 'why'"
@@ -134,6 +143,8 @@ def _approved(status: Mapping[str, Any]) -> list[str]:
     if status.get("digest", "") is None:
         # Words alone change no file.
         return [f"Go on, then: tandem review close {status['review_id']}"]
+    if status.get(AGAIN) and not status.get("revision"):
+        return [f"Commit it: {status[AGAIN]}"]
     fetch = f"tandem apply {status['review_id']} --index"
     now, then = commit(status["review_id"])
     if status.get("revision"):
@@ -187,8 +198,12 @@ def _waiting(status: Mapping[str, Any]) -> list[str]:
 
 
 def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - one case an action reads best
-    """What to do next in a shell, a line each."""
+    """What to do next in a shell, a line each.
+
+    Where a command was run that is run again until its change is committed, that is the way on.
+    """
     review_id, patch_id, checks = status["review_id"], status.get("counter_patch_id"), status.get("checks")
+    status = {**status, AGAIN: open_reviews.again(review_id)}
     again = _revise(status)
     match status["next_action"]:
         case "wait":
@@ -197,10 +212,12 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
             said = f"Read all that was said: tandem review discussion {review_id}"
             return [said, f"Answer: {answer(review_id)}", f"Then wait: {wait(review_id)}"]
         case "decide_counter_patch":
+            then = [f"Then: {status[AGAIN]}"] if status[AGAIN] else []
             return [
                 f"Read it: tandem review proposal {review_id}",
                 f"Take it: tandem review patch accept {review_id} {patch_id}",
                 f"or decline it: {decline(review_id, patch_id)}",
+                *then,
             ]
         case "revise" if is_conflict_in_merge(status):
             return [conflict_in_merge(status)]
@@ -213,7 +230,7 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
                 f"Change that, {again}",
                 f"or, if the check was at fault: tandem checks run {review_id}",
             ]
-        case "revise" if status.get("counter_patch_status") == "accepted":
+        case "revise" if status.get("counter_patch_status") == "accepted" and not status[AGAIN]:
             # The files here know nothing of it yet.
             return [f"Bring your files to the round: tandem apply {review_id}", f"Change them, {again}"]
         case "revise":

@@ -61,10 +61,10 @@ COMMANDS: Final = ("review", "status")
 
 _LOOKS: Final = ("gate status", "review list", "review status")
 _MAY_RUN: Final = {
-    "review": (*_LOOKS, "submit", "apply", "review proposal", "review discussion"),
+    "review": (*_LOOKS, "commit", "submit", "apply", "review proposal", "review discussion"),
     "status": (*_LOOKS, "gsd status"),
 }
-"""What Claude Code may run unasked in a command, besides `git status`: commands that look or propose."""
+"""What Claude Code may run unasked in a command, besides `git status`: what looks, and what it is for."""
 
 TIMEOUT_SECONDS: Final = 60
 """How long a client waits for a hook. The broker answers in milliseconds, and its silence ends after twenty seconds."""

@@ -1,0 +1,242 @@
+"""`tandem commit`: has a change reviewed and commits it; the same command until it is done."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tandem.bridge.session import Unreachable
+from tandem.cli import persons
+from tandem.cli.committing import Commits, Taken, show_outcome
+from tandem.cli.connection_options import ConnectionOptions, TimeoutOption, need_worktree
+from tandem.cli.declared import Argument, Misused
+from tandem.cli.terminal import Exit, say, show_envelope
+from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, TandemError, error_from
+from tandem.git.raw import FIELDS, digest_of
+from tandem.git.runner import interactively
+from tandem.hooks import judging
+from tandem.rulings import broker_errors, git, person, planning, state
+from tandem.rulings.ask import GateClient
+from tandem.rulings.open_reviews import OpenReview
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tandem.bridge.session import Session
+    from tandem.cli.commit_review import CommitReview
+    from tandem.git.place import HookRepository
+    from tandem.rulings.state import GateFile
+
+VALUED = (
+    *("-m", "-F", "-C", "-c", "-t", "--message", "--file", "--reuse-message", "--reedit-message", "--template"),
+    *("--author", "--date", "--cleanup", "--fixup", "--squash", "--trailer", "--pathspec-from-file"),
+)
+"""The options of `git commit` whose value may be the next word."""
+_INTERACTIVE = frozenset({"-p", "--patch", "--interactive"})
+_MESSAGE = re.compile(r" (?:--(?:message|file)[= ]|-([aeinopqsvz]*)[mF] ?)(?:'[^']*'|\"[^\"]*\"|[^ '\"])+")
+"""An option of a command line that gives the message, with the flags in the same word."""
+_SHORT = 12
+_NOTHING_TO_COMMIT = 1
+
+
+def commit(
+    arguments: Annotated[
+        list[str] | None,
+        Argument(metavar="[OPTIONS OF git commit]", help="Those of git commit, unchanged.", valued=VALUED),
+    ] = None,
+    *,
+    timeout: TimeoutOption = None,
+    options: ConnectionOptions,
+) -> int:
+    """Have your change reviewed, and commit exactly that once it is approved.
+
+    It takes the options of git commit, runs your hooks, submits the result, waits, commits, and closes the review.
+    Run it again until it is done: it revises the review if you changed something, and keeps the message that you gave
+    once.
+    """
+    words = list(arguments or ())
+    if not _INTERACTIVE.isdisjoint(words):
+        raise Misused("Choose the parts first, with git add --patch; then run tandem commit.", "--patch")
+    place = need_worktree()
+    gate = state.find(place)
+    gate = gate if gate is not None and gate.enabled else None
+    settings = planning.read(str(Path.cwd())) if gate is None else None
+    if settings is not None and settings.found and planning.is_disabled(settings, gate):
+        say(f"{planning.DISABLED_REASON} Committing as git does.")
+        return interactively(["commit", *words], os.environ)
+    run = _Run(place, gate, words, options, person.wait_seconds() if timeout is None else timeout)
+    try:
+        return run.end()
+    finally:
+        run.close()
+
+
+class _Run:
+    """One run of the command in a working tree."""
+
+    def __init__(
+        self,
+        place: HookRepository,
+        gate: GateFile | None,
+        words: Sequence[str],
+        options: ConnectionOptions,
+        timeout_s: float | None,
+    ) -> None:
+        self._place, self._gate, self._words, self._options = place, gate, words, options
+        self._ends = None if timeout_s is None else time.monotonic() + timeout_s
+        self._branch = git.branch(place)
+        session = (person.origin(place.top or place.git_dir) or {}).get("session")
+        name = persons.caller(options.agent).name
+        self._known = OpenReview(place.git_dir, "commit", self._branch, name, session)
+        self._commits = Commits(place, quiet=options.as_json)
+        # The message is kept.
+        whole = shlex.join(["tandem", "commit", *words])
+        self._again = _MESSAGE.sub(lambda found: f" -{found[1]}" if found[1] else "", whole)
+        self._opened: Session | None = None
+        self._done: list[str] = []
+
+    @property
+    def _session(self) -> Session:
+        # Not before the gate's client has started a broker that does not run.
+        if self._opened is None:
+            self._opened = self._options.session()
+        return self._opened
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._opened is not None:
+            self._opened.close()
+
+    def end(self) -> int:
+        """Take the next steps, up to the commit if it is approved; the exit status."""
+        made, is_renewed = self._made_before(), False
+        while True:
+            edits = "message" not in self._known.facts and os.isatty(0) and person.agent_mark() is None
+            taken = self._commits.take(self._words, edits=edits)
+            if isinstance(taken, int):
+                is_over = made is not None and taken == _NOTHING_TO_COMMIT
+                return self._told_commit(*made) if made and is_over else self._ended_by_git(taken)
+            taken = self._with_message(taken, edited=edits)
+            approved_by = self._approved_by(taken)
+            if approved_by is not None:
+                return self._make(taken, approved_by)
+            base = git.head(self._place) or git.empty_tree(self._place)
+            changes = git.between(self._place, base, taken.tree)
+            if not changes:
+                return self._make(taken, [])
+            review = self._reviewer_side()
+            digest = digest_of(tuple(change[field] for field in FIELDS) for change in changes)
+            status = review.stands(taken, digest)
+            self._done += review.done
+            if status is not None and not review.is_approved(status):
+                return review.tell(status, self._done)
+            if status is not None and status["digest"] == digest:
+                reviews = [status["review_id"]] if self._gate is None else self._approved_by(taken)
+                if reviews is not None or is_renewed:
+                    return self._make(taken, reviews or [])
+                # Approved once, and it counts no longer: it needs another review.
+                is_renewed = True
+                self._known.keep(review_id=None, digest=None)
+
+    def _with_message(self, taken: Taken, *, edited: bool) -> Taken:
+        """The same with the message of this run, else that of an earlier one."""
+        if taken.is_told:
+            if taken.source[0] == "message":
+                self._known.keep(message=taken.message)
+            return taken
+        text = self._known.facts.get("message") or (self._commits.cleaned(taken.message) if edited else "")
+        if not text.strip():
+            raise Misused("Say what the change is for.", "-m")
+        self._known.keep(message=text)
+        self._commits.message_file.write_text(text, "utf-8", "surrogateescape")
+        return taken._replace(message=text)
+
+    def _approved_by(self, taken: Taken) -> list[str] | None:
+        """The reviews by which the gate lets exactly this pass; None if it does not, or none is on."""
+        if self._gate is None:
+            return None
+        with GateClient(self._gate, starts=True) as asker:
+            asker.branch = planning.base_branch(self._gate, self._branch)
+            try:
+                arguments = [str(self._commits.message_file), *taken.source]
+                ruling = judging.judge(self._gate, asker, taken.tree, arguments)
+            except broker_errors.Unreachable as error:
+                raise Unreachable(f"{error} Then: {self._again}") from error
+            except broker_errors.Refused as error:
+                raise error_from({"code": error.code, "message": str(error), "details": error.details}) from error
+        return list(ruling.review_ids) if ruling.passes else None
+
+    def _reviewer_side(self) -> CommitReview:
+        # Where the approval is there, which is when somebody waits, none of it is needed.
+        from tandem.cli.commit_review import CommitReview
+
+        session, known, commits = self._session, self._known, self._commits
+        return CommitReview(session, self._place, self._gate, self._options, known, commits, self._again, self._ends)
+
+    def _make(self, taken: Taken, reviews: list[str]) -> int:
+        """Commit exactly this tree, and close its reviews."""
+        before = git.head(self._place)
+        self._known.keep(making=[taken.tree, before], closes=reviews)
+        told = [] if taken.is_told else [f"--file={self._commits.message_file}"]
+        status = self._commits.make([*told, *self._words], taken.tree)
+        if status:
+            return self._ended_by_git(status)
+        found = git.head(self._place)
+        if git.resolve(self._place, "HEAD", "tree") != taken.tree:
+            raise InvalidInput(
+                f"The commit {found} differs from the approved content: a hook of this repository changed it. Look at"
+                " it with git show; take it back with: git reset --soft HEAD~1",
+                field="tree",
+            )
+        self._done.append("committed")
+        self._close(is_approved=True)
+        return self._told_commit(found, reviews)
+
+    def _made_before(self) -> tuple[str, list[str]] | None:
+        """The commit that an earlier run, or git alone, has made, with its reviews, which are closed; else None."""
+        tree, before = self._known.facts.get("making") or (None, None)
+        if tree is None:
+            return None
+        listed = git.run(
+            self._place, ["log", "--format=%T %H", "-100", *([f"{before}..HEAD"] if before else [])], accept=(0, 128)
+        )
+        made = dict(line.split(" ") for line in listed.text.splitlines())
+        return (made[tree], self._close()) if tree in made else None
+
+    def _close(self, *, is_approved: bool = False) -> list[str]:
+        """Close the reviews of the commit that was made, and forget them; one that is undecided goes on."""
+        closed: list[str] = []
+        try:
+            for review_id in self._known.facts.get("closes") or ():
+                with suppress(NotFound, InvalidTransition, Forbidden):
+                    asked = {"review_id": review_id}
+                    if is_approved or self._session.data("get_review_status", asked)["status"] == "approved":
+                        self._session.data("close_review", asked)
+                        closed.append(review_id)
+        except TandemError as error:
+            say(f"It is committed, and its review is still open, as the broker says: {error.message}")
+        else:
+            self._known.forget()
+            self._done += ["closed"] if closed else []
+        return closed
+
+    def _told_commit(self, made: str | None, reviews: Sequence[str]) -> int:
+        if self._options.as_json:
+            show_outcome(self._done, next(iter(reviews), None), made, Exit.DONE, [], "committed")
+        else:
+            said = f", approved by {', '.join(reviews)}" if reviews else ""
+            say(f"committed {(made or '')[:_SHORT]}{said}")
+        return Exit.DONE
+
+    def _ended_by_git(self, status: int) -> int:
+        if self._options.as_json and not status:
+            show_outcome(self._done, None, None, Exit.DONE, [], "nothing")
+        elif self._options.as_json:
+            error = {"code": InvalidInput.code, "message": f"git commit ended with {status}; standard error says why."}
+            show_envelope({"ok": False, "error": {**error, "details": {"exit_status": status}, "retryable": False}})
+        return status

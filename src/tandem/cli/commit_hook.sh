@@ -1,0 +1,45 @@
+#!/bin/sh
+# Of 'tandem commit': stands for each hook of a repository while one git commit runs, and calls that hook.
+name=${0##*/}
+hook=$TANDEM_COMMIT_HOOKS/$name
+folder=$TANDEM_COMMIT_FOLDER
+# The hooks, and the git that they run, see the configuration as it is without this.
+if [ -n "$TANDEM_COMMIT_PARAMETERS" ]; then
+    export GIT_CONFIG_PARAMETERS="$TANDEM_COMMIT_PARAMETERS"
+else
+    unset GIT_CONFIG_PARAMETERS
+fi
+# The index may be locked by the git that runs this.
+tree() {
+    rm -f "$folder/index"
+    if [ -f "$GIT_INDEX_FILE" ]; then cp "$GIT_INDEX_FILE" "$folder/index" || return 1; fi
+    GIT_INDEX_FILE=$folder/index git write-tree --missing-ok
+}
+case $TANDEM_COMMIT_STEP:$name in
+take:prepare-commit-msg)
+    # Behind pre-commit, in front of the editor: here is what would be committed, and git ends without a commit.
+    cp "$1" "$folder/message" && tree >"$folder/tree" || exit 1
+    printf '%s\n' "${GIT_INDEX_FILE##*/}" "$2" "$3" >"$folder/source"
+    if [ -n "$TANDEM_COMMIT_EDITS" ] && { [ -z "$2" ] || [ "$2" = template ]; }; then exit 0; fi
+    exit 1
+    ;;
+take:commit-msg)
+    cp "$1" "$folder/message"
+    exit 1
+    ;;
+make:pre-commit)
+    # It has run. What -a or paths take from the files now may be something else.
+    case $GIT_INDEX_FILE in
+    *.lock) [ "$(tree)" = "$TANDEM_COMMIT_TREE" ] || git read-tree -m "$TANDEM_COMMIT_TREE" ;;
+    esac
+    exit 0
+    ;;
+make:prepare-commit-msg)
+    if [ "$(tree)" != "$TANDEM_COMMIT_TREE" ]; then
+        printf '%s\n' 'tandem: refused: What is staged has changed meanwhile. Run tandem commit again.' >&2
+        exit 1
+    fi
+    ;;
+esac
+if [ -f "$hook" ] && [ -x "$hook" ]; then exec "$hook" "$@"; fi
+exit 0

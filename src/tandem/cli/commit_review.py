@@ -1,0 +1,148 @@
+"""The review behind a `tandem commit`: found again, submitted, revised, waited for, told."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from tandem.bridge.session import data_of
+from tandem.cli import persons, sources
+from tandem.cli.calls import given, say_go_on, verdict_status
+from tandem.cli.committing import show_outcome
+from tandem.cli.connection_options import need_project
+from tandem.cli.render import render
+from tandem.cli.sources import Source
+from tandem.cli.submit import await_verdict, say_problem
+from tandem.cli.terminal import Exit, progress, say, show
+from tandem.errors import InvalidInput, TandemError
+from tandem.present.record import record
+from tandem.rulings import git, message, next_steps, person, state
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tandem.bridge.session import Session
+    from tandem.cli.committing import Commits, Taken
+    from tandem.cli.connection_options import ConnectionOptions
+    from tandem.git.place import HookRepository
+    from tandem.rulings.open_reviews import OpenReview
+    from tandem.rulings.state import GateFile
+
+_LONGEST_INTENT = 500
+
+
+class CommitReview:
+    """The review of one working tree, branch and agent.
+
+    Attributes:
+        done: Its steps so far, a word each, in order.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        place: HookRepository,
+        gate: GateFile | None,
+        options: ConnectionOptions,
+        known: OpenReview,
+        commits: Commits,
+        again: str,
+        ends: float | None,
+    ) -> None:
+        self._session, self._place, self._gate, self._options = session, place, gate, options
+        self._known, self._commits, self._again, self._ends = known, commits, again, ends
+        self.done: list[str] = []
+
+    @staticmethod
+    def is_approved(status: dict[str, Any]) -> bool:
+        """Whether it may be committed: it is approved, and its required checks have passed."""
+        return verdict_status(status) is Exit.DONE
+
+    def stands(self, taken: Taken, digest: str) -> dict[str, Any] | None:
+        """Where the review of this content stands once there is news; None if the files have changed for it."""
+        self._known.keep(again=self._again)
+        status = self._known.status(self._session)
+        if status is not None and status["digest"] == digest:
+            return self._waited({**status, "existed": True})
+        is_as_submitted = self._known.facts.get("digest") == digest
+        if status is not None and is_as_submitted and status["status"] not in {"rejected", "closed"}:
+            self._bring(status, taken)
+            return None
+        with suppress(TandemError, state.GateUnreadable):
+            say_problem()
+        whole = taken.message if taken.source[0] == "message" else self._commits.cleaned(taken.message)
+        text = message.subject(whole)
+        body = whole.partition(text)[2].strip().encode("utf-8", "replace").decode()
+        stated = {"intent": text[:_LONGEST_INTENT], **message.belonging(text), **given(description=body or None)}
+        with progress("submitting"):
+            content = {"tree": taken.tree, "stated": stated}
+            created = data_of(self._known.submit(self._session, self._request, content))
+        self._known.keep(making=[taken.tree, git.head(self._place)], closes=[created["review_id"]])
+        self.done.append("submitted")
+        what = "is there already" if created["existed"] else "is up"
+        say(f"{created['review_id']} {what}, round {created['round']}")
+        return self._waited(created)
+
+    def _request(self, content: dict[str, Any]) -> dict[str, Any]:
+        with sources.here() as repository:
+            found = sources.content(repository, Source(range=f"..{content['tree']}"), say)
+        return persons.marked(
+            {
+                "project": need_project(self._session, self._options, self._gate),
+                "agent_type": os.environ.get("TANDEM_AGENT") or person.agent_name() or "cli",
+                "agent_role": "proposer",
+                "category": "code_change",
+                "reuse": True,
+                **content["stated"],
+                **found,
+            }
+        )
+
+    def _waited(self, created: dict[str, Any]) -> dict[str, Any]:
+        left = None if self._ends is None else max(0.0, self._ends - time.monotonic())
+        return data_of(await_verdict(self._session, created, left))
+
+    def _bring(self, status: dict[str, Any], taken: Taken) -> None:
+        """Bring the files, which are as they were submitted, to the round that the review has by now.
+
+        Raises:
+            InvalidInput: They are not, or git cannot.
+        """
+        asked = {"review_id": status["review_id"], "round": status["round"]}
+        proposal = self._session.data("get_proposal", asked)
+        index = {"GIT_INDEX_FILE": str(self._commits.folder / "round")}
+        try:
+            git.run(self._place, ["read-tree", proposal["base_commit"]], extra=index)
+            git.run(
+                self._place, ["apply", "--cached", "--whitespace=nowarn"], stdin=proposal["diff"].encode(), extra=index
+            )
+            tree = git.run(self._place, ["write-tree"], extra=index).text
+            between = git.run(self._place, ["diff", "--binary", "--no-ext-diff", "--no-color", taken.tree, tree]).stdout
+            where = ["--index"] if taken.is_staged else []
+            git.run(self._place, ["apply", "--whitespace=nowarn", *where], stdin=between)
+        except TandemError as error:
+            raise InvalidInput(
+                f"{status['review_id']} has a round that your files lack ({error.message}) Put your changes of them"
+                f" away, with git stash, then bring the round: tandem apply {status['review_id']} --index",
+                field="worktree",
+            ) from error
+        self._known.keep(digest=status["digest"])
+        self.done.append("brought")
+        say(f"Your files have round {status['round']} of {status['review_id']} now.")
+
+    def tell(self, status: dict[str, Any], done: Sequence[str]) -> int:
+        """Say where the review stands, and the command to go on with."""
+        ended = verdict_status(status)
+        if status["status"] == "closed":
+            # Told once: the next run submits it again, as what follows that one.
+            self._known.keep(review_id=None, follows=status["review_id"])
+        steps = next_steps.commands(status)
+        if self._options.as_json:
+            show_outcome(done, status["review_id"], None, ended, steps, status["status"])
+        else:
+            show(render("ReviewStatus", record(status)))
+        if ended is Exit.WAITING and status["next_action"] == "wait":
+            say_go_on(self._again)
+        return ended

@@ -1,0 +1,202 @@
+"""The two runs of `git commit` behind `tandem commit`: one says what would be committed, one commits exactly that.
+
+Both are git itself, with all of its options. `core.hooksPath` names scripts of ours (`commit_hook.sh`), each of which
+calls the repository's own hook of its name by that hook's own path. In the first run `pre-commit` runs, and git ends in
+front of the editor; in the second one it does not run again. Between the two no lock is held.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tandem.cli.terminal import Exit, say, show_data
+from tandem.core import platforms
+from tandem.core.files import write_atomically
+from tandem.git.place import first_line
+from tandem.git.runner import started
+from tandem.rulings import git
+from tandem.rulings.state import FOLDER
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from tandem.git.place import HookRepository
+
+_SCRIPT = Path(__file__).with_name("commit_hook.sh")
+_HOOKS = (
+    "pre-commit",
+    "prepare-commit-msg",
+    "commit-msg",
+    "post-commit",
+    "post-rewrite",
+    "reference-transaction",
+    "post-index-change",
+    "pre-auto-gc",
+)
+"""Those that `git commit` calls."""
+_SCISSORS = re.compile(r"^.? ?-+ >8 -+$.*", re.MULTILINE | re.DOTALL)
+_EXECUTABLE = 0o755
+_STDERR = 2
+_PAUSE_SECONDS = 0.05
+_MOST_PAUSES = 600
+_CLOCK_SECONDS = 1.0
+"""How coarse a file system's times may be."""
+_UNTOLD = frozenset({"", "template"})
+"""Where git has a message from that no one wrote for this commit."""
+
+
+class Taken(NamedTuple):
+    """What git would commit.
+
+    Attributes:
+        tree: Its tree.
+        message: The message so far.
+        source: Where that comes from, as git tells `prepare-commit-msg`.
+        is_staged: Whether it is the index as it is, and not what `-a` or paths make of it.
+    """
+
+    tree: str
+    message: str
+    source: tuple[str, ...]
+    is_staged: bool
+
+    @property
+    def is_told(self) -> bool:
+        """Whether somebody gave the message in this run, or git has it from a commit or a merge."""
+        return not _UNTOLD.issuperset(self.source[:1])
+
+
+class Commits:
+    """Runs git in a working tree, one at a time.
+
+    Args:
+        place: The working tree.
+        quiet: Whether git's answers belong to standard error, as standard output has an envelope.
+    """
+
+    def __init__(self, place: HookRepository, *, quiet: bool) -> None:
+        self._place, self._quiet = place, quiet
+        self.folder = Path(place.git_dir, FOLDER, "commit")
+        self._started = self.folder / "started"
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def message_file(self) -> Path:
+        """The message of the last run, for git and its hooks."""
+        return self.folder / "message"
+
+    def take(self, words: Sequence[str], *, edits: bool) -> Taken | int:
+        """What git would commit, once `pre-commit` has run; or git's exit status, where that would be nothing.
+
+        Args:
+            words: The options of `git commit`.
+            edits: Whether a missing message is written in the editor.
+        """
+        with self._turn():
+            source_file, tree_file = self.folder / "source", self.folder / "tree"
+            tree_file.unlink(missing_ok=True)
+            status = self._run("take", words, TANDEM_COMMIT_EDITS="1" if edits else "")
+            tree = first_line(str(tree_file))
+            if not tree:
+                return status
+            index, *source = source_file.read_text("utf-8").split("\n")
+            message = self.message_file.read_text("utf-8", "surrogateescape")
+            return Taken(tree, message, tuple(filter(None, source)) or ("",), not index.endswith(".lock"))
+
+    def make(self, words: Sequence[str], tree: str) -> int:
+        """Commit a tree that was taken with the same words; git's exit status."""
+        with self._turn():
+            return self._run("make", words, TANDEM_COMMIT_TREE=tree)
+
+    def cleaned(self, text: str) -> str:
+        """What a person has written in the editor, without what git put there."""
+        written = _SCISSORS.sub("", text).encode("utf-8", "surrogateescape")
+        return git.run(self._place, ["stripspace", "--strip-comments"], stdin=written).stdout.decode("utf-8", "replace")
+
+    def _run(self, step: str, words: Sequence[str], **more: str) -> int:
+        environment = {
+            **os.environ,
+            "TANDEM_COMMIT_STEP": step,
+            "TANDEM_COMMIT_FOLDER": str(self.folder),
+            "TANDEM_COMMIT_PARAMETERS": os.environ.get("GIT_CONFIG_PARAMETERS", ""),
+            # Where git's configuration has them: a client that switches hooks off for its commands has no say.
+            "TANDEM_COMMIT_HOOKS": self._hooks,
+            **more,
+        }
+        settings = ["-c", f"core.hooksPath={self._own_hooks()}"]
+        process = started([*settings, "commit", *words], environment, _STDERR if self._quiet else None)
+        try:
+            self._started.write_text(f"{process.pid}\n", "ascii")
+            return process.wait()
+        finally:
+            if process.returncode is not None:
+                self._started.unlink()
+
+    @cached_property
+    def _hooks(self) -> str:
+        """The repository's own folder of hooks."""
+        return git.run(self._place, ["rev-parse", "--path-format=absolute", "--git-path", "hooks"]).text
+
+    def _own_hooks(self) -> str:
+        """The folder of the scripts, which are the same in every run."""
+        folder, script = Path(self._place.folder, "commit-hooks"), _SCRIPT.read_bytes()
+        for name in _HOOKS:
+            file = folder / name
+            if not file.exists() or file.read_bytes() != script:
+                folder.mkdir(exist_ok=True, parents=True)
+                write_atomically(file, script, mode=_EXECUTABLE, durable=False)
+        return str(folder)
+
+    @contextmanager
+    def _turn(self) -> Generator[None]:
+        """The time in which no other run works in this working tree, after what a killed one left is tidied up."""
+        with (self.folder / "lock").open("ab") as lock:
+            if not platforms.lock_file(lock.fileno()):
+                say("Another tandem commit has its turn in this working tree.")
+                while not platforms.lock_file(lock.fileno()):
+                    time.sleep(_PAUSE_SECONDS)
+            self._tidy()
+            yield
+
+    def _tidy(self) -> None:
+        """Wait for the git of a run that was killed; if it was killed as well, remove the locks that it left."""
+        number = first_line(str(self._started))
+        if not number:
+            return
+        for _ in range(_MOST_PAUSES):
+            if platforms.has_ended(int(number)):
+                break
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            # Git reports the lock itself.
+            return
+        began, branch = self._started.stat().st_mtime, git.branch(self._place)
+        left = [Path(self._place.git_dir, name) for name in ("HEAD.lock", "index.lock")]
+        left += [Path(self._place.common_dir, f"{git.HEADS}{branch}.lock")] if branch else []
+        for lock in left:
+            if lock.exists() and lock.stat().st_mtime >= began - _CLOCK_SECONDS:
+                lock.unlink()
+        self._started.unlink()
+
+
+def show_outcome(
+    done: Sequence[str], review: str | None, made: str | None, ended: Exit, steps: Sequence[str], stands: str
+) -> None:
+    """Print how `tandem commit` ended, as an envelope.
+
+    Args:
+        done: Its steps, a word each, in order.
+        review: The review.
+        made: The commit, if there is one.
+        ended: The exit status.
+        steps: What to do next, a line each.
+        stands: The review's state; `committed`, or `nothing` where git had nothing to commit.
+    """
+    facts = {"done": [*done], "review_id": review, "state": stands, "commit": made, "next": [*steps]}
+    show_data({**facts, "exit_status": int(ended)})

@@ -1,0 +1,334 @@
+"""`tandem commit`: git commit with a review in front of it, the same command until it is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.broker import BrokerProcess
+from tests.commandline import Ended, Shell, finish
+from tests.repository.committing import (
+    NOT_YET,
+    commit,
+    environment,
+    facts,
+    picture,
+    review_of,
+    reviewed,
+    reviews,
+    start,
+)
+from tests.repository.foreign_hooks import FORMATTERS, called
+from tests.repository.gating import DIGITS, Gated, gate_on, new_repository
+from tests.repository.terminal import Terminal, without_agents
+
+FIXED = {"GIT_AUTHOR_DATE": "1700000000 +0000", "GIT_COMMITTER_DATE": "1700000000 +0000"}
+SAME = {
+    "staged": ["-m", "Count"],
+    "all": ["-a", "-m", "Count"],
+    "all in one word": ["-am", "Count"],
+    "a path": ["-m", "Count", "--", "b.txt"],
+    "a path without dashes": ["b.txt", "-m", "Count"],
+    "and a path": ["-i", "-m", "Count", "b.txt"],
+    "paths of a file": ["-m", "Count", "--pathspec-from-file=../paths"],
+    "a file's message": ["-F", "../message"],
+    "several paragraphs": ["-m", "Count", "-m", "In digits.\n\nNot in words."],
+    "an author": ["--author", "Ann <ann@example.org>", "-m", "Count"],
+    "a date": ["--date", "1600000000 +0200", "-m", "Count"],
+    "signed off": ["-s", "-m", "Count"],
+    "a trailer": ["--trailer", "Seen-By: ann", "-m", "Count"],
+    "another's message": ["-C", "HEAD"],
+    "a fixup": ["--fixup", "HEAD"],
+    "a squash": ["--squash=HEAD", "-m", "Count"],
+    "amended": ["--amend", "--no-edit"],
+    "amended with a message": ["--amend", "-m", "Count"],
+    "without hooks": ["-nqm", "Count"],
+    "verbose, verbatim": ["-v", "--cleanup=verbatim", "-m", "Count  \n\n# in digits"],
+    "words like ours": ["-m", "--json", "--", "b.txt"],
+}
+
+
+def change(root: Path, gated: Gated) -> None:
+    """Something staged, something not, something new; with an empty diff in front of it."""
+    gated.write({"../message": "Count\n\nIn digits.\n", "../paths": "b.txt\n"}, root)
+    gated.write({**DIGITS, "b.txt": "alpha\n2\n", "new.txt": "new\n"}, root)
+    gated.git("add", "a.txt", "new.txt", cwd=root)
+
+
+@pytest.mark.parametrize("words", SAME.values(), ids=SAME)
+def test_it_makes_the_commit_that_git_makes_of_the_same_options(gated: Gated, words: list[str]) -> None:
+    twin = new_repository(gated.root.parent / "twin")
+    for root in (gated.root, twin):
+        change(root, gated)
+    gated.git("commit", *words, cwd=twin, stdin=b"", **FIXED)
+    first = commit(gated, *words, cwd=None, **FIXED)
+    assert first.status == NOT_YET, first
+    head = gated.head()
+    gated.decide(review_of(first))
+    assert gated.head() == head
+    done = commit(gated, *words, cwd=None, **FIXED)
+    assert done.status == 0, done
+    made, wanted = picture(gated.root, gated), picture(twin, gated)
+    assert {**made, "commit": made["commit"].split()[0]} == {**wanted, "commit": wanted["commit"].split()[0]}
+    assert made["commit"].split()[1:-1] == wanted["commit"].split()[1:-1]
+    assert (gated.trailers(), reviews(gated)) == ([review_of(first)], ["closed"])
+    assert facts(gated) == []
+
+
+@pytest.mark.parametrize("words", [["--dry-run"], ["--short"], ["-m", "x", "--", "none.txt"], ["--unknown"]])
+def test_what_makes_no_commit_submits_nothing_and_ends_as_git_does(gated: Gated, words: list[str]) -> None:
+    gated.stage(DIGITS)
+    wanted = gated.try_git("commit", *words)
+    ended = commit(gated, *words)
+    assert (ended.status, ended.stdout) == (wanted.status, wanted.stdout)
+    assert reviews(gated) == []
+
+
+def test_a_message_given_once_is_kept_and_a_new_one_replaces_it(gated: Gated) -> None:
+    gated.stage(DIGITS)
+    first = review_of(commit(gated, "-m", "Count", "-m", "In digits."))
+    assert gated.call("get_proposal", review_id=first)["description"] == "In digits."
+    gated.stage({"a.txt": "one\ntwo, in words\nthree\n"})
+    second = commit(gated)
+    assert (second.status, review_of(second)) == (NOT_YET, first)
+    assert gated.call("get_proposal", review_id=first)["intent"] == "Count"
+    gated.decide(first)
+    assert commit(gated).status == 0
+    assert gated.message() == f"Count\n\nIn digits.\n\nTandem-Review: {first}"
+    gated.stage(DIGITS)
+    assert "Say what the change is for" in commit(gated).stderr
+    reviewed(gated, "-m", "Count")
+    assert commit(gated, "-m", "Count in digits").status == 0
+    assert gated.message().startswith("Count in digits\n")
+
+
+def test_a_message_is_written_in_the_editor_before_the_review(gated: Gated, tmp_path: Path) -> None:
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf "Count\\n\\n# a remark\\n" >"$1.new"; cat "$1" >>"$1.new"; mv "$1.new" "$1"\n')
+    editor.chmod(0o755)
+    gated.stage(DIGITS)
+    person = {**without_agents(), **environment(gated), "TANDEM_BROKER": gated.broker.url, "GIT_EDITOR": str(editor)}
+    with Terminal(["commit", "-v", "--timeout", "0"], gated.root, person) as terminal:
+        assert terminal.wait() == NOT_YET, terminal.shown
+    [review] = [one["review_id"] for one in facts(gated)]
+    assert gated.call("get_proposal", review_id=str(review))["intent"] == "Count"
+    gated.decide(str(review))
+    assert commit(gated).status == 0
+    assert gated.message() == f"Count\n\nTandem-Review: {review}"
+
+
+def test_what_is_approved_elsewhere_is_committed_at_once(gated: Gated) -> None:
+    gated.stage(DIGITS)
+    review = gated.approve()
+    assert commit(gated, "-m", "Count").status == 0
+    assert (gated.trailers(), reviews(gated)) == ([review], ["closed"])
+
+
+def test_git_alone_may_make_the_commit_and_the_next_change_has_a_review_of_its_own(gated: Gated) -> None:
+    gated.git("switch", "--quiet", "--create", "side")
+    gated.stage(DIGITS)
+    first = reviewed(gated, "-m", "Count")
+    gated.git("commit", "--quiet", "-m", "Count")
+    gated.stage({"b.txt": "alpha\n2\n"})
+    second = reviewed(gated, "-m", "Count on")
+    assert (second != first, sorted(reviews(gated))) == (True, ["approved", "closed"])
+    assert commit(gated).status == 0
+    assert gated.message() == f"Count on\n\nTandem-Review: {second}"
+
+
+def test_a_client_that_switches_hooks_off_for_its_commands_passes_by_none(gated: Gated) -> None:
+    off = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "core.hooksPath", "GIT_CONFIG_VALUE_0": "/dev/null"}
+    gated.stage(DIGITS)
+    first = commit(gated, "-m", "Count", cwd=None, **off)
+    assert first.status == NOT_YET
+    gated.decide(review_of(first))
+    assert commit(gated, "-m", "Count", cwd=None, **off).status == 0
+    assert gated.trailers() == [review_of(first)]
+
+
+def test_the_first_commit_of_a_repository_is_reviewed_like_any_other(gated: Gated, tmp_path: Path) -> None:
+    root = tmp_path / "young"
+    root.mkdir()
+    gated.git("init", "--quiet", "--initial-branch=main", cwd=root)
+    gated.stage({"a.txt": "one\n"}, root)
+    young = Gated(gated.broker, root, "young")
+    assert young.tandem("project", "add").status == 0
+    reviewed(young, "-m", "Begin")
+    assert commit(young).status == 0
+    assert young.git("log", "--format=%s") == "Begin"
+
+
+def test_an_envelope_says_what_was_done_and_what_to_do(gated: Gated) -> None:
+    gated.stage(DIGITS)
+    first = commit(gated, "-m", "Count", "--json")
+    review = first.data["review_id"]
+    assert (first.status, first.data) == (
+        NOT_YET,
+        {
+            "done": ["submitted"],
+            "review_id": review,
+            "state": "pending",
+            "commit": None,
+            "next": ["Wait for it: tandem commit"],
+            "exit_status": NOT_YET,
+        },
+    )
+    gated.decide(review, "changes_requested")
+    asked = commit(gated, "--json")
+    assert (asked.status, asked.data["next"]) == (10, ["Change it, git add, then: tandem commit"])
+    gated.stage({"a.txt": "one\ntwo, in words\nthree\n"})
+    assert commit(gated, "--json").data["done"] == ["submitted"]
+    gated.decide(review)
+    done = commit(gated, "--json")
+    assert (done.status, done.data["done"], done.data["commit"]) == (0, ["committed", "closed"], gated.head())
+    nothing = commit(gated, "--json")
+    assert (nothing.status, nothing.envelope["error"]["details"]) == (1, {"exit_status": 1})
+
+
+def test_a_wait_ends_with_the_commit(gated: Gated) -> None:
+    gated.stage(DIGITS)
+    waiting = start(gated, "-m", "Count")
+    with gated.caller() as caller:
+        listed = caller.do("list_reviews", wait=True, timeout_s=40)["reviews"]
+    gated.decide(listed[0]["review_id"])
+    ended = finish(waiting)
+    assert (ended.status, "rev-1 reviews it" in ended.stderr) == (0, True), ended
+    assert gated.trailers() == [listed[0]["review_id"]]
+
+
+def test_what_is_staged_while_it_waits_is_neither_committed_nor_lost(gated: Gated) -> None:
+    gated.stage(DIGITS)
+    reviewed(gated, "-m", "Count")
+    gated.stage({"b.txt": "alpha\n2\n"})
+    again = commit(gated)
+    assert again.status == NOT_YET
+    assert gated.git("diff", "--cached", "--name-only").split() == ["a.txt", "b.txt"]
+    gated.git("reset", "--quiet", "b.txt")
+    assert (commit(gated).status, reviews(gated)) == (NOT_YET, ["pending"])
+
+
+def test_two_working_trees_and_two_agents_keep_their_reviews_apart(gated: Gated, tmp_path: Path) -> None:
+    gated.git("switch", "--quiet", "--create", "side")
+    other = tmp_path / "other"
+    gated.git("worktree", "add", "--quiet", "--force", str(other), "side")
+    found: list[str] = []
+    for cwd, agent, text in ((gated.root, "ann", "2"), (gated.root, "bob", "II"), (other, "ann", "zwei")):
+        gated.stage({"a.txt": f"one\n{text}\nthree\n"}, cwd)
+        found.append(review_of(commit(gated, "-m", f"By {agent}", "--agent", agent, cwd=cwd)))
+    assert len(set(found)) == 3
+    gated.decide(found[0])
+    gated.decide(found[2])
+    assert commit(gated, "--agent", "ann", cwd=other).status == 0
+    assert gated.trailers(cwd=other) == [found[2]]
+
+
+def test_without_a_gate_it_reviews_in_a_registered_project_and_says_how_to_get_there_in_others(
+    gated: Gated, tmp_path: Path
+) -> None:
+    assert gated.person("gate", "off").status == 0
+    gated.stage(DIGITS)
+    reviewed(gated, "-m", "Count")
+    assert commit(gated).status == 0
+    lonely = new_repository(tmp_path / "lonely")
+    gated.stage(DIGITS, lonely)
+    refused = commit(gated, "-m", "Count", cwd=lonely)
+    assert (refused.status, "Register it with: tandem project add" in refused.stderr) == (1, True)
+    gated.write({".planning/config.json": json.dumps({"workflow": {}})}, lonely)
+    plain = commit(gated, "-m", "Count", cwd=lonely)
+    assert (plain.status, "Committing as git does" in plain.stderr) == (0, True), plain
+
+
+def test_without_a_broker_it_says_how_to_start_one(tmp_path: Path, config_dir: Path) -> None:
+    root = new_repository(tmp_path / "lonely")
+    (root / "a.txt").write_text("changed\n")
+    ended: Ended = Shell("http://127.0.0.1:9", root).run("commit", "-a", "-m", "x", "--json")
+    assert (ended.status, ended.envelope["ok"], config_dir.is_dir()) == (3, False, True)
+    assert "broker" in ended.envelope["error"]["message"]
+
+
+def test_parts_are_chosen_before(gated: Gated) -> None:
+    ended = commit(gated, "--patch", "-m", "x")
+    assert (ended.status, "git add --patch" in ended.stderr) == (2, True)
+
+
+def test_hooks_run_once_each_in_gits_order_by_their_own_paths(gated: Gated) -> None:
+    hooks = gated.root / ".git/hooks"
+    for name in ("pre-commit", "commit-msg", "post-commit"):
+        (hooks / "post-commit.d").mkdir(exist_ok=True)
+        former = hooks / name
+        if name == "post-commit":
+            # The gate has one of its own there, which calls this one first.
+            former = gated.root / ".git/tandem/chained/post-commit"
+            former.parent.mkdir(exist_ok=True)
+        former.write_text(
+            f'#!/bin/sh\nls "${{0%/*}}" >/dev/null && echo "{name} $GIT_CONFIG_PARAMETERS" >>"$PWD/../ran"\n'
+        )
+        former.chmod(0o755)
+    gated.stage(DIGITS)
+    reviewed(gated, "-m", "Count")
+    assert (gated.root.parent / "ran").read_text().split() == ["pre-commit"]
+    (gated.root.parent / "ran").unlink()
+    assert commit(gated, "-m", "Count").status == 0
+    assert (gated.root.parent / "ran").read_text().split() == ["pre-commit", "commit-msg", "post-commit"]
+
+
+def test_a_hook_that_fails_ends_it_with_its_words_and_gits_status(gated: Gated) -> None:
+    hook = gated.root / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\necho 'line 3 is too long' >&2\nexit 7\n")
+    hook.chmod(0o755)
+    gated.stage(DIGITS)
+    ended = commit(gated, "-m", "Count")
+    assert (ended.status, ended.stderr.strip(), reviews(gated)) == (1, "line 3 is too long", [])
+    hook.unlink()
+    hook = gated.root / ".git/hooks/commit-msg"
+    hook.write_text("#!/bin/sh\ngrep -q '^feat: ' \"$1\" || { echo 'no type' >&2; exit 1; }\n")
+    hook.chmod(0o755)
+    review = reviewed(gated, "-m", "Count")
+    refused = commit(gated)
+    assert (refused.status, refused.stderr.strip(), reviews(gated)) == (1, "no type", ["approved"])
+    assert commit(gated, "-m", "feat: count").status == 0
+    assert gated.trailers() == [review]
+
+
+def test_a_hook_that_changes_the_commit_afterwards_is_noticed(gated: Gated) -> None:
+    assert gated.person("gate", "off").status == 0
+    hook = gated.root / ".git/hooks/post-commit"
+    hook.write_text(
+        "#!/bin/sh\n[ -e .git/once ] || { touch .git/once; echo x >b.txt; git commit -qam more --amend; }\n"
+    )
+    hook.chmod(0o755)
+    gated.stage(DIGITS)
+    reviewed(gated, "-m", "Count")
+    ended = commit(gated)
+    assert (ended.status, "differs from the approved content" in ended.unwrapped) == (1, True)
+
+
+@pytest.mark.parametrize("words", [(), ("-a",)], ids=["staged", "all"])
+@pytest.mark.parametrize("manager", FORMATTERS)
+def test_a_formatter_in_a_hook_costs_one_review_one_approval_one_commit(
+    shared_broker: BrokerProcess, plain: Path, manager: str, words: tuple[str, ...]
+) -> None:
+    FORMATTERS[manager](plain)
+    gated = gate_on(shared_broker, plain)
+    gated.write({"a.txt": "one  \n2\t\nthree\n"})
+    if not words:
+        gated.git("add", "a.txt")
+        gated.write({"b.txt": "not staged  \n"})
+    first = commit(gated, "-m", "Count", *words)
+    if manager == "pre-commit":
+        assert (first.status, "files were modified by this hook" in first.stdout + first.stderr) == (1, True), first
+        gated.git("add", "a.txt")
+        first = commit(gated, "-m", "Count", *words)
+    assert first.status == NOT_YET, first
+    assert "+2\n" in gated.call("get_proposal", review_id=review_of(first))["diff"]
+    gated.decide(review_of(first))
+    called(gated.root)
+    done = commit(gated, *words)
+    assert done.status == 0, done
+    assert called(gated.root) == ["ran"]
+    assert gated.git("show", "HEAD:a.txt") == "one\n2\nthree"
+    assert (gated.trailers(), reviews(gated)) == ([review_of(first)], ["closed"])
+    assert gated.git("diff", "--name-only").split() == ([] if words else ["b.txt"])
+    assert gated.git("diff", "--cached", "--name-only") == ""
