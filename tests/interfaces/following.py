@@ -26,7 +26,7 @@ class CreatedTask(types.Result):
 
 
 class TaskState(types.Result):
-    """What `tasks/get` answers."""
+    """The answer to `tasks/get`."""
 
     result_type: str = "complete"
     task_id: str

@@ -1,4 +1,4 @@
-"""Waits as tasks: what a client gets that follows them, and that others get what they always got, on both paths."""
+"""Waits as tasks for a client that follows them, and as ever for all others, on both paths."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ async def test_a_call_that_does_not_fit_into_an_id_waits_as_ever(proposed: Propo
 
 @pytest.mark.parametrize("revision", [HANDSHAKE, MODERN])
 async def test_other_clients_wait_as_ever(proposed: Proposed, revision: str):
-    # Older revisions have nothing to declare it with, whatever they say.
+    # Older revisions cannot declare it, even with the words of the newest.
     meta = FOLLOWING if revision == HANDSHAKE else META
     arguments = {"review_id": proposed.review_id, "wait": True, "timeout_s": 0.3}
     params: dict[str, Any] = {"name": "get_review_status", "arguments": arguments, "_meta": meta}
