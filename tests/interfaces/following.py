@@ -46,7 +46,7 @@ def about(method: str, task_id: str, **more: Any) -> TaskRequest:
 
 
 class Follower(ClientExtension):
-    """Polls each task until it is over, and notes what it saw.
+    """Polls each task until it is over, and notes its states.
 
     Attributes:
         created: The tasks that it got.
