@@ -9,15 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tandem.server.catalogue import REGISTRY
+from tandem.server.mcp.recognition import TASKS
 from tests.acceptance.accessing import EVERY_ROLE, Bearer
 from tests.acceptance.furnishing import Shop
 from tests.acceptance.reviewing import PROPOSAL, edited
 from tests.acceptance.test_answers import CASES, of_each, passes
 from tests.broker import BrokerProcess, fresh_project
 from tests.git.sandbox import Sandbox
+from tests.interfaces.serving import MODERN, mcp_headers, mcp_message
 
 pytest_plugins = ["tests.acceptance.accessing_brokers"]
 
@@ -55,6 +58,27 @@ def stranger(guarded: BrokerProcess) -> Iterator[Bearer]:
     """Who has a token with every role that one project can have, of another project."""
     with Bearer.owner(guarded) as theirs, theirs.give("mallory", *EVERY_ROLE, bound=True) as desk:
         yield desk
+
+
+def test_p6_a_task_of_a_token_is_its_own(shop: Bearer, stranger: Bearer) -> None:
+    review = shop.put_up()
+    following: dict[str, Any] = {"io.modelcontextprotocol/clientCapabilities": {"extensions": {TASKS: {}}}}
+    stated: dict[str, Any] = {**mcp_message(MODERN, "", {})["params"]["_meta"], **following}
+
+    def ask(bearer: Bearer, method: str, **params: Any) -> dict[str, Any]:
+        body = mcp_message(MODERN, method, {"_meta": stated, **params})
+        headers = {"authorization": f"Bearer {bearer.token}", **mcp_headers(MODERN, method, params.get("name"))}
+        return httpx.post(f"{bearer.url}/mcp", json=body, headers=headers, timeout=60).json()
+
+    with shop.give("alice", *EVERY_ROLE, bound=True) as bound, shop.give("bob", *EVERY_ROLE, bound=True) as other:
+        waits = {"name": "get_review_status", "arguments": {"review_id": review, "wait": True}}
+        # Its cursor is veiled, and fits into the id nevertheless.
+        task: str = ask(bound, "tools/call", **waits)["result"]["taskId"]
+        for another in (other, stranger, shop):
+            assert ask(another, "tasks/get", taskId=task)["error"]["code"] == -32602
+        shop.approve(review)
+        state = ask(bound, "tasks/get", taskId=task)["result"]
+    assert state["result"]["structuredContent"]["data"]["status"] == "approved"
 
 
 def newest_event(shop: Shop) -> list[dict[str, Any]]:

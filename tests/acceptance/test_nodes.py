@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from collections import Counter
@@ -13,12 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import psycopg
 import pytest
+from mcp import Client
 
 from tests.acceptance.pooling import Steward
 from tests.acceptance.reviewing import OTHER, PROPOSAL, REVIEWER, WHY, Desk, at_once, edited
 from tests.acceptance.test_retention import SOON, until_removed
 from tests.broker import BrokerProcess, StartBroker, fresh_project
 from tests.git.sandbox import Sandbox
+from tests.interfaces.following import CreatedTask, Follower, TaskState, about
 from tests.postgres import PostgresServer
 
 if TYPE_CHECKING:
@@ -97,6 +100,27 @@ def test_p5_a_dead_holders_claim_is_taken_back_once(start_broker: StartBroker, p
             cursor = page["cursor"]
         assert Counter(reclaimed) == Counter(reviews)
         assert all(two.status(review)["claim_generation"] == 2 for review in reviews)
+
+
+@pytest.mark.anyio
+async def test_p6_a_task_of_one_broker_is_known_to_the_other(desks: tuple[Desk, Desk]):
+    follower = Follower()
+    one, two = desks
+    review = one.put_up()
+    addresses = [f"{desk.url}/mcp?project={desk.project}" for desk in desks]
+    arguments = {"review_id": review, "wait": True}
+    async with (
+        Client(addresses[0], extensions=[follower]) as first,
+        Client(addresses[1], extensions=[follower]) as other,
+    ):
+        task = await first.session.call_tool("get_review_status", arguments, allow_claimed=True)
+        assert isinstance(task, CreatedTask)
+        await asyncio.to_thread(two.approve, review)
+        states = [
+            await client.session.send_request(about("tasks/get", task.task_id), TaskState) for client in (other, first)
+        ]
+    assert [state.status for state in states] == ["completed", "completed"]
+    assert states[0].result == states[1].result
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 
 _META_VERSION = "io.modelcontextprotocol/protocolVersion"
-_NAMING_PARAMETER = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_NAMING_PARAMETER = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    **dict.fromkeys(("tasks/get", "tasks/update", "tasks/cancel"), "taskId"),
+}
 _PLAIN_HEADER = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _WRAPPED = re.compile(r"=\?base64\?.*\?=")
 

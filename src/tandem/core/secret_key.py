@@ -155,14 +155,15 @@ class OpaqueTokens:
     def __init__(self, mac: Callable[..., str]) -> None:
         self._mac = mac
 
-    def hide(self, data: bytes) -> str:
-        """The text to give out; it says as much as how many times 32 bytes there are."""
-        padded = data.ljust(-(-len(data) // _VEIL_BYTES) * _VEIL_BYTES)
-        tag = self._tag(padded)
-        return base64.urlsafe_b64encode(tag + self._stirred(padded, tag)).decode().rstrip("=")
+    def hide(self, data: bytes, *, padded: bool = True) -> str:
+        """The text to give out; padded, it says as much as how many times 32 bytes there are, else how many bytes."""
+        if padded:
+            data = data.ljust(-(-len(data) // _VEIL_BYTES) * _VEIL_BYTES)
+        tag = self._tag(data)
+        return base64.urlsafe_b64encode(tag + self._stirred(data, tag)).decode().rstrip("=")
 
     def show(self, text: str) -> bytes:
-        """The hidden data, perhaps with blanks behind it.
+        """The hidden data, with blanks behind it if it was padded.
 
         Raises:
             ValueError: Nothing was hidden so, or it was for somebody else.

@@ -186,6 +186,10 @@ class Dispatcher:
         self.durations: defaultdict[str, Durations] = defaultdict(Durations)
         self.span: OperationSpan | None = None
 
+    def services_for(self, caller: Caller) -> Services:
+        """What the operations of a caller stand on."""
+        return self._services if self._authorisation is None else self._authorisation.services_for(caller)
+
     async def dispatch(self, name: str, arguments: Any, caller: Caller) -> CallResult:
         """Run one operation; never raises but for cancellation."""
         self.calls += 1

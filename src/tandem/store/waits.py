@@ -163,7 +163,21 @@ class WaitHub:
         place = str(seq)
         if unit is not None and unit.settled < seq:
             place = f"{seq}{_HELD}{unit.settled}"
-        return f"{self.log_id}{_SEPARATOR}{place if self.veil is None else self.veil.hide(place.encode())}"
+        return self.veiled(f"{self.log_id}{_SEPARATOR}{place}")
+
+    def veiled(self, cursor: str) -> str:
+        """A cursor as this hub's caller may have it."""
+        log_id, _, place = cursor.rpartition(_SEPARATOR)
+        return cursor if self.veil is None else f"{log_id}{_SEPARATOR}{self.veil.hide(place.encode())}"
+
+    def unveiled(self, cursor: str) -> str:
+        """A cursor of this hub's caller as other callers have it.
+
+        Raises:
+            ValueError: It is none of this caller's.
+        """
+        log_id, separator, place = cursor.rpartition(_SEPARATOR)
+        return cursor if self.veil is None else f"{log_id}{separator}{self.veil.show(place).decode().rstrip()}"
 
     def place(self, cursor: str | None) -> int | None:
         """The place in the log that a cursor stands for, such that whatever comes in is after it.
@@ -190,12 +204,10 @@ class WaitHub:
         """
         if cursor is None:
             return None
-        log_id, separator, digits = cursor.rpartition(_SEPARATOR)
-        if self.veil is not None:
-            try:
-                digits = self.veil.show(digits).decode().rstrip()
-            except ValueError:
-                raise CursorExpired("This cursor is of another log or token; call again without one.") from None
+        try:
+            log_id, separator, digits = self.unveiled(cursor).rpartition(_SEPARATOR)
+        except ValueError:
+            raise CursorExpired("This cursor is of another log or token; call again without one.") from None
         seq, _, held = digits.partition(_HELD)
         numbers = (seq, held or seq)
         if not separator or not all(one.isascii() and one.isdigit() and len(one) <= _SEQ_DIGITS for one in numbers):

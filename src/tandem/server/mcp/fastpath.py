@@ -16,6 +16,7 @@ from tandem.server.asgi.exchange import Exchange, send_bytes
 from tandem.server.asgi.watching import WATCH_AFTER_SECONDS, run_watched
 from tandem.server.dispatch import CallResult
 from tandem.server.mcp.recognition import ToolCall
+from tandem.server.mcp.tasks import Task, Tasks
 from tandem.server.mcp.tools import Tools
 
 SERVER_NAME = "tandem"
@@ -58,6 +59,12 @@ def call_result(request_id: int | str, outcome: CallResult, stamp: bytes = b"") 
     )
 
 
+def task_created(request_id: int | str, task: Task, stamp: bytes) -> bytes:
+    """The answer to a `tools/call` that became a task."""
+    stated = orjson.dumps(task.stated("working"))[:-1] + stamp.replace(b"complete", b"task", 1)
+    return b'{"jsonrpc":"2.0","id":' + orjson.dumps(request_id) + b',"result":' + stated + b"}}"
+
+
 def event(message: bytes) -> bytes:
     """One server-sent event that carries a JSON-RPC message."""
     if not message.isascii():
@@ -93,14 +100,18 @@ async def answer(
         ClientGone: The client hung up, and the call has been cancelled.
     """
     stream = _Stream(exchange.send, begins_with_ping=call.modern)
+    runner = Tasks(tools) if call.follows_tasks else tools
     outcome = await run_watched(
-        tools.call(call.name, call.arguments, caller),
+        runner.call(call.name, call.arguments, caller),
         exchange.receive,
         heartbeat=stream.beat,
         first_beat_seconds=ping_seconds if call.modern else WATCH_AFTER_SECONDS,
         beat_seconds=ping_seconds,
     )
-    message = call_result(call.request_id, outcome, stamp if call.modern else b"")
+    if isinstance(outcome, Task):
+        message = task_created(call.request_id, outcome, stamp)
+    else:
+        message = call_result(call.request_id, outcome, stamp if call.modern else b"")
     if call.modern and not stream.begun:
         await send_bytes(exchange.send, 200, message)
     else:

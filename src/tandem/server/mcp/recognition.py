@@ -20,7 +20,10 @@ Headers = Mapping[bytes, bytes]
 ModernCheck = Callable[[dict[str, Any], dict[str, str]], bool]
 
 _HANDSHAKE_REVISIONS = frozenset({b"2024-11-05", b"2025-03-26", b"2025-06-18", b"2025-11-25"})
-_MODERN_REVISION = "2026-07-28"
+MODERN_REVISION = "2026-07-28"
+TASKS = "io.modelcontextprotocol/tasks"
+"""The extension that a client declares which follows tasks."""
+
 _ROUTING_HEADERS = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 _MESSAGE_KEYS = frozenset({"jsonrpc", "id", "method", "params"})
 _PARAMETER_KEYS = frozenset({"name", "arguments", "_meta"})
@@ -31,7 +34,8 @@ _VERSION = "io.modelcontextprotocol/protocolVersion"
 _CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
 _CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 _PLAIN_META = frozenset({_VERSION, _CAPABILITIES, _CLIENT_INFO, "progressToken"})
-_PLAIN_CAPABILITIES = frozenset({"elicitation", "roots", "sampling"})
+_PLAIN_CAPABILITIES = frozenset({"elicitation", "extensions", "roots", "sampling"})
+_FOLLOWING = ("extensions", {TASKS: dict[str, Any]()})
 _PLAIN_CLIENT = frozenset({"name", "title", "version"})
 _NAMED = frozenset({"name", "version"})
 _ENCODED = b"=?"
@@ -48,6 +52,7 @@ class ToolCall:
         arguments: Its arguments, unchecked; None when there were none.
         modern: Whether the revision is 2026-07-28, which decides the form of the answer.
         client_name: What the client calls itself, where the revision says so with each request.
+        follows_tasks: Whether a wait may be answered with a task.
     """
 
     request_id: int | str
@@ -55,6 +60,7 @@ class ToolCall:
     arguments: dict[str, Any] | None
     modern: bool
     client_name: str | None
+    follows_tasks: bool
 
 
 def recognise(message: Any, headers: Headers, modern_check: ModernCheck | None) -> ToolCall | None:
@@ -70,7 +76,7 @@ def recognise(message: Any, headers: Headers, modern_check: ModernCheck | None) 
     if headers.get(b"content-type", b"").partition(b";")[0].strip() != b"application/json":
         return None
     revision = headers.get(b"mcp-protocol-version")
-    modern = revision == _MODERN_REVISION.encode()
+    modern = revision == MODERN_REVISION.encode()
     parameters: dict[str, Any] = message["params"]
     if modern:
         if not _is_plain(parameters, headers) and (
@@ -85,6 +91,7 @@ def recognise(message: Any, headers: Headers, modern_check: ModernCheck | None) 
         arguments=parameters.get("arguments"),
         modern=modern,
         client_name=client_name(parameters) if modern else None,
+        follows_tasks=modern and declares_tasks(parameters),
     )
 
 
@@ -105,6 +112,15 @@ def client_name(parameters: Mapping[str, Any] | None) -> str | None:
     except (LookupError, TypeError):
         return None
     return stated[:_NAME_LENGTH] if isinstance(stated, str) else None
+
+
+def declares_tasks(parameters: Mapping[str, Any] | None) -> bool:
+    """Whether a client says with a request that it follows tasks."""
+    meta: Any = parameters and parameters.get("_meta")
+    try:
+        return TASKS in meta[_CAPABILITIES]["extensions"]
+    except (LookupError, TypeError):
+        return False
 
 
 def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
@@ -152,7 +168,7 @@ def _is_plain(parameters: dict[str, Any], headers: Headers) -> bool:
         and headers.get(b"mcp-method") == b"tools/call"
         and _is_mirrored(parameters["name"], headers.get(b"mcp-name"))
         and meta.keys() <= _PLAIN_META
-        and meta.get(_VERSION) == _MODERN_REVISION
+        and meta.get(_VERSION) == MODERN_REVISION
         and _are_plain_capabilities(meta.get(_CAPABILITIES))
         and (_CLIENT_INFO not in meta or _is_plain_client(meta[_CLIENT_INFO]))
     )
@@ -164,11 +180,14 @@ def _is_mirrored(name: str, header: bytes | None) -> bool:
 
 
 def _are_plain_capabilities(stated: Any) -> bool:
-    # Roots may have any value; of the others, only that there are some.
+    # Roots may have any value; of the others, only that there are some, and of extensions that of tasks.
     return (
         _is_object(stated)
         and stated.keys() <= _PLAIN_CAPABILITIES
-        and all(isinstance(value, dict) and (not value or name == "roots") for name, value in stated.items())
+        and all(
+            isinstance(value, dict) and (not value or name == "roots" or (name, value) == _FOLLOWING)
+            for name, value in stated.items()
+        )
     )
 
 

@@ -6,32 +6,37 @@ Reviews and hand-off cycles are resources: everything about one of them in one J
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, unquote
 
+import anyio
 import mcp_types as types
 import orjson
 from mcp.server.caching import CacheHint
-from mcp.server.context import ServerRequestContext
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
-from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
+from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request, decode_header_value
+from mcp.shared.subscriptions import SUBSCRIPTION_ID_META_KEY
 from mcp_types import methods
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.types import Scope
 
+from tandem.bridge.messages import as_object
 from tandem.contract.caller import Caller
 from tandem.cycles.answers import CyclePage
 from tandem.errors import NotFound, TandemError
 from tandem.reviews.answers import ReviewPage
 from tandem.server.asgi.calls import AGENT_HEADER, access_in, identify
 from tandem.server.mcp.fastpath import SERVER_NAME, SERVER_TITLE
-from tandem.server.mcp.recognition import client_name
+from tandem.server.mcp.recognition import MODERN_REVISION, TASKS, client_name, declares_tasks
+from tandem.server.mcp.tasks import LISTEN_SECONDS, Task, Tasks
 from tandem.server.mcp.teaching import instructions, prompts_for
-from tandem.server.mcp.tools import Tools
+from tandem.server.mcp.tools import Tools, tool_result
 from tandem.settings.workflows import Workflow
 
 Context = ServerRequestContext[Any, Request]
@@ -40,6 +45,15 @@ _JSON = "application/json"
 # Listings change with the broker's version only; reviews change all the time.
 _LISTING = CacheHint(ttl_ms=60_000, scope="public")
 _PAGE_ROWS = 50
+_MOST_LISTENED = 100
+_PAUSE_SECONDS = 0.2
+"""Between looks for a client that listens: a look without the database is answered at once."""
+
+
+class TaskParams(types.RequestParams):
+    """What `tasks/get`, `tasks/update` and `tasks/cancel` name."""
+
+    task_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +131,14 @@ class _Endpoint:
 
     def __init__(self, tools: Tools, workflows: Sequence[Workflow]) -> None:
         self._tools = tools
+        self._tasks = Tasks(tools)
         self._kinds = tuple(kind for kind in (REVIEW, CYCLE) if tools.may(kind.lists) and tools.may(kind.reads))
         self._instructions = instructions(tools.role, workflows)
         self._listing = types.ListToolsResult(tools=[types.Tool.model_validate(tool) for tool in tools.listing()])
         self._prompts = {prompt.listed.name: prompt for prompt in prompts_for(tools.role, workflows)}
 
     def server(self, version: str) -> Server[Any]:
-        return Server(
+        server: Server[Any] = Server(
             SERVER_NAME,
             version=version,
             title=SERVER_TITLE,
@@ -132,7 +147,6 @@ class _Endpoint:
             # Without it the SDK rebuilds the whole listing for every call.
             get_tool_input_schema=self._tools.input_schema,
             on_list_tools=self._list_tools,
-            on_call_tool=self._call_tool,
             on_list_prompts=self._list_prompts,
             on_get_prompt=self._get_prompt,
             # Where there are none, clients are not to ask for any.
@@ -140,20 +154,79 @@ class _Endpoint:
             on_list_resource_templates=self._list_templates if self._kinds else None,
             on_read_resource=self._read_resource if self._kinds else None,
         )
+        server.extensions[TASKS] = {}
+        server.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
+        server.add_request_handler("tasks/get", TaskParams, self._get_task)
+        server.add_request_handler("tasks/update", TaskParams, self._acknowledge)
+        server.add_request_handler("tasks/cancel", TaskParams, self._acknowledge)
+        # As a handler it would have the SDK declare that listings and resources are listened to, too.
+        server.middleware.append(self._listen_to_tasks)
+        return server
 
     async def _list_tools(
         self, _context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         return self._listing
 
-    async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        outcome = await self._tools.call(params.name, params.arguments, self._caller(context))
-        body = outcome.body()
-        return types.CallToolResult(
-            content=[types.TextContent(type="text", text=body.decode())],
-            structured_content=orjson.loads(body),
-            is_error=not outcome.ok,
-        )
+    async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> HandlerResult:
+        runner = self._tasks if _follows_tasks(context) else self._tools
+        outcome = await runner.call(params.name, params.arguments, self._caller(context))
+        if isinstance(outcome, Task):
+            return outcome.stated("working", resultType="task")
+        return types.CallToolResult.model_validate(tool_result(outcome))
+
+    async def _get_task(self, context: Context, params: TaskParams) -> dict[str, Any]:
+        return await self._tasks.get(self._task(context, params))
+
+    async def _acknowledge(self, context: Context, params: TaskParams) -> dict[str, Any]:
+        """Take note of an update, which no task asks for, or of a cancellation: nothing runs but the client's polls."""
+        self._task(context, params)
+        return {}
+
+    def _task(self, context: Context, params: TaskParams) -> Task:
+        if context.protocol_version != MODERN_REVISION:
+            raise MCPError(types.METHOD_NOT_FOUND, "Method not found", context.method)
+        _require_tasks(context)
+        named = None if context.request is None else context.request.headers.get("mcp-name")
+        if named is not None and decode_header_value(named) != params.task_id:
+            raise MCPError(
+                types.HEADER_MISMATCH, "mcp-name header does not match the request body's 'taskId' parameter"
+            )
+        try:
+            return self._tasks.find(params.task_id, self._caller(context))
+        except NotFound as refused:
+            raise _protocol_error(refused) from refused
+
+    async def _listen_to_tasks(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        """Answer `subscriptions/listen` for tasks: each one's end is told, and then the stream ends."""
+        wanted = _listened(ctx)
+        if not wanted:
+            return await call_next(ctx)
+        _require_tasks(ctx)
+        caller = self._caller(ctx)
+        found: list[Task] = []
+        for task_id in wanted[:_MOST_LISTENED]:
+            with suppress(NotFound):
+                found.append(self._tasks.find(task_id, caller))
+        meta = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
+
+        async def tell(method: str, **params: Any) -> None:
+            notification: Any = types.Notification[dict[str, Any], str](method=method, params={**params, "_meta": meta})
+            await ctx.session.send_notification(notification, related_request_id=ctx.request_id)
+
+        async def follow(task: Task) -> None:
+            while (state := await self._tasks.get(task, LISTEN_SECONDS))["status"] == "working":
+                if self._tasks.is_closing(task):
+                    return
+                await anyio.sleep(_PAUSE_SECONDS)
+            await tell("notifications/tasks", **state)
+
+        accepted = {"taskIds": [task.id for task in found]}
+        await tell("notifications/subscriptions/acknowledged", notifications=accepted)
+        async with anyio.create_task_group() as group:
+            for task in found:
+                group.start_soon(follow, task)
+        return {"resultType": "complete", "_meta": meta}
 
     async def _list_prompts(
         self, _context: Context, _params: types.PaginatedRequestParams | None
@@ -237,6 +310,24 @@ class _Endpoint:
         agent = dict(headers).get(AGENT_HEADER)
         named = client_name(context.params)
         return identify(self._tools.role, scope["query_string"], agent, named, access_in(scope))
+
+
+def _follows_tasks(context: Context) -> bool:
+    return context.protocol_version == MODERN_REVISION and declares_tasks(context.params)
+
+
+def _require_tasks(context: Context) -> None:
+    if not declares_tasks(context.params):
+        required: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
+        raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, f"Declare the extension {TASKS}", required)
+
+
+def _listened(context: Context) -> list[str]:
+    """The tasks that a request wants to hear of."""
+    if (context.method, context.protocol_version) != ("subscriptions/listen", MODERN_REVISION):
+        return []
+    stated: Any = as_object((context.params or {}).get("notifications")).get("taskIds")
+    return [one for one in cast("list[object]", stated) if isinstance(one, str)] if isinstance(stated, list) else []
 
 
 def _protocol_error(refused: TandemError, **facts: str) -> MCPError:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import orjson
+
 from tandem.contract.caller import Caller
 from tandem.contract.operation import Operation, Role
 from tandem.errors import InvalidTool, NotFound, TandemError
@@ -189,3 +191,13 @@ class Tools:
         if operation.name in CORE_TOOLS:
             tool["_meta"] = {"anthropic/alwaysLoad": True}
         return tool
+
+
+def tool_result(outcome: CallResult) -> dict[str, Any]:
+    """The result of `tools/call`: the envelope as structured content, and the same as text."""
+    body = outcome.body()
+    return {
+        "content": [{"type": "text", "text": body.decode()}],
+        "structuredContent": orjson.loads(body),
+        "isError": not outcome.ok,
+    }
