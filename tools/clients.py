@@ -29,7 +29,9 @@ from downloads import NODE, DownloadError, npm
 
 ROOT = Path(__file__).resolve().parent.parent
 # The longest first, so that no worker is left alone with it.
-TESTS = tuple(f"tests/clients/real_{name}.py" for name in ("init", "clients", "pool", "gate", "plugins", "doctor"))
+TESTS = tuple(
+    f"tests/clients/real_{name}.py" for name in ("init", "clients", "pool", "gate", "turns", "plugins", "doctor")
+)
 PACKAGES = {
     "claude": ("@anthropic-ai/claude-code", "2.1.330"),
     "codex": ("@openai/codex", "0.169.0"),
