@@ -67,7 +67,7 @@ class Worker:
         return self.gated.call("list_reviews")["reviews"]
 
     def approve(self) -> None:
-        """Somebody approves what was submitted."""
+        """Somebody approves the change."""
         [review] = self.pending
         self.gated.decide(review["review_id"])
 

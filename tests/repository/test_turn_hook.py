@@ -25,7 +25,7 @@ START_SECONDS = 2.0
 
 
 def submit(gated: Gated, *options: str, cwd: Path | None = None, marks: dict[str, str] = AS_AGENT) -> str:
-    """Have an agent submit what is staged; the review's id."""
+    """Have an agent submit the staged change; the review's id."""
     words = options or ("-m", "Count in digits")
     return marked(gated, marks).tandem("submit", "--staged", "--json", *words, cwd=cwd).data["review_id"]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 ORIGIN = "submitted_from"
-"""Where an agent's proposal says in its metadata what it comes from."""
+"""Where an agent's proposal says in its metadata where it comes from."""
 
 _FOLDER = os.path.join("tandem", "submitted")
 _CREATE, _CLOSE = "create_review", "close_review"
@@ -42,7 +42,7 @@ class Submission:
         self.told: dict[str, str] = facts.get("told") or {}
 
     def keep(self) -> None:
-        """Write down what is known.
+        """Write the facts down.
 
         Raises:
             OSError: It cannot be written.
@@ -84,9 +84,9 @@ def remember(folder: str | None, operation: str, request: dict[str, Any], data: 
 
     Args:
         folder: Where the agent works; None for the present folder.
-        operation: What was called.
-        request: With what; a proposal's metadata say that an agent made it.
-        data: The answer.
+        operation: The operation that was called.
+        request: Its arguments; a proposal's metadata say that an agent made it.
+        data: Its answer.
     """
     try:
         facts = {"intent": request.get("intent")}

@@ -208,7 +208,7 @@ def remember(**facts: Any) -> None:
 
 
 def _facts() -> dict[str, Any]:
-    """What was kept; nothing if it cannot be read, as asking again repairs it."""
+    """The name and the wish; nothing if it cannot be read, as asking again repairs it."""
     try:
         return as_object(json.loads(Path(person.settings_file()).read_bytes()))
     except (OSError, ValueError, RecursionError):
@@ -282,7 +282,7 @@ def me(
     For one command, [bold]--agent NAME[/bold] comes first, then TANDEM_AGENT. An agent that runs a command is called
     by its own name, never by yours.
 
-    After [bold]tandem me quiet[/bold] your agents end their turns whatever became of their reviews, in every project;
+    After [bold]tandem me quiet[/bold] your agents end their turns without news of their reviews, in every project;
     [bold]tandem me quiet --off[/bold] ends that.
     """
     if off and name != _QUIET:
@@ -296,11 +296,7 @@ def me(
             )
         if name == _QUIET:
             remember(quiet=not off)
-            said = (
-                "go on again with what becomes of their reviews"
-                if off
-                else "end their turns, whatever became of their reviews"
-            )
+            said = "go on again with news of their reviews" if off else "end their turns without news of their reviews"
             return tell({"quiet": not off}, f"Your agents {said}", as_json=as_json)
         remember(name=checked(name, "NAME"))
     found = CallerName(stated, "TANDEM_AGENT") if (stated := os.environ.get("TANDEM_AGENT")) else caller()

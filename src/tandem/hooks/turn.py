@@ -73,7 +73,7 @@ def waiting(folder: str, session: str | None) -> list[str]:
 def told(
     folder: str, session: str | None, text: Callable[[Submission, Status, str | None], str], *, starts: bool = False
 ) -> list[str]:
-    """What is to say about the reviews that were submitted where a session works; it counts as told from now on.
+    """The news of the reviews that were submitted where a session works; they count as told from now on.
 
     Args:
         folder: Where it works.
