@@ -30,8 +30,9 @@ _README: Final = """\
 # The plugin of Tandem
 
 It teaches Claude Code and Codex to have their changes reviewed through [Tandem](../../README.md) before they count: a
-skill, in Claude Code two commands, the MCP server, and hooks that refuse, where a repository's gate is on, unapproved
-documents of GSD and git commands that pass by git's hooks. The program `tandem` has to be on the PATH.
+skill, in Claude Code two commands, the MCP server, and hooks. At the end of a turn the agent goes on with what became
+of its reviews; where a repository's gate is on, unapproved documents of GSD and git commands that pass by git's hooks
+are refused. The program `tandem` has to be on the PATH.
 
 `tandem init` in a repository installs the same without a plugin, for more clients, and registers the project. Use one
 of the two: with both, every hook runs twice.

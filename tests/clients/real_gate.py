@@ -136,13 +136,18 @@ COMMANDS: dict[Client, Callable[[str], tuple[list[str], dict[str, str]]]] = {
 
 @pytest.fixture(params=CHOSEN)
 def place(request: pytest.FixtureRequest, broker: BrokerProcess, tmp_path: Path, config_dir: Path) -> Place:
+    return placed(request.param, broker, tmp_path)
+
+
+def placed(client: Client, broker: BrokerProcess, tmp_path: Path) -> Place:
+    """A client in a repository with the gate on; its hooks are installed, and trusted where that is needed."""
     gated = gate_on(broker, new_repository(tmp_path / "repository"))
     # Gemini CLI hides the user's own configuration from the git that it runs.
     gated.git("config", "user.name", "Test Person")
     gated.git("config", "user.email", "person@example.invalid")
     home = tmp_path / "home"
     home.mkdir()
-    place = Place(request.param, gated, home)
+    place = Place(client, gated, home)
     if place.client == "gemini":
         (home / ".gemini").mkdir()
         login = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
@@ -237,23 +242,35 @@ def test_opencode_has_no_hook_of_its_own_and_gits_refuses(
     gated = gate_on(broker, new_repository(tmp_path / "repository"))
     gated.write({"a.txt": "one\n2\nthree\n"})
     before = gated.head()
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / ".gitconfig").write_text("[user]\nname = Test Person\nemail = person@example.invalid\n", "utf-8")
+    home = home_of_opencode(tmp_path)
 
     def approve() -> None:
         gated.git("add", "a.txt")
         gated.approve()
 
     step = ("bash", {"command": "git commit -am x", "description": "x"})
-    with serving(Proposer([step, step], {"done": True}, between={1: approve})) as model:
-        options = {"baseURL": f"{model.address}/v1", "apiKey": "key"}
-        scripted = {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {"model-1": {"name": "model-1"}}}
-        (gated.root / "opencode.json").write_text(json.dumps({"provider": {"scripted": scripted}}), "utf-8")
-        quiet = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
-        config = {"TANDEM_CONFIG_DIR": os.environ["TANDEM_CONFIG_DIR"]}
-        command = ["opencode", "run", "--model", "scripted/model-1", "go"]
-        run_program(command, gated.root, home, **config, **quiet)
+    model = Proposer([step, step], {"done": True}, between={1: approve})
+    run_opencode(gated, home, model)
     assert OF_THE_GIT_HOOK in model.results[0]
     assert gated.head("HEAD^") == before
     assert gated.message().startswith("x\n\nTandem-Review: rv_")
+
+
+def home_of_opencode(tmp_path: Path) -> Path:
+    """A home folder for OpenCode and the git that it runs."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[user]\nname = Test Person\nemail = person@example.invalid\n", "utf-8")
+    return home
+
+
+def run_opencode(gated: Gated, home: Path, model: ScriptedModel, *options: str) -> None:
+    """Have OpenCode work until its model is done."""
+    with serving(model):
+        provider = {"baseURL": f"{model.address}/v1", "apiKey": "key"}
+        scripted = {"npm": "@ai-sdk/openai-compatible", "options": provider, "models": {"model-1": {"name": "model-1"}}}
+        quiet = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+        quiet["OPENCODE_CONFIG_CONTENT"] = json.dumps({"provider": {"scripted": scripted}})
+        config = {"TANDEM_CONFIG_DIR": os.environ["TANDEM_CONFIG_DIR"]}
+        command = ["opencode", "run", "--model", "scripted/model-1", *options, "go"]
+        run_program(command, gated.root, home, **config, **quiet)

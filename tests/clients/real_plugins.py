@@ -44,7 +44,7 @@ def test_claude_code_validates_and_installs_the_plugin(machine: Machine) -> None
     skills = re.search(r"Skills \(3\) +(.+)", details)
     assert skills is not None, details
     assert set(skills[1].split(", ")) == {"review", "status", "tandem-review"}
-    assert re.search(r"Hooks \(2\) +PreToolUse, SessionStart", details)
+    assert re.search(r"Hooks \(3\) +PreToolUse, SessionStart, Stop", details)
     assert re.search(r"MCP servers \(1\) +tandem", details)
     machine.run("claude", "plugin", "uninstall", "tandem@tandem")
     assert json.loads(machine.run("claude", "plugin", "list", "--json")) == []
@@ -61,6 +61,7 @@ def test_codex_installs_the_plugin(machine: Machine) -> None:
         assert [(one.event, one.command, one.trust) for one in hooks.listed()] == [
             ("preToolUse", "tandem hook agent --client codex", "untrusted"),
             ("sessionStart", "tandem hook session --client codex", "untrusted"),
+            ("stop", "tandem hook turn --client codex", "untrusted"),
         ]
     skills = sorted(path.parent.name for path in (machine.home / ".codex" / "plugins").rglob("SKILL.md"))
     assert skills == ["tandem-review", "tandem-status"]

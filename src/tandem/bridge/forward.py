@@ -18,6 +18,7 @@ from tandem.bridge.http import Exchange, quoted
 from tandem.bridge.messages import cursor_to_pin, protocol_version, replies
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.project import CREATE_REVIEW
+from tandem.bridge.submitted import ORIGIN, REMEMBERED, remember
 from tandem.bridge.target import Aborted, HttpFailure, NotSent, ResponseLost, is_local
 
 if TYPE_CHECKING:
@@ -204,6 +205,9 @@ class Forwarder:
                 raise NotSent("it stopped during the wait")
             if call.message.method == "initialize":
                 self._negotiated = protocol_version(reply) or self._negotiated
+            if call.message.tool in REMEMBERED:
+                told: dict[str, Any] = {**call.arguments, "metadata": {ORIGIN: {}}}
+                remember(self._route.finder.folder, call.message.tool, told, messages.data_of(reply))
             self._say(request, reply)
 
     def _refusal(self, client: HttpClient, call: Call, request: PendingRequest) -> dict[str, Any] | None:

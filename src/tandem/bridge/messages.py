@@ -230,11 +230,16 @@ def protocol_version(reply: bytes) -> str | None:
 
 def cursor_to_pin(reply: bytes) -> str | None:
     """Where to wait on from, if the answer to a wait of no length found nothing new; else None."""
-    data = as_object(_dig(reply, "result", "structuredContent", "data"))
+    data = data_of(reply)
     if data.get("changed") is not False:
         return None
     cursor = data.get("cursor")
     return cursor if isinstance(cursor, str) else None
+
+
+def data_of(reply: bytes) -> dict[str, Any]:
+    """The data that a tool has answered; nothing if it has not."""
+    return as_object(_dig(reply, "result", "structuredContent", "data"))
 
 
 def _dig(reply: bytes, *path: str) -> Any:

@@ -87,14 +87,14 @@ class ProjectFinder:
     """Asks the broker for its projects, and remembers the answer for a while."""
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
+        self.folder = folder
         self._name: str | None = None
         self._projects: dict[str, str] = {}
         self._until = 0.0
 
     def base(self) -> str | None:
         """What `linked_head` says of the folder."""
-        return linked_head(self._folder)
+        return linked_head(self.folder)
 
     def find(self, client: HttpClient, exchange: Exchange) -> str | None:
         """The folder's project; None if none is registered for it.
@@ -104,7 +104,7 @@ class ProjectFinder:
         """
         if time.monotonic() >= self._until:
             self._projects = _projects(client, exchange)
-            self._name = owner(self._folder, self._projects)
+            self._name = owner(self.folder, self._projects)
             self._until = time.monotonic() + (_MISSED_SECONDS if self._name is None else _FOUND_SECONDS)
         return self._name
 
@@ -117,11 +117,11 @@ class ProjectFinder:
             HttpFailure: The broker did not answer.
         """
         found = self.find(client, exchange)
-        if found is not None or not self._projects or find_repository(self._folder) is None:
+        if found is not None or not self._projects or find_repository(self.folder) is None:
             return None
         return {
             "code": "INVALID_INPUT",
-            "message": f"The repository of {self._folder} is not registered. Register it there: tandem project add. Or"
+            "message": f"The repository of {self.folder} is not registered. Register it there: tandem project add. Or"
             " send project, to mean another one.",
             "details": {"field": "project", "allowed": sorted(self._projects)},
             "retryable": False,
@@ -140,7 +140,7 @@ class ProjectFinder:
         project = stated if isinstance(stated, str) else project or found
         if not needs_base_files(client.target.url, arguments, self._projects, project):
             return {}
-        sent = with_base_files(arguments, self._folder)
+        sent = with_base_files(arguments, self.folder)
         return {name: value for name, value in sent.items() if arguments.get(name) != value}
 
 

@@ -14,6 +14,7 @@ from tandem.bridge.credentials import TOKEN_VARIABLE, Credentials, NoToken
 from tandem.bridge.http import Exchange, HttpClient, quoted
 from tandem.bridge.operations import OPERATIONS
 from tandem.bridge.project import CREATE_REVIEW, needs_base_files, owner, with_base_files
+from tandem.bridge.submitted import REMEMBERED, remember
 from tandem.bridge.target import Aborted, HttpFailure, NotSent, ResponseLost, Stranger, targets
 from tandem.errors import ConfigInvalid, CursorExpired, InvalidInput, Unavailable, error_from
 
@@ -174,7 +175,7 @@ class Session:
         if known is not None and known.keyed and body.get("idempotency_key") is None:
             body["idempotency_key"] = os.urandom(16).hex()
         try:
-            return self._retried(operation, json.dumps(body).encode(), exchange)
+            envelope = self._retried(operation, json.dumps(body).encode(), exchange)
         except HttpFailure as failure:
             if isinstance(failure, Aborted):
                 raise
@@ -186,6 +187,9 @@ class Session:
                 " doctor",
                 url=self.url,
             ) from None
+        if operation in REMEMBERED:
+            remember(None, operation, body, _data_if_ok(envelope) or {})
+        return envelope
 
     def data(self, operation: str, arguments: Mapping[str, Any]) -> Any:
         """Any operation by name; answers with the data as JSON values.

@@ -10,9 +10,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
+from tandem.bridge.messages import as_object
 from tandem.bridge.project import top_level
 from tandem.bridge.session import Session
-from tandem.cli.declared import Argument, Option
+from tandem.cli.declared import Argument, Misused, Option
 from tandem.cli.terminal import Declined, EnvelopeOption, Exit, indented, tell
 from tandem.core import platforms
 from tandem.core.files import write_atomically
@@ -22,8 +23,8 @@ from tandem.rulings.person import agent_mark, agent_name
 
 Answer = TypeVar("Answer")
 
-FILE = "person.json"
 _VERSION = 1
+_QUIET = "quiet"
 _LONGEST = 200
 """The longest name that the broker takes, in characters."""
 
@@ -190,22 +191,30 @@ def checked(name: str, option: str = "--as") -> str:
 def remembered() -> str | None:
     """The name that was given once; None if there is none that can be read."""
     try:
-        return checked(json.loads(_path().read_text("utf-8"))["name"])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, InvalidInput):
+        return checked(_facts()["name"])
+    except (LookupError, AttributeError, InvalidInput):
         # Asking again repairs it, for any reason.
         return None
 
 
-def remember(name: str) -> None:
-    """Keep a name for the next time.
+def remember(**facts: Any) -> None:
+    """Keep a name, or the wish for quiet, for the next time.
 
     Raises:
         OSError: It cannot be written.
     """
-    path = _path()
+    path = Path(person.settings_file())
     platforms.make_private(str(path.parent))
-    content = json.dumps({"version": _VERSION, "name": name}, ensure_ascii=False) + "\n"
+    content = json.dumps({**_facts(), "version": _VERSION, **facts}, ensure_ascii=False) + "\n"
     write_atomically(path, content.encode(), durable=False)
+
+
+def _facts() -> dict[str, Any]:
+    """The name and the wish; nothing if it cannot be read, as asking again repairs it."""
+    try:
+        return as_object(json.loads(Path(person.settings_file()).read_bytes()))
+    except (OSError, ValueError, RecursionError):
+        return {}
 
 
 def suggested() -> str:
@@ -214,10 +223,6 @@ def suggested() -> str:
         return checked(getpass.getuser())
     except (OSError, KeyError, ImportError, InvalidInput):
         return os.environ.get("USERNAME", "").strip()
-
-
-def _path() -> Path:
-    return Path(os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir()) / FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +248,7 @@ def caller(stated: str | None = None) -> CallerName:
         return CallerName(stated, "--agent")
     if (mark := agent_mark()) is not None:
         return CallerName(agent_name(), f"the agent that runs this command ({mark} is set)")
-    return CallerName(remembered(), f"{_path()}")
+    return CallerName(remembered(), person.settings_file())
 
 
 def required_caller(stated: str | None) -> str:
@@ -264,24 +269,38 @@ def required_caller(stated: str | None) -> str:
 
 def me(
     name: Annotated[
-        str | None, Argument(metavar="NAME", help="Your name from now on; without it, shows the current one.")
+        str | None,
+        Argument(
+            metavar="NAME",
+            help="Your name from now on; without it, shows the current one. [bold]quiet[/bold]: as below.",
+        ),
     ] = None,
     *,
+    off: Annotated[bool, Option("--off", help="With quiet: agents go on again.")] = False,
     as_json: EnvelopeOption = False,
 ) -> Exit:
     """Say once who you are: the name under which you propose, review and decide, in every command and project.
 
     For one command, [bold]--agent NAME[/bold] comes first, then TANDEM_AGENT. An agent that runs a command is called
     by its own name, never by yours.
+
+    After [bold]tandem me quiet[/bold] your agents end their turns without news of their reviews, in every project;
+    [bold]tandem me quiet --off[/bold] ends that.
     """
+    if off and name != _QUIET:
+        raise Misused("It goes with: tandem me quiet", "--off")
     if name is not None:
         if (mark := agent_mark()) is not None:
             raise Forbidden(
-                f"This is a person's name, and an agent runs this command ({mark} is set). An agent says its own with"
-                " --agent NAME or in TANDEM_AGENT.",
+                f"This is a person's to say, and an agent runs this command ({mark} is set). An agent says its own name"
+                " with --agent NAME or in TANDEM_AGENT.",
                 needed="person",
             )
-        remember(checked(name, "NAME"))
+        if name == _QUIET:
+            remember(quiet=not off)
+            said = "go on again with news of their reviews" if off else "end their turns without news of their reviews"
+            return tell({"quiet": not off}, f"Your agents {said}", as_json=as_json)
+        remember(name=checked(name, "NAME"))
     found = CallerName(stated, "TANDEM_AGENT") if (stated := os.environ.get("TANDEM_AGENT")) else caller()
     if found.name is None:
         raise NotFound(f"There is no name for you yet. Say it once: tandem me {suggested() or 'NAME'}")

@@ -1122,8 +1122,9 @@ COMMANDS: dict[str, Command] = {
         Parameter("new", "--new", kind="flag", default=False, help="--project names a new label.", panel="Common options"),
     ),
     "me": Command(
-        "tandem.cli.persons:me", "Say once who you are: the name under which you propose, review and decide, in every command and project.\n\nFor one command, [bold]--agent NAME[/bold] comes first, then TANDEM_AGENT. An agent that runs a command is called\nby its own name, never by yours.",
-        Parameter("name", help="Your name from now on; without it, shows the current one.", metavar="NAME"),
+        "tandem.cli.persons:me", "Say once who you are: the name under which you propose, review and decide, in every command and project.\n\nFor one command, [bold]--agent NAME[/bold] comes first, then TANDEM_AGENT. An agent that runs a command is called\nby its own name, never by yours.\n\nAfter [bold]tandem me quiet[/bold] your agents end their turns without news of their reviews, in every project;\n[bold]tandem me quiet --off[/bold] ends that.",
+        Parameter("name", help="Your name from now on; without it, shows the current one. [bold]quiet[/bold]: as below.", metavar="NAME"),
+        Parameter("off", "--off", kind="flag", default=False, help="With quiet: agents go on again."),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
     ),
     "init": Command(

@@ -28,11 +28,11 @@ _OF_GIT = {
 """By the hook's name the module and the function, which takes the switch and git's arguments and answers with the exit
 status. Git's standard input, where it has one, is the function's to read."""
 
-_OF_AGENTS = {"agent": "tandem.hooks.agent", "session": "tandem.hooks.session"}
+_OF_AGENTS = {"agent": "tandem.hooks.agent", "session": "tandem.hooks.session", "turn": "tandem.hooks.turn"}
 _REFUSED = 1
 _USAGE = 2
 _BLOCKED = 2
-_FAILED = {"post-commit": 0, "post-rewrite": 0, "agent": _BLOCKED, "session": 0}
+_FAILED = {"post-commit": 0, "post-rewrite": 0, "agent": _BLOCKED, "session": 0, "turn": 0}
 """The exit status of a hook that failed, where it is not git's word for no: those that only write down come too late
 to refuse, and agents' clients are refused by another number.
 """

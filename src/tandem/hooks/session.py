@@ -1,4 +1,4 @@
-"""What agents call when a session starts: one line about the gate, and the overlay of GSD put back after an update.
+"""What agents call when a session starts: a line about the gate, two about reviews, GSD's overlay after an update.
 
 Nothing here refuses anything or is waited for: a session starts whatever happens.
 """
@@ -10,6 +10,7 @@ import os
 import sys
 
 from tandem.errors import TandemError
+from tandem.hooks import turn
 from tandem.rulings import liveness, overlays, pending, planning, state
 from tandem.rulings.ask import GateClient
 from tandem.rulings.broker_errors import Refused, Unreachable
@@ -18,7 +19,6 @@ from tandem.rulings.state import COMMITS_WORDS, REVIEWED
 TYPE_CHECKING = False  # as in `rulings.git`
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from tandem.rulings.state import GateFile
 
@@ -27,7 +27,6 @@ REFRESH = ("gsd", "overlay", "--refresh")
 
 _SHOWN = " ".join(("tandem", *REFRESH))
 _EVENT = "SessionStart"
-_LARGEST_BYTES = 16 * 1024 * 1024
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,9 +35,9 @@ def main(arguments: Sequence[str]) -> int:
     Args:
         arguments: `--client NAME`, and `--data-dir FOLDER` where Tandem's data is, for projects without a gate.
     """
-    folder = os.getcwd()
+    folder, session = os.getcwd(), None
     try:
-        folder = _folder(sys.stdin.buffer.read(_LARGEST_BYTES)) or folder
+        folder, session = turn.account(sys.stdin.buffer.read(turn.LARGEST_BYTES))
         gate = state.find_enabled(folder)
         line = _standing(gate, arguments) if gate is not None else None
     except state.GateUnreadable as error:
@@ -46,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001 - the edge: a session must not be kept from starting
         gate, line = None, f"Tandem: the state of the gate cannot be found out: {error or type(error).__name__}"
     lines = [line, _refreshed(_data_dir(arguments) or (gate.data_dir if gate is not None else None))]
-    told = " ".join(one for one in lines if one)
+    told = "\n".join(filter(None, [" ".join(filter(None, lines)), *_waiting(folder, session)]))
     if told:
         sys.stdout.write(
             json.dumps({"hookSpecificOutput": {"hookEventName": _EVENT, "additionalContext": told}}) + "\n"
@@ -54,14 +53,12 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _folder(data: bytes) -> str | None:
-    """Where the session works, by the client's account of it."""
+def _waiting(folder: str, session: str | None) -> list[str]:
+    """What waits for the session: less important than its start."""
     try:
-        account: Any = json.loads(data)
-        folder: Any = account["cwd"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return None
-    return folder if isinstance(folder, str) and os.path.isdir(folder) else None
+        return turn.waiting(folder, session)
+    except Exception:  # noqa: BLE001 - as above
+        return []
 
 
 def _data_dir(arguments: Sequence[str]) -> str | None:

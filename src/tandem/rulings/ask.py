@@ -8,6 +8,7 @@ import time
 from tandem.bridge.credentials import REFUSED_CODE, Credentials, NoToken
 from tandem.bridge.http import Exchange, HttpClient
 from tandem.bridge.location import of_record
+from tandem.bridge.submitted import REMEMBERED, remember
 from tandem.bridge.target import HttpFailure, targets
 from tandem.rulings.broker_errors import Refused, Unreachable
 
@@ -79,6 +80,12 @@ class GateClient:
             Refused: The broker refuses.
             Unreachable: No broker answers, or something that is none.
         """
+        data = self._asked(operation, arguments)
+        if operation in REMEMBERED:
+            remember(self._gate.place.top, operation, arguments, data)
+        return data
+
+    def _asked(self, operation: str, arguments: dict[str, Any]) -> dict[str, Any]:
         body = json.dumps({"project": self._gate.project, **arguments}).encode()
         head = {"Content-Type": "application/json", "Accept": "application/json", "Tandem-Agent": self._agent}
         # What failed before leaves only the rest of it.

@@ -6,11 +6,14 @@ the same user can take both away. It keeps an agent that is told "refused" from 
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
+from tandem.bridge.submitted import ORIGIN
+from tandem.core import platforms
 from tandem.core.hashes import hex_digest
 from tandem.core.visible import visible_line
 
@@ -54,10 +57,16 @@ Gemini CLI counts from the last line of output. Of the others it is not known; t
 _SHORTEST_SECONDS = 120.0
 _LEAST_ANSWER_SECONDS = 10.0
 """However short a client's limit is set: less than this a busy broker may take."""
-_SESSIONS = ("CODEX_THREAD_ID", "OPENCODE_SESSION_ID", "CLAUDE_SESSION_ID", "GEMINI_SESSION_ID", "CURSOR_SESSION_ID")
+_SESSIONS = (
+    "CODEX_THREAD_ID",
+    "OPENCODE_SESSION_ID",
+    "CLAUDE_CODE_SESSION_ID",
+    "CLAUDE_SESSION_ID",
+    "GEMINI_SESSION_ID",
+    "CURSOR_SESSION_ID",
+)
+"""Where the clients name their session to the commands that they run, as they do to their hooks."""
 _REVIEWER = "TANDEM_REVIEWER"
-ORIGIN = "submitted_from"
-"""Where an agent's proposal says in its metadata what it comes from."""
 _LINE_BYTES = 1000
 
 
@@ -80,6 +89,25 @@ def clients() -> list[str]:
 def agent_name() -> str | None:
     """What the agent that runs this command is called where it does not say itself; None if none does."""
     return os.environ.get(_REVIEWER) or next(iter(clients()), None)
+
+
+def is_reviewer() -> bool:
+    """Whether a reviewer of a pool runs this command."""
+    return bool(os.environ.get(_REVIEWER))
+
+
+def settings_file() -> str:
+    """Where the name and the wishes of the person are who works here."""
+    return os.path.join(os.environ.get("TANDEM_CONFIG_DIR") or platforms.config_dir(), "person.json")
+
+
+def is_quiet() -> bool:
+    """Whether the person wants agents to end their turns whatever becomes of their reviews."""
+    try:
+        with open(settings_file(), "rb") as file:
+            return json.load(file)["quiet"] is True
+    except (OSError, ValueError, LookupError, TypeError):
+        return False
 
 
 def wait_seconds() -> float | None:
@@ -111,11 +139,11 @@ def origin(folder: str, client: str | None = None) -> dict[str, Any] | None:
         folder: The root of the working tree.
         client: The agent's program, where a hook of its own says so.
     """
-    if (client or agent_mark()) is None or os.environ.get(_REVIEWER):
+    if (client or agent_mark()) is None or is_reviewer():
         return None
     programs = [*clients(), *([client] if client else [])]
     session = next((os.environ[name] for name in _SESSIONS if os.environ.get(name)), None)
-    return {"clients": programs, "session": session and _hashed(session), "folder": _hashed(os.path.realpath(folder))}
+    return {"clients": programs, "session": session and hashed(session), "folder": hashed(os.path.realpath(folder))}
 
 
 def marked(request: dict[str, Any], folder: str) -> dict[str, Any]:
@@ -151,7 +179,8 @@ def not_to_review(review_id: str, by: str) -> str:
     )
 
 
-def _hashed(text: str) -> str:
+def hashed(text: str) -> str:
+    """A session or folder as a proposal names it."""
     return hex_digest(text.encode("utf-8", "surrogateescape"))[:16]
 
 

@@ -348,8 +348,11 @@ def setup_for(clients: Iterable[AgentClient], site: Site, *, gate: bool) -> Clie
             by_scope[file.scope].append(WholeFile(site.file(file.scope, file.path), file.text))
         setup.notes += client.notes(site)
         if gate:
-            for entry in teaching.hooks(client.name, (*site.program.words, "hook")):
+            command = (*site.program.words, "hook")
+            for entry in teaching.hooks(client.name, command):
                 by_scope[entry.scope].append(JsonItems(site.file(entry.scope, entry.path), entry.keys, entry.items))
+            if (plugin := teaching.plugin(client.name, command)) is not None:
+                by_scope[plugin.scope].append(WholeFile(site.file(plugin.scope, plugin.path), plugin.text))
             setup.hook_notes += teaching.notes(client.name)
     return setup
 

@@ -196,7 +196,7 @@ class NameDialog(ModalScreen[str | None]):
             refusal.display = True
             return
         try:
-            persons.remember(name)
+            persons.remember(name=name)
         except OSError as error:
             host(self).notify(f"The name cannot be kept: {error.strerror}.", severity="warning", markup=False)
         self.dismiss(name)

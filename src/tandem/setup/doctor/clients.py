@@ -262,13 +262,13 @@ def _codex_trust(program: str, folder: Path, environment: Mapping[str, str]) -> 
         said = f"Codex does not say whether it trusts Tandem's hooks ({error})."
         return note("agent hooks", said, "look in codex: /hooks")
     hooks = [as_object(hook) for one in _items(result.get("data")) for hook in _items(as_object(one).get("hooks"))]
-    ours = [one for one in hooks if "hook agent --client codex" in str(one.get("command"))]
+    ours = [one for one in hooks if re.search(r"hook (agent|session|turn) --client codex", str(one.get("command")))]
     if not ours:
-        return problem("agent hooks", "Codex does not list Tandem's hook here.", _INIT_GATE)
+        return problem("agent hooks", "Codex does not list Tandem's hooks here.", _INIT_GATE)
     if any(one.get("trustStatus") not in {"trusted", "managed"} for one in ours):
-        untrusted = "Codex skips Tandem's hook in silence, as a person has not trusted its present form."
-        return problem("agent hooks", untrusted, "start codex in this project, type /hooks, and trust Tandem's two")
-    return ok("agent hooks", "Codex runs Tandem's hook: it is trusted.")
+        untrusted = "Codex skips a hook of Tandem's in silence, as a person has not trusted its present form."
+        return problem("agent hooks", untrusted, "start codex in this project, type /hooks, and trust Tandem's three")
+    return ok("agent hooks", "Codex runs Tandem's hooks: they are trusted.")
 
 
 async def check_servers(here: DoctorContext) -> list[Finding]:

@@ -80,11 +80,12 @@ _NOTES: Final[dict[ClientName, tuple[str, ...]]] = {
     "codex": (
         (
             "Codex skips new hooks in silence until you trust them: start codex in this project, type /hooks, look at"
-            " Tandem's two and trust them. After each change of them Codex asks again. 'tandem doctor' says whether"
+            " Tandem's three and trust them. After each change of them Codex asks again. 'tandem doctor' says whether"
             " they are trusted."
         ),
     ),
     "gemini": ("Gemini CLI reads new hooks when its next session starts.",),
+    "opencode": ("OpenCode reads new plugins when it is started again.",),
 }
 
 _TEXTS = Path(__file__).parent / "texts"
@@ -183,29 +184,44 @@ class HookEntry:
 
 
 def hooks(client: ClientName, command: Sequence[str]) -> tuple[HookEntry, ...]:
-    """What a client's hook configuration has to hold; nothing for clients whose tools no hook can refuse.
+    """What a client's hook configuration has to hold; nothing for clients that have none.
 
     Args:
         client: The client.
         command: What comes before a hook's name, e.g. `tandem hook`, or an interpreter and a program.
     """
-    gate = [*command, "agent", "--client", client]
-    session = [*command, "session", "--client", client]
+    # Claude Code's shell is a POSIX one everywhere.
+    typed = shlex.join if client == "claude" else _typed
+    gate, session, turn = (typed([*command, name, "--client", client]) for name in ("agent", "session", "turn"))
     match client:
         case "claude":
-            # Its shell is a POSIX one everywhere. The shared file names no place of one machine.
+            # The shared file names no place of one machine.
             file = ".claude/settings.local.json" if os.path.isabs(command[0]) else ".claude/settings.json"  # noqa: PTH117 - a word of a command
-            before = _group(shlex.join(gate), CLAUDE_TOOLS)
-            return _entries(file, "project", PreToolUse=before, SessionStart=_group(shlex.join(session)))
+            before, start, end = _group(gate, CLAUDE_TOOLS), _group(session), _group(turn)
+            return _entries(file, "project", PreToolUse=before, SessionStart=start, Stop=end)
         case "codex":
-            before = _group(_typed(gate), CODEX_TOOLS)
-            return _entries(".codex/hooks.json", "user", PreToolUse=before, SessionStart=_group(_typed(session)))
+            before, start, end = _group(gate, CODEX_TOOLS), _group(session), _group(turn)
+            return _entries(".codex/hooks.json", "user", PreToolUse=before, SessionStart=start, Stop=end)
         case "gemini":
-            before = _group(_typed(gate), GEMINI_TOOLS, _MILLISECONDS)
-            start = _group(_typed(session), None, _MILLISECONDS)
-            return _entries(".gemini/settings.json", "user", BeforeTool=before, SessionStart=start)
+            before = _group(gate, GEMINI_TOOLS, _MILLISECONDS)
+            start, end = (_group(one, None, _MILLISECONDS) for one in (session, turn))
+            return _entries(".gemini/settings.json", "user", BeforeTool=before, SessionStart=start, AfterAgent=end)
         case "opencode" | "cursor":
             return ()
+
+
+def plugin(client: ClientName, command: Sequence[str]) -> TeachingFile | None:
+    """The plugin of a client that takes no commands as hooks; None for the others.
+
+    Args:
+        client: The client.
+        command: As for `hooks`.
+    """
+    if client != "opencode":
+        return None
+    text = (_TEXTS / "opencode.js").read_text("utf-8")
+    words = json.dumps([*command, "turn", "--client", client])
+    return TeachingFile(".config/opencode/plugins/tandem.js", text.replace("{command}", words), "user")
 
 
 def notes(client: ClientName) -> tuple[str, ...]:
