@@ -12,6 +12,8 @@ import pytest
 
 from tandem.errors import ConfigInvalid
 from tandem.settings.config import Settings, load_settings, masked
+from tandem.settings.instance import LastRun, Running
+from tandem.settings.policy import Policy
 from tests.forked import run_tandem
 
 pytestmark = pytest.mark.usefixtures("config_dir")
@@ -278,6 +280,24 @@ def test_config_show_names_each_value_its_origin_and_what_was_ignored(
     assert "frontend-backend" in readable.stdout
     assert "ignored: port" in readable.stderr
     assert "hunter2" not in ended.stdout + readable.stdout
+
+
+def test_no_settings_show_a_secret_in_a_log_or_traceback() -> None:
+    url, command = "postgresql://me:hunter2@db.test/tandem", ["review", "--api-key", "hunter2"]
+    pool = {"provider": "custom", "command": command}
+    loaded = load_settings({"database_url": url, "verify_command": command, "reviewer_pool": pool})
+    assert "hunter2" in loaded.settings.database
+    running = Running("http://127.0.0.1:1", 1, 1, "1", "i", token="hunter2")
+    policy = Policy._make(getattr(loaded.settings, name) for name in Policy._fields)
+    for one in (
+        loaded,
+        loaded.settings,
+        loaded.settings.reviewer_pool,
+        LastRun(1, {"database_url": url}),
+        running,
+        policy,
+    ):
+        assert "hunter2" not in f"{one!r} {one}"
 
 
 def test_config_show_refuses_what_the_broker_would_refuse(config_dir: Path, tmp_path: Path) -> None:

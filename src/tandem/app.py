@@ -57,6 +57,7 @@ from tandem.server.measurements import Measurements
 from tandem.server.mirrors import MirrorRoutes
 from tandem.settings.config import Settings, load_settings, masked, user_file
 from tandem.settings.instance import AuthForgotten, Instance, LastRun
+from tandem.settings.policy import Policy
 from tandem.settings.pool import TABLE, THROUGH_WSL, PoolSettings
 from tandem.settings.workflows import load as load_workflows
 from tandem.store import events, log
@@ -169,7 +170,7 @@ class Broker:
         self._services = Services(
             store=self._store,
             clock=self._clock,
-            policy=settings,
+            policy=Policy._make(getattr(settings, name) for name in Policy._fields),
             projects=Projects(self._store, git, mirrors),
             waits=WaitHub(self._store),
             validations=asyncio.Semaphore(_VALIDATIONS_AT_ONCE),

@@ -9,7 +9,7 @@ from tandem.core.clock import MICROSECONDS
 from tandem.errors import AlreadyClaimed, Forbidden, InvalidInput, NotClaimant, SelfApproval, StaleClaim, StaleRound
 from tandem.reviews.rounds import CounterPatch, Round, reset_turn
 from tandem.reviews.rules import Action, Guard, Review, State, Step, step
-from tandem.settings.config import Settings
+from tandem.settings.policy import Policy
 
 COUNTER_PATCH = "counter_patch"
 """The origin of a round that is an accepted counter-patch."""
@@ -186,7 +186,7 @@ def check_round(review: Review, asked: int | None) -> int:
     return review.round
 
 
-def claimed(review: Review, reviewer_id: str, now_us: int, policy: Settings) -> tuple[Review, bool]:
+def claimed(review: Review, reviewer_id: str, now_us: int, policy: Policy) -> tuple[Review, bool]:
     """The review claimed by a reviewer, and whether that is a new claim (not the holder's own again).
 
     Raises:
@@ -214,7 +214,7 @@ def claimed(review: Review, reviewer_id: str, now_us: int, policy: Settings) -> 
     return renewed(reset_turn(fresh), now_us, policy), True
 
 
-def renewed(review: Review, now_us: int, policy: Settings) -> Review:
+def renewed(review: Review, now_us: int, policy: Policy) -> Review:
     """The review with its lease extended, though never past the claim's hard deadline."""
     # A claim of a time to come was made while the clock was ahead.
     deadline = min(review.claimed_at or now_us, now_us) + round(policy.review_deadline_seconds * MICROSECONDS)

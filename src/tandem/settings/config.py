@@ -271,6 +271,7 @@ class Settings(BaseModel):
     )
     verify_command: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_from_json)] = Field(
         (),
+        repr=False,
         description="Command whose exit status says whether a rolled back plan still works, as a list;"
         " default: none. The variable holds JSON.",
     )

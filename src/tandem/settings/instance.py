@@ -111,7 +111,7 @@ class LastRun:
     """
 
     port: int = 0
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
 
     @classmethod
     def of(cls, data_dir: Path) -> Self:

@@ -1,10 +1,11 @@
-"""Patterns of paths: the files that a gate sets aside, and those that a check is for."""
+"""What services decide by: limits, durations, and patterns of paths, which a gate sets aside or a check is for."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from tandem.git.changes import Change
 from tandem.git.raw import ABSENT_MODE
@@ -20,6 +21,26 @@ DEFAULT_PATTERNS = (
     ".planning/**/*DISCUSSION-LOG.md",
 )
 """The files that GSD keeps up by itself, and its reports after the fact."""
+
+
+class Policy(NamedTuple):
+    """The settings that services decide by, and no other: `Settings` describes them, and has secrets beside them."""
+
+    wait_max_seconds: float
+    claim_timeout_seconds: float
+    review_deadline_seconds: float
+    diff_limit_bytes: int
+    text_limit_bytes: int
+    page_limit: int
+    checks_at_once: int
+    checks_on_tip: bool
+    idempotency_ttl_seconds: float
+    session_idle_seconds: float
+    webhook_retry_seconds: float
+    webhook_give_up_seconds: float
+    retention_days: float
+    gate_exempt: tuple[str, ...]
+
 
 _PLAIN_MODES = frozenset({"100644", ABSENT_MODE})
 """A link, a submodule or a program is never exempt."""

@@ -71,6 +71,7 @@ class PoolSettings(BaseModel):
     )
     command: Words = Field(
         default=(),
+        repr=False,
         description="How the program is called, as a list; default: by the provider's name. `custom` needs it.",
     )
     mode: Literal["worker", "agent"] = Field(

@@ -10,7 +10,7 @@ import orjson
 
 from tandem.contract.caller import Caller, Key
 from tandem.core.clock import Clock
-from tandem.settings.config import Settings
+from tandem.settings.policy import Policy
 from tandem.store import idempotency
 from tandem.store.base import Store, Unit
 from tandem.store.waits import WaitHub, wait_until
@@ -27,13 +27,13 @@ class Context:
     Attributes:
         store: Holds state and events.
         clock: Gives the time and new ids.
-        policy: The numbers that the services decide by.
+        policy: The settings that the services decide by.
         waits: The parked calls.
     """
 
     store: Store
     clock: Clock
-    policy: Settings
+    policy: Policy
     waits: WaitHub
 
 
