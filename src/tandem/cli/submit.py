@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from dataclasses import make_dataclass
@@ -35,10 +38,11 @@ from tandem.cli.terminal import Exit, progress, say
 from tandem.errors import TandemError
 from tandem.present.record import record
 from tandem.present.shapes import WORK
-from tandem.rulings import liveness, next_steps
+from tandem.rulings import liveness, next_steps, person
 from tandem.rulings.person import agent_mark, wait_seconds
 from tandem.rulings.state import GateUnreadable
 from tandem.rulings.trust import CHECKS_FILE
+from tandem.setup.fresh_machine import identity_problem, missing_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,11 +124,14 @@ def _submit(
         with suppress(TandemError, GateUnreadable):  # the hook tells the person who commits
             if (problem := liveness.problem_at(str(Path.cwd()))) is not None:
                 say(problem)
+        _say_what_is_missing()
         with progress("submitting"):
             envelope = session.call("create_review", request(session))
         data = json.loads(envelope)
         if not (wait and data["ok"]):
-            return present(envelope, "create_review", as_json=options.as_json)
+            ended = present(envelope, "create_review", as_json=options.as_json)
+            _offer_page(data.get("data"), options)
+            return ended
         if options.as_json:
             is_up = "is there already" if data["data"]["existed"] else "is up"
             say(f"{data['data']['review_id']} {is_up}, round {data['data']['round']}")
@@ -132,11 +139,37 @@ def _submit(
             # The next step is the wait, which goes on from here.
             waiting = json.dumps({**data, "data": {**data["data"], "next_action": "none"}}).encode()
             present(waiting, "create_review", as_json=False)
+            _offer_page(data["data"], options)
         status = _verdict(session, data["data"], timeout_s)
     ended = present(status, "get_review_status", as_json=options.as_json, status=verdict_status)
     if ended is Exit.WAITING and json.loads(status)["data"]["next_action"] == "wait":
         say_go_on(next_steps.wait(data["data"]["review_id"]))
     return ended
+
+
+def _say_what_is_missing() -> None:
+    """Say what a fresh machine lacks for the commit that comes next, with the line that fixes it."""
+    unknown = identity_problem(Path.cwd(), os.environ)
+    if unknown is not None:
+        say(f"{unknown[0]} So that it does: {unknown[1]}")
+    if (missing := missing_program(os.environ)) is not None:
+        say(missing)
+
+
+def _offer_page(created: dict[str, Any] | None, options: ConnectionOptions) -> None:
+    """Offer the person at the terminal the page of a review that no reviewer takes by itself."""
+    why = created["no_reviewer"] if created is not None else None
+    if created is None or why is None or why["reason"] != "no_pool":
+        return
+    if options.as_json or agent_mark() is not None:
+        return
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return
+    answer = person.ask("A person has to review it. Open its page in your browser now? Type yes, or Enter for no: ")
+    if answer is not None and answer.lower() in {"y", "yes"}:
+        stated = ["--broker", options.broker] if options.broker else []
+        # In a process of its own: its imports would slow each submission.
+        subprocess.run([sys.executable, "-P", "-m", "tandem", "open", created["review_id"], *stated], check=False)
 
 
 def _request(
