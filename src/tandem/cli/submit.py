@@ -130,7 +130,9 @@ def _submit(
         data = json.loads(envelope)
         if not (wait and data["ok"]):
             ended = present(envelope, "create_review", as_json=options.as_json)
-            _offer_page(data.get("data"), options)
+            # A wait says so in a line, and is not held up by a question.
+            if data["ok"] and not wait:
+                _offer_page(data["data"], options)
             return ended
         if options.as_json:
             is_up = "is there already" if data["data"]["existed"] else "is up"
@@ -139,7 +141,6 @@ def _submit(
             # The next step is the wait, which goes on from here.
             waiting = json.dumps({**data, "data": {**data["data"], "next_action": "none"}}).encode()
             present(waiting, "create_review", as_json=False)
-            _offer_page(data["data"], options)
         status = _verdict(session, data["data"], timeout_s)
     ended = present(status, "get_review_status", as_json=options.as_json, status=verdict_status)
     if ended is Exit.WAITING and json.loads(status)["data"]["next_action"] == "wait":
@@ -156,14 +157,11 @@ def _say_what_is_missing() -> None:
         say(missing)
 
 
-def _offer_page(created: dict[str, Any] | None, options: ConnectionOptions) -> None:
+def _offer_page(created: dict[str, Any], options: ConnectionOptions) -> None:
     """Offer the person at the terminal the page of a review that no reviewer takes by itself."""
-    why = created["no_reviewer"] if created is not None else None
-    if created is None or why is None or why["reason"] != "no_pool":
-        return
-    if options.as_json or agent_mark() is not None:
-        return
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    why = created["no_reviewer"]
+    is_person = agent_mark() is None and sys.stdin.isatty() and sys.stdout.isatty()
+    if why is None or why["reason"] != "no_pool" or options.as_json or not is_person:
         return
     answer = person.ask("A person has to review it. Open its page in your browser now? Type yes, or Enter for no: ")
     if answer is not None and answer.lower() in {"y", "yes"}:
