@@ -81,7 +81,7 @@ class Fresh:
         return Ended(ended.returncode, ended.stdout, ended.stderr)
 
     def ask(self, arguments: list[str], *answers: tuple[str, str]) -> tuple[int, str]:
-        """A command at a terminal, with questions and what a person types; its status and what was shown."""
+        """A command at a terminal, with questions and what a person types; its status and its whole output."""
         with Terminal(arguments, self.root, {**self.environment, "TERM": "dumb", "COLUMNS": "200"}) as terminal:
             for question, answer in answers:
                 terminal.read_until(question)
@@ -147,7 +147,7 @@ def test_the_only_client_is_proposed_in_its_clean_room_and_reviews_without_a_res
     done = fresh.run("submit", "-m", "Better", "--wait", "--json")
     assert done.status == 0, done
     assert done.data["reviewer_id"].startswith("claude-r1-")
-    # What is configured is not asked about again.
+    # A pool that is configured is not asked about again.
     status, shown = fresh.ask(["init"])
     assert (status, "reviewer" in shown) == (0, False), shown
 
@@ -240,7 +240,7 @@ def test_a_fresh_machine_is_told_what_it_lacks_with_the_line_that_fixes_it(fresh
 
 def test_login_shells_that_do_not_find_the_program_are_told_and_the_line_helps(fresh: Fresh) -> None:
     shell = fresh.home / "bin" / "bash"
-    # As /etc/profile of Debian does, whatever this machine's says.
+    # As /etc/profile of Debian does, on every machine.
     fresh.install(
         "bash", '#!/bin/sh\nPATH=/usr/bin:/bin\n[ -f ~/.profile ] && . ~/.profile\nshift\nexec /bin/sh "$@"\n'
     )

@@ -31,7 +31,7 @@ class Candidate:
         provider: Its name in the settings, and that of its program.
         title: As people call it.
         program: Where its program is on PATH; None if it is not.
-        login: By what it would log in, as far as files and variables tell; None if nothing is found.
+        login: `SAVED`, or the variable with its key; None if neither is found.
         proposes: Whether it is the client whose changes are reviewed.
     """
 

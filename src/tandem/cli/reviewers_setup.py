@@ -72,7 +72,7 @@ async def setup(
 
 
 async def offer(clients: Collection[str], broker: BrokerLocation, *, is_new: bool, asks: bool) -> list[str]:
-    """Offer the person who sets a repository up a reviewer, where none is configured; what they should know.
+    """Offer the person who sets a repository up a reviewer, where none is configured; gives the notes.
 
     Args:
         clients: The clients that were set up.
