@@ -238,10 +238,15 @@ def settings() -> str:
     missing = [name for name, field in Settings.model_fields.items() if not field.description]
     if missing:
         raise Undocumented(missing)
-    head = ("setting", "variable", "type", "default", "limits", "description", "a repository may")
+    head = ("setting", "variable", "type", "default", "limits", "description", "a repository may", "takes effect")
     rows = {
         advanced: [
-            (f"`{name}`", f"`{PREFIX}{name.upper()}`", *_setting(name, schema[name]))
+            (
+                f"`{name}`",
+                f"`{PREFIX}{name.upper()}`",
+                *_setting(name, schema[name]),
+                names.takes_effect(Settings, name),
+            )
             for name in Settings.model_fields
             if names.has(Settings, name, Mark.ADVANCED) is advanced
         ]
@@ -254,6 +259,9 @@ def settings() -> str:
         "[Operating a broker](../guide/operating.md#configuration) says where the files are; `tandem config show` says "
         "where each value came from. Of a project's file only what tightens counts, unless a person trusted the file "
         "as it is (`tandem trust`). The broker itself reads it for `gate_exempt` and `checks_on_tip` alone.",
+        "A broker that runs reads the user's file again when it changes: settings that take effect at once need no "
+        "restart. A file that cannot be used changes nothing; the log, `tandem doctor` and `tandem status` say why. "
+        "Variables and options of `tandem up` stay as they were at the start.",
         "Durations are seconds, sizes are bytes. Options of `tandem up` exist for `host`, `port` and `data_dir`.",
         table(head, rows[False]),
         "## Advanced settings",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 import orjson
 import uvicorn
 
+from tandem import logs
 from tandem.access.admission import Authenticator
 from tandem.bridge import credentials
 from tandem.contract.access import OWNER_ACCESS
@@ -55,10 +56,10 @@ from tandem.server.http.health import BrokerPhase, Health, prove_identity
 from tandem.server.maintenance import Maintenance
 from tandem.server.measurements import Measurements
 from tandem.server.mirrors import MirrorRoutes
-from tandem.settings.config import Settings, load_settings, masked, user_file
+from tandem.settings.config import Settings, masked
+from tandem.settings.following import FollowedSettings
 from tandem.settings.instance import AuthForgotten, Instance, LastRun
-from tandem.settings.policy import Policy
-from tandem.settings.pool import TABLE, THROUGH_WSL, PoolSettings
+from tandem.settings.pool import THROUGH_WSL, PoolSettings
 from tandem.settings.workflows import load as load_workflows
 from tandem.store import events, log
 from tandem.store.base import Store
@@ -70,6 +71,7 @@ from tandem.webhooks import queries as webhooks
 from tandem.webhooks.sender import Sender
 
 if TYPE_CHECKING:
+    from tandem.pool.check_runner import CheckRunner
     from tandem.pool.reviewers.supervisor import Supervisor
     from tandem.server.tracing import Tracing
 
@@ -146,6 +148,9 @@ class Broker:
         published: Set unless clients cannot find the broker and its owner's token yet, although it may answer already.
     """
 
+    _supervisor: Supervisor | None = None
+    _check_runner: CheckRunner | None = None
+
     def __init__(self, settings: Settings, clock: Clock | None = None, names: Iterable[str] = ()) -> None:
         """Make everything; nothing is opened yet.
 
@@ -167,10 +172,11 @@ class Broker:
             timeout_seconds=settings.mirror_timeout_seconds,
             limit_bytes=settings.mirror_limit_bytes,
         )
+        self._followed = FollowedSettings(settings)
         self._services = Services(
             store=self._store,
             clock=self._clock,
-            policy=Policy._make(getattr(settings, name) for name in Policy._fields),
+            settings=self._followed,
             projects=Projects(self._store, git, mirrors),
             waits=WaitHub(self._store),
             validations=asyncio.Semaphore(_VALIDATIONS_AT_ONCE),
@@ -187,7 +193,7 @@ class Broker:
             pool=reviewer_runs,
             reviewer_logs=settings.reviewer_logs,
             participants=(PoolReviews(), CommittedReviews(), HandoffReviews()),
-            options={"host": settings.host, "port": settings.port, "data_dir": settings.data_dir},
+            options=self._followed.options,
         )
         self._record = log.Record(settings.data_dir, masked("database_url", settings.database))
         self._maintenance = Maintenance(
@@ -196,7 +202,6 @@ class Broker:
             sweep_seconds=settings.sweep_interval_seconds,
             checkpoint_seconds=settings.checkpoint_interval_seconds,
         )
-        self._settings, self._settings_stamp = settings, _stamp()
         self.owner_token = self._services.authenticator.owner_token
         self.published = self._services.authenticator.published
         identity = partial(prove_identity, str(settings.data_dir), _owner_key(settings.data_dir))
@@ -256,7 +261,7 @@ class Broker:
             if self._tracing is not None:
                 stack.push_async_callback(asyncio.to_thread, self._tracing.stop)
             self._leave_person_key()
-            is_named = "database_url" in self._settings.model_fields_set
+            is_named = "database_url" in self.settings.model_fields_set
             self._record.refuse_missing(self._store, is_named=is_named)
             await self._store.open()
             stack.push_async_callback(self._store.close)
@@ -295,47 +300,76 @@ class Broker:
         Raises:
             AuthForgotten: This is such a start, and the last one asked for access tokens.
         """
-        now = self._settings.auth
-        stated = now if "auth" in self._settings.model_fields_set else None
+        now = self.settings.auth
+        stated = now if "auth" in self.settings.model_fields_set else None
         # How the last start let callers in, on an older copy or on one of several databases, only its record says.
-        if (
-            stated is None
-            and (is_older or self._record.knows_others())
-            and not LastRun.of(self._settings.data_dir).port
-        ):
+        if stated is None and (is_older or self._record.knows_others()) and not LastRun.of(self.settings.data_dir).port:
             raise AuthForgotten
         if await self._store.write(lambda unit: events.keep_auth(unit, stated) or events.keep_auth(unit, now)) != now:
             raise AuthForgotten
 
-    def supervisor(self, url: str) -> Supervisor | None:
-        """Who runs the reviewers of this broker's pool, not started yet; None if it has none.
+    @property
+    def settings(self) -> Settings:
+        """Those that hold now."""
+        return self._followed.current
+
+    async def follow_settings(self, url: str) -> None:
+        """Take changes of the user's file over until cancelled.
 
         Args:
-            url: Where the reviewers find the broker.
+            url: Where reviewers find the broker.
         """
-        pool = self._settings.reviewer_pool
-        if not pool.enabled:
-            return None
-        # Not before: a broker without a pool starts the sooner for it.
-        from tandem.pool.reviewers.supervisor import Supervisor
 
-        folder = self._settings.data_dir
-        log_dir = self._services.reviewer_logs
-        return Supervisor(InProcessBroker(self._dispatcher), pool, broker_url=url, data_dir=folder, log_dir=log_dir)
+        async def apply(changed: Settings) -> None:
+            if changed.reviewer_pool != self.settings.reviewer_pool:
+                await self.keep_reviewers(changed.reviewer_pool, url)
+            if self._check_runner is not None:
+                self._check_runner.settings = changed
+            logs.set_level(changed.log_level)
+
+        await self._followed.follow(apply)
+
+    async def keep_reviewers(self, pool: PoolSettings, url: str) -> None:
+        """Have a supervisor run the reviewers of a pool as its settings are now, if it is on.
+
+        Raises:
+            ConfigInvalid: The settings cannot be used.
+            Unavailable: Another supervisor runs on the data folder.
+        """
+        if self._supervisor is not None and pool.enabled and self._supervisor.running:
+            await self._supervisor.change(pool)
+            return
+        await self.stop_reviewers()
+        if pool.enabled:
+            # Not before: a broker without a pool starts the sooner for it.
+            from tandem.pool.reviewers.supervisor import Supervisor
+
+            broker, log_dir = InProcessBroker(self._dispatcher), self._services.reviewer_logs
+            folder = self.settings.data_dir
+            supervisor = Supervisor(broker, pool, broker_url=url, data_dir=folder, log_dir=log_dir)
+            await supervisor.start()
+            self._supervisor = supervisor
+
+    async def stop_reviewers(self) -> None:
+        """End the supervisor with its reviewers, if there is one."""
+        if self._supervisor is not None:
+            await self._supervisor.stop()
+            self._supervisor = None
 
     async def run_checks(self) -> None:
         """Run the checks of rounds until cancelled; nothing is loaded for it before there is one."""
-        if not self._settings.checks_at_once:
+        if not self.settings.checks_at_once:
             return
         await self._services.checks_wanted.wait()
         # Few brokers have checks to run.
         from tandem.pool.check_runner import CheckRunner
 
-        await CheckRunner(InProcessBroker(self._dispatcher), self._settings).run()
+        self._check_runner = CheckRunner(InProcessBroker(self._dispatcher), self.settings)
+        await self._check_runner.run()
 
     async def send_webhooks(self) -> None:
         """Send events to webhooks until cancelled."""
-        await Sender(self._services, standby_seconds=self._settings.sweep_interval_seconds).run()
+        await Sender(self._services, standby_seconds=self.settings.sweep_interval_seconds).run()
 
     async def _notice_wanted(self, batch: list[Event]) -> None:
         kinds = {event.kind for event in batch}
@@ -350,7 +384,7 @@ class Broker:
 
     def _leave_person_key(self) -> None:
         """Leave the key by which hooks prove that a person answered, for this user alone."""
-        folder = self._settings.data_dir
+        folder = self.settings.data_dir
         platforms.make_private(str(folder))
         write_atomically(folder / proof.FILE, f"{self._services.tokens.person_key()}\n".encode(), durable=False)
 
@@ -360,7 +394,7 @@ class Broker:
         await self._services.waits.stop()
 
     def _facts(self) -> Mapping[str, Any]:
-        pool = self._settings.reviewer_pool
+        pool = self.settings.reviewer_pool
         return {
             "version": VERSION,
             "pid": os.getpid(),
@@ -369,43 +403,20 @@ class Broker:
             "uptime_seconds": round(time.monotonic() - self._started, 3),
             "calls": self._dispatcher.calls,
             "waiting": self._services.waits.parked,
-            "auth": self._settings.auth,
-            "settings_changed": self._settings_changed(),
+            "auth": self.settings.auth,
+            "settings_changed": self._followed.waiting,
+            "settings_problem": self._followed.problem,
             "program_missing": self._program_missing(),
             "reviewer_pool": f"{pool.provider}, at most {pool.max_pool_size}" if pool.enabled else "off",
         }
 
     def _program_missing(self) -> str | None:
         """The reviewers' program, if this process does not find it; None where all is well, or there is no pool."""
-        pool = self._settings.reviewer_pool
+        pool = self.settings.reviewer_pool
         if not pool.enabled or THROUGH_WSL:
             return None
         program = (pool.command or (pool.provider,))[0]
         return None if shutil.which(program) else program
-
-    def _settings_changed(self) -> list[str]:
-        """The settings that the user's file has otherwise by now than at the start."""
-        if _stamp() == self._settings_stamp:
-            return []
-        try:
-            now = load_settings(self._services.options).settings
-        except ConfigInvalid:
-            return []
-        # What the command line may have said is no news.
-        keys = Settings.model_fields.keys() - {TABLE, *self._services.options}
-        changed = [key for key in keys if getattr(now, key) != getattr(self._settings, key)]
-        before, after = self._settings.reviewer_pool, now.reviewer_pool
-        of_pool = [key for key in PoolSettings.model_fields if getattr(before, key) != getattr(after, key)]
-        return sorted([*changed, *(f"{TABLE}.{key}" for key in of_pool)])
-
-
-def _stamp() -> tuple[int, int] | None:
-    """Tells one state of the user's file of settings from another; None if there is none."""
-    try:
-        found = user_file().stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
 
 
 class _Server(uvicorn.Server):
@@ -476,23 +487,22 @@ async def run_broker(
 @contextlib.asynccontextmanager
 async def _reviewing(broker: Broker, listener: socket.socket) -> AsyncGenerator[None]:
     """Have checks run, the pool's reviewers work and webhooks told while the broker serves; they are ended first."""
-    supervisor = broker.supervisor(_url_of(listener))
+    url = _url_of(listener)
     tasks = [
         asyncio.create_task(broker.run_checks(), name="checks"),
         asyncio.create_task(broker.send_webhooks(), name="webhooks"),
     ]
-    for task in tasks:
-        task.add_done_callback(_tell_of_its_end)
     try:
-        if supervisor is not None:
-            await supervisor.start()
+        await broker.keep_reviewers(broker.settings.reviewer_pool, url)
+        tasks.append(asyncio.create_task(broker.follow_settings(url), name="changes of the settings"))
+        for task in tasks:
+            task.add_done_callback(_tell_of_its_end)
         yield
     finally:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        if supervisor is not None:
-            await supervisor.stop()
+        await broker.stop_reviewers()
 
 
 def _tell_of_its_end(task: asyncio.Task[None]) -> None:

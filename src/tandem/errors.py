@@ -370,8 +370,8 @@ class ArchiveNotAllowed(TandemError):
 class PoolDisabled(TandemError):
     """No pool serves the project now: none is enabled, or it is paused; `details.why` says which.
 
-    Read `details.why`. Enable a pool (`enabled = true` in `[reviewer_pool]`) and restart the broker, let a paused
-    one go on with `tandem reviewers resume`, or register the project's folder.
+    Read `details.why`. Enable a pool (`tandem reviewers setup`), let a paused one go on with `tandem reviewers resume`,
+    or register the project's folder.
     """
 
     code = "POOL_DISABLED"

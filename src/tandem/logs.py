@@ -70,10 +70,16 @@ def begin(path: Path, *, level: str, max_bytes: int, backups: int) -> None:
         console = logging.StreamHandler(sys.stderr)
         console.setFormatter(_Formatter(_readable_line))
         handlers.append(console)
-    logging.basicConfig(level=level.upper(), handlers=handlers, force=True)
+    logging.basicConfig(handlers=handlers, force=True)
+    set_level(level)
+    logging.captureWarnings(capture=True)
+
+
+def set_level(level: str) -> None:
+    """Log from this level on, e.g. `info`."""
+    logging.getLogger().setLevel(level.upper())
     for name in _QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, logging.getLogger().level))
-    logging.captureWarnings(capture=True)
 
 
 def end() -> None:

@@ -278,6 +278,12 @@ def restore_the_copy(desk: Desk, _: str) -> None:
     assert desk.run("up", "--background").status == 0
 
 
+def see_the_change(desk: Desk, _: str) -> None:
+    """Until the broker has read its settings again."""
+    while not desk.broker.health()["settings_changed"]:
+        pass
+
+
 def pool(desk: Desk, command: str) -> None:
     lines = ["[reviewer_pool]", "enabled = true", 'provider = "custom"', f"command = {desk.expanded(command)}"]
     (desk.config / "config.toml").write_text("\n".join(lines) + "\n", "utf-8")
@@ -311,7 +317,7 @@ CALLED: dict[str, Callable[[Desk, str], None]] = {
     one.__name__: one
     for one in (
         switch_off_at_the_broker, trust_all, delete_server, new_repository, give_a_copy_away, work_in_a_clone,
-        take_the_port, suspend, execute, damage, restore_the_copy, pool, revoke_the_token, tell_a_webhook_in_vain,
-        remove_the_webhook,
+        take_the_port, suspend, execute, damage, restore_the_copy, pool, see_the_change, revoke_the_token,
+        tell_a_webhook_in_vain, remove_the_webhook,
     )
 }  # fmt: skip

@@ -344,7 +344,7 @@ def example(
         show_data({"name": name, "text": found[name], "file": file})
     else:
         say(f"To be appended to {file}: tandem cycle example {name} >> {shlex.quote(file)}")
-        say("Then restart the broker: it reads its configuration once.")
+        say("Then restart the broker: it reads workflows when it starts.")
         sys.stdout.write(found[name])
 
 

@@ -15,6 +15,7 @@ from tandem.cli import persons
 from tandem.cli.declared import Option
 from tandem.cli.gate_switch import CommitsOption
 from tandem.cli.persons import confirm, decided, refuse_agents
+from tandem.cli.reviewers_setup import offer
 from tandem.cli.terminal import EnvelopeOption, Exit, progress, say, show, show_data
 from tandem.client import TandemClient
 from tandem.core.visible import visible
@@ -55,6 +56,7 @@ class SetupReport:
         started: Whether the broker was started for this.
         project: The project's name; None if it has none yet.
         done: The changes; None if there were none.
+        reviewers: What to know of the reviewers that come by themselves.
     """
 
     command: Literal["init", "uninit"]
@@ -64,6 +66,7 @@ class SetupReport:
     started: bool = False
     project: str | None = None
     done: Done | None = None
+    reviewers: Sequence[str] = ()
 
     def question(self) -> str:
         """The changes that are planned, for the person who is asked."""
@@ -125,7 +128,7 @@ class SetupReport:
         """What a person has to do now."""
         if self.command == "uninit":
             return []
-        plan, notes = self.plan, list(self.plan.notes)
+        plan, notes = self.plan, [*self.plan.notes, *self.reviewers]
         if not plan.clients:
             notes.append(
                 "No agent's client is installed here (no program on PATH, no configuration folder): the git gate and"
@@ -275,6 +278,8 @@ async def init(
         with progress("setting up"):
             report.done = await set_up(broker_client.data, plan, wish, _person())
     report.broker, report.project = reached.url, report.done.project
+    names = [one.client.name for one in plan.clients]
+    report.reviewers = await offer(names, reached, is_new=report.started, asks=not (yes or as_json))
     return show_report(report, as_json=as_json)
 
 

@@ -26,6 +26,7 @@ from tandem.rulings import person
 from tandem.rulings.planning import project_root
 from tandem.rulings.trust import CHECKS_FILE, UNCONFINED, Trusted, is_planning
 from tandem.settings.config import LoadedSettings, load_settings, user_file
+from tandem.settings.names import Mark
 from tandem.settings.view import described, of_planning
 from tandem.settings.workflows import BUILT_IN, load
 from tandem.setup import trust
@@ -53,13 +54,16 @@ def show_settings(
     if as_json:
         show_data({**described(loaded), "workflow": workflow})
         return
-    table = Table([Column("setting", is_whole=True), Column("value"), Column("from")], has_head=True)
+    table = Table(
+        [Column("setting", is_whole=True), Column("value"), Column("from"), Column("takes effect")], has_head=True
+    )
     for key, entry in {**described(loaded)["settings"], **workflow}.items():
         if not all_ and entry.get("advanced") and entry["origin"] == "default":
             continue
         value = _workflows(entry["value"]) if key == "workflows" else _shown(entry["value"])
         style = "dim" if entry["origin"] == "default" else ""
-        table.add(*(Text(visible(str(text)), style) for text in (key, value, entry["origin"])))
+        effect = entry.get("takes_effect", Mark.AT_ONCE)  # GSD's are read at each use
+        table.add(*(Text(visible(str(text)), style) for text in (key, value, entry["origin"], effect)))
     show(table)
     if not all_:
         say("Few need the others: tandem config show --all")

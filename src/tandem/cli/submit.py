@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
+import subprocess
+import sys
 import time
 from contextlib import suppress
 from dataclasses import make_dataclass
@@ -37,11 +40,12 @@ from tandem.cli.terminal import Exit, progress, say
 from tandem.errors import TandemError
 from tandem.present.record import record
 from tandem.present.shapes import WORK
-from tandem.rulings import git, liveness, next_steps
+from tandem.rulings import git, liveness, next_steps, person
 from tandem.rulings.open_reviews import OpenReview
 from tandem.rulings.person import agent_mark, wait_seconds
 from tandem.rulings.state import GateUnreadable
 from tandem.rulings.trust import CHECKS_FILE
+from tandem.setup.fresh_machine import identity_problem, missing_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,11 +142,16 @@ def _submit(
     with options.session() as session:
         with suppress(TandemError, GateUnreadable):  # the hook tells the person who commits
             say_problem()
+        _say_what_is_missing()
         with progress("submitting"):
             envelope = send(session)
         data = json.loads(envelope)
         if not (wait and data["ok"]):
-            return present(envelope, "create_review", as_json=options.as_json)
+            ended = present(envelope, "create_review", as_json=options.as_json)
+            # A wait says so in a line, and is not held up by a question.
+            if data["ok"] and not wait:
+                _offer_page(data["data"], options)
+            return ended
         if options.as_json:
             is_up = "is there already" if data["data"]["existed"] else "is up"
             say(f"{data['data']['review_id']} {is_up}, round {data['data']['round']}")
@@ -188,6 +197,28 @@ def _send_branch(session: Session, name: str | None, options: ConnectionOptions,
         return _request(session, options=options, source=source, stated=content["stated"])
 
     return known.submit(session, ask, {"tip": git.resolve(place, git.HEADS + branch), "stated": stated})
+
+
+def _say_what_is_missing() -> None:
+    """Say what a fresh machine lacks for the commit that comes next, with the line that fixes it."""
+    unknown = identity_problem(Path.cwd(), os.environ)
+    if unknown is not None:
+        say(f"{unknown[0]} So that it does: {unknown[1]}")
+    if (missing := missing_program(os.environ)) is not None:
+        say(missing)
+
+
+def _offer_page(created: dict[str, Any], options: ConnectionOptions) -> None:
+    """Offer the person at the terminal the page of a review that no reviewer takes by itself."""
+    why = created["no_reviewer"]
+    is_person = agent_mark() is None and sys.stdin.isatty() and sys.stdout.isatty()
+    if why is None or why["reason"] != "no_pool" or options.as_json or not is_person:
+        return
+    answer = person.ask("A person has to review it. Open its page in your browser now? Type yes, or Enter for no: ")
+    if answer is not None and answer.lower() in {"y", "yes"}:
+        stated = ["--broker", options.broker] if options.broker else []
+        # In a process of its own: its imports would slow each submission.
+        subprocess.run([sys.executable, "-P", "-m", "tandem", "open", created["review_id"], *stated], check=False)
 
 
 def _request(

@@ -862,6 +862,13 @@ COMMANDS: dict[str, Command] = {
         Parameter("data_dir", "--data-dir", kind="path", help="For its own id, logs and scratch; default: the user's own.", metavar="DIR"),
         Parameter("as_json", "--json", kind="flag", default=False, help="Print a line of JSON for each event."),
     ),
+    "reviewers setup": Command(
+        "tandem.cli.reviewers_setup:setup", "Choose the program that reviews when a proposal waits, and have the running broker start it.\n\nFinds the clients that are installed and logged in, by their programs, files and keys, and proposes one that does\nnot propose the changes itself. Writes the table reviewer_pool of your own configuration, and keeps its comments.",
+        Parameter("provider", "--provider", help="Have this one review: opencode, gemini, claude, codex.", metavar="NAME"),
+        Parameter("model", "--model", help="Its model, in its own words; SERVICE/MODEL for opencode.", metavar="NAME"),
+        Parameter("yes", "--yes", "-y", kind="flag", default=False, help="Do not ask."),
+        Parameter("as_json", "--json", kind="flag", default=False, help="Print an envelope of JSON."),
+    ),
     "reviewers list": Command(
         "list_reviewers", "The pool's reviewers: which run, their current and past work and cost; and why none is started.",
         Parameter("project", "--project", help="Registered project, or a label; default: the repository you are in.", panel="Common options", completes="project"),

@@ -104,6 +104,7 @@ TREE: dict[str, Noun] = {
         REVIEWING,
         {
             "run": "reviewers_run:supervise",
+            "setup": "reviewers_setup:setup",
             "list": OPERATION,
             "spawn": OPERATION,
             "kill": "reviewers:kill",

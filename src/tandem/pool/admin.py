@@ -211,8 +211,7 @@ def _no_pool(known: list[Pool], supervisor_id: str | None) -> TandemError:
 
 
 _HOW_TO_ENABLE = (
-    "Enable one in your configuration ([reviewer_pool] enabled = true) and restart the broker, or run one with"
-    " `tandem reviewers --broker URL`."
+    "Choose a program that reviews with `tandem reviewers setup`, or run a pool with `tandem reviewers --broker URL`."
 )
 
 

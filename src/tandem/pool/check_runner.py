@@ -119,7 +119,7 @@ class CheckRunner:
             workspace: Where the projects are on this machine, if not where the broker has them.
         """
         self._broker = broker
-        self._settings = settings
+        self.settings = settings
         self._of_broker = of_broker
         self._projects = projects
         self._workspace = workspace
@@ -327,7 +327,7 @@ class CheckRunner:
         """How a command ended: on the tree, or, with `files`, the part of it that it sees, as a setup."""
         invocation = self._invocation(run, command, made, files)
         written = [run.place, *([made] if made is not None and files is not None else [])]
-        watch = _Watch(written, self._settings.check_disk_bytes, self._stopped)
+        watch = _Watch(written, self.settings.check_disk_bytes, self._stopped)
         # Of both outputs, in the order in which they come.
         log = programs.OutputTail(LOG_BYTES)
         limits = RunLimits(total_seconds=timeout_seconds, output_bytes=LOG_BYTES, grace_seconds=_GRACE_SECONDS)
@@ -354,7 +354,7 @@ class CheckRunner:
                 return CheckStatus.ERROR, {**facts, "reason": "It was ended, because it wrote more than 64 MB."}
 
     def _invocation(self, run: _Run, command: Iterable[str], made: Path | None, files: Path | None) -> Invocation:
-        settings, place, setup = self._settings, run.place, run.check.setup
+        settings, place, setup = self.settings, run.place, run.check.setup
         folder = files or run.tree.folder
         network = files is not None and setup is not None and setup.network
         programs.lay_out(place, {})

@@ -15,6 +15,7 @@ from tandem.pool.rules import (
     CANNOT_START,
     CIRCUIT_FAILURES,
     END_OF_LOG,
+    LOGINS,
     NOT_LOGGED_IN,
     Pool,
     next_try,
@@ -29,12 +30,6 @@ from tandem.store.event import EventKind
 
 _LOOKED_AT: Final = 12
 _TAKEN_BACK: Final = (EventKind.CLAIM_RELEASED, EventKind.REVIEW_RECLAIMED)
-_LOGINS: Final = {
-    "codex": "codex login",
-    "claude": "claude setup-token",
-    "gemini": "gemini",
-    "opencode": "opencode auth login",
-}
 _HAPPENED: Final = {
     "timeout": "The reviewer took too long",
     "crashed": "The reviewer's program failed",
@@ -100,7 +95,7 @@ def _of_pool(unit: Unit, pool: Pool, review: Review, now_us: int) -> NoReviewer 
     failed = _last_failure(unit, pool, now_us) or ""
     where = f"{pool.provider} on {pool.host}"
     if NOT_LOGGED_IN in failed:
-        login = f" ({_LOGINS[pool.provider]})" if pool.provider in _LOGINS else ""
+        login = f" ({LOGINS[pool.provider]})" if pool.provider in LOGINS else ""
         return _stuck(
             "not_logged_in", f"No reviewer can work ({where}). {failed}", f"log it in{login}, then: {_RESUME}"
         )

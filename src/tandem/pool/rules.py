@@ -32,6 +32,14 @@ AT_ONCE_SECONDS = 15
 CIRCUIT_FAILURES = 4
 """So many quick exits in a row open the circuit."""
 
+LOGINS: Final = {
+    "codex": "codex login",
+    "claude": "claude setup-token",
+    "gemini": "gemini",
+    "opencode": "opencode auth login",
+}
+"""How a person logs each program in."""
+
 NOT_LOGGED_IN: Final = "The program is not logged in"
 CANNOT_START: Final = "cannot be started ("
 RATE_LIMITED: Final = 6

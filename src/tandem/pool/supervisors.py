@@ -37,7 +37,8 @@ _DID_NOTHING = "the program ended at once without a review; look at its log: tan
 async def supervisor_register(services: Services, caller: Caller, request: SupervisorRegister) -> Registered:
     """Take in a supervisor that starts; what its earlier starts left behind counts as ended from here on.
 
-    A start that has registered already, and did not hear of it, is answered as before.
+    A start that has registered already, and did not hear of it, is answered as before. One that says something else
+    of itself goes on with other settings: its reviewers stay, and their failures are forgotten.
     """
     pool_id = supervisor_id(request.secret)
 
@@ -46,11 +47,15 @@ async def supervisor_register(services: Services, caller: Caller, request: Super
         now = services.clock.now_us()
         before = reviewers.find_pool(unit, pool_id)
         after = _registered(before, pool_id, request, now)
-        if before is not None and _is_of_one_start(before, after):
-            reviewers.touch_pool(unit, pool_id, now)
-            return Registered(pool_id, before.incarnation, services.waits.cursor(before.event_seq, unit))
-        for one in reviewers.list_live(unit, pool_id):
-            _terminate(unit, one, None, "its supervisor was started again", quick=False, now_us=now)
+        if before is not None and before.ended_at is None and before.incarnation == after.incarnation:
+            if all(getattr(before, name) == getattr(after, name) for name in _STATED):
+                reviewers.touch_pool(unit, pool_id, now)
+                return Registered(pool_id, before.incarnation, services.waits.cursor(before.event_seq, unit))
+            newest = reviewers.list_newest(unit, before, 1)
+            after = after._replace(forgiven=newest[0].number if newest else 0)
+        else:
+            for one in reviewers.list_live(unit, pool_id):
+                _terminate(unit, one, None, "its supervisor was started again", quick=False, now_us=now)
         facts = {name: getattr(request, name) for name in ("incarnation", "host", "provider", "mode")}
         pool = reviewers.put(unit, before, after, EventKind.POOL_REGISTERED, pool_id, now, **facts)
         return Registered(pool.id, pool.incarnation, services.waits.cursor(pool.event_seq, unit))
@@ -125,10 +130,6 @@ def _registered(before: Pool | None, pool_id: str, request: SupervisorRegister, 
         # Another provider has a quota of its own.
         kept = kept[-2:]
     return fresh._replace(**{name: getattr(before, name) for name in kept})
-
-
-def _is_of_one_start(before: Pool, after: Pool) -> bool:
-    return before.ended_at is None and all(getattr(before, name) == getattr(after, name) for name in _STATED)
 
 
 def _take_in(unit: Unit, services: Services, request: SupervisorHeartbeat) -> None:

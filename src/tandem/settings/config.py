@@ -115,7 +115,7 @@ Bytes = Annotated[int, Field(ge=1, le=2**31)]
 
 AbsolutePath = Annotated[Path, BeforeValidator(absolute_path)]
 CommaSeparated = Annotated[tuple[str, ...], BeforeValidator(_comma_separated)]
-ADVANCED, LOWER = Mark.ADVANCED, Tighten.LOWER
+ADVANCED, AT_ONCE, LOWER = Mark.ADVANCED, Mark.AT_ONCE, Tighten.LOWER
 
 
 class Settings(BaseModel):
@@ -149,11 +149,13 @@ class Settings(BaseModel):
         le=64,
         description="Threads (and connections) that read the database; default: 2, and 4 on PostgreSQL.",
     )
-    wait_max_seconds: Annotated[Seconds, LOWER, ADVANCED] = Field(50, description="The longest that one call waits.")
-    claim_timeout_seconds: Annotated[Seconds, LOWER] = Field(
+    wait_max_seconds: Annotated[Seconds, LOWER, ADVANCED, AT_ONCE] = Field(
+        50, description="The longest that one call waits."
+    )
+    claim_timeout_seconds: Annotated[Seconds, LOWER, AT_ONCE] = Field(
         1200, ge=1, description="Lease of a claim that is not renewed."
     )
-    review_deadline_seconds: Annotated[Seconds, LOWER, ADVANCED] = Field(
+    review_deadline_seconds: Annotated[Seconds, LOWER, ADVANCED, AT_ONCE] = Field(
         3600,
         ge=1,
         description="The longest that a claim can be renewed.",
@@ -164,15 +166,17 @@ class Settings(BaseModel):
     checkpoint_interval_seconds: Annotated[Seconds, ADVANCED] = Field(
         60, description="Time between two checkpoints of the event log."
     )
-    diff_limit_bytes: Annotated[Bytes, LOWER] = Field(5_000_000, description="Largest diff.")
+    diff_limit_bytes: Annotated[Bytes, LOWER, AT_ONCE] = Field(5_000_000, description="Largest diff.")
     inflated_limit_bytes: Annotated[Bytes, LOWER, ADVANCED] = Field(
         50_000_000,
         description="Most bytes, without compression, of all files that one change touches; a git that validates it may"
         " take eight times as much memory, and 128 MB.",
     )
-    text_limit_bytes: Annotated[Bytes, LOWER, ADVANCED] = Field(256_000, description="Largest single text.")
+    text_limit_bytes: Annotated[Bytes, LOWER, ADVANCED, AT_ONCE] = Field(256_000, description="Largest single text.")
     body_limit_bytes: Annotated[Bytes, LOWER, ADVANCED] = Field(16_000_000, description="Largest request body.")
-    page_limit: Annotated[int, LOWER, ADVANCED] = Field(200, ge=1, le=10_000, description="Most rows of one page.")
+    page_limit: Annotated[int, LOWER, ADVANCED, AT_ONCE] = Field(
+        200, ge=1, le=10_000, description="Most rows of one page."
+    )
     git_executable: str = Field("git", min_length=1, description="The git program, by name or path.")
     git_timeout_seconds: Annotated[Seconds, LOWER, ADVANCED] = Field(10, description="Time limit of one git command.")
     mirror_timeout_seconds: Annotated[Seconds, ADVANCED] = Field(
@@ -184,19 +188,23 @@ class Settings(BaseModel):
     checks_at_once: int = Field(
         2, ge=0, le=64, description="Checks that run at the same time; 0: none in this process."
     )
-    check_disk_bytes: Annotated[int, ADVANCED] = Field(
+    check_disk_bytes: Annotated[int, ADVANCED, AT_ONCE] = Field(
         5_000_000_000, ge=1_000_000, le=2**50, description="How much one check may write before it is ended."
     )
-    checks_readable: Annotated[tuple[AbsolutePath, ...], BeforeValidator(_comma_separated), Mark.READABLE] = Field(
-        (),
-        description="Folders in your home that checks may read, e.g. that of a compiler; separated by commas.",
+    checks_readable: Annotated[tuple[AbsolutePath, ...], BeforeValidator(_comma_separated), Mark.READABLE, AT_ONCE] = (
+        Field(
+            (),
+            description="Folders in your home that checks may read, e.g. that of a compiler; separated by commas.",
+        )
     )
-    checks_on_tip: Annotated[bool, Tighten.ON] = Field(
+    checks_on_tip: Annotated[bool, Tighten.ON, AT_ONCE] = Field(
         default=False,
         description="Whether the gate opens only for checks that ran on what their base branch is now; without it a run"
         " counts when the branch has moved on since.",
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], AT_ONCE] = Field(
+        "info", description="Least level that is logged."
+    )
     log_backups: Annotated[int, ADVANCED] = Field(5, ge=0, le=1000, description="Rotated log files that are kept.")
     tls_certificate_file: AbsolutePath | None = Field(
         None,
@@ -207,7 +215,7 @@ class Settings(BaseModel):
         None, description="The certificate's private key (PEM, without a password); default: in the same file."
     )
     tls_port: int = Field(8443, ge=0, le=65_535, description="Port to listen on with TLS; 0 takes a free one.")
-    ca_file: AbsolutePath | None = Field(
+    ca_file: Annotated[AbsolutePath | None, AT_ONCE] = Field(
         None,
         description="For clients: certificates (PEM) of a CA of your own, trusted beside those of the system.",
     )
@@ -233,23 +241,23 @@ class Settings(BaseModel):
     fast_path: Annotated[bool, ADVANCED] = Field(
         default=True, description="Answer tool calls by Tandem's own code path rather than the SDK's."
     )
-    idempotency_ttl_seconds: Annotated[float, ADVANCED] = Field(
+    idempotency_ttl_seconds: Annotated[float, ADVANCED, AT_ONCE] = Field(
         86_400, ge=1, le=2_592_000, description="How long the answer to an idempotency key is kept."
     )
     workflows: Annotated[dict[str, Any], BeforeValidator(_from_json), AfterValidator(_sound_workflows)] = Field(
         default_factory=dict[str, Any],
         description="Hand-off workflows by name, besides the built-in `frontend-backend`; the variable holds JSON.",
     )
-    session_idle_seconds: Annotated[float, ADVANCED] = Field(
+    session_idle_seconds: Annotated[float, ADVANCED, AT_ONCE] = Field(
         43_200, ge=1, le=2_592_000, description="A hand-off session that is not used for so long ends."
     )
-    webhook_retry_seconds: Seconds = Field(
+    webhook_retry_seconds: Annotated[Seconds, AT_ONCE] = Field(
         5, description="How long after a first failure a webhook is tried again; four times as long each time."
     )
-    webhook_give_up_seconds: float = Field(
+    webhook_give_up_seconds: Annotated[float, AT_ONCE] = Field(
         259_200, gt=0, le=2_592_000, description="How long an event is tried at a webhook before it is given up."
     )
-    retention_days: float = Field(
+    retention_days: Annotated[float, AT_ONCE] = Field(
         0,
         ge=0,
         le=36_500,
@@ -263,19 +271,21 @@ class Settings(BaseModel):
         description="File of the key that tokens are derived from; default: `secret.key` in the data folder.",
     )
     gate_exempt: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], BeforeValidator(_comma_separated)
+        tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], BeforeValidator(_comma_separated), AT_ONCE
     ] = Field(
         DEFAULT_PATTERNS,
         description="Paths that need no approval, as patterns from the repository's root: `*` and `?` within a"
         " folder, `**` through folders; separated by commas.",
     )
-    verify_command: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_from_json)] = Field(
-        (),
-        repr=False,
-        description="Command whose exit status says whether a rolled back plan still works, as a list;"
-        " default: none. The variable holds JSON.",
+    verify_command: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_from_json), AT_ONCE] = (
+        Field(
+            (),
+            repr=False,
+            description="Command whose exit status says whether a rolled back plan still works, as a list;"
+            " default: none. The variable holds JSON.",
+        )
     )
-    reviewer_pool: Annotated[PoolSettings, BeforeValidator(_sound_pool)] = Field(
+    reviewer_pool: Annotated[PoolSettings, BeforeValidator(_sound_pool), AT_ONCE] = Field(
         PoolSettings(),
         description="Reviewers that the broker runs by itself: the table `[reviewer_pool]`; the variable holds JSON.",
     )

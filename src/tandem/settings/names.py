@@ -24,6 +24,9 @@ class Mark(StrEnum):
     READABLE = "readable"
     """It names files that checks may read."""
 
+    AT_ONCE = "at once"
+    """It takes effect while a broker runs, which reads its file again when that changes; others need a restart."""
+
 
 class Tighten(StrEnum):
     """In which direction a project's file may move a setting; one without such a mark it may not set."""
@@ -39,6 +42,11 @@ class Tighten(StrEnum):
 def has(owner: type[BaseModel], name: str, mark: Mark) -> bool:
     """Whether a setting's declaration has a mark."""
     return mark in owner.model_fields[name].metadata
+
+
+def takes_effect(owner: type[BaseModel], name: str) -> str:
+    """When a change of a setting counts for a broker that runs, in words."""
+    return Mark.AT_ONCE.value if has(owner, name, Mark.AT_ONCE) else "after a restart"
 
 
 def direction(owner: type[BaseModel], name: str) -> Tighten | None:

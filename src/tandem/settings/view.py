@@ -30,6 +30,7 @@ def described(loaded: LoadedSettings) -> dict[str, Any]:
                 "value": shown(key, getattr(loaded.settings, key)),
                 "origin": loaded.origins[key],
                 "description": field.description,
+                "takes_effect": names.takes_effect(Settings, key),
                 "advanced": names.has(Settings, key, names.Mark.ADVANCED),
             }
             for key, field in Settings.model_fields.items()

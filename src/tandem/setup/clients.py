@@ -21,6 +21,7 @@ from tandem.errors import ConfigInvalid, InvalidInput
 from tandem.setup import teaching
 from tandem.setup.edits.edit import Edit, MarkedBlock, TomlTable, WholeFile, at, content_of
 from tandem.setup.edits.json_edits import JsonItems, JsonMember, JsonText
+from tandem.setup.fresh_machine import unseen_in_login_shells
 from tandem.setup.teaching import SERVER, ClientName
 
 BLOCK: Final = "review"
@@ -410,7 +411,9 @@ def find_program(environment: Mapping[str, str]) -> Program:
         if virtual and Path(found).is_relative_to(virtual):
             note = f"tandem is on PATH only while the virtual environment {virtual} is active: start the agents from"
             return Program(("tandem",), (f"{note} there, or install tandem for the user too (pipx or uv tool).",))
-        return Program(("tandem",))
+        line = unseen_in_login_shells(found, environment)
+        note = f"Login shells, such as those of Codex's commands, do not find tandem. So that they do: {line}"
+        return Program(("tandem",), (note,) if line else ())
     why = "tandem is not on PATH" if found is None else f"the tandem on PATH ({found}) is another program"
     note = (
         f"{why}, so the files name this machine's {sys.executable}. Before you share them: install tandem so that it is"

@@ -42,6 +42,7 @@ from tandem.setup.clients import (
 )
 from tandem.setup.edits.changes import FileChange, FilePlan, Manifest, edited, install, plan, sweep
 from tandem.setup.edits.edit import Edit, content_of, located
+from tandem.setup.fresh_machine import identity_problem
 from tandem.setup.gate_status import gate_status
 from tandem.setup.registration import Call
 
@@ -308,6 +309,8 @@ def plan_init(folder: Path, home: Path, environment: Mapping[str, str], wish: In
     setup = SetupPlan(place, root, own, chosen, before, gate, needed=needed)
     for manifest, edits, owner in _trees(setup, site, needed):
         setup.trees.append(plan(edits, manifest, owner=owner))
+    unknown = identity_problem(root, environment)
+    setup.notes += [f"{unknown[0]} So that it does: {unknown[1]}"] if unknown else []
     setup.notes += [*program.notes, *needed.notes, *(needed.hook_notes if setup.changes else ())]
     return setup
 

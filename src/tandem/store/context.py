@@ -10,6 +10,7 @@ import orjson
 
 from tandem.contract.caller import Caller, Key
 from tandem.core.clock import Clock
+from tandem.settings.following import FollowedSettings
 from tandem.settings.policy import Policy
 from tandem.store import idempotency
 from tandem.store.base import Store, Unit
@@ -27,14 +28,19 @@ class Context:
     Attributes:
         store: Holds state and events.
         clock: Gives the time and new ids.
-        policy: The settings that the services decide by.
+        settings: The broker's settings, which may change while it runs.
         waits: The parked calls.
     """
 
     store: Store
     clock: Clock
-    policy: Policy
+    settings: FollowedSettings
     waits: WaitHub
+
+    @property
+    def policy(self) -> Policy:
+        """The settings that the services decide by."""
+        return self.settings.policy
 
 
 class Replayed(Exception):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from tandem.reviews import page_contract as file_answers
 
 HOW_TO_BEGIN = (
-    "No reviewer pool. Enable it in your configuration ([reviewer_pool] enabled = true) and restart the broker,"
-    " or run one beside it: tandem reviewers --broker URL"
+    "No reviewer pool. Choose a program that reviews: tandem reviewers setup. Or run a pool beside the broker:"
+    " tandem reviewers --broker URL"
 )
 _COUNTS = ("submitted", "revised", "approved", "changes_requested", "rejected", "comments", "withdrawn")
 _REASONS_SHOWN = 3

@@ -279,6 +279,11 @@ class ReviewerSet:
         self._context = context
         self._reviewers: dict[str, ReviewerLifecycle] = {}
 
+    def change(self, context: SupervisorContext) -> None:
+        """Has the next reviewers share another context; those of the former one end after their review."""
+        self._context = context
+        self.want("drain")
+
     @property
     def starting(self) -> bool:
         """Whether there will be news of a start in a moment."""

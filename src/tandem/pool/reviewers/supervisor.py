@@ -18,6 +18,7 @@ import socket
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -136,6 +137,19 @@ class Supervisor:
             raise
         self._task = asyncio.create_task(self._run(), name="supervisor")
 
+    async def change(self, settings: PoolSettings) -> None:
+        """Goes on with other settings: reviewers that run finish their review by theirs, new ones get these.
+
+        Raises:
+            ConfigInvalid: The settings cannot be used; it goes on with those that it has.
+        """
+        await asyncio.to_thread(_refuse_what_cannot_work, settings, self._context.environment)
+        self._settings, self._context = settings, replace(self._context, settings=settings)
+        self._reviewers.change(self._context)
+        # As the same start, whose reviewers the broker does not take for gone.
+        self._registering, self._incarnation = self._incarnation or self._registering, None
+        self._news.set()
+
     async def stop(self) -> None:
         """Drains the reviewers, ends those that take too long, and tells the broker; none of them is left.
 
@@ -181,19 +195,22 @@ class Supervisor:
     async def _register(self) -> None:
         # The same until it is acknowledged: a registration whose answer was lost is not written again.
         self._registering = incarnation = self._registering or secrets.token_hex(_INCARNATION_BYTES)
+        settings = self._settings
         request = {
             "secret": self._identity.secret,
             "incarnation": incarnation,
             "host": (socket.gethostname() or "unknown")[:_LONGEST_HOST],
-            "provider": self._settings.provider,
-            "mode": self._settings.mode,
-            "model": self._settings.model,
+            "provider": settings.provider,
+            "mode": settings.mode,
+            "model": settings.model,
             "projects": None if self._context.projects is None else list(self._context.projects),
-            "rules": {name: getattr(self._settings, name) for name in PoolRules.model_fields},
+            "rules": {name: getattr(settings, name) for name in PoolRules.model_fields},
             "idempotency_key": secrets.token_hex(16),
         }
         answer = await self._call("supervisor_register", request, _ANSWER_SECONDS)
-        self._incarnation, self._registering = incarnation, None
+        # Otherwise they were changed meanwhile, and it registers with them.
+        if settings is self._settings:
+            self._incarnation, self._registering = incarnation, None
         self._cursor = answer["cursor"]
         self._registered_at = asyncio.get_running_loop().time()
         # The orders, and when to look again, are not known yet.
@@ -205,7 +222,7 @@ class Supervisor:
         pause_seconds = 0.0
         while True:
             try:
-                if self._incarnation is None:
+                while self._incarnation is None:
                     await self._register()
                 await self._heartbeat_once()
             except InvalidSession:

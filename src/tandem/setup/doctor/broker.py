@@ -11,7 +11,7 @@ import secrets
 import shlex
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib.metadata import version
@@ -32,7 +32,6 @@ from tandem.git.runner import Git, clean_environment
 from tandem.settings.certificates import Certificate
 from tandem.settings.config import Settings, load_settings
 from tandem.settings.instance import tls_of
-from tandem.settings.pool import TABLE
 from tandem.setup.background import ask, look, reach_broker
 from tandem.setup.finding import DoctorContext, Finding, Level, note, ok, problem, skipped
 from tandem.setup.registration import Call
@@ -80,8 +79,14 @@ async def check_broker(here: DoctorContext) -> list[Finding]:
         said = f"The broker still runs the code from before {changed} was changed."
         found.append(problem("version", said, _RESTART))
     if settings := facts.get("settings_changed"):
-        said = f"Changed since the broker was started, and without effect until then: {', '.join(settings)}."
+        said = f"Changed since the broker was started, and without effect until the next start: {', '.join(settings)}."
         found.append(problem("settings", said, _RESTART))
+    if trouble := facts.get("settings_problem"):
+        said = f"The broker goes on with the settings from before the last change: {trouble}"
+        fix = "correct that place: the broker reads the file again when it changes"
+        # Where the file cannot be used, the check of settings has named it.
+        is_named = here.start_trouble == "settings"
+        found.append(note("settings", said) if is_named else problem("settings", said, fix))
     found.append(await _database(here))
     if found[-1].state is Level.PROBLEM:
         here.call, here.silence = None, "The broker cannot read its database."
@@ -295,12 +300,14 @@ async def check_reviewers(here: DoctorContext) -> list[Finding]:
     if here.facts.get("reviewer_pool", "off") == "off":
         return [
             note(
-                "reviewers", "There is no reviewer pool: a person, or an agent that was started for it, has to review."
+                "reviewers",
+                "There is no reviewer pool: a person, or an agent that was started for it, has to review.",
+                "tandem reviewers setup",
             )
         ]
     program = here.facts.get("program_missing")
     if program:
-        return [_not_found(program, here.facts.get("settings_changed", ()))]
+        return [_not_found(program)]
     try:
         pools = (await call("list_reviewers", {})).get("pools", [])
     except (Unauthenticated, Forbidden):
@@ -311,9 +318,7 @@ async def check_reviewers(here: DoctorContext) -> list[Finding]:
     return stopped or [ok("reviewers", f"Reviewers come by themselves: {here.facts['reviewer_pool']}.")]
 
 
-def _not_found(program: str, changed: Iterable[str]) -> Finding:
-    if f"{TABLE}.command" in changed:
-        return skipped("reviewers", f"The program is another one than '{program}' from the next start on.")
+def _not_found(program: str) -> Finding:
     said = f"The broker does not find the reviewers' program '{program}' on its own PATH: each reviewer ends at once."
     path = "install it, or name it with its whole path (command in [reviewer_pool]); then, in a shell that finds it: "
     return problem("reviewers", said, f"{path}{_RESTART}")

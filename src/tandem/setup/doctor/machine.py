@@ -20,6 +20,7 @@ from tandem.settings.config import Ignored, load_settings
 from tandem.settings.instance import LAST_RUN_FILE, LOCK_FILE, RUNTIME_FILE, LastRun
 from tandem.setup.clients import find_program
 from tandem.setup.finding import DoctorContext, Finding, note, ok, problem
+from tandem.setup.fresh_machine import export_line, identity_problem
 from tandem.setup.service import find_service
 
 _FREE_BYTES = 200_000_000
@@ -52,8 +53,7 @@ async def check_programs(here: DoctorContext) -> list[Finding]:
     why = program.notes[0].partition(",")[0]
     folder = Path(sys.executable).parent
     if shutil.which("tandem", path=str(folder)):
-        fix = f'export PATH={shlex.quote(str(folder))}:"$PATH"'
-        return [*found, problem("program", f"{why}: neither agents nor you find it.", fix)]
+        return [*found, problem("program", f"{why}: neither agents nor you find it.", export_line(folder))]
     return [*found, problem("program", f"{why}: neither agents nor you find it.", "install it with pipx or uv tool")]
 
 
@@ -83,12 +83,8 @@ def _identity(here: DoctorContext) -> list[Finding]:
     if closed := _unread(here):
         message = f"Git passes over {closed}, which it cannot read: it does not know who commits here."
         return [problem("git", message, f"chmod 600 {shlex.quote(str(closed))}")]
-    if said := _said(here, "var", "GIT_COMMITTER_IDENT"):
-        why = said.splitlines()[-1].removeprefix("fatal: ")
-        message = f"Git does not know who commits here (user.name, user.email), so each commit fails: {why}."
-        fix = "git config --global user.name 'Your Name' && git config --global user.email you@example.com"
-        return [problem("git", message, fix)]
-    return []
+    found = identity_problem(here.folder, here.environment)
+    return [problem("git", *found)] if found else []
 
 
 def _unread(here: DoctorContext) -> Path | None:

@@ -7,6 +7,7 @@ Measured with 2.1.330 (see `tests/clients`). Without these options a repository'
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 from tandem.pool.reviewers import GIVEN_FOLDER, HOME_FOLDER, Invocation, ProgramOutput, RunContext
@@ -40,6 +41,13 @@ class Claude(Provider):
     """The provider `claude`."""
 
     name = "claude"
+    keys = (*_KEYS, *_CLOUDS)
+
+    def has_saved_login(self, context: RunContext) -> bool:
+        """As in `Provider`; not one that has run out, as it cannot be renewed in the clean room."""
+        saved = output.part(output.parsed(_login(context)), "claudeAiOauth")
+        until_ms = output.count(saved, "expiresAt")
+        return bool(saved) and (until_ms is None or until_ms > time.time() * 1000)
 
     def described(self, context: RunContext, prompt: str, server: ToolServer | None) -> Invocation:
         """With the schema; or with the server, which safe mode would leave out: the other options do its rest."""

@@ -31,6 +31,9 @@ from tandem.pool.reviewers import (
 
 _FILE_LIMIT_BYTES = 1024 * 1024
 
+SAVED: Final = "a saved login"
+"""In place of a variable: a file in the home folder, which the service may refuse by now."""
+
 _URL = re.compile(r"https?://[A-Za-z0-9._~:/?&=%@\[\]-]{1,1000}")
 
 LANGUAGE: Final = ("LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ")
@@ -69,11 +72,22 @@ class Provider(ABC):
         command: The program and its arguments.
         agent_tree: Below the scratch folder, where a copy of the repository has to lie for an agent; None for a program
             that takes no orders from the files of the project's own folder.
+        keys: The variables, each of which is a login.
     """
 
     name: ClassVar[str]
     agent_tree: ClassVar[str | None] = None
+    keys: ClassVar[tuple[str, ...]] = ()
     command: tuple[str, ...]
+
+    def login(self, context: RunContext) -> str | None:
+        """By what the program would log in: a variable, or `SAVED`; None if neither is found. Asks no service."""
+        key = next((name for name in self.keys if context.environment.get(name)), None)
+        return key or (SAVED if self.has_saved_login(context) else None)
+
+    def has_saved_login(self, context: RunContext) -> bool:  # noqa: ARG002 - for those that save one
+        """Whether the user's home folder has a login that the program can be given."""
+        return False
 
     def review(self, context: RunContext, prompt: str) -> Invocation:
         """One review: the prompt in, one structured answer out.
@@ -174,6 +188,11 @@ def search_path(environment: Mapping[str, str], repositories: Iterable[str | Non
         (entry, Path(os.path.realpath(entry))) for entry in stated.split(os.pathsep) if Path(entry).is_absolute()
     ]
     return os.pathsep.join(entry for entry, real in entries if not any(map(real.is_relative_to, folders)))
+
+
+def looking(environment: Mapping[str, str], model: str | None) -> RunContext:
+    """What says in whose home folder to look for a login; no program is run with it."""
+    return RunContext("", "", model, "low", {}, environment, "")
 
 
 def login(context: RunContext, *parts: str) -> bytes | None:

@@ -53,6 +53,11 @@ class Codex(Provider):
     """The provider `codex`."""
 
     name = "codex"
+    keys = (_KEY, "OPENAI_API_KEY")
+
+    def has_saved_login(self, context: RunContext) -> bool:
+        """As in `Provider`."""
+        return bool(_login(context))
 
     def read(self, finished: Finished, context: RunContext) -> ProgramOutput:
         """The last message is in its file, else in the events."""

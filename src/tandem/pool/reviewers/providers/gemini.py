@@ -33,7 +33,12 @@ class Gemini(Provider):
     """The provider `gemini`."""
 
     name = "gemini"
+    keys = (_KEY[0], "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_API_KEY")
     agent_tree = f"{HOME_FOLDER}/.gemini/tmp/{DESK_FOLDER}/tree"
+
+    def has_saved_login(self, context: RunContext) -> bool:
+        """As in `Provider`."""
+        return clean_room.login(context, ".gemini", _LOGIN) is not None
 
     def said(self, stdout: bytes) -> ProgramOutput:
         """The model's words after its last tool; tokens and errors from the last event."""

@@ -14,7 +14,7 @@ from typing import Any
 from tandem.errors import ConfigInvalid
 from tandem.pool.reviewers import DESK_FOLDER, GIVEN_FOLDER, HOME_FOLDER, Invocation, ProgramOutput, RunContext
 from tandem.pool.reviewers.providers import clean_room, output
-from tandem.pool.reviewers.providers.clean_room import Provider, ToolServer
+from tandem.pool.reviewers.providers.clean_room import SAVED, Provider, ToolServer
 
 _LOGIN_FOLDER = (".local", "share", "opencode")
 _LOGIN = "auth.json"
@@ -41,6 +41,12 @@ class Opencode(Provider):
     """The provider `opencode`."""
 
     name = "opencode"
+
+    def login(self, context: RunContext) -> str | None:
+        """As in `Provider`, for the service that the model names; None without a model, too."""
+        service = (context.model or "").partition("/")[0]
+        key = _variable(service, "API_KEY")
+        return key if context.environment.get(key) else SAVED if _login(context, service) else None
 
     def said(self, stdout: bytes) -> ProgramOutput:
         """The last text, and the last error; tokens and cost summed over the steps."""
@@ -70,9 +76,8 @@ class Opencode(Provider):
         # A title of ours: it would ask a model for one.
         argv = [*self.command, "run", "--format", "json", "--title", "review", "--model", f"{service}/{model}"]
         argv += ["--variant", context.effort]
-        name = re.sub("[^A-Z0-9]", "_", service.upper())
-        key = f"{name}_API_KEY"
-        settings |= _service(context, service, model, key, f"{name}_BASE_URL")
+        key = _variable(service, "API_KEY")
+        settings |= _service(context, service, model, key, _variable(service, "BASE_URL"))
         files: dict[str, bytes] = {}
         if not context.environment.get(key) and (saved := _login(context, service)):
             files["/".join((HOME_FOLDER, *_LOGIN_FOLDER, _LOGIN))] = saved
@@ -87,6 +92,11 @@ def _error(found: dict[str, Any]) -> str:
     after = output.text(output.part(data, "responseHeaders"), "retry-after")
     said += f", retry after {after}" if after else ""
     return said if status is None else f"{said} (status {status})"
+
+
+def _variable(service: str, end: str) -> str:
+    """The name of a variable about a service, such as its key."""
+    return f"{re.sub('[^A-Z0-9]', '_', service.upper())}_{end}"
 
 
 def _model(context: RunContext) -> tuple[str, str]:

@@ -1,0 +1,91 @@
+"""The settings of a broker that runs: the user's file is read again when it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from tandem.errors import TandemError
+from tandem.settings import names
+from tandem.settings.config import Settings, load_settings, user_file
+from tandem.settings.names import Mark
+from tandem.settings.policy import Policy
+
+_LOOK_SECONDS: Final = 0.5
+_log = logging.getLogger("tandem.settings")
+
+
+class FollowedSettings:
+    """The settings that hold, and what became of the file's last change.
+
+    Attributes:
+        current: The settings that hold.
+        policy: What of them services decide by.
+        options: What a command line may have said, which no file changes.
+        waiting: Settings that the file has otherwise by now, and that need a restart.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        """Begin with what a start has read."""
+        self.waiting: list[str] = []
+        self._problem: str | None = None
+        self.options = {name: getattr(settings, name) for name in ("host", "port", "data_dir")}
+        self._stamp = _stamp()
+        self._hold(settings)
+
+    def _hold(self, settings: Settings) -> None:
+        self.current = settings
+        self.policy = Policy._make(getattr(settings, name) for name in Policy._fields)
+
+    @property
+    def problem(self) -> str | None:
+        """Why the file as it is now has no effect; None if it has, or is about to be read."""
+        return self._problem if _stamp() == self._stamp else None
+
+    async def follow(self, apply: Callable[[Settings], Awaitable[None]]) -> None:
+        """Take each change of the file over, until cancelled.
+
+        Args:
+            apply: Has the broker go by these settings; raises a `TandemError` if it cannot.
+        """
+        at_start = await asyncio.to_thread(self._read)
+        seen = self._stamp
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            before, seen = seen, _stamp()
+            # Twice the same: some editors leave no file for a moment, or write it in parts.
+            if seen == before != self._stamp:
+                self._stamp = seen
+                await self._take_over(at_start, apply)
+
+    def _read(self) -> Settings:
+        return load_settings(self.options).settings
+
+    async def _take_over(self, at_start: Settings, apply: Callable[[Settings], Awaitable[None]]) -> None:
+        try:
+            now = await asyncio.to_thread(self._read)
+            changed = self.current.model_copy(update={name: getattr(now, name) for name in _AT_ONCE})
+            await apply(changed)
+        except TandemError as error:
+            self._problem = error.message
+            _log.warning("the settings stay as they were: %s", error.message)
+            return
+        self._hold(changed)
+        self._problem = None
+        self.waiting = sorted(name for name in _LATER if getattr(now, name) != getattr(at_start, name))
+        _log.info("%s was read again; it takes a restart for: %s", user_file(), ", ".join(self.waiting) or "nothing")
+
+
+_AT_ONCE: Final = frozenset(name for name in Settings.model_fields if names.has(Settings, name, Mark.AT_ONCE))
+_LATER: Final = Settings.model_fields.keys() - _AT_ONCE
+
+
+def _stamp() -> tuple[int, int, int] | None:
+    """Tells one state of the user's file of settings from another; None if there is none."""
+    try:
+        found = user_file().stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

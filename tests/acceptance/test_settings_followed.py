@@ -1,0 +1,130 @@
+"""A broker that runs reads its user's file again when that changes: what takes effect at once, and what does not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.reviewing import PROPOSAL, edited
+from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, program, until
+from tests.commandline import Inside
+
+pytestmark = only_posix
+
+
+class Followed(StaffedBroker):
+    """A broker with settings in a file instead of its environment."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "config" / "config.toml"
+        self.file.parent.mkdir(parents=True)
+        super().__init__(folder, config_dir=str(self.file.parent))
+        del self._settings["TANDEM_REVIEWER_POOL"]
+        self.pool["enabled"] = False
+
+    def say(self, text: str = "", **pool: Any) -> None:
+        """Write the file, with these settings of the pool changed."""
+        self.pool |= pool
+        lines = [f"{key} = {json.dumps(value)}" for key, value in self.pool.items()]
+        self.file.write_text("\n".join([text, "[reviewer_pool]", *lines, ""]), "utf-8")
+
+    def known(self, fact: str, wanted: Callable[[Any], bool]) -> Any:
+        """A fact that the broker tells of itself, once it is as wanted."""
+        return until(lambda: [value for value in [self.health()[fact]] if wanted(value)], f"{fact} is so")[0]
+
+
+@pytest.fixture(name="broker")
+def start_followed(tmp_path: Path) -> Iterator[Followed]:
+    """One that has started without a pool."""
+    broker = Followed(tmp_path / "broker")
+    broker.say()
+    with broker:
+        yield broker
+
+
+@pytest.fixture(name="project")
+def open_project(broker: Followed, tmp_path: Path) -> Iterator[Counter]:
+    """A project of it."""
+    with counter(broker, tmp_path / "shop") as opened:
+        yield opened
+
+
+def test_a_pool_that_is_switched_on_takes_what_waits_already_without_a_restart(
+    broker: Followed, project: Counter
+) -> None:
+    before, review = broker.health(), project.ask("approve")
+    assert project.status(review)["no_reviewer"]["reason"] == "no_pool"
+    broker.say(enabled=True)
+    assert project.decided(review)["status"] == "approved"
+    after = broker.health()
+    assert after["instance_id"] == before["instance_id"]
+    assert (before["reviewer_pool"], after["reviewer_pool"]) == ("off", "custom, at most 3")
+    broker.say(enabled=False)
+    broker.known("reviewer_pool", lambda said: said == "off")
+    assert project.supervision()["state"] == "ended"
+    later = project.ask("approve")
+    assert project.status(later)["no_reviewer"]["reason"] == "no_pool"
+    broker.say(enabled=True)
+    assert project.decided(later)["status"] == "approved"
+
+
+def test_a_reviewer_finishes_its_review_by_the_settings_that_it_began_with(broker: Followed, project: Counter) -> None:
+    broker.say(enabled=True)
+    held = project.ask("hold under-way")
+    first = project.claimed(held)["reviewer_id"]
+    broker.say(model="a-newer-model", max_pool_size=1)
+    until(lambda: project.supervision()["max_pool_size"] == 1, "the pool has its new size")
+    assert project.member(first)["state"] == "active"
+    broker.let("under-way")
+    assert project.decided(held)["status"] == "approved"
+    later = project.approved()
+    assert project.status(later)["reviewer_id"] != first
+    runs = [broker.runs(one)[0]["environment"] for one in (held, later)]
+    assert [one.get("TANDEM_REVIEW_MODEL") for one in runs] == [None, "a-newer-model"]
+    assert len(broker.runs(held)) == 1
+
+
+def test_failures_of_the_settings_before_are_forgotten(broker: Followed, project: Counter) -> None:
+    broker.say(enabled=True, command=["/nowhere/at-all"])
+    review = project.ask("approve")
+    project.when(review, lambda one: "program_missing" in str(one["no_reviewer"]), "says why")
+    broker.say(command=program(broker.notes))
+    broker.known("program_missing", lambda program: program is None)
+    project.approved()
+
+
+def test_a_file_that_cannot_be_used_leaves_the_settings_and_says_so(
+    broker: Followed, project: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.say("diff_limit_bytes = 100", enabled=True)
+    broker.known("reviewer_pool", lambda said: said != "off")
+    for text, said in (("diff_limit_bytes = 'many'", "diff_limit_bytes"), ("= no TOML", "not valid TOML")):
+        broker.say(text, enabled=False)
+        assert said in broker.known("settings_problem", lambda problem, said=said: problem and said in problem)
+        assert broker.health()["reviewer_pool"] == "custom, at most 3"
+    project.refused("TOO_LARGE", "create_review", **{**PROPOSAL, "diff": edited(text="x" * 200)})
+    monkeypatch.setenv("TANDEM_CONFIG_DIR", str(broker.file.parent))
+    monkeypatch.setenv("TANDEM_DATA_DIR", str(broker.data_dir))
+    there = Inside(broker.url, project.root)
+    found = [one["message"] for one in there.run("doctor", "--json", stdin=b"").data["findings"]]
+    assert any("goes on with the settings from before the last change" in one for one in found)
+    assert "not valid TOML" in " ".join(there.run("status", stdin=b"").stdout.split())
+    log = (broker.data_dir / "logs" / "broker.jsonl").read_text("utf-8")
+    assert "the settings stay as they were" in log
+    broker.say()
+    broker.known("settings_problem", lambda problem: problem is None)
+
+
+def test_what_needs_a_restart_is_named_and_the_rest_of_the_file_holds_at_once(
+    broker: Followed, project: Counter
+) -> None:
+    broker.say("diff_limit_bytes = 100\nrate_limit_burst = 3\nport = 9")
+    assert broker.known("settings_changed", bool) == ["rate_limit_burst"]
+    project.refused("TOO_LARGE", "create_review", **{**PROPOSAL, "diff": edited(text="x" * 200)})
+    broker.say("diff_limit_bytes = 200_000")
+    broker.known("settings_changed", lambda names: names == [])
+    project.ask("approve")
