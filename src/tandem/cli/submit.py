@@ -132,7 +132,7 @@ def _submit(
             # The next step is the wait, which goes on from here.
             waiting = json.dumps({**data, "data": {**data["data"], "next_action": "none"}}).encode()
             present(waiting, "create_review", as_json=False)
-        status = _verdict(session, data["data"], timeout_s)
+        status = verdict(session, data["data"], timeout_s)
     ended = present(status, "get_review_status", as_json=options.as_json, status=verdict_status)
     if ended is Exit.WAITING and json.loads(status)["data"]["next_action"] == "wait":
         say_go_on(next_steps.wait(data["data"]["review_id"]))
@@ -180,9 +180,9 @@ def _content(source: Source, known: Proposal | None) -> dict[str, Any]:
         return {**content, "metadata": {next_steps.REVISION: revision}} if revision else content
 
 
-def _verdict(session: Session, created: dict[str, Any], timeout_s: float | None) -> bytes:
+def verdict(session: Session, created: dict[str, Any], timeout_s: float | None) -> bytes:
     """The status envelope once there is a verdict that counts, or the time is up."""
-    remarks, following = _Remarks(), _CheckRemarks(session, created["review_id"])
+    remarks, following = _Remarks(), CheckRemarks(session, created["review_id"])
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     remarks.say_who_comes(created)
     # One that was there may have its verdict, and an agent waits in vain where no reviewer comes: the present
@@ -217,7 +217,7 @@ _STOP = "Stop here and tell the person you work for. It is theirs to decide; do 
 """An agent must not take a person's place."""
 
 
-class _CheckRemarks:
+class CheckRemarks:
     """Says on standard error what becomes of the checks while a verdict is waited for, and at the end what failed."""
 
     def __init__(self, session: Session, review_id: str) -> None:

@@ -49,6 +49,7 @@ class Noun:
 TREE: dict[str, Noun] = {
     "submit": Noun("Submit your change for review.", REVIEWING, "submit:submit"),
     "apply": Noun("Bring the working tree to the approved content.", REVIEWING, "apply:apply"),
+    "land": Noun("Bring a branch to its base branch, approved and checked.", REVIEWING, "land:land"),
     "landing": Noun("The line of branches that land.", REVIEWING, {OPERATIONS: OPERATION}),
     "inbox": Noun("What waits for you, what waits for others, and problems.", REVIEWING, {OPERATIONS: OPERATION}),
     "review": Noun(

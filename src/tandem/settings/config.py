@@ -274,6 +274,16 @@ class Settings(BaseModel):
         description="Command whose exit status says whether a rolled back plan still works, as a list;"
         " default: none. The variable holds JSON.",
     )
+    landing_strategy: Literal["merge", "squash", "ff"] = Field(
+        "merge",
+        description="How `tandem land` brings a branch to its base branch: a merge commit, one commit of all of it, or"
+        " ff: a fast-forward only.",
+    )
+    landing_remote: str | None = Field(
+        None,
+        min_length=1,
+        description="The remote whose branch `tandem land` moves; default: none, but the one here.",
+    )
     reviewer_pool: Annotated[PoolSettings, BeforeValidator(_sound_pool)] = Field(
         PoolSettings(),
         description="Reviewers that the broker runs by itself: the table `[reviewer_pool]`; the variable holds JSON.",
