@@ -9,6 +9,7 @@ from typing import Final
 from tandem.access import queries as access_tables
 from tandem.cycles import tables as cycle_tables
 from tandem.gate import tables as gate_tables
+from tandem.landings import queries as landing_tables
 from tandem.pool import tables as pool_tables
 from tandem.projects import queries as project_tables
 from tandem.reviews import tables as review_tables
@@ -17,7 +18,10 @@ from tandem.store.schema import Schema
 from tandem.store.tables import metadata
 from tandem.webhooks import queries as webhook_tables
 
-SUBJECTS: Final = (access_tables, project_tables, review_tables, gate_tables, cycle_tables, pool_tables, webhook_tables)
+SUBJECTS: Final = (
+    *(access_tables, project_tables, review_tables, gate_tables, cycle_tables, landing_tables, pool_tables),
+    webhook_tables,
+)
 """Each adds its tables to the metadata when it is imported."""
 
 TANDEM: Final = Schema(metadata, migrations.REVISIONS, Path(migrations.__file__).parent, additive=migrations.ADDITIVE)

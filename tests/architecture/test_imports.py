@@ -14,7 +14,7 @@ from tests.architecture.source import comments, imported_modules, imports, packa
 
 # Who calls operations, over whatever protocol, knows of a subject only what it declares and decides.
 CALLERS = ("cli", "client", "gsd", "server.app", "server.asgi", "server.http", "server.mcp", "setup", "web")
-SUBJECTS = ("access", "cycles", "gate", "inbox", "pool", "projects", "reviews", "webhooks")
+SUBJECTS = ("access", "cycles", "gate", "inbox", "landings", "pool", "projects", "reviews", "webhooks")
 DECLARED = (
     "answers", "archives", "check_contract", "check_rules", "claim_rules", "contract", "operations", "page_contract",
     "payloads", "requests", "rounds", "rules", "unusual",

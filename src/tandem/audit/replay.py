@@ -24,7 +24,7 @@ UNRESTORED = VOLATILE | {"last_seen_at", "scanned_seq"}
 
 _ONE_ROW = (
     *("round", "verdict", "session", "handoff", "gate", "override", "commit", "rollback"),
-    *("project", "access_token", "cycle_key", "webhook"),
+    *("project", "access_token", "cycle_key", "webhook", "landing"),
 )
 ROWS = {"counter_patch": "counter_patches", **{part: f"{part}s" for part in _ONE_ROW}}
 """Parts of a delta that are one new row: their tables."""
@@ -70,6 +70,7 @@ EVENT_PARTS: dict[str, tuple[EventKind, ...]] = {
     "commit": (_Kind.COMMIT_RECORDED,),
     "access_token": (_Kind.TOKEN_CREATED, _Kind.TOKEN_REVOKED),
     "cycle_key": (_Kind.TOKEN_CREATED, _Kind.TOKEN_REVOKED),
+    "landing": (_Kind.LANDING_QUEUED, _Kind.LANDING_STARTED, _Kind.LANDING_ENDED),
     "webhook": (_Kind.WEBHOOK_ADDED, _Kind.WEBHOOK_REMOVED),
     "": (_Kind.CHECKPOINT,),
 }

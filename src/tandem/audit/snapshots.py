@@ -38,6 +38,7 @@ _STORED: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "key:": {"cycle_keys": ("project", "workflow", "role")},
     "override:": {"overrides": ("project", "id")},
     "commit:": {"commits": ("project", "id"), "commit_reviews": ("project", "commit_id")},
+    "landing:": {"landings": ("id",)},
     "webhook:": {"webhooks": ("id",)},
     "": {"reviews": ("id",), **dict.fromkeys(_OF_A_REVIEW, ("review_id",))},
 }

@@ -89,7 +89,7 @@ def commits(
         about: dict[str, Any] = {"project": project, "branch": asked.branch}
         if on_tip and asked.branch is not None:
             about["tips"] = git.mainline(asked.place, asked.old, asked.new)
-        judgement, left_out = _judgement(asked, accepted, _asking(session, about))
+        judgement, left_out = _judgement(asked, accepted, asking(session, about))
     for one in differences:
         say(one)
     facts = {**_data(project, asked, judgement), "left_out": left_out, "differences": differences}
@@ -207,7 +207,7 @@ def _session(options: ConnectionOptions, gate: GateFile | None) -> Session:
     return options.session(ask.location_of(gate))
 
 
-def _asking(session: Session, about: dict[str, Any]) -> Callable[[list[git.Change], Sequence[str]], dict[str, Any]]:
+def asking(session: Session, about: dict[str, Any]) -> Callable[[list[git.Change], Sequence[str]], dict[str, Any]]:
     """How the judge asks the broker."""
 
     def check(changes: list[git.Change], signed: Sequence[str]) -> dict[str, Any]:

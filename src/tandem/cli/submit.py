@@ -270,7 +270,7 @@ def await_verdict(session: Session, created: dict[str, Any], timeout_s: float | 
         created: The answer to `create_review`; or a status, with `existed`.
         timeout_s: Seconds; None for as long as it takes.
     """
-    remarks, following = _Remarks(session), _CheckRemarks(session, created["review_id"])
+    remarks, following = _Remarks(session), CheckRemarks(session, created["review_id"])
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     remarks.say_who_comes(created)
     # One that was there may have its verdict, and an agent waits in vain where no reviewer comes: the present
@@ -315,7 +315,7 @@ _STOP = "Stop here and tell the person you work for. It is theirs to decide; do 
 """An agent must not take a person's place."""
 
 
-class _CheckRemarks:
+class CheckRemarks:
     """Says on standard error what becomes of the checks while a verdict is waited for, and at the end what failed."""
 
     def __init__(self, session: Session, review_id: str) -> None:

@@ -50,6 +50,8 @@ TREE: dict[str, Noun] = {
     "commit": Noun("Commit your change, once it is approved.", REVIEWING, "commit:commit"),
     "submit": Noun("Submit your change for review.", REVIEWING, "submit:submit"),
     "apply": Noun("Bring the working tree to the approved content.", REVIEWING, "apply:apply"),
+    "land": Noun("Bring a branch to its base branch, approved and checked.", REVIEWING, "land:land"),
+    "landing": Noun("The line of branches that land.", REVIEWING, {OPERATIONS: OPERATION}),
     "inbox": Noun("What waits for you, what waits for others, and problems.", REVIEWING, {OPERATIONS: OPERATION}),
     "review": Noun(
         "Reviews: propose, claim, discuss, decide, close.",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import tandem.cycles.answers as cycles_answers
     import tandem.gate.contract as gate_contract
     import tandem.inbox.contract as inbox_contract
+    import tandem.landings.contract as landings_contract
     import tandem.pool.contract as pool_contract
     import tandem.projects.contract as projects_contract
     import tandem.reviews.answers as reviews_answers
@@ -494,6 +495,39 @@ class Operations(ABC):
     ) -> gate_contract.ProjectSettings:
         """The settings that hold for a project and where each comes from, and its gate."""
         return await self._operate("get_project_settings", locals())
+
+    async def list_landings(
+        self,
+        *,
+        project: str | None = None,
+        branch: str | None = None,
+        source: str | None = None,
+        limit: int = 20,
+        wait: bool = False,
+        cursor: str | None = None,
+        timeout_s: float | None = None,
+    ) -> landings_contract.LandingList:
+        """The line of a project's base branches, first the next one; then the ended landings, newest first."""
+        return await self._operate("list_landings", locals())
+
+    async def report_landing(
+        self,
+        *,
+        branch: str,
+        source: str,
+        head: str,
+        state: Literal["waiting", "checking", "landing", "landed", "failed"],
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        landing_id: str | None = None,
+        generation: int = 0,
+        tip: str | None = None,
+        commit: str | None = None,
+        review_ids: list[str] | None = None,
+        reason: str | None = None,
+    ) -> landings_contract.LandingView:
+        """Take a branch's place in the line of its base branch, or say how its landing goes on and that it is alive. Without a `landing_id` the place is a new one, or the caller's own, taken over from another process. Without a word for 20 s a landing has ended, and the next one goes on."""
+        return await self._operate("report_landing", locals())
 
     async def session_open(
         self,

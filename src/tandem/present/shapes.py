@@ -56,6 +56,8 @@ SHAPES: dict[str, tuple[tuple[str, ...], ...]] = {
     "InboxItem": (("kind", "kind", "text"), ("why", "why", "text"), ("since", "since", "time"), ("review", "review", "record", "ReviewRow"), ("pool", "pool", "record", "PoolView"), ("who", "who", "person"), ("detail", "detail", "text")),
     "KeyRevoked": (("project", "project", "text"), ("workflow", "workflow", "text"), ("role", "role", "text"), ("sessions_ended", "sessions ended", "count")),
     "KeysMade": (("project", "project", "text"), ("workflow", "workflow", "text"), ("keys", "keys", "json"), ("kept", "kept", "words"), ("sessions_ended", "sessions ended", "count")),
+    "LandingList": (("landings", "landings", "table", "LandingView", "No landings."), ("cursor", "cursor", "hidden"), ("changed", "changed", "hidden")),
+    "LandingView": (("source", "branch", "text"), ("branch", "on", "text"), ("state", "state", "state"), ("place", "place", "count"), ("proposer", "proposer", "text"), ("changed_at", "since", "time"), ("commit", "commit", "id"), ("reason", "reason", "text"), ("review_ids", "review ids", "hidden"), ("landing_id", "landing", "hidden"), ("project", "project", "hidden"), ("head", "head", "hidden"), ("tip", "tip", "hidden"), ("generation", "generation", "hidden")),
     "LockAcquired": (("cycle_id", "cycle", "id"), ("role", "role", "text"), ("lock_token", "lock token", "copied")),
     "LockState": (("locked", "locked", "flag"), ("role", "role", "text"), ("acquired_at", "acquired", "time")),
     "Login": (("path", "path", "path"), ("expires_in_s", "expires in", "duration")),

@@ -26,6 +26,7 @@ UNAPPROVED = "unapproved"
 ROLLBACK = "rollback"
 SIGNED = "signed"
 _EXEMPT = "exempt"
+_IN_PART = "in_part"
 _OVERRIDDEN = "overridden"
 _UNANSWERABLE = frozenset({"INVALID_INPUT", "TOO_LARGE"})
 
@@ -145,7 +146,7 @@ def _found(decision: dict[str, Any]) -> CommitFinding:
     refused = [one for one in decision["paths"] if not one["allowed"] or one["kind"] == ROLLBACK]
     if decision["allowed"] is not True or refused:
         paths = tuple((one["path"], one["reason"]) for one in refused)
-        by = [one["review_id"] for one in refused if one["round"] is None]
+        by = [one["review_id"] for one in refused if one["round"] is None and one["kind"] != _IN_PART]
         taken_back_by = frozenset[str](by if len(by) == len(refused) and None not in by else ())
         return CommitFinding(
             UNAPPROVED, decision["reason"], reviews, paths, exempt, decision.get("code"), taken_back_by

@@ -418,13 +418,23 @@ class Merges:
             self._trees[ours, theirs] = self._merged(ours, theirs)
         return self._trees[ours, theirs]
 
+    def kept(self, ours: str, theirs: str) -> tuple[str | None, tuple[str, ...]]:
+        """The same tree, which the repository has from then on, and the files that do not merge."""
+        objects = os.path.join(self._place.common_dir, "objects")
+        done = self._run(["--name-only", "-z"], ours, theirs, {"GIT_OBJECT_DIRECTORY": objects})
+        tree, *names = (os.fsdecode(name) for name in done.stdout.split(b"\0"))
+        return (tree if done.status_code == 0 else None), tuple(name for name in names if name)
+
     def _merged(self, ours: str, theirs: str) -> str | None:
+        done = self._run([], ours, theirs)
+        return done.text.split("\n", 1)[0] if done.status_code == 0 else None
+
+    def _run(self, options: list[str], ours: str, theirs: str, extra: Mapping[str, str] | None = None) -> Output:
         folder = self._made(len(ours))
         # No driver has the name of a folder that was made just now: all files are merged as git does by itself.
-        arguments = [*raw.merge_arguments(os.path.basename(folder)), ours, theirs]
+        arguments = [*raw.merge_arguments(os.path.basename(folder)), *options, ours, theirs]
         # 128: no ancestor in common, or an object is missing; 129: a git without this command.
-        done = run(HookRepository(folder, folder, None), arguments, accept=(0, 1, 128, 129))
-        return done.text.split("\n", 1)[0] if done.status_code == 0 else None
+        return run(HookRepository(folder, folder, None), arguments, accept=(0, 1, 128, 129), extra=extra)
 
     def _made(self, digits: int) -> str:
         if self._folder is None:

@@ -7,6 +7,7 @@ from tandem.contract.operation import Registry
 from tandem.cycles import requests as cycle_operations
 from tandem.gate import contract as gate_contract
 from tandem.inbox import contract as inbox_contract
+from tandem.landings import contract as landing_contract
 from tandem.pool import contract
 from tandem.projects import contract as project_contract
 from tandem.reviews import check_contract, page_contract
@@ -18,6 +19,7 @@ REGISTRY = Registry(
         *review_operations.OPERATIONS,
         *check_contract.OPERATIONS,
         *gate_contract.OPERATIONS,
+        *landing_contract.OPERATIONS,
         *cycle_operations.OPERATIONS,
         *contract.OPERATIONS,
         *page_contract.OPERATIONS,

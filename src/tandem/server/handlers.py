@@ -15,6 +15,7 @@ from tandem.gate import judging as gates
 from tandem.gate import project_settings as project_view
 from tandem.gate import switch as gate_switch
 from tandem.inbox import reading as inbox
+from tandem.landings import line as landings
 from tandem.pool import admin as pool_admin
 from tandem.pool import runs as reviewer_runs
 from tandem.pool import supervisors as pool
@@ -51,6 +52,7 @@ MODULES: Final = (
     gates,
     handoffs,
     inbox,
+    landings,
     pool,
     pool_admin,
     project_view,

@@ -285,6 +285,16 @@ class Settings(BaseModel):
             " default: none. The variable holds JSON.",
         )
     )
+    landing_strategy: Annotated[Literal["merge", "squash", "ff"], AT_ONCE] = Field(
+        "merge",
+        description="How `tandem land` brings a branch to its base branch: a merge commit, one commit of all of it, or"
+        " ff: a fast-forward only.",
+    )
+    landing_remote: Annotated[str | None, AT_ONCE] = Field(
+        None,
+        min_length=1,
+        description="The remote whose branch `tandem land` moves; default: none, but the one here.",
+    )
     reviewer_pool: Annotated[PoolSettings, BeforeValidator(_sound_pool), AT_ONCE] = Field(
         PoolSettings(),
         description="Reviewers that the broker runs by itself: the table `[reviewer_pool]`; the variable holds JSON.",

@@ -136,6 +136,12 @@ class EventKind(StrEnum):
     """The review's change was rolled back on `branch`; the numbers say how many commits were reverted, carried over and
     have to be done again. The plan goes on in blocking mode.
     """
+    LANDING_QUEUED = "landing_queued"
+    """A branch took its place in the line of its base branch, or another process took that place over."""
+    LANDING_STARTED = "landing_started"
+    """It is a landing's turn: its checks run, or the base branch moves from `tip` to `commit`."""
+    LANDING_ENDED = "landing_ended"
+    """A branch left the line: it landed as `commit`, or failed for a `reason`."""
     TOKEN_CREATED = "token_created"  # noqa: S105 - the name of an event
     """A role was given a key, its first one or in place of another; or an access token was made. `what` says which.
     Neither the secret nor its hash is there.
@@ -168,7 +174,7 @@ class Event(NamedTuple):
         project: The project it belongs to; empty for the log's own.
         subject: What it happened to: a review's id, `cycle:<id>`, `session:<id>`, `key:<project>/<workflow>/<role>`,
             `project:<name>`, `pool:<supervisor>`, `reviewer:<id>`, `gate:<project>`, `override:<project>/<id>`,
-            `commit:<project>/<id>`, `webhook:<id>`, or `log`.
+            `commit:<project>/<id>`, `landing:<id>`, `webhook:<id>`, or `log`.
         actor: Who did it.
         kind: What happened.
         old: The state before, where there is one.

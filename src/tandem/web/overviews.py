@@ -79,11 +79,13 @@ async def show_projects(request: PageRequest) -> PageResponse:
 
 
 async def show_settings(request: PageRequest) -> PageResponse:
-    """One project's settings, and its gate."""
+    """One project's settings, its gate, and what lands."""
     found: ProjectSettings = await request.call("get_project_settings", project=request.path("project"))
     groups = [(name, list(rows)) for name, rows in groupby(found.settings, key=_table)]
     ignored = [one for one in found.settings if one.ignored]
-    return PageResponse("project.html", {"found": found, "groups": groups, "ignored": ignored, "shown": _shown})
+    landings = (await request.call("list_landings", project=found.project)).landings
+    values = {"found": found, "groups": groups, "ignored": ignored, "landings": landings, "shown": _shown}
+    return PageResponse("project.html", values)
 
 
 def _shown(value: Any) -> str:

@@ -23,7 +23,7 @@ from tandem.errors import InvalidInput, InvalidTransition, TandemError, TimedOut
 from tandem.git.runner import GitFailed
 from tandem.git.worktree import is_file
 from tandem.gsd.rollback.report import RollbackReport
-from tandem.gsd.rollback.repository import Checkout, Tip
+from tandem.gsd.rollback.repository import BranchMove, Checkout, Tip
 from tandem.rulings.state import ROLLBACK_NOTE
 from tandem.setup.finding import DoctorContext, Finding, problem
 
@@ -134,8 +134,13 @@ def changed_paths(checkout: Checkout, before: str, after: str) -> dict[str, str]
     return {os.fsdecode(path): letter.decode("ascii") for letter, path in zip(fields[::2], fields[1::2], strict=True)}
 
 
-def ensure_free(checkout: Checkout, changed: Mapping[str, str]) -> None:
+def ensure_free(checkout: Checkout, changed: Mapping[str, str], what: str = "The rollback") -> None:
     """Refuses paths that have local changes, tracked or not, or where something untracked is in the way.
+
+    Args:
+        checkout: The working tree.
+        changed: The paths.
+        what: What would change them, as the subject of a sentence.
 
     Raises:
         InvalidInput: There are some; `details.paths` lists them.
@@ -149,7 +154,7 @@ def ensure_free(checkout: Checkout, changed: Mapping[str, str]) -> None:
         shown = ", ".join(listed[:_SHOWN_PATHS])
         more = f" and {len(listed) - _SHOWN_PATHS} more" if len(listed) > _SHOWN_PATHS else ""
         raise InvalidInput(
-            f"The rollback would change files that have local changes: {shown}{more}. Nothing was changed. Commit them,"
+            f"{what} would change files that have local changes: {shown}{more}. Nothing was changed. Commit them,"
             " move them away or undo them, then run this again.",
             field="worktree",
             paths=listed,
@@ -159,7 +164,8 @@ def ensure_free(checkout: Checkout, changed: Mapping[str, str]) -> None:
 def _dirty(checkout: Checkout) -> list[str]:
     """Every tracked path that is not in index and working tree as it is in HEAD."""
     options = ["--porcelain", "-z", "--no-renames", "--untracked-files=no", "--ignore-submodules=dirty"]
-    fields = checkout.run(["-c", "core.fsmonitor=false", "status", *options]).stdout.split(b"\0")[:-1]
+    command = ["--no-optional-locks", "-c", "core.fsmonitor=false", "status", *options]
+    fields = checkout.run(command).stdout.split(b"\0")[:-1]
     return [os.fsdecode(field[3:]) for field in fields]
 
 
@@ -195,7 +201,7 @@ def publish(checkout: Checkout, tip: Tip, report: RollbackReport) -> None:
     move = ["update-ref", "-m", f"tandem rollback: {report.review_id}", f"refs/heads/{tip.branch}"]
     try:
         checkout.run([*move, report.head_after, tip.head])
-        _bring_files(checkout, report)
+        bring_files(checkout, report.move)
     except (GitFailed, TimedOut) as error:
         said = error.words if isinstance(error, GitFailed) and error.status_code > 0 else None
         if settle(checkout, report, was_killed=said is None):
@@ -245,41 +251,50 @@ def settle(checkout: Checkout, report: RollbackReport, *, was_killed: bool = Tru
     if report.finished:
         return True
     if was_killed:
-        _release_locks(checkout, report, note.written_at)
+        release_locks(checkout, report.move, note.written_at)
     if not _is_published(checkout, report):
         note.clear()
         return False
-    branch = f"refs/heads/{report.branch}"
-    is_here = checkout.text("symbolic-ref", "--quiet", "HEAD", accept=(0, 1)) == branch
-    # The files of a branch that went on from there, or that is no longer here, are its owner's business.
-    if is_here and checkout.resolve(branch) == report.head_after and _put_back(checkout, report):
-        _bring_files(checkout, report)
+    finish_files(checkout, report.move)
     note.write(replace(report, finished=True))
     return True
+
+
+def finish_files(checkout: Checkout, move: BranchMove) -> None:
+    """Brings index and working tree to where a branch went when its move was cut off, if it is still there.
+
+    Raises:
+        InvalidInput: Somebody changed the files meanwhile, so that a person has to look.
+    """
+    branch = f"refs/heads/{move.branch}"
+    is_here = checkout.text("symbolic-ref", "--quiet", "HEAD", accept=(0, 1)) == branch
+    # The files of a branch that went on from there, or that is no longer here, are its owner's business.
+    if is_here and checkout.resolve(branch) == move.head_after and _put_back(checkout, move):
+        bring_files(checkout, move)
 
 
 def _is_published(checkout: Checkout, report: RollbackReport) -> bool:
     return checkout.is_ancestor(report.head_after, f"refs/heads/{report.branch}")
 
 
-def _release_locks(checkout: Checkout, report: RollbackReport, since: float) -> None:
+def release_locks(checkout: Checkout, move: BranchMove, since: float) -> None:
     """Waits for the git that publishes, and removes the lock files that it left if it was killed."""
     layout = checkout.layout
     locks = [
         layout.index.with_name("index.lock"),
         layout.git_dir / "HEAD.lock",
-        layout.common_dir.joinpath("refs", "heads", *f"{report.branch}.lock".split("/")),
+        layout.common_dir.joinpath("refs", "heads", *f"{move.branch}.lock".split("/")),
     ]
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
         left = [lock for lock in locks if _is_since(lock, since - _SLACK_SECONDS)]
         # As long as there are locks, any git may be whose they are.
         folders = [os.path.realpath(one) for one in (layout.root, layout.common_dir, layout.git_dir)] if left else []
-        if not any(_is_git_at_work(one, report.head_after, folders) for one in psutil.process_iter()):
+        if not any(_is_git_at_work(one, move.head_after, folders) for one in psutil.process_iter()):
             break
         if time.monotonic() >= deadline:
             raise Unavailable(
-                "Git runs in this repository, and an earlier rollback broke off here; nothing was changed. Wait for"
+                "Git runs in this repository, and an earlier command broke off here; nothing was changed. Wait for"
                 " its end, then run this again.",
                 locks=[str(lock) for lock in left],
             )
@@ -307,24 +322,24 @@ def _is_git_at_work(process: psutil.Process, argument: str, folders: Iterable[st
     return False
 
 
-def _bring_files(checkout: Checkout, report: RollbackReport) -> None:
-    """Brings index and working tree from before the rollback to after it; files that are there already stay."""
+def bring_files(checkout: Checkout, move: BranchMove) -> None:
+    """Brings index and working tree from before a branch's move to after it; files that are there already stay."""
     run = checkout.run
     run([*_SETTINGS, "update-index", "-q", "--refresh"], accept=(0, 1))
     # Git writes the files first and the index last, and refuses before either if a file is not as the index has it.
-    run([*_SETTINGS, "read-tree", "-m", "-u", report.head_before, report.head_after])
+    run([*_SETTINGS, "read-tree", "-m", "-u", move.head_before, move.head_after])
 
 
-def _put_back(checkout: Checkout, report: RollbackReport) -> bool:
+def _put_back(checkout: Checkout, move: BranchMove) -> bool:
     """Makes the files that a git that was killed has begun to write as they were, so that they can be written again.
 
     Returns:
         Whether there is something to write: git writes the index last, so that with it the files are done.
 
     Raises:
-        InvalidInput: One is neither as before the rollback nor what git writes, so that it is somebody's work.
+        InvalidInput: One is neither as before the move nor what git writes, so that it is somebody's work.
     """
-    before, after = report.head_before, report.head_after
+    before, after = move.head_before, move.head_after
     changed = changed_paths(checkout, before, after)
     moved = changed.keys() & _paths_in(checkout, "diff-index", "--cached", before)
     if moved == changed.keys():
@@ -336,7 +351,7 @@ def _put_back(checkout: Checkout, report: RollbackReport) -> bool:
     if foreign:
         listed = sorted(foreign)
         raise InvalidInput(
-            "An earlier rollback broke off while files were written, and these are neither as before nor as after:"
+            "An earlier command broke off while files were written, and these are neither as before nor as after:"
             f" {', '.join(listed)}. Nothing was changed now. Bring them into order (git diff, git checkout -- FILE),"
             " then run this again.",
             field="worktree",

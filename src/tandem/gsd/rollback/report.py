@@ -17,6 +17,7 @@ from tandem.core.visible import visible_line
 from tandem.errors import AlreadyLanded, InvalidTransition, TandemError
 from tandem.git.repository import Repository
 from tandem.git.snapshot import Scope
+from tandem.gsd.rollback.repository import BranchMove
 from tandem.present.shapes import WORK
 from tandem.rulings import planning, proof, state
 from tandem.rulings.plans import record_request
@@ -170,6 +171,11 @@ class RollbackReport:
     unsaid: str | None = None
     finished: bool = False
     dry_run: bool = False
+
+    @property
+    def move(self) -> BranchMove:
+        """The branch's move."""
+        return BranchMove(self.branch, self.head_before, self.head_after)
 
     @property
     def changed(self) -> bool:

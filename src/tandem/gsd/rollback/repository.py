@@ -61,6 +61,15 @@ class Tip:
     head: str
 
 
+@dataclass(frozen=True, slots=True)
+class BranchMove:
+    """A branch, without `refs/heads/`, that goes from one commit to another, and the files with it."""
+
+    branch: str
+    head_before: str
+    head_after: str
+
+
 class Checkout(BoundGit):
     """Git in a working tree and its repository; all methods block."""
 

@@ -1,0 +1,494 @@
+"""`tandem land`: a branch goes to its base branch, approved and checked as the merge that it becomes."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from tests.acceptance.checking import Checked, check, checked
+from tests.commandline import Ended, finish
+from tests.forked import Started
+from tests.repository.gating import DIGITS, Gated
+from tests.repository.landing import approved, branched, clean, landings, mainline, named, run_git, started
+
+KILLS = int(os.environ.get("TANDEM_LAND_KILLS", "6"))
+"""How often a landing is killed; 100 take some minutes."""
+
+AGENTS, BRANCHES = (int(number) for number in os.environ.get("TANDEM_LAND_AGENTS", "3x2").split("x"))
+"""How many land how many branches at the same time; 8x20 take some minutes."""
+
+SECONDS = 60.0
+
+
+def until(found: Callable[[], bool]) -> None:
+    """Wait for what a process does that says nothing of it."""
+    deadline = time.monotonic() + SECONDS
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_branch_that_is_approved_as_one_change_lands_as_a_merge(gated: Gated) -> None:
+    review = approved(gated, "feature", DIGITS, {"new.txt": "new\n"})
+    gated.approved_commit({"b.txt": "other\n"}, "Meanwhile")
+    tip = gated.head()
+    landed = gated.tandem("land", "feature")
+    assert landed.status == 0, landed
+    assert landed.stdout == f"Landed as {gated.head()[:10]} on main.\n"
+    assert gated.git("log", "-1", "--format=%P").split() == [tip, gated.head("feature")]
+    assert gated.trailers() == [review]
+    assert clean(gated)
+    assert (gated.root / "new.txt").read_text("utf-8") == "new\n"
+    closed = gated.call("get_review_status", review_id=review)
+    assert (closed["status"], closed["outcome"]) == ("closed", "approved")
+    [row] = landings(gated)
+    assert (row["state"], row["source"], row["commit"]) == ("landed", "feature", gated.head())
+    assert gated.tandem("audit", "main").status == 0
+    again = gated.tandem("land", "feature")
+    assert (again.status, again.stdout) == (0, f"Landed already, as {gated.head()[:10]} on main.\n")
+    listed = gated.tandem("landing", "list")
+    assert "feature" in listed.stdout
+    assert "landed" in listed.stdout
+    page = httpx.get(f"{gated.broker.url}/projects/{gated.project}").text
+    assert "feature" in page[page.index("Landings") :]
+
+
+def test_a_branch_whose_commits_are_approved_one_by_one_lands_without_another_review(gated: Gated) -> None:
+    gated.git("switch", "--quiet", "--create", "feature")
+    gated.approved_commit(DIGITS, "Count in digits")
+    gated.approved_commit({"new.txt": "new\n"}, "Add a file")
+    gated.git("switch", "--quiet", "main")
+    gated.approved_commit({"b.txt": "other\n"}, "Meanwhile")
+    reviews = len(gated.call("list_reviews", limit=200)["reviews"])
+    landed = gated.tandem("land", "feature", "--json")
+    assert landed.data["state"] == "landed", landed
+    assert landed.data["commit"] == gated.head()
+    assert len(landed.data["review_ids"]) == len(gated.trailers()) == 2
+    assert len(gated.call("list_reviews", limit=200)["reviews"]) <= reviews
+    assert clean(gated)
+
+
+def test_a_branch_that_nobody_approved_is_submitted_and_lands_when_it_is(gated: Gated) -> None:
+    branched(gated, "feature", DIGITS)
+    before = gated.head()
+    waits = gated.tandem("land", "feature", "--timeout", "0")
+    assert waits.status == 12, waits
+    assert "Go on waiting with: tandem" in waits.stderr
+    [review] = [one["review_id"] for one in gated.call("list_reviews", status="pending")["reviews"]]
+    gated.decide(review, "changes_requested", "Use words.")
+    asked = gated.tandem("land", "feature")
+    assert asked.status == 10, asked
+    assert "Use words." in asked.stdout
+    assert "Then: tandem land feature" in asked.stderr
+    assert gated.head() == before
+
+    gated.git("switch", "--quiet", "feature")
+    gated.stage({"a.txt": "one\ntwo\ndrei\n"})
+    gated.git("-c", f"core.hooksPath={os.devnull}", "commit", "--quiet", "-m", "Use words")
+    with started(gated, "--json") as process:
+        until(lambda: gated.call("get_review_status", review_id=review)["round"] == 2)
+        gated.decide(review)
+        landed = finish(process)
+    assert (landed.status, landed.data["review_ids"]) == (0, [review]), landed
+    assert gated.git("show", "main:a.txt").endswith("drei")
+    # It was not checked out here.
+    assert gated.git("branch", "--show-current") == "feature"
+
+
+def test_a_conflict_ends_with_its_paths_and_the_line_is_free(gated: Gated) -> None:
+    approved(gated, "feature", DIGITS)
+    gated.approved_commit({"a.txt": "one\nzwei\nthree\n"}, "Meanwhile")
+    before = gated.head()
+    refused = gated.tandem("land", "feature")
+    assert refused.status == 10, refused
+    assert "feature does not merge with main: conflict in a.txt. Nothing moved." in refused.stdout
+    told = gated.tandem("land", "feature", "--json")
+    assert (told.status, told.data["state"], told.data["paths"]) == (10, "failed", ["a.txt"])
+    assert gated.head() == before
+    assert all(one["place"] is None for one in landings(gated))
+
+
+def test_a_squash_is_one_commit(gated: Gated) -> None:
+    review = approved(gated, "feature", DIGITS, {"new.txt": "new\n"})
+    gated.approved_commit({"b.txt": "other\n"}, "Meanwhile")
+    tip = gated.head()
+    landed = gated.tandem("land", "feature", "--strategy", "squash", "-m", "Count in digits")
+    assert landed.status == 0, landed
+    assert gated.git("log", "-1", "--format=%P %s") == f"{tip} Count in digits"
+    assert gated.trailers() == [review]
+    assert gated.tandem("audit", "main").status == 0
+    again = gated.tandem("land", "feature", "--strategy", "squash")
+    assert (again.status, "Landed already" in again.stdout) == (0, True)
+
+
+def test_p2_a_squash_of_what_the_base_branch_changed_too_needs_an_approval_of_the_result(gated: Gated) -> None:
+    lines = [f"{number}\n" for number in range(9)]
+    gated.approved_commit({"a.txt": "".join(lines)}, "Many lines")
+    approved(gated, "feature", {"a.txt": "".join(["first\n", *lines[1:]])})
+    gated.approved_commit({"a.txt": "".join([*lines[:8], "last\n"])}, "Meanwhile")
+    before = gated.head()
+    waits = gated.tandem("land", "feature", "--strategy", "squash", "--timeout", "0")
+    assert (waits.status, gated.head()) == (12, before), waits
+    [review] = [one["review_id"] for one in gated.call("list_reviews", status="pending")["reviews"]]
+    gated.decide(review)
+    assert gated.tandem("land", "feature", "--strategy", "squash").status == 0
+    assert gated.git("show", "main:a.txt").split() == ["first", *map(str, range(1, 8)), "last"]
+    assert gated.trailers() == [review]
+
+
+def test_a_fast_forward_is_nothing_else(gated: Gated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TANDEM_LANDING_STRATEGY", "ff")
+    approved(gated, "feature", DIGITS)
+    approved(gated, "other", {"b.txt": "other\n"})
+    assert gated.tandem("land", "feature").status == 0
+    assert gated.head() == gated.head("feature")
+    assert clean(gated)
+    moved_on = gated.tandem("land", "other")
+    assert "git rebase main" in moved_on.refusal
+
+
+def test_local_changes_in_a_checkout_of_the_base_branch_are_never_lost(gated: Gated) -> None:
+    approved(gated, "feature", DIGITS)
+    before = gated.head()
+    gated.write({"a.txt": "mine\n", "b.txt": "mine, too\n", "own.txt": "mine\n"})
+    refused = gated.tandem("land", "feature")
+    assert "would change files that have local changes: a.txt. Nothing was changed." in refused.refusal
+    assert gated.head() == before
+    assert landings(gated)[0]["state"] == "failed"
+
+    gated.git("checkout", "--", "a.txt")
+    assert gated.tandem("land", "feature").status == 0
+    assert (gated.root / "a.txt").read_text("utf-8") == DIGITS["a.txt"]
+    assert gated.git("status", "--porcelain").splitlines() == [" M b.txt", "?? own.txt"]
+    assert (gated.root / "b.txt").read_text("utf-8") == "mine, too\n"
+
+
+def test_it_runs_in_any_working_tree_and_updates_the_one_of_the_base_branch(gated: Gated, tmp_path: Path) -> None:
+    tree = gated.linked(tmp_path / "tree", "feature")
+    gated.stage(DIGITS, tree)
+    gated.git("-c", f"core.hooksPath={os.devnull}", "commit", "--quiet", "-m", "Count", cwd=tree)
+    gated.approve("--range", "main..feature", cwd=tree)
+    assert gated.tandem("land", cwd=tree).status == 0
+    assert clean(gated)
+    assert clean(gated, tree)
+    assert (gated.root / "a.txt").read_text("utf-8") == DIGITS["a.txt"]
+
+
+def test_without_a_gate_there_is_no_base_branch(gated: Gated) -> None:
+    gated.gate_file.unlink()
+    assert "Switch it on: tandem gate on" in gated.tandem("land", "main").refusal
+
+
+def cut_off(gated: Gated, review: str, *, with_files: bool) -> str:
+    """What a landing leaves that was killed when the branch had just moved; where it is."""
+    found = gated.call("report_landing", state="waiting", branch="main", source="feature", head=gated.head("feature"))
+    tip = gated.head()
+    tree = gated.git("merge-tree", "--write-tree", "main", "feature")
+    commit = gated.git("commit-tree", tree, "-p", tip, "-p", "feature", "-m", f"Land\n\nTandem-Review: {review}")
+    place = named(found)
+    gated.call("report_landing", **place, state="landing", tip=tip, commit=commit, review_ids=[review])
+    gated.git("update-ref", "refs/heads/main", commit, tip)
+    if with_files:
+        gated.git("read-tree", "-m", "-u", tip, commit)
+    return commit
+
+
+@pytest.mark.parametrize("with_files", [False, True])
+def test_one_that_was_killed_after_the_branch_moved_is_ended_by_the_next_run(gated: Gated, with_files: bool) -> None:
+    review = approved(gated, "feature", DIGITS)
+    commit = cut_off(gated, review, with_files=with_files)
+    assert clean(gated) is with_files
+    again = gated.tandem("land", "feature")
+    assert (again.status, again.stdout) == (0, f"Landed already, as {commit[:10]} on main.\n")
+    assert clean(gated)
+    assert (gated.root / "a.txt").read_text("utf-8") == DIGITS["a.txt"]
+    assert gated.call("get_review_status", review_id=review)["status"] == "closed"
+    assert [one["state"] for one in landings(gated)] == ["landed"]
+
+
+def test_ctrl_c_leaves_the_line(gated: Gated) -> None:
+    approved(gated, "feature", DIGITS)
+    first = gated.call("report_landing", state="waiting", branch="main", source="other", head=gated.head())
+    with started(gated, "feature") as process:
+        until(lambda: len(landings(gated)) == 2)
+        process.send_signal(signal.SIGINT)
+        finish(process)
+    assert [(one["source"], one["state"]) for one in landings(gated)] == [("other", "waiting"), ("feature", "failed")]
+    place = named(first)
+    gated.call("report_landing", **place, state="failed", reason="Enough.")
+
+
+def test_three_at_once_land_in_the_order_in_which_they_came(gated: Gated) -> None:
+    names = ["one", "two", "three"]
+    for name in names:
+        approved(gated, name, {f"{name}.txt": f"{name}\n"})
+    holder = gated.call("report_landing", state="waiting", branch="main", source="holder", head=gated.head())
+    place = named(holder)
+    processes: list[Started] = []
+    for number, name in enumerate(names, 2):
+        processes.append(started(gated, name))
+        until(lambda number=number: len(landings(gated)) == number)
+        gated.call("report_landing", **place, state="checking")
+    gated.call("report_landing", **place, state="failed", reason="Go on.")
+    ended = [finish(process) for process in processes]
+    assert [one.status for one in ended] == [0, 0, 0], ended
+    assert "Place 4 in the line of main; first is holder: checking since" in ended[2].stderr
+    assert mainline(gated) == [f"Merge branch '{name}'" for name in names]
+    assert clean(gated)
+    assert gated.tandem("audit", "main").status == 0
+
+
+def test_one_that_dies_first_in_line_holds_up_the_next_no_longer_than_its_lease(gated: Gated) -> None:
+    approved(gated, "feature", DIGITS)
+    gated.call("report_landing", state="waiting", branch="main", source="dead", head=gated.head())
+    began = time.monotonic()
+    with started(gated, "feature", "--json") as process:
+        landed = finish(process)
+    assert landed.data["state"] == "landed", landed
+    assert 15 < time.monotonic() - began < 40
+    dead = next(one for one in landings(gated) if one["source"] == "dead")
+    assert (dead["state"], dead["reason"]) == ("failed", "Its process has ended without a word.")
+
+
+def test_the_time_is_up_in_the_line_and_the_same_command_keeps_the_place(gated: Gated) -> None:
+    approved(gated, "feature", DIGITS)
+    holder = gated.call("report_landing", state="waiting", branch="main", source="holder", head=gated.head())
+    waits = gated.tandem("land", "feature", "--timeout", "0", "--json")
+    assert (waits.status, waits.data["state"]) == (12, "waiting"), waits
+    mine = next(one for one in landings(gated) if one["source"] == "feature")
+    place = named(holder)
+    gated.call("report_landing", **place, state="failed", reason="Go on.")
+    assert gated.tandem("land", "feature").status == 0
+    [landed] = [one for one in landings(gated) if one["source"] == "feature"]
+    assert (landed["landing_id"], landed["generation"]) == (mine["landing_id"], 2)
+
+
+@pytest.fixture
+def distant(gated: Gated, tmp_path: Path) -> Path:
+    """A remote of the repository with its `main`."""
+    bare = tmp_path / "remote.git"
+    gated.git("clone", "--quiet", "--bare", str(gated.root), str(bare))
+    gated.git("remote", "add", "origin", str(bare))
+    gated.git("fetch", "--quiet", "origin")
+    return bare
+
+
+def test_a_remotes_branch_moves_by_a_push_with_lease(gated: Gated, distant: Path, tmp_path: Path) -> None:
+    approved(gated, "feature", DIGITS)
+    # Somebody else has pushed a change that is approved.
+    gated.approved_commit({"b.txt": "other\n"}, "Meanwhile")
+    other = gated.head()
+    gated.git("push", "--quiet", "origin", "main")
+    gated.git("update-ref", "refs/heads/main", "main~1")
+    gated.git("reset", "--quiet", "--hard", "main")
+    landed = gated.tandem("land", "feature", "--remote", "origin")
+    assert landed.status == 0, landed
+    assert run_git(distant, "rev-parse", "main") == gated.head()
+    assert gated.git("log", "-1", "--format=%P").split()[0] == other
+    assert clean(gated)
+
+    # It refuses, where the remote does.
+    (distant / "hooks" / "update").write_text("#!/bin/sh\necho 'not today' >&2\nexit 1\n")
+    (distant / "hooks" / "update").chmod(0o755)
+    approved(gated, "second", {"c.txt": "c\n"})
+    before = gated.head()
+    refused = gated.tandem("land", "second", "--remote", "origin")
+    assert "origin did not take it into main; nothing was changed." in refused.refusal
+    assert "not today" in refused.refusal
+    assert gated.head() == before == run_git(distant, "rev-parse", "main")
+    del tmp_path
+
+
+def test_commits_that_the_remote_lacks_are_not_landed_by_the_way(gated: Gated, distant: Path) -> None:
+    approved(gated, "feature", DIGITS)
+    gated.approved_commit({"b.txt": "other\n"}, "Meanwhile")
+    refused = gated.tandem("land", "feature", "--remote", "origin")
+    assert "main has commits here that origin lacks" in refused.refusal
+    assert run_git(distant, "rev-parse", "main") != gated.head()
+
+
+# With checks.
+
+
+@pytest.fixture
+def project(tmp_path: Path, config_dir: Path) -> Generator[Checked]:
+    """A project whose checks run as the broker does, so that they see what a test makes."""
+    (tmp_path / "broker").mkdir()
+    with checked(tmp_path / "broker", confined=False, root=tmp_path / "repository") as found:
+        yield found
+
+
+def guarded(project: Checked, code: str) -> Gated:
+    """The project with a required check and a gate."""
+    project.have(check("unit tests", code), unconfined=True)
+    gated = Gated(project.broker, project.repo.root, project.project)
+    on = gated.tandem("gate", "on")
+    assert on.status == 0, on.stderr
+    return gated
+
+
+TOGETHER = """
+import os
+names = [name for name in ("left", "right") if os.path.exists(name)]
+print(*names)
+exit(len(names) == 2)
+"""
+
+
+def test_p10_branches_that_break_only_together_leave_the_base_branch_green(project: Checked) -> None:
+    gated = guarded(project, TOGETHER)
+    for name in ("left", "right"):
+        review = approved(gated, name, {name: "here\n"})
+        assert project.statuses(review) == {"unit tests": "passed"}
+    assert gated.tandem("land", "left").status == 0
+    before = gated.head()
+    refused = gated.tandem("land", "right")
+    assert refused.status == 10, refused
+    assert "A required check has not passed on the merge with main. Nothing moved." in refused.stdout
+    assert "left right" in refused.stderr
+    assert gated.head() == before
+    assert [(one["source"], one["state"]) for one in landings(gated)] == [("right", "failed"), ("left", "landed")]
+    assert clean(gated)
+
+
+def test_p10_when_the_base_branch_moves_while_checks_run_they_run_again(project: Checked, tmp_path: Path) -> None:
+    go, log = tmp_path / "go", tmp_path / "log"
+    go.touch()
+    waits = (
+        f"import os, time\nwith open({str(log)!r}, 'a') as log: log.write('with' if os.path.exists('b.txt') else 'a')"
+    )
+    waits += f"\nwhile 'two' not in open('a.txt').read() and not os.path.exists({str(go)!r}): time.sleep(0.02)"
+    gated = guarded(project, waits)
+    by_hand(project, gated, {"a.txt": "one\ntwo\nthree\n"})
+    project.ended(approved(gated, "feature", DIGITS))
+    by_hand(project, gated, {"x.txt": "x\n"})
+    go.unlink()
+    log.unlink()
+    with started(gated, "feature", "--json") as process:
+        until(log.exists)
+        other = by_hand(project, gated, {"b.txt": "b\n"})
+        go.touch()
+        landed = finish(process)
+    assert landed.data["state"] == "landed", landed
+    assert {"b.txt", "x.txt", "a.txt"} <= set(gated.git("ls-tree", "--name-only", "main").split())
+    assert gated.git("log", "-1", "--format=%P").split()[0] == other
+    assert log.read_text("utf-8").endswith("with")
+
+
+def by_hand(project: Checked, gated: Gated, files: dict[str, str]) -> str:
+    """A commit as somebody makes it without a landing, approved and checked; its id."""
+    gated.stage(files)
+    review = gated.put_up()
+    gated.decide(review)
+    project.ended(review)
+    gated.git("commit", "--quiet", "-m", "By hand")
+    return gated.head()
+
+
+def test_what_was_approved_commit_by_commit_is_checked_as_what_lands(project: Checked) -> None:
+    gated = guarded(project, TOGETHER)
+    gated.git("switch", "--quiet", "--create", "feature")
+    for name in ("x.txt", "y.txt"):
+        by_hand(project, gated, {name: "here\n"})
+    gated.git("switch", "--quiet", "main")
+    landed = gated.tandem("land", "feature", "--json")
+    assert landed.data["state"] == "landed", landed
+    [run] = gated.call("list_checks", review_id=landed.data["review_ids"][-1])["checks"]
+    assert run["tree"] == gated.git("rev-parse", "main^{tree}")
+
+
+def test_p10_checks_of_some_files_alone_take_a_review_of_the_branch_as_one_change(project: Checked) -> None:
+    project.have(check("x", "", paths=["x.txt"]), check("y", "", paths=["y.txt"]), unconfined=True)
+    gated = Gated(project.broker, project.repo.root, project.project)
+    assert gated.tandem("gate", "on").status == 0
+    gated.git("switch", "--quiet", "--create", "feature")
+    for name in ("x.txt", "y.txt"):
+        by_hand(project, gated, {name: "here\n"})
+    gated.git("switch", "--quiet", "main")
+    waits = gated.tandem("land", "feature", "--timeout", "0")
+    assert waits.status == 12, waits
+    [review] = [one["review_id"] for one in gated.call("list_reviews", status="pending")["reviews"]]
+    gated.decide(review)
+    assert project.statuses(review) == {"x": "passed", "y": "passed"}
+    landed = gated.tandem("land", "feature", "--json")
+    assert landed.data["state"] == "landed", landed
+
+
+PAIRS = """
+import os
+names = {name for name in os.listdir() if name.startswith("pair-")}
+broken = [name for name in names if name.endswith("a") and name[:-1] + "b" in names]
+print(*broken)
+exit(bool(broken))
+"""
+
+
+@pytest.mark.timeout(60 + 20 * AGENTS * BRANCHES)
+def test_p10_agents_that_land_all_at_once_leave_the_base_branch_green_at_every_commit(
+    project: Checked, tmp_path: Path
+) -> None:
+    """Every second branch is one half of a pair that breaks, whose halves two agents have."""
+    gated = guarded(project, PAIRS)
+    names = {(agent, number): f"branch-{agent}-{number}" for agent in range(AGENTS) for number in range(BRANCHES)}
+    halves = 0
+    for (agent, number), name in names.items():
+        file = f"pair-{agent // 2}-{number}{'ab'[agent % 2]}" if number % 2 else f"file-{agent}-{number}"
+        halves += bool(number % 2)
+        approved(gated, name, {file: "here\n"})
+
+    def all_of(agent: int) -> list[Ended]:
+        tree = tmp_path / f"agent-{agent}"
+        gated.git("worktree", "add", "--quiet", "--detach", str(tree))
+        return [finish(started(gated, names[agent, number], "--json", cwd=tree)) for number in range(BRANCHES)]
+
+    with ThreadPoolExecutor(AGENTS) as pool:
+        ended = [one for each in pool.map(all_of, range(AGENTS)) for one in each]
+    landed = [one for one in ended if one.status == 0]
+    assert {one.status for one in ended} <= {0, 10}, ended
+    assert len(landed) == len(names) - halves + sum(-(-AGENTS // 2) for number in range(BRANCHES) if number % 2)
+    assert mainline(gated)[0] == "checks"
+    assert len(mainline(gated)) == len(landed) + 1
+    for commit in gated.git("rev-list", "--first-parent", "main").splitlines():
+        files = {name for name in gated.git("ls-tree", "--name-only", commit).split() if name.startswith("pair-")}
+        assert not [name for name in files if name.endswith("a") and f"{name[:-1]}b" in files]
+    assert clean(gated)
+    assert gated.tandem("audit", "main").status == 0
+    assert {one["state"] for one in landings(gated, limit=200)} <= {"landed", "failed"}
+
+
+@pytest.mark.timeout(60 + 20 * KILLS)
+def test_a_landing_that_is_killed_at_any_moment_ends_right_when_it_is_run_again(project: Checked) -> None:
+    gated = guarded(project, "import time; time.sleep(0.2)")
+    chance = random.Random(29)
+    for number in range(KILLS):
+        name = f"feature-{number}"
+        branched(gated, name, {f"{name}.txt": "here\n"})
+        gated.decide(gated.submit("--range", f"main...{name}"))
+        before = gated.head()
+        with started(gated, name) as process:
+            after = chance.uniform(0.2, 3.5)
+            time.sleep(after)
+            if number % 2:
+                for child in psutil.Process(process.pid).children(recursive=True) if process.poll() is None else ():
+                    child.kill()
+            process.kill()
+            finish(process)
+        where = gated.head()
+        assert where == before or gated.git("log", "-1", "--format=%P").split()[0] == before
+        ended = gated.tandem("land", name, "--json")
+        assert (ended.status, ended.data["state"]) == (0, "landed"), (number, after, ended)
+        assert clean(gated), (number, after)
+        assert (gated.root / f"{name}.txt").exists()
+    assert len(mainline(gated)) >= KILLS
+    assert gated.tandem("audit", "main").status == 0
+    assert all(one["place"] is None for one in landings(gated))
+    project.broker.assert_intact()
