@@ -28,7 +28,7 @@ demo: ## A broker, agents, a review and a hand-off cycle, live, in a minute
 test: setup ## Everything that a change must pass, as CI runs it
 	@$(python) tools/check.py $(ARGS)
 
-installation: ## Install the folder and the wheel into empty environments, and run both
+installation: ## Install the folder, the sdist and the wheel into empty environments, and run each
 	@$(or $(PYTHON),python3) tools/installation.py
 
 advisories: ## Ask the package index for advisories about the pinned versions (ARGS=--required)

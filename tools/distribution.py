@@ -30,8 +30,6 @@ class Readme(MetadataHookInterface):
         """Add the README to the facts of the project."""
         text, repository = (ROOT / "README.md").read_text("utf-8"), metadata["urls"]["Repository"]
         page = with_addresses(text, repository, f"v{released()[0]}")
-        # By this line the MCP registry knows that the package is the one that server.json names.
-        page += f"\n<!-- mcp-name: {server_name(repository)} -->\n"
         metadata["readme"] = {"content-type": "text/markdown", "text": page}
 
 

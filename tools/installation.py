@@ -1,4 +1,4 @@
-"""Tries what users install: `pip install .`, and the wheel, each in an empty environment, and a broker of each.
+"""Tries what users install: the folder, the sdist and the wheel, each in an empty environment, and a broker of each.
 
     python tools/installation.py    needs a package index; some 30 seconds for each
 
@@ -18,23 +18,19 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> int:
-    """Install and run it twice; 1 if a step failed."""
+    """Install and run each of them; 1 if a step failed."""
     with tempfile.TemporaryDirectory(prefix="tandem-installation-") as folder:
         scratch = Path(folder)
+        built = scratch / "built"
         try:
-            first = _environment(scratch / "folder")
-            _run(first, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", str(ROOT))
-            _try(first, scratch / "folder")
-            wheels = scratch / "wheels"
-            build = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels))
-            _run(first, *build, str(ROOT))
-            second = _environment(scratch / "wheel")
-            _run(second, "-m", "pip", "install", "--quiet", "--no-deps", *map(str, wheels.glob("*.whl")))
-            _try(second, scratch / "wheel")
+            first = _try(ROOT, scratch / "folder")
+            _run(first, "-m", "hatchling", "build", "-d", str(built), cwd=ROOT)
+            for file in (*built.glob("*.tar.gz"), *built.glob("*.whl")):
+                _try(file, scratch / file.suffix[1:])
         except subprocess.CalledProcessError as error:
             print(f"installation: failed: {' '.join(map(str, error.cmd))}\n{error.stdout}", file=sys.stderr)
             return 1
-    print("installation: the folder and the wheel install and run")
+    print("installation: the folder, the sdist and the wheel install and run")
     return 0
 
 
@@ -46,24 +42,29 @@ def _environment(folder: Path) -> Path:
     return python
 
 
-def _try(python: Path, folder: Path) -> None:
-    """Have the installed program start a broker, ask it, and end it."""
+def _try(source: Path, folder: Path) -> Path:
+    """Install it, and have the installed program start a broker, ask it, and end it; the environment's interpreter."""
+    python = _environment(folder)
+    _run(python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", str(source))
     _run(python, "-m", "pip", "check")
     data = ("--data-dir", str(folder / "data"))
-    _run(python, "-m", "tandem", "--version")
+    for program in ("tandem", "tandem-broker"):
+        # pipx and uv find a package's commands by these files.
+        _run(python.with_name(program), "--version")
     _run(python, "-m", "tandem", "up", "--background", "--port", "0", *data)
     try:
         _run(python, "-m", "tandem", "status", *data)
         _run(python, "-m", "tandem", "audit", "verify", *data)
     finally:
         _run(python, "-m", "tandem", "down", *data)
+    return python
 
 
-def _run(python: Path, *arguments: str) -> None:
+def _run(program: Path, *arguments: str, cwd: Path | None = None) -> None:
     # Away from the checkout, whose source must not stand in for the installed package.
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHONPATH", "TANDEM_"))}
     subprocess.run(
-        [python, *arguments], cwd=python.parent, env=kept, check=True, text=True,
+        [program, *arguments], cwd=cwd or program.parent, env=kept, check=True, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
 

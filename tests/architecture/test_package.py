@@ -20,6 +20,7 @@ from markdown_it import MarkdownIt
 
 import distribution
 from tandem.git.runner import OLDEST_GIT
+from tests.architecture.pages import pages
 from tests.architecture.source import ROOT
 
 GIT_VERSION = ".".join(map(str, OLDEST_GIT))
@@ -120,6 +121,15 @@ def test_the_registry_of_mcp_servers_takes_server_json(about: Message) -> None:
     assert entry["version"] == entry["packages"][0]["version"] == distribution.released()[0]
     assert entry["packages"][0]["identifier"] == about["Name"]
     assert f"mcp-name: {entry['name']} " in str(about.get_payload())
+
+
+def test_every_text_has_the_repositorys_own_address(about: Message) -> None:
+    own = "/".join(about.get_all("Project-URL", [])[0].split("/")[-2:])
+    files = [ROOT / "pyproject.toml", ROOT / "server.json", *(page.path for page in pages())]
+    texts = {path.name: path.read_text("utf-8") for path in files}
+    address = re.compile(r"(?:github\.com/|io\.github\.|uses: )([\w.-]+/tandem)\b")
+    assert {named for text in texts.values() for named in address.findall(text)} == {own}
+    assert [name for name, text in texts.items() if re.search(r"(?<![\w.])example/", text)] == []
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])

@@ -16,6 +16,7 @@ from tests.architecture.source import ROOT
 
 PAGES = list(pages())
 GUIDES = [page for page in PAGES if page.where.startswith("docs/guide/")]
+README_WORDS = 900
 SCREEN = 45
 """The most lines of a section of a guide."""
 OF_EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.where)
@@ -33,6 +34,10 @@ def is_alive(page: Page, target: str) -> bool:
     path, _, anchor = target.partition("#")
     found = (page.path.parent / path).resolve() if path else page.path
     return found.is_file() and found.is_relative_to(ROOT) and (not anchor or anchor in Page(found).anchors)
+
+
+def test_the_readme_can_be_read_in_four_minutes() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").split()) <= README_WORDS
 
 
 def test_every_page_is_reached_from_the_readme() -> None:

@@ -7,6 +7,7 @@
     > yes                                   typed at a terminal, when the command asks
     @ review rv_[a-z0-9]+                   what matched is {review} in the lines below
     < src/upload.py                         writes a file, of the lines that follow with `| `
+    + claude codex                          it is played without clients, with the first of these, with each more
 
 `guides.py` has the lines that play a guide. Everything is real: `tandem` is a process of its own, and all else is run
 by a shell.
@@ -37,6 +38,7 @@ COMMAND_SECONDS = 30
 _CHUNK = 65536
 SCRIPTED = str(files(examples).joinpath("scripted_reviewer.py"))
 STORIES = Path(__file__).with_name("stories")
+CLIENT = "#!/bin/sh\necho '9.9.9 (a client)'\n"
 _SHELL = re.compile(r"[|<>;&$*`]|^(?!\S+=\S+ |tandem )")
 
 
@@ -98,10 +100,16 @@ def steps_of(name: str, text: str) -> Iterator[Step | tuple[str, str]]:
             step.expect(line)
 
 
+def played_with(text: str) -> list[tuple[str, ...]]:
+    """The clients that are installed where a story is played, each time that it is."""
+    clients = " ".join(re.findall(r"(?m)^\+ (.*)$", text)).split()
+    return [tuple(clients[:count]) for count in range(len(clients) + 1)]
+
+
 class Player:
     """Plays a story in a folder of its own, with a home, settings and a broker of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, clients: Iterable[str] = ()) -> None:
         """Make the folder `shop`, a repository, in which the story begins, and a home beside it."""
         self._folder = folder
         self._names = {"folder": str(folder), "python": sys.executable, "base": sys.base_prefix, "scripted": SCRIPTED}
@@ -109,8 +117,19 @@ class Player:
         self._wrong: list[str] = []
         (folder / "home").mkdir()
         shutil.copy(Path(os.environ["HOME"]) / ".gitconfig", folder / "home" / ".gitconfig")
-        # Several stories are played at once; each broker takes the port that is free.
-        self._environment = {**without_agents(), "HOME": str(folder / "home"), "TANDEM_PORT": "0", "COLUMNS": "200"}
+        (folder / "programs").mkdir()
+        for name in clients:
+            program = folder / "programs" / name
+            program.write_text(CLIENT, "utf-8")
+            program.chmod(0o755)
+        self._environment = {
+            **without_agents(),
+            "HOME": str(folder / "home"),
+            "PATH": os.pathsep.join([str(folder / "programs"), os.environ["PATH"]]),
+            # Several stories are played at once; each broker takes the port that is free.
+            "TANDEM_PORT": "0",
+            "COLUMNS": "200",
+        }
         self._cwd = repository(folder / "shop", {"a.txt": b"one\ntwo\n", "src/app.py": b"ATTEMPTS = 3\n"})
 
     def play(self, steps: Iterable[Step | tuple[str, str]]) -> None:

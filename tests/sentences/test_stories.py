@@ -12,14 +12,15 @@ import pytest
 from tests.architecture.source import ROOT
 from tests.repository.terminal import without_agents
 from tests.sentences.guides import guide, guided, played_pages
-from tests.sentences.playing import STORIES, Player, steps_of
+from tests.sentences.playing import STORIES, Player, played_with, steps_of
 
 pytestmark = pytest.mark.timeout(300)
+PLAYED = [(path, clients) for path in sorted(STORIES.glob("*.txt")) for clients in played_with(path.read_text("utf-8"))]
 
 
-@pytest.mark.parametrize("story", sorted(STORIES.glob("*.txt")), ids=lambda path: path.stem)
-def test_each_story_happens_as_it_is_told(story: Path, tmp_path: Path) -> None:
-    Player(tmp_path).play(guided(steps_of(story.name, story.read_text("utf-8"))))
+@pytest.mark.parametrize(("story", "clients"), PLAYED, ids=["-".join([path.stem, *names]) for path, names in PLAYED])
+def test_each_story_happens_as_it_is_told(story: Path, clients: tuple[str, ...], tmp_path: Path) -> None:
+    Player(tmp_path, clients).play(guided(steps_of(story.name, story.read_text("utf-8"))))
 
 
 def test_every_guide_is_played_from_top_to_bottom() -> None:
