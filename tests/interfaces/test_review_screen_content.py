@@ -193,12 +193,12 @@ async def test_the_name_is_asked_once(url: str, tmp_path: Path, config_dir: Path
         [said] = (await at.other.get_discussion(review_id)).entries
         assert (said.author, said.sender_role) == ("Zoë", "proposer")
     assert persons.remembered() == "Zoë"
-    assert json.loads((config_dir / persons.FILE).read_text("utf-8"))["name"] == "Zoë"
+    assert json.loads((config_dir / "person.json").read_text("utf-8"))["name"] == "Zoë"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"name": 3}', '{"name": "a\\u0007"}', "[" * 5000])
 def test_a_name_that_cannot_be_read_is_asked_anew(content: str, config_dir: Path) -> None:
-    (config_dir / persons.FILE).write_text(content, "utf-8")
+    (config_dir / "person.json").write_text(content, "utf-8")
     assert persons.remembered() is None
 
 
