@@ -40,6 +40,7 @@ VALUED = (
 _INTERACTIVE = frozenset({"-p", "--patch", "--interactive"})
 _MESSAGE = re.compile(r" (?:--(?:message|file)[= ]|-([aeinopqsvz]*)[mF] ?)(?:'[^']*'|\"[^\"]*\"|[^ '\"])+")
 """An option of a command line that gives the message, with the flags in the same word."""
+_NO_VERIFY = re.compile(r"--no-v|-[^-]*n")
 _SHORT = 12
 _NOTHING_TO_COMMIT = 1
 
@@ -117,6 +118,8 @@ class _Run:
         made, is_renewed = self._made_before(), False
         while True:
             edits = "message" not in self._known.facts and os.isatty(0) and person.agent_mark() is None
+            # Behind the editor only commit-msg keeps git from committing, and with --no-verify git skips that.
+            edits = edits and not any(map(_NO_VERIFY.match, self._words))
             taken = self._commits.take(self._words, edits=edits)
             if isinstance(taken, int):
                 is_over = made is not None and taken == _NOTHING_TO_COMMIT

@@ -191,13 +191,11 @@ class Settings(BaseModel):
     check_disk_bytes: Annotated[int, ADVANCED, AT_ONCE] = Field(
         5_000_000_000, ge=1_000_000, le=2**50, description="How much one check may write before it is ended."
     )
-    checks_readable: Annotated[tuple[AbsolutePath, ...], BeforeValidator(_comma_separated), Mark.READABLE, AT_ONCE] = (
-        Field(
-            (),
-            description="Folders in your home that checks may read, e.g. that of a compiler; separated by commas.",
-        )
+    checks_readable: Annotated[tuple[AbsolutePath, ...], BeforeValidator(_comma_separated), Mark.READABLE] = Field(
+        (),
+        description="Folders in your home that checks may read, e.g. that of a compiler; separated by commas.",
     )
-    checks_on_tip: Annotated[bool, Tighten.ON, AT_ONCE] = Field(
+    checks_on_tip: Annotated[bool, Tighten.ON] = Field(
         default=False,
         description="Whether the gate opens only for checks that ran on what their base branch is now; without it a run"
         " counts when the branch has moved on since.",
@@ -271,19 +269,17 @@ class Settings(BaseModel):
         description="File of the key that tokens are derived from; default: `secret.key` in the data folder.",
     )
     gate_exempt: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], BeforeValidator(_comma_separated), AT_ONCE
+        tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...], BeforeValidator(_comma_separated)
     ] = Field(
         DEFAULT_PATTERNS,
         description="Paths that need no approval, as patterns from the repository's root: `*` and `?` within a"
         " folder, `**` through folders; separated by commas.",
     )
-    verify_command: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_from_json), AT_ONCE] = (
-        Field(
-            (),
-            repr=False,
-            description="Command whose exit status says whether a rolled back plan still works, as a list;"
-            " default: none. The variable holds JSON.",
-        )
+    verify_command: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_from_json)] = Field(
+        (),
+        repr=False,
+        description="Command whose exit status says whether a rolled back plan still works, as a list;"
+        " default: none. The variable holds JSON.",
     )
     landing_strategy: Annotated[Literal["merge", "squash", "ff"], AT_ONCE] = Field(
         "merge",

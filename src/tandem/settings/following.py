@@ -50,7 +50,7 @@ class FollowedSettings:
         Args:
             apply: Has the broker go by these settings; raises a `TandemError` if it cannot.
         """
-        at_start = await asyncio.to_thread(self._read)
+        at_start = self.current
         seen = self._stamp
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -68,14 +68,16 @@ class FollowedSettings:
             now = await asyncio.to_thread(self._read)
             changed = self.current.model_copy(update={name: getattr(now, name) for name in _AT_ONCE})
             await apply(changed)
-        except TandemError as error:
-            self._problem = error.message
-            _log.warning("the settings stay as they were: %s", error.message)
+        except (TandemError, OSError) as error:  # with it a supervisor that does not answer in time
+            self._problem = str(error) or type(error).__name__
+            _log.warning("the settings stay as they were: %s", self._problem)
             return
+        taken = sorted(name for name in _AT_ONCE if getattr(changed, name) != getattr(self.current, name))
         self._hold(changed)
         self._problem = None
         self.waiting = sorted(name for name in _LATER if getattr(now, name) != getattr(at_start, name))
-        _log.info("%s was read again; it takes a restart for: %s", user_file(), ", ".join(self.waiting) or "nothing")
+        said = [", ".join(found) or "nothing" for found in (taken, self.waiting)]
+        _log.info("%s was read again; taken up: %s; it takes a restart for: %s", user_file(), *said)
 
 
 _AT_ONCE: Final = frozenset(name for name in Settings.model_fields if names.has(Settings, name, Mark.AT_ONCE))
