@@ -68,8 +68,8 @@ def test_it_is_what_config_show_says(
     found = shown(own)
     for name, setting in told["settings"].items():
         if name != "port":
-            # Which ones few people need is for who reads the list, and no part of the answer.
-            del setting["advanced"]
+            # Which ones few people need, and when they count, is for the reader of the list, and no part of the answer.
+            del setting["advanced"], setting["takes_effect"]
             assert {"name": name, **setting} == {key: found[name][key] for key in ("name", *setting)}
     for name, setting in told["workflow"].items():
         assert (found[name]["value"], found[name]["origin"]) == (setting["value"], setting["origin"])

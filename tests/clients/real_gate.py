@@ -26,7 +26,7 @@ from tests.repository.gating import Gated, gate_on, new_repository
 MESSAGE = "Count in digits"
 CONTEXT = ".planning/phases/03-search/03-CONTEXT.md"
 TEXT = "# Context\n\nOne index.\n"
-OF_THE_GIT_HOOK = "and when it is approved, commit again, exactly what was approved"
+OF_THE_GIT_HOOK = "Have it reviewed and committed: tandem commit"
 CHOSEN: list[Client] = [
     client for client in ("claude", "codex", "gemini") if client in os.environ["TANDEM_CLIENTS"].split(",")
 ]

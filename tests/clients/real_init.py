@@ -114,7 +114,7 @@ def place(request: pytest.FixtureRequest, broker: BrokerProcess, tmp_path: Path)
 def test_what_init_wrote_is_read_and_the_tools_run_unasked(place: Place) -> None:
     before = sorted(place.root.rglob("*"))
     done = json.loads(place.run("tandem", "init", "--yes", "--client", place.client, "--json"))["data"]
-    assert done["notes"] == [], "the folder is trusted already"
+    assert [note for note in done["notes"] if "trust" in note] == [], "the folder is trusted already"
     told = place.run(place.client, "mcp", "list", *(["--json"] if place.client == "codex" else []))
     assert LISTED[place.client] in told.replace("\x1b[90m", ""), told
     with serving(ScriptedModel([(TOOLS[place.client], PLAN)], {"done": True})) as model:

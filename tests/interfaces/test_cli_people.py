@@ -93,6 +93,6 @@ def test_help_and_version_are_where_people_look(desk: Inside, asked: tuple[str, 
 
 
 def test_commands_for_programs_are_carried_out_and_not_listed(desk: Inside) -> None:
-    assert [name for name in ("│ mcp ", "│ supervisor ", "│ commit ") if name in desk.run("-h").stdout] == []
+    assert [name for name in ("│ mcp ", "│ supervisor ", "│ commits ") if name in desk.run("-h").stdout] == []
     assert [name for name in ("│ create ", "│ renew ", "│ file ") if name in desk.run("review", "-h").stdout] == []
     assert desk.created()

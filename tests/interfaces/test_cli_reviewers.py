@@ -46,7 +46,7 @@ runpy.run_path(sys.argv[2], run_name="__main__")
 """
 """Notes whose history the folder has that the program is run in, and is the program."""
 
-HOW_TO = "[reviewer_pool] enabled = true"
+HOW_TO = "tandem reviewers setup"
 BROKER = {"reviewer_pool": json.dumps(POOL)}
 
 

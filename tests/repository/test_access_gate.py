@@ -136,10 +136,10 @@ def test_what_could_not_be_recorded_for_want_of_a_token_is_recorded_later(gated:
         "commit", "--quiet", "--edit", "-m", "feat(01-01): first", TANDEM_TOKEN=created["token"], GIT_EDITOR=str(editor)
     )
     assert (made.ok, "recorded once the broker can be told" in made.stderr) == (True, True), made.stderr
-    assert gated.tandem("commit", "list", "--json").data["commits"] == []
+    assert gated.tandem("commits", "list", "--json").data["commits"] == []
     gated.stage({"b.txt": "beta\n"})
     gated.git("commit", "--quiet", "-m", "feat(01-01): second")
-    recorded = gated.tandem("commit", "list", "--json").data["commits"]
+    recorded = gated.tandem("commits", "list", "--json").data["commits"]
     subjects = {gated.git("log", "-1", "--format=%s", one["commit"]) for one in recorded}
     assert subjects == {"feat(01-01): first", "feat(01-01): second"}
 

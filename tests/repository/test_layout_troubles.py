@@ -22,7 +22,7 @@ def test_a_working_tree_that_has_lost_its_git_folder_is_named_with_the_command_t
 ) -> None:
     laid = lay("with_linked_worktree", tmp_path)
     here = Gated(shared_broker, laid.first, fresh_project())
-    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    assert here.tandem("gate", "on", "--commits", "reviewed", "--project", here.project, "--new").status == 0
     assert laid.main is not None
     moved = laid.main.rename(tmp_path / "moved")
     way = ensure_said(here, "the repository was moved")

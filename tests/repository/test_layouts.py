@@ -57,7 +57,7 @@ def live_in(laid: Laid, broker: BrokerProcess, home: Path) -> None:
     home.mkdir(exist_ok=True)
     shutil.copy(Path.home() / ".gitconfig", home)
     here = Gated(broker, laid.first, fresh_project(), {**laid.environment, "HOME": str(home)})
-    done = here.tandem("init", "--gate", "--yes", "--name", here.project, "--json")
+    done = here.tandem("init", "--gate", "--commits", "reviewed", "--yes", "--name", here.project, "--json")
     assert done.data["project"] == here.project
     # In whichever of its working trees: it is no second project.
     assert here.tandem("project", "add", "--json", cwd=laid.second).data["project"] == here.project
@@ -121,7 +121,7 @@ def test_a_git_folder_in_the_work_tree_is_never_submitted_or_changed(
     laid = lay(layout, tmp_path)
     own = laid.common.relative_to(laid.first).as_posix()
     here = Gated(shared_broker, laid.first, fresh_project(), dict(laid.environment))
-    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    assert here.tandem("gate", "on", "--commits", "reviewed", "--project", here.project, "--new").status == 0
     git(laid.first, "init", "--quiet", "--bare", "other/some")
     here.write({"a.txt": "changed\n"})
     (laid.common / "info" / "exclude").write_text("unrelated.txt\n", "utf-8")
@@ -179,7 +179,7 @@ def test_a_refused_commit_of_dotfiles_by_an_alias_names_the_variables_that_comma
 ) -> None:
     laid = lay("as_dotfiles", tmp_path)
     here = Gated(shared_broker, laid.first, fresh_project(), dict(laid.environment))
-    assert here.tandem("gate", "on", "--project", here.project, "--new").status == 0
+    assert here.tandem("gate", "on", "--commits", "reviewed", "--project", here.project, "--new").status == 0
     by_alias = replace(here, environment={})
     dots = (f"--git-dir={laid.common}", f"--work-tree={laid.first}")
     here.write({"a.txt": "changed\n"})

@@ -82,6 +82,7 @@ def test_a_person_sees_exactly_what_they_trust_and_then_it_counts(shop: Shop) ->
         "value": 1000,
         "origin": str(path),
         "description": "",
+        "takes_effect": "at once",
         "advanced": True,
     }
     assert told["settings"]["git_executable"]["value"] == "/opt/git"

@@ -227,7 +227,7 @@ def _made(path: str) -> Any:
     run.__dict__["__signature__"] = inspect.Signature([*map(_parameter, command.parameters)])
     group = typer.Typer(rich_markup_mode="rich")
     mixed = any(one.valued for one in command.parameters)
-    settings = {"ignore_unknown_options": True, "allow_interspersed_args": mixed} if command.takes_the_rest else None
+    settings = {"ignore_unknown_options": mixed, "allow_interspersed_args": mixed} if command.takes_the_rest else None
     name = path.rpartition(" ")[2]
     more = _STEP_WORDS if command.function.startswith("tandem.cli.gate_steps:") else ""
     ending = (_examples(path) or "") + more

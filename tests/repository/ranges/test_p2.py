@@ -200,7 +200,7 @@ def test_the_refusal_says_what_happened_and_the_shortest_way_on(work: Work):
     words = work.refused("merge", "--no-edit", other)
     (work.gated.root / ".git/info/attributes").unlink()
     assert "A merge passes unseen only as git itself makes it of approved sides" in words
-    assert "and when it is approved: git commit --no-edit" in words
+    assert "Have it reviewed and committed: tandem commit --no-edit" in words
     work.gated.approve()
     work.git("merge", "--continue")
     assert work.offer(work.head())
