@@ -16,13 +16,13 @@ OPEN = {
     """,
     "who did something, by the name that they say or their token has": """
         accepted_by active_role actor agent_role agent_type author created_by overridden_by paused_by person principal
-        producer proposer proposer_id recorded_by requested_by resolved_by reviewer_id role roles rolled_back_by sender_id
-        sender_role sent_by speaker switched_by verdict_by
+        producer proposer proposer_id recorded_by requested_by resolved_by reviewer_id role roles rolled_back_by
+        sender_id sender_role sent_by speaker switched_by verdict_by
     """,
     "words of the contract: states, kinds, dates, numbers by name": """
-        auth category checks commits counter_patch_status day drain_reason end_reason format kind kinds metric mode mode_after
-        mode_before model new next_phase old origin outcome outcomes paused_kind provider rules speaker_kind state
-        status turn verdict
+        auth category checks commits counter_patch_status day drain_reason end_reason format kind kinds metric mode
+        mode_after mode_before model new next_phase old origin outcome outcomes paused_kind provider rules speaker_kind
+        state status turn verdict
     """,
     "digests of visible contents, keyed digests, and those in tables without events": """
         blob_after blob_before body_hash command_hash digest event_hash hash inverse key_check login_hash previous
