@@ -121,10 +121,7 @@ def _asked(revisions: str, *, offline: bool) -> AuditRequest:
     place = state.find_repository(".")
     if place is None:
         raise InvalidInput("This folder is in no git repository; go to one and run it again.", field="range")
-    try:
-        gate = state.find(place)
-    except state.GateUnreadable as error:
-        raise Unavailable(str(error), path=error.path) from error
+    gate = state.find(place)
     match = _RANGE.fullmatch(revisions)
     if match is None:
         old, new = None, _resolved(place, revisions, offline=offline)

@@ -15,7 +15,7 @@ from tandem.cli import persons
 from tandem.cli.committing import Commits, Taken, show_outcome
 from tandem.cli.connection_options import ConnectionOptions, TimeoutOption, need_worktree
 from tandem.cli.declared import Argument, Misused
-from tandem.cli.terminal import Exit, say, show_envelope
+from tandem.cli.terminal import Exit, say, show_refusal
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, TandemError, error_from
 from tandem.git.raw import FIELDS, digest_of
 from tandem.git.runner import interactively
@@ -240,6 +240,6 @@ class _Run:
         if self._options.as_json and not status:
             show_outcome(self._done, None, None, Exit.DONE, [], "nothing")
         elif self._options.as_json:
-            error = {"code": InvalidInput.code, "message": f"git commit ended with {status}; standard error says why."}
-            show_envelope({"ok": False, "error": {**error, "details": {"exit_status": status}, "retryable": False}})
+            why = f"git commit ended with {status}; standard error says why."
+            show_refusal(InvalidInput(why, exit_status=status), as_json=True)
         return status

@@ -18,7 +18,7 @@ from tandem.cli.submit import await_verdict, say_problem
 from tandem.cli.terminal import Exit, progress, say, show
 from tandem.errors import InvalidInput, TandemError
 from tandem.present.record import record
-from tandem.rulings import git, message, next_steps, person, state
+from tandem.rulings import git, message, next_steps, person
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ class CommitReview:
         if status is not None and is_as_submitted and status["status"] not in {"rejected", "closed"}:
             self._bring(status, taken)
             return None
-        with suppress(TandemError, state.GateUnreadable):
+        with suppress(TandemError):
             say_problem()
         whole = taken.message if taken.source[0] == "message" else self._commits.cleaned(taken.message)
         text = message.subject(whole)

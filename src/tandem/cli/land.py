@@ -14,18 +14,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 from tandem.bridge.session import Session, data_of, has_changed
-from tandem.cli import persons, sources
 from tandem.cli.audit import asking
 from tandem.cli.base_branch import BaseBranch, Candidate, Strategy
 from tandem.cli.calls import present, say_go_on, verdict_status
 from tandem.cli.connection_options import ConnectionOptions, TimeoutOption
 from tandem.cli.declared import Argument, Option, without
-from tandem.cli.sources import Source
-from tandem.cli.submit import CheckRemarks, await_verdict
+from tandem.cli.submit import CheckRemarks, await_verdict, send_range
 from tandem.cli.terminal import Exit, progress, say, tell
 from tandem.errors import InvalidInput, InvalidTransition, NotFound, TandemError, Unavailable
 from tandem.git.reviewed_tree import DoesNotMerge
-from tandem.rulings import ask, git, message, next_steps, state
+from tandem.rulings import ask, git, message, state
+from tandem.rulings.open_reviews import OpenReview
 from tandem.rulings.person import agent_name, wait_seconds
 from tandem.rulings.ranges import Judgement, RangeChecker
 from tandem.settings.config import load_settings
@@ -39,8 +38,6 @@ _BEAT_SECONDS = 4.0
 """How often a landing says that it is alive: often enough within its lease."""
 _LOOK_SECONDS = 5.0
 _SHORT = 10
-_OPEN = ("changes_requested", "pending", "claimed", "in_review")
-_MOST_OPEN = 50
 _MAY_PASS = frozenset({"queued", "running", "passed"})
 
 
@@ -86,7 +83,7 @@ def land(
             strategy=strategy or settings.landing_strategy,
             intent=intent or git.run(gate.place, ["log", "-1", "--format=%s", head]).text or source,
             deadline=None if limit_s is None else time.monotonic() + limit_s,
-            as_json=options.as_json,
+            options=options,
         )
         try:
             ended = job.run()
@@ -105,10 +102,7 @@ def land(
 
 
 def _gate() -> GateFile:
-    try:
-        gate = state.find_enabled(str(Path.cwd()))
-    except state.GateUnreadable as error:
-        raise Unavailable(str(error), path=error.path) from error
+    gate = state.find_enabled(str(Path.cwd()))
     if gate is None or not gate.branches:
         raise InvalidInput("No gate is on here that has a base branch to land on. Switch it on: tandem gate on")
     return gate
@@ -162,7 +156,7 @@ class _Job:
     strategy: Strategy
     intent: str
     deadline: float | None
-    as_json: bool
+    options: ConnectionOptions
     whole: str | None = None
     approved: str | None = None
     must_be_whole: bool = False
@@ -267,7 +261,7 @@ class _Job:
             return None
         if status["next_action"] == "wait":
             raise _MustWait
-        if not self.as_json:
+        if not self.options.as_json:
             present(envelope, "get_review_status", as_json=False)
         if exit_status in {Exit.CHANGES_REQUESTED, Exit.WAITING}:
             say(f"Then: tandem land {self.source}")
@@ -275,26 +269,13 @@ class _Job:
 
     def _submitted(self, found: Candidate) -> Any:
         """The review of what lands as one change: the branch's own, if one is open."""
-        revision = f"{self.base.name}...{self.source}"
+        known = OpenReview(self.gate.place.common_dir, "branch", self.source)
+        stated = {**known.facts.get("stated", {}), "intent": self.intent, "agent_type": agent_name() or "cli"}
+        known.keep(stated=stated, again=shlex.join(["tandem", "land", self.source]))
         span = f"{found.tip}..{found.commit}" if self.strategy == "squash" else f"{found.tip}...{self.head}"
-        with sources.here() as repository:
-            content = sources.content(repository, Source(range=span), say)
-        about = {"intent": self.intent, "agent_type": agent_name() or "cli", "agent_role": "proposer", "reuse": True}
-        open_id = self._open_review(revision)
-        whose = {"review_id": open_id} if open_id else {"project": self.gate.project}
-        request = {**content, **about, **whose, "metadata": {next_steps.REVISION: revision}}
-        created = self.session.data("create_review", persons.marked(request))
+        created = data_of(send_range(self.session, self.options, known, span, stated))
         say(f"{created['review_id']}, round {created['round']}, has {self.source} as one change.")
         return created
-
-    def _open_review(self, revision: str) -> str | None:
-        """The review of this branch that has no approval, which gets a next round."""
-        for status in _OPEN:
-            asked = {"project": self.gate.project, "status": status, "limit": _MOST_OPEN}
-            for row in self.session.data("list_reviews", asked)["reviews"]:
-                if self.session.data("get_review_status", {"review_id": row["review_id"]})["revision"] == revision:
-                    return row["review_id"]
-        return None
 
     def _landed(self, place: _Place) -> _Outcome | None:
         """Land it now that it is first; None if it needs a review before."""

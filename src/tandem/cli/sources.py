@@ -189,7 +189,7 @@ def check(
 
 def _base_branch() -> str | None:
     """The base branch that is checked out here: a commit would be one to that."""
-    with suppress(state.GateUnreadable, TandemError):
+    with suppress(TandemError):
         place = state.find_repository(".")
         gate = None if place is None else state.find(place)
         return None if place is None or gate is None or not gate.enabled else base_branch(gate, git.branch(place))

@@ -43,7 +43,6 @@ from tandem.present.shapes import WORK
 from tandem.rulings import git, liveness, next_steps, person
 from tandem.rulings.open_reviews import OpenReview
 from tandem.rulings.person import agent_mark, wait_seconds
-from tandem.rulings.state import GateUnreadable
 from tandem.rulings.trust import CHECKS_FILE
 from tandem.setup.fresh_machine import identity_problem, missing_program
 
@@ -140,7 +139,7 @@ def _submit(
     send: Callable[[Session], bytes], options: ConnectionOptions, *, wait: bool, timeout_s: float | None
 ) -> Exit:
     with options.session() as session:
-        with suppress(TandemError, GateUnreadable):  # the hook tells the person who commits
+        with suppress(TandemError):  # the hook tells the person who commits
             say_problem()
         _say_what_is_missing()
         with progress("submitting"):
@@ -192,11 +191,26 @@ def _send_branch(session: Session, name: str | None, options: ConnectionOptions,
         raise Misused("Say what the change is for.", "-m")
     known.keep(stated=stated, again=shlex.join(["tandem", "submit", "--branch", *([name] if name else []), "--wait"]))
 
-    def ask(content: dict[str, Any]) -> dict[str, Any]:
-        source = Source(range=f"{base}...{content['tip']}")
-        return _request(session, options=options, source=source, stated=content["stated"])
+    return send_range(session, options, known, f"{base}...{git.resolve(place, git.HEADS + branch)}", stated)
 
-    return known.submit(session, ask, {"tip": git.resolve(place, git.HEADS + branch), "stated": stated})
+
+def send_range(
+    session: Session, options: ConnectionOptions, known: OpenReview, span: str, stated: dict[str, Any]
+) -> bytes:
+    """Submit a range of commits as one change, again in the review that the record has; the envelope.
+
+    Args:
+        session: The broker.
+        options: Say the project.
+        known: The record.
+        span: The range.
+        stated: Fields of the request, the intent among them.
+    """
+
+    def ask(content: dict[str, Any]) -> dict[str, Any]:
+        return _request(session, options=options, source=Source(range=content["range"]), stated=content["stated"])
+
+    return known.submit(session, ask, {"range": span, "stated": stated})
 
 
 def _say_what_is_missing() -> None:

@@ -329,7 +329,7 @@ def disabled_answer(arguments: Sequence[str]) -> str | None:
     try:
         if not is_disabled(read(folder), state.find_enabled(folder)):
             return None
-    except (state.GateUnreadable, TandemError, OSError):
+    except (TandemError, OSError):
         # Whether a gate refuses is unknown; the whole command says so.
         return None
     return f"{DISABLED_WORD}\nreason: {DISABLED_REASON}\n- {GO_ON}\n"

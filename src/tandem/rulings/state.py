@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 
+from tandem.errors import Unavailable
 from tandem.git.place import HookRepository, find_repository, is_git_folder
 from tandem.rulings import trust
 
@@ -45,12 +46,13 @@ HOOKS = ("prepare-commit-msg", "post-commit", "post-rewrite", "reference-transac
 """The hooks of git that a gate has."""
 
 
-class GateUnreadable(Exception):
+class GateUnreadable(Unavailable):
     """The hooks are installed and the switch cannot be read: whether the gate is on is unknown, so it is closed."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(
-            f"{path} {problem}. Switch the gate on again with 'tandem gate on', or off with 'tandem gate off'."
+            f"{path} {problem}. Switch the gate on again with 'tandem gate on', or off with 'tandem gate off'.",
+            path=path,
         )
         self.path = path
         self.problem = problem
