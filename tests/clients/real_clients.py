@@ -32,20 +32,25 @@ BIN = os.environ["TANDEM_CLIENTS_PATH"]
 SECONDS = 200
 
 
+def program_environment(home: Path, **more: str) -> dict[str, str]:
+    """The variables of a program in a home folder of its own."""
+    return {
+        "PATH": os.pathsep.join([BIN, str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "HOME": str(home),
+        "LANG": "C.UTF-8",
+        "TERM": "dumb",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        **more,
+    }
+
+
 def run_program(command: Sequence[str], folder: Path, home: Path, **environment: str) -> str:
     """What a program says in a home folder of its own, and if that is nothing, what it remarks. It must not fail."""
     done = subprocess.run(
         command,
         cwd=folder,
-        env={
-            "PATH": os.pathsep.join([BIN, str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "HOME": str(home),
-            "LANG": "C.UTF-8",
-            "TERM": "dumb",
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            **environment,
-        },
+        env=program_environment(home, **environment),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -7,7 +7,6 @@ import os
 import pty
 import select
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ import pytest
 from tests.acceptance.reviewing import Desk
 from tests.broker import BrokerProcess, fresh_project
 from tests.clients.models import ScriptedModel, serving
-from tests.clients.real_clients import BIN
+from tests.clients.real_clients import program_environment
 
 pytestmark = pytest.mark.client("claude")
 SECONDS = 120
@@ -66,17 +65,13 @@ def claude(home: Path, server: dict[str, Any], model: ScriptedModel) -> Generato
         stdout=inner,
         stderr=inner,
         start_new_session=True,
-        env={
-            "PATH": os.pathsep.join([BIN, str(Path(sys.executable).parent), os.environ["PATH"]]),
-            "HOME": str(home),
-            "LANG": "C.UTF-8",
-            "TERM": "xterm-256color",
-            "CLAUDE_CONFIG_DIR": str(settings),
-            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-            "DISABLE_AUTOUPDATER": "1",
-            "ANTHROPIC_BASE_URL": model.address,
-            "ANTHROPIC_API_KEY": KEY,
-        },
+        env=program_environment(
+            home,
+            TERM="xterm-256color",
+            CLAUDE_CONFIG_DIR=str(settings),
+            ANTHROPIC_BASE_URL=model.address,
+            ANTHROPIC_API_KEY=KEY,
+        ),
     )
     os.close(inner)
     try:

@@ -21,6 +21,7 @@ from tandem.errors import Forbidden
 from tandem.rulings.state import REVIEWED
 from tandem.setup import gate_switch, trust
 from tandem.setup.gate_switch import GateOptions
+from tests.acceptance.checking import Checked, check
 from tests.broker import BrokerProcess, Caller, fresh_project
 from tests.commandline import Ended, Inside, Shell, repository
 from tests.forked import Started
@@ -240,6 +241,15 @@ class Gated:
         """A linked working tree on a new branch."""
         self.git("worktree", "add", "--quiet", "-b", branch, str(folder))
         return folder
+
+
+def guarded(project: Checked, code: str) -> Gated:
+    """The project with a check and a gate."""
+    project.have(check("unit tests", code), unconfined=True)
+    gated = Gated(project.broker, project.repo.root, project.project)
+    on = gated.tandem("gate", "on")
+    assert on.status == 0, on.stderr
+    return gated
 
 
 def new_repository(root: Path, files: Mapping[str, bytes] | None = None, options: Sequence[str] = ()) -> Path:

@@ -12,7 +12,7 @@ import pytest
 from tests.acceptance.checking import Checked, broken, bubblewrap, check, checked
 from tests.acceptance.reviewing import edited
 from tests.repository.agents import Agent
-from tests.repository.gating import Gated
+from tests.repository.gating import Gated, guarded
 from tests.repository.stepping import PHASE, Steps, head
 from tests.repository.terminal import at_a_terminal
 
@@ -31,15 +31,6 @@ def project(tmp_path: Path, config_dir: Path) -> Generator[Checked]:
 def mended(tmp_path: Path) -> Path:
     """The check fails as long as this file is not there."""
     return tmp_path / "mended"
-
-
-def guarded(project: Checked, code: str) -> Gated:
-    """The project with a check and a gate."""
-    project.have(check("unit tests", code), unconfined=True)
-    gated = Gated(project.broker, project.repo.root, project.project)
-    on = gated.tandem("gate", "on")
-    assert on.status == 0, on.stderr
-    return gated
 
 
 def approved(project: Checked, gated: Gated) -> str:

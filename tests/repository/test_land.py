@@ -17,7 +17,7 @@ import pytest
 from tests.acceptance.checking import Checked, check, checked
 from tests.commandline import Ended, finish
 from tests.forked import Started
-from tests.repository.gating import DIGITS, Gated
+from tests.repository.gating import DIGITS, Gated, guarded
 from tests.repository.landing import approved, branched, clean, landings, mainline, named, run_git, started
 
 KILLS = int(os.environ.get("TANDEM_LAND_KILLS", "6"))
@@ -325,15 +325,6 @@ def project(tmp_path: Path, config_dir: Path) -> Generator[Checked]:
     (tmp_path / "broker").mkdir()
     with checked(tmp_path / "broker", confined=False, root=tmp_path / "repository") as found:
         yield found
-
-
-def guarded(project: Checked, code: str) -> Gated:
-    """The project with a required check and a gate."""
-    project.have(check("unit tests", code), unconfined=True)
-    gated = Gated(project.broker, project.repo.root, project.project)
-    on = gated.tandem("gate", "on")
-    assert on.status == 0, on.stderr
-    return gated
 
 
 TOGETHER = """
