@@ -256,6 +256,17 @@ class AlreadyLanded(TandemError):
     status = 409
 
 
+class OpenFindings(TandemError):
+    """An approval over open findings that keep it back; `details.findings` says which, how grave, where and by whom.
+
+    Read each (`list_findings`), and say in `answers` whether it is `verified`, `upheld` or `reopened`; or ask for
+    changes.
+    """
+
+    code = "OPEN_FINDINGS"
+    status = 409
+
+
 class AlreadyClaimed(TandemError):
     """Another reviewer holds the claim; `details.reviewer_id` says who.
 

@@ -24,7 +24,7 @@ _PAGE = 1_000
 _e = tables.events.c
 
 _OF_A_REVIEW: Final = (
-    *("rounds", "verdicts", "messages", "counter_patches", "checks"),
+    *("rounds", "verdicts", "messages", "findings", "counter_patches", "checks"),
     *("approvals", "approved_paths", "rollbacks", "taken_back"),
 )
 _STORED: Final[dict[str, dict[str, tuple[str, ...]]]] = {

@@ -70,6 +70,15 @@ TREE: dict[str, Noun] = {
         default="screen",
     ),
     "checks": Noun("Checks that run on a change: results, logs, again.", REVIEWING, {OPERATIONS: OPERATION}),
+    "findings": Noun(
+        "What reviewers found, and what became of it.",
+        REVIEWING,
+        {OPERATIONS: OPERATION},
+        help="What reviewers found, and what became of it.\n\n"
+        "[bold]tandem findings REVIEW[/bold] is short for [bold]tandem findings list REVIEW[/bold].",
+        default="list",
+    ),
+    "lessons": Noun("False alarms that reviewers are told of.", REVIEWING, {OPERATIONS: OPERATION}),
     "open": Noun("Open the broker's pages in your browser.", REVIEWING, "open:open_pages"),
     "gate": Noun(
         "Check whether content is approved; switch the gate on or off.",

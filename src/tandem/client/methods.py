@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import tandem.projects.contract as projects_contract
     import tandem.reviews.answers as reviews_answers
     import tandem.reviews.check_contract as reviews_check_contract
+    import tandem.reviews.finding_contract as reviews_finding_contract
     import tandem.reviews.page_contract as reviews_page_contract
     import tandem.reviews.requests as reviews_requests
     import tandem.webhooks.contract as webhooks_contract
@@ -177,7 +178,10 @@ class Operations(ABC):
         idempotency_key: str | None = None,
         reason: str | None = None,
         counter_patch: str | None = None,
+        findings: list[reviews_finding_contract.GivenFinding] | None = None,
+        answers: list[reviews_finding_contract.GivenSettling] | None = None,
         comments: list[reviews_requests.LineComment] | None = None,
+        read_all: bool = False,
         claim_generation: int | None = None,
         reviewer_id: str | None = None,
         round: int | None = None,
@@ -234,7 +238,7 @@ class Operations(ABC):
         limit: int = 50,
         page: str | None = None,
     ) -> reviews_answers.Discussion:
-        """Messages, line comments, verdicts and counter-patches, oldest first."""
+        """Messages, findings, verdicts and counter-patches, oldest first."""
         return await self._operate("get_discussion", locals())
 
     async def withdraw_approval(
@@ -374,6 +378,55 @@ class Operations(ABC):
         """Report that a check begins, on which tree, or how it ended. Whoever begins it first runs it."""
         return await self._operate("report_check", locals())
 
+    async def list_findings(
+        self,
+        *,
+        project: str | None = None,
+        review_id: str | None = None,
+        status: Literal["open", "blocking", "all"] = "all",
+        round: int | None = None,
+        limit: int = 50,
+        page: str | None = None,
+    ) -> reviews_finding_contract.FindingPage:
+        """The findings of a review with their places in its current round, or those of a project."""
+        return await self._operate("list_findings", locals())
+
+    async def answer_finding(
+        self,
+        review_id: str,
+        *,
+        finding_id: str,
+        answer: Literal["fixed", "refuted", "deferred", "verified", "reopened", "upheld"],
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        reason: str | None = None,
+        claim_generation: int | None = None,
+        reviewer_id: str | None = None,
+    ) -> reviews_finding_contract.FindingAnswered:
+        """Answer a finding (proposer: fixed, refuted, deferred), or settle it (reviewer: verified, reopened, upheld)."""
+        return await self._operate("answer_finding", locals())
+
+    async def list_lessons(
+        self,
+        *,
+        project: str | None = None,
+        files: list[str] | None = None,
+        limit: int = 50,
+        page: str | None = None,
+    ) -> reviews_finding_contract.LessonPage:
+        """The false alarms that a project's reviewers are told of."""
+        return await self._operate("list_lessons", locals())
+
+    async def remove_lesson(
+        self,
+        *,
+        finding_id: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> reviews_finding_contract.LessonRemoved:
+        """Remove a lesson: the same finding counts again."""
+        return await self._operate("remove_lesson", locals())
+
     async def check_gate(
         self,
         *,
@@ -403,6 +456,7 @@ class Operations(ABC):
         trusted: list[str] | None = None,
         signers: list[str] | None = None,
         commits: Literal["free", "followed", "reviewed"] | None = None,
+        threshold: Literal["blocker", "major", "minor", "nit"] | None = None,
         reason: str | None = None,
         since: str | None = None,
         proof: str | None = None,

@@ -62,6 +62,11 @@ class CommittedReviews(Participant):
         return tuple(orjson.loads(gate.branches)) if gate is not None and gate.enabled else ()
 
     @override
+    def threshold(self, unit: Unit, project: str) -> str | None:
+        gate = queries.find_gate(unit, project)
+        return gate.threshold if gate is not None else None
+
+    @override
     def accepted_commits(self, unit: Unit, project: str) -> tuple[str, ...]:
         gate = queries.find_gate(unit, project)
         return tuple(orjson.loads(gate.accepted)) if gate is not None and gate.enabled else ()

@@ -46,6 +46,7 @@ from tandem.errors import (
     NotFound,
 )
 from tandem.present.shape import Shown
+from tandem.reviews.finding_rules import Severity
 
 _REF_LENGTH = 500
 
@@ -125,6 +126,11 @@ _COMMITS = Field(
 )
 Commits = Annotated[Literal["free", "followed", "reviewed"] | None, _COMMITS]
 
+Threshold = Annotated[
+    Severity | None,
+    Field(description="The severity from which on an open finding keeps an approval back; null for as it was."),
+]
+
 # Up to the first one that is wrong: to tell what is wrong with 100,000 would stop all other threads.
 Changes = Annotated[list[GateChange], Field(min_length=1, max_length=_MOST_CHANGES, fail_fast=True)]
 
@@ -164,6 +170,7 @@ class SetGate(WriteRequest):
     trusted: Annotated[Trusted | None, Field(description="Contents that a person trusts; default: unchanged.")] = None
     signers: Annotated[Signers | None, Field(description="Whose brokers' signatures count; default: unchanged.")] = None
     commits: Commits = None
+    threshold: Threshold = None
     reason: Annotated[Reason, Field(description="Why, for whoever reads the log.")] = None
     since: Annotated[Name | None, Field(description="The `switched_at` of the gate that is changed.")] = None
     proof: Annotated[_Proof | None, Field(description="What the command sealed that a person has run.")] = None
@@ -391,6 +398,9 @@ class GateState:
         bool, Field(description="In the answer of `get_gate`, the setting of that name: which runs of checks count.")
     ] = False
     commits: Annotated[str | None, _COMMITS, Shown(label="other branches")] = None
+    threshold: Annotated[
+        str | None, Field(description="From which severity on an open finding keeps an approval back."), Shown("name")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

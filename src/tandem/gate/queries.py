@@ -73,6 +73,7 @@ def put_gate(unit: Unit, before: Gate | None, after: Gate, proved_by: str | None
         "enabled": bool(after.enabled),
         **{name: names(getattr(after, name)) for name in LISTS},
         "commits": commits_of(after),
+        "threshold": after.threshold,
         "reason": after.reason,
         "proved_by": proved_by,
     }

@@ -33,6 +33,8 @@ class Gate(NamedTuple):
     signers: str | None = None
     commits: str | None = None
     """What becomes of commits on other branches; None for a switch of an earlier version, which is `reviewed`."""
+    threshold: str | None = None
+    """The severity from which on an open finding keeps an approval back; None is what is usual."""
 
     @property
     def subject(self) -> str:

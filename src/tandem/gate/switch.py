@@ -22,13 +22,14 @@ from tandem.git.changes import Change
 from tandem.git.raw import digest_of
 from tandem.reviews import contents
 from tandem.reviews.context import Services
+from tandem.reviews.finding_rules import SEVERITIES, THRESHOLD, is_grave
 from tandem.rulings import proof
 from tandem.store import events
 from tandem.store.base import Unit
 from tandem.store.context import transact
 
 _SHOWN_PATHS = 100
-_SWITCHED = ("enabled", "commits", *LISTS)
+_SWITCHED = ("enabled", "commits", "threshold", *LISTS)
 _CLOCKS_DIFFER_US = 86_400 * MICROSECONDS
 """How far the clock of the machine that records an override may be ahead."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -66,6 +67,7 @@ async def set_gate(services: Services, caller: Caller, request: SetGate) -> Gate
             trusted=_listed(trusted, was["trusted"]),
             signers=_listed(request.signers, was["signers"]),
             commits=request.commits or (before.commits if before is not None else None),
+            threshold=request.threshold or (before.threshold if before is not None else None),
             reason=request.reason,
             switched_at=services.clock.now_us(),
             switched_by=caller.operator,
@@ -99,6 +101,8 @@ def _facts_of(gate: Gate | None) -> dict[str, list[str]]:
     listed = {name: names(getattr(gate, name, None)) for name in LISTS}
     is_on = gate is not None and bool(gate.enabled)
     listed["commits"] = [*proof.PASSING[commits_of(gate)]]
+    threshold = (gate and gate.threshold) or THRESHOLD
+    listed["threshold"] = [one for one in SEVERITIES if not is_grave(one, threshold)]
     return {**listed, "enabled": ["on"] if is_on else [], "folders": listed["folders"] if is_on else []}
 
 
@@ -264,6 +268,7 @@ def _state(project: str, gate: Gate | None, plan: PlanState | None = None) -> Ga
         **{name: tuple(names(getattr(gate, name))) for name in LISTS},
         plan=plan,
         commits=commits_of(gate),
+        threshold=gate.threshold or THRESHOLD,
     )
 
 

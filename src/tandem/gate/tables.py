@@ -19,6 +19,7 @@ gates = record_table(
         "trusted": "a JSON list: contents that a person trusts, SHA-256 and file",
         "signers": "a JSON list: whose brokers' signatures count, name=key",
         "commits": "free, followed or reviewed; null is reviewed",
+        "threshold": "from which severity on an open finding keeps an approval back; null is major",
     },
 )
 

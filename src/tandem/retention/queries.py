@@ -28,7 +28,11 @@ BLANK: Final[dict[str, dict[str, Any]]] = {
     "reviews": {"intent": _SAID, "verdict_reason": None},
     "rounds": {"intent": _SAID, "description_id": None, "diff_id": None, "base_files_id": None, "metadata": "{}"},
     "verdicts": {"reason": None},
-    "messages": {"body": _SAID, "metadata": "{}", "file": None, "line": None},
+    "messages": {"body": _SAID, "metadata": "{}"},
+    "findings": {
+        "claim": _SAID,
+        **dict.fromkeys(("file", "line", "end_line", "failure", "suggestion", "lines", "answer", "settled_reason")),
+    },
     "counter_patches": {"content_id": EMPTY, "reason": None},
     "checks": {"reason": None, "log_id": None},
     "handoffs": {"content_id": EMPTY},
@@ -40,6 +44,7 @@ _PARTS: Final = {
     "round": "rounds",
     "verdict": "verdicts",
     "messages": "messages",
+    "findings": "findings",
     "counter_patch": "counter_patches",
     "decision": "counter_patches",
     "checks": "checks",
@@ -108,7 +113,10 @@ REVIEWS: Final = Kind(
     (
         *(
             Statement(update(table).where(table.c.review_id == _KEY).values(BLANK[table.name]))
-            for table in (tables.rounds, tables.verdicts, tables.messages, tables.counter_patches, tables.checks)
+            for table in (
+                *(tables.rounds, tables.verdicts, tables.messages, tables.findings, tables.counter_patches),
+                tables.checks,
+            )
         ),
         Statement(delete(tables.viewed_files).where(tables.viewed_files.c.review_id == _KEY)),
     ),

@@ -36,6 +36,7 @@ from tandem.contract.work import Work
 from tandem.git.changes import AffectedFile
 from tandem.present.shape import Shown
 from tandem.reviews.check_contract import CheckView, ConflictWith, GroundView, UnapprovedRange
+from tandem.reviews.finding_contract import FindingCounts, FindingView
 
 Files = Annotated[tuple[AffectedFile, ...], Field(description="The files that the content touches.")]
 LeaseEnd = Annotated[str, Field(description="When the claim ends unless it is renewed.")]
@@ -156,6 +157,7 @@ class ReviewStatus(Onward, Work, ReviewPlace):
         ),
     ] = None
     removed_at: RemovedAt | None = None
+    findings: Annotated[FindingCounts | None, Field(description="How many findings it has; null without any.")] = None
     closed_reason: Annotated[
         str | None, Field(description="Why it was closed, or its approval withdrawn after that; null for no reason.")
     ] = None
@@ -349,33 +351,37 @@ class MessageSent:
 
 @dataclass(frozen=True, slots=True)
 class DiscussionEntry:
-    """A message, line comment, verdict or counter-patch, in the order it happened.
+    """A message, finding, verdict or counter-patch, in the order it happened.
 
-    `kind` is one of `message`, `comment`, `verdict`, `counter_patch`.
+    `kind` is one of `message`, `finding`, `verdict`, `counter_patch`.
     """
 
-    kind: Annotated[str, Field(description="`message`, `comment` (on a line), `verdict` or `counter_patch`.")]
-    id: Annotated[str, Field(description="The message, verdict or counter-patch.")]
+    kind: Annotated[str, Field(description="`message`, `finding`, `verdict` or `counter_patch`.")]
+    id: Annotated[str, Field(description="The message, finding, verdict or counter-patch.")]
     round: RoundNumber
     at: Annotated[str, Field(description="When it happened.")]
     author: Author
     sender_role: Annotated[str, Field(description="The side that speaks.")]
     body: Annotated[
-        str | None, Field(description="The text: a message, a remark, or the reason of a verdict or of a decision.")
+        str | None, Field(description="The text: a message, a finding, or the reason of a verdict or of a decision.")
     ]
     verdict: VerdictName | None = None
     verdict_id: Annotated[
-        str | None, Field(description="The verdict that a line comment came with."), Shown(label="verdict id")
+        str | None, Field(description="The verdict that a finding came with."), Shown(label="verdict id")
     ] = None
-    file: Annotated[str | None, Field(description="The file that a remark is about.")] = None
-    line: Annotated[int | None, Field(description="The line after the change, from 1; null for the whole file.")] = None
+    file: Annotated[str | None, Field(description="The file that a finding is about.")] = None
+    line: Annotated[int | None, Field(description="Its first line, from 1; null for the whole file.")] = None
+    severity: Annotated[str | None, Field(description="How grave a finding is."), Shown("name")] = None
     status: Annotated[
-        str | None, Field(description="A counter-patch's status: `pending`, `accepted`, `rejected` or `superseded`.")
+        str | None,
+        Field(
+            description="What a finding is now; or a counter-patch: `pending`, `accepted`, `rejected` or `superseded`."
+        ),
     ] = None
     diff: Annotated[str | None, Field(description="A counter-patch's replacement diff.")] = None
     description: Annotated[str | None, Field(description="A counter-patch's replacement text.")] = None
     metadata: Metadata | None = None
-    resolves: Annotated[str | None, Field(description="The message or line comment that this one settles.")] = None
+    resolves: Annotated[str | None, Field(description="The message that this one settles.")] = None
     resolved_by: Annotated[str | None, Field(description="The message that settled this one."), Shown("id")] = None
 
 
@@ -437,6 +443,9 @@ class FullReview:
     status: Annotated[ReviewStatus, Field(description="Where the review stands, as `get_review_status` answers.")]
     proposal: Annotated[Proposal, Field(description="The round's content, as `get_proposal` answers.")]
     rounds: Annotated[tuple[RoundRow, ...], Field(description="All rounds, oldest first.")]
+    findings: Annotated[
+        tuple[FindingView, ...], Field(description="Its findings, with their places in the round, oldest first.")
+    ]
     discussion: Annotated[
         Discussion,
         Field(description="Its first entries, as many as a page has; `get_discussion` goes on with `next_page`."),

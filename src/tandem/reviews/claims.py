@@ -58,6 +58,7 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
                 return Claim(review=None)
             before = found
         # Who may not claim it hears so before git is asked anything.
+        _check_disputed(before, caller)
         after, is_new = claims.claimed(before, reviewer_id, now, services.policy)
         current = reviews.get_round(unit, before.id, before.round)
         if is_new:
@@ -82,6 +83,17 @@ async def claim_review(services: Services, caller: Caller, request: ClaimReview)
             stands_on = await grounds.shown_now(services, unknown.project, current.ground)
             heads[current.review_id, current.round] = _Now(applies, stands_on)
     raise Unavailable("The queue moves too fast to claim from; try again.")
+
+
+def _check_disputed(review: Review, caller: Caller) -> None:
+    if review.is_disputed and not claims.decides_for_all(caller):
+        raise InvalidTransition(
+            f"This review waits for a person: {review.attention} A person claims it, or runs 'tandem review retry"
+            f" {review.id}'.",
+            review_id=review.id,
+            status=review.state,
+            attention=review.attention,
+        )
 
 
 _QUEUE = "queue"
@@ -289,7 +301,7 @@ async def retry_review(services: Services, caller: Caller, request: RetryReview)
 
     def work(unit: Unit) -> ReviewStatus:
         before = reviews.get(unit, request.review_id, request.project, lock=True)
-        if before.state != State.PENDING:
+        if before.state != State.PENDING and not before.is_disputed:
             raise InvalidTransition(
                 f"A review that is {before.state} waits for nobody's try; only a pending one can be tried again.",
                 review_id=before.id,

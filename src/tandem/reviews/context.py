@@ -16,6 +16,7 @@ from tandem.core.secret_key import Tokens
 from tandem.git.changes import Change
 from tandem.projects.registration import ProjectContext
 from tandem.reviews.answers import NoReviewer
+from tandem.reviews.finding_rules import THRESHOLD
 from tandem.reviews.rounds import Round
 from tandem.reviews.rules import Review
 from tandem.settings.workflows import Workflow
@@ -61,6 +62,12 @@ def why_none(unit: Unit, services: Services, review: Review) -> NoReviewer | Non
     return next((why for why in found if why is not None), None)
 
 
+def threshold_of(unit: Unit, services: Services, project: str) -> str:
+    """From which severity on an open finding keeps an approval back."""
+    found = (one.threshold(unit, project) for one in services.participants)
+    return next((one for one in found if one is not None), THRESHOLD)
+
+
 class Participant:
     """A subject with a stake in reviews. Each method runs within the unit of work, and does nothing of itself."""
 
@@ -81,7 +88,11 @@ class Participant:
             SchemaInvalid: It is no payload for the hand-off that the review is about.
         """
 
-    def protected_branches(self, unit: Unit, project: str) -> tuple[str, ...]:  # noqa: ARG002 - for who overrides it
+    def threshold(self, unit: Unit, project: str) -> str | None:  # noqa: ARG002 - for who overrides it
+        """The severity from which on an open finding keeps an approval back; None for what is usual."""
+        return None
+
+    def protected_branches(self, unit: Unit, project: str) -> tuple[str, ...]:  # noqa: ARG002 - as above
         """The branches of a project that nothing gets into unless it was approved."""
         return ()
 

@@ -13,6 +13,7 @@ from tandem.reviews import contents, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import Discussion, DiscussionEntry, MessageSent
 from tandem.reviews.context import Services
+from tandem.reviews.finding_rules import Finding
 from tandem.reviews.requests import AddMessage, GetDiscussion
 from tandem.reviews.rounds import CounterPatch, Message, Verdict, check_turn, record_speaker
 from tandem.reviews.rules import Action, Review, step
@@ -50,9 +51,7 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
             id=message_id,
             review_id=before.id,
             seq=0,
-            position=0,
             round=before.round,
-            kind="message",
             sender_role=request.sender_role,
             sender_id=sender,
             body=request.body,
@@ -108,7 +107,8 @@ def _enter(services: Services, before: Review, caller: Caller, request: AddMessa
 def _check_resolvable(unit: Unit, review_id: str, message_id: str) -> None:
     if reviews.find_message(unit, review_id, message_id) is None:
         raise NotFound(
-            f"The review '{review_id}' has no message or comment '{message_id}'; get_discussion lists them.",
+            f"The review '{review_id}' has no message '{message_id}'; get_discussion lists them. A finding is answered"
+            " with answer_finding.",
             review_id=review_id,
             message_id=message_id,
         )
@@ -155,12 +155,15 @@ def read_page(
     )
 
 
-def _entry(unit: Unit, said: Message | Verdict | CounterPatch) -> DiscussionEntry:
+def _entry(unit: Unit, said: Message | Verdict | CounterPatch | Finding) -> DiscussionEntry:
     at = isoformat(said.created_at)
     match said:
         case Message():
             facts = orjson.loads(said.metadata)
-            return shown(DiscussionEntry, said, at=at, author=said.sender_id, metadata=facts)
+            return shown(DiscussionEntry, said, kind="message", at=at, author=said.sender_id, metadata=facts)
+        case Finding():
+            role, status = "reviewer", said.state
+            return shown(DiscussionEntry, said, kind="finding", at=at, sender_role=role, body=said.claim, status=status)
         case Verdict():
             stated = {"kind": "verdict", "author": said.reviewer_id}
         case CounterPatch():

@@ -150,7 +150,7 @@ def revise_in(
     now = services.clock.now_us()
     actor = request.proposer_id or caller.agent or before.proposer_id
     found = step(Action.REVISE, before)
-    looked_at = clear_attention(unit, before, actor, now)
+    looked_at = before if before.is_disputed else clear_attention(unit, before, actor, now)
     current = counter_patches.supersede(unit, looked_at, actor=actor, now_us=now, reason="revised")
     identified = end_claim(current, found, now)._replace(**_stated(request))
     after = next_round(identified, digest=content.digest, validated=content.validated, now_us=now)

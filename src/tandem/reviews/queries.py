@@ -30,6 +30,7 @@ from tandem.errors import NotFound
 from tandem.reviews import tables
 from tandem.reviews.check_rules import SAYS_SOMETHING, UNFINISHED, CheckRun
 from tandem.reviews.claim_rules import COUNTER_PATCH
+from tandem.reviews.finding_rules import Finding
 from tandem.reviews.rounds import CounterPatch, Message, Round, Verdict
 from tandem.reviews.rules import Review, State
 from tandem.store import tables as log_tables
@@ -318,13 +319,14 @@ def _kept(content_id: str | None, body: str | None) -> str | None:
 
 
 _m = tables.messages.c
+_findings = tables.findings.c
 _verdicts = tables.verdicts.c
 _p = tables.counter_patches.c
 
 _find_message = Statement(select(tables.messages).where(*equal(_m, "id", "review_id")))
 _find_counter_patch = Statement(select(tables.counter_patches).where(*equal(_p, "id", "review_id")))
 
-# Within one event the verdict comes first, then its comments in their order, then its counter-patch.
+# Within one event the verdict comes first, then its findings in their order, then its counter-patch.
 _VERDICT_POSITION = -1
 _COUNTER_PATCH_POSITION = 1_000_000
 
@@ -345,7 +347,8 @@ def _entries(*, by_round: bool) -> Statement:
         return select(statement.order_by(columns.seq, position).limit(bindparam("limit")).subquery())
 
     union = union_all(
-        part(literal("message"), _m.id, _m, _m.position),
+        part(literal("message"), _m.id, _m, literal(0)),
+        part(literal("finding"), _findings.id, _findings, _findings.position),
         part(literal("verdict"), _verdicts.id, _verdicts, literal(_VERDICT_POSITION)),
         part(literal("counter_patch"), _p.id, _p, literal(_COUNTER_PATCH_POSITION)),
     ).subquery()
@@ -358,6 +361,7 @@ _list_verdicts = Statement(
     .order_by(_verdicts.seq)
 )
 _get_verdict = Statement(select(tables.verdicts).where(_verdicts.id == bindparam("id")))
+_get_finding = Statement(select(tables.findings).where(_findings.id == bindparam("id")))
 
 
 def list_entries(
@@ -370,7 +374,7 @@ def list_entries(
 
 
 def find_message(unit: Unit, review_id: str, message_id: str) -> Message | None:
-    """A message or line comment of a review, if there is one of that id."""
+    """A message of a review, if there is one of that id."""
     return unit.find(Message, _find_message, id=message_id, review_id=review_id)
 
 
@@ -384,13 +388,15 @@ def list_verdicts(unit: Unit, review_id: str) -> list[tuple[int, str]]:
     return [(row[0], row[1]) for row in unit.all(_list_verdicts, review_id=review_id)]
 
 
-def get_entry(unit: Unit, review_id: str, kind: str, entry_id: str) -> Message | Verdict | CounterPatch:
+def get_entry(unit: Unit, review_id: str, kind: str, entry_id: str) -> Message | Verdict | CounterPatch | Finding:
     """What `list_entries` names by its kind and id."""
     match kind:
         case "verdict":
             found = unit.find(Verdict, _get_verdict, id=entry_id)
         case "counter_patch":
             found = find_counter_patch(unit, review_id, entry_id)
+        case "finding":
+            found = unit.find(Finding, _get_finding, id=entry_id)
         case _:
             found = find_message(unit, review_id, entry_id)
     if found is None:

@@ -17,6 +17,7 @@ from tandem.reviews import (
     contents,
     counter_patches,
     discussion,
+    findings,
     grounds,
     views,
     writing,
@@ -152,6 +153,7 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
                 answer.shown(RoundRow, one, verdict=verdicts.get(one.round), decision=decisions.get(one.round))
                 for one in reviews.list_rounds(unit, review.id)
             ),
+            findings=(),
             discussion=discussion.read_page(unit, services, review, limit=services.policy.page_limit),
             actions=tuple(allowed_actions(State(review.state))),
             speaker=review.speaker,
@@ -165,6 +167,7 @@ async def get_review(services: Services, _caller: Caller, request: GetReview) ->
     shown = full.proposal
     return replace(
         full,
+        findings=await findings.of_review(services, request.review_id, shown.round),
         proposal=await _completed(services, request.files, shown, since, ground),
         checks=await checks.as_of_now(services, shown.project, full.checks),
     )

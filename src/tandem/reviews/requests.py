@@ -40,12 +40,14 @@ from tandem.errors import (
     AlreadyClaimed,
     AlreadyLanded,
     CursorExpired,
+    Forbidden,
     InvalidDiff,
     InvalidPhase,
     InvalidTransition,
     NoCounterPatch,
     NotClaimant,
     NotFound,
+    OpenFindings,
     ReasonRequired,
     SchemaInvalid,
     SelfApproval,
@@ -54,6 +56,7 @@ from tandem.errors import (
     TimedOut,
     TurnViolation,
 )
+from tandem.reviews.finding_contract import GivenFinding, GivenSettling
 from tandem.reviews.rules import Category, Priority, Side
 
 CategoryFilter = Annotated[Category | None, Field(description="Only reviews of this kind.")]
@@ -200,7 +203,7 @@ class ReleaseClaim(WriteRequest):
 
 
 class LineComment(Request):
-    """A remark on one line of the change."""
+    """A minor finding, as clients gave them before there were findings."""
 
     file: Annotated[FilePath, Field(description="The file that a remark is about.")]
     line: Annotated[
@@ -218,6 +221,8 @@ class SubmitVerdict(WriteRequest):
         NotClaimant,
         StaleRound,
         SelfApproval,
+        Forbidden,
+        OpenFindings,
         ReasonRequired,
         InvalidDiff,
         SchemaInvalid,
@@ -234,9 +239,28 @@ class SubmitVerdict(WriteRequest):
     ]
     reason: Annotated[Reason, Field(description="Required unless approved.")] = None
     counter_patch: Annotated[Text | None, Field(description="Full replacement of the round's diff or text.")] = None
-    comments: Annotated[
-        list[LineComment] | None, Field(max_length=500, description="Remarks on lines of the change.")
+    findings: Annotated[
+        list[GivenFinding] | None, Field(max_length=500, description="What is wrong, and where; all at once.")
     ] = None
+    answers: Annotated[
+        list[GivenSettling] | None, Field(max_length=500, description="What became of earlier findings.")
+    ] = None
+    comments: Annotated[
+        list[LineComment] | None,
+        Field(
+            max_length=500,
+            description="Findings of `minor`, as older clients give them.",
+            json_schema_extra={"unlisted": True},
+        ),
+    ] = None
+    read_all: Annotated[
+        bool,
+        Field(
+            description="Every file was read to its end: then changes that are asked for only because of findings"
+            " below the project's threshold are stored as approved, with notes.",
+            json_schema_extra={"unlisted": True},
+        ),
+    ] = False
     claim_generation: Annotated[Generation | None, Field(description="The claim's number, from `claim_review`.")] = None
     reviewer_id: Annotated[Name | None, Field(description="Who reviews; needed without `claim_generation`.")] = None
     round: Annotated[RoundNumber | None, Field(description="Default: the round you claimed.")] = None
@@ -273,7 +297,7 @@ class AddMessage(WriteRequest):
     sender_role: Annotated[Side, Field(description="The side that speaks.")]
     body: Annotated[FullText, Field(description="The text.")]
     metadata: Annotated[Metadata | None, Field(description="Files, lines and the like.")] = None
-    resolves: Annotated[Id | None, Field(description="A message or line comment that this settles.")] = None
+    resolves: Annotated[Id | None, Field(description="A message that this settles.")] = None
     reviewer_id: Annotated[
         Name | None, Field(description="Who reviews; for a reviewer's message without `claim_generation`.")
     ] = None
@@ -281,7 +305,7 @@ class AddMessage(WriteRequest):
 
 
 class GetDiscussion(ProjectRequest):
-    """Messages, line comments, verdicts and counter-patches, oldest first."""
+    """Messages, findings, verdicts and counter-patches, oldest first."""
 
     refusals: ClassVar[Refusals] = (NotFound,)
 

@@ -124,21 +124,16 @@ def verdict_on(
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message, or a verdict's comment on a line. Field order is the column order of its table."""
+    """A message. Field order is the column order of its table."""
 
     id: str
     review_id: str
     seq: int
-    position: int
     round: int
-    kind: str
     sender_role: str
     sender_id: str
     body: str
     metadata: str = "{}"
-    verdict_id: str | None = None
-    file: str | None = None
-    line: int | None = None
     resolves: str | None = None
     resolved_by: str | None = None
     created_at: int = 0

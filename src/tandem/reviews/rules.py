@@ -85,6 +85,8 @@ class Action(StrEnum):
     """proposer: `reject_counter_patch`"""
     WITHDRAW_APPROVAL = "withdraw_approval"
     """who approved, or an operator: `withdraw_approval`"""
+    CONTEST = "contest"
+    """proposer: `answer_finding`, where nothing is left but what was refuted or deferred"""
     CLOSE = "close"
     """proposer: `close_review`"""
 
@@ -176,6 +178,7 @@ TABLE: dict[Action, dict[State, Step]] = {
         # Only one that ended approved; it then ends withdrawn.
         _S.CLOSED: Step(outcome="withdrawn"),
     },
+    Action.CONTEST: {_S.CHANGES_REQUESTED: Step(_S.PENDING)},
     Action.CLOSE: {
         _S.PENDING: _WITHDRAWN,
         **_held(Step(_S.CLOSED, new_generation=True, outcome="withdrawn")),
@@ -293,6 +296,11 @@ class Review(NamedTuple):
         return self.id
 
     @property
+    def is_disputed(self) -> bool:
+        """Whether it waits for a person because agents do not agree, and not because their programs failed."""
+        return self.attention is not None and not self.attempts
+
+    @property
     def held(self) -> bool:
         """Whether somebody holds a claim."""
         return self.state in _HELD
@@ -398,7 +406,7 @@ def next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a state
         case State.CHANGES_REQUESTED:
             if undecided:
                 return "decide_counter_patch"
-            return "escalate" if review.round >= ESCALATION_ROUND else "revise"
+            return "escalate" if review.attention or review.round >= ESCALATION_ROUND else "revise"
         case _:
             return "decide_counter_patch" if undecided else "answer_message"
 

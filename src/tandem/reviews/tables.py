@@ -6,6 +6,7 @@ from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, Table, Te
 
 from tandem.contract.work import WORK
 from tandem.reviews.check_rules import CheckRun
+from tandem.reviews.finding_rules import Finding
 from tandem.reviews.rounds import CounterPatch, Message, Verdict
 from tandem.reviews.rules import Review, Rollback
 from tandem.store.tables import metadata, partial_index, record_table
@@ -100,12 +101,32 @@ counter_patches = record_table(
 messages = record_table(
     "messages",
     Message,
-    Index("ix_messages_review", "review_id", "seq", "position"),
-    small=("position", "round", "line"),
+    Index("ix_messages_review", "review_id", "seq"),
+    small=("round",),
+    foreign={"review_id": "reviews.id"},
+    sqlite_with_rowid=True,
+)
+
+OPEN_FINDINGS = "state IN ('open', 'reopened', 'fixed', 'refuted', 'deferred')"
+LESSONS = "lesson = 1"
+
+findings = record_table(
+    "findings",
+    Finding,
+    Index("ix_findings_review", "review_id", "seq", "position"),
+    Index("ix_findings_project", "project", "seq", "position"),
+    partial_index("ix_findings_open", "project", "seq", "position", where=OPEN_FINDINGS),
+    partial_index("ix_findings_lessons", "project", "seq", "position", where=LESSONS),
+    partial_index("ix_findings_known", "project", "fingerprint", where=LESSONS),
+    small=("position", "round", "line", "end_line", "pre_existing", "fixes", "lesson", "is_request"),
     foreign={"review_id": "reviews.id", "verdict_id": "verdicts.id"},
     comments={
-        "position": "order among the comments of one verdict",
-        "kind": "message or comment (on a line, with a verdict)",
+        "position": "order among the findings of one verdict",
+        "source": "person, agent or check",
+        "state": "open, fixed, refuted, deferred, verified, upheld, reopened, late or suppressed",
+        "fixes": "how often the proposer said that it is fixed",
+        "lesson": "1 while the same finding is a false alarm",
+        "is_request": "1 if it stands for a person's request for changes",
     },
     sqlite_with_rowid=True,
 )

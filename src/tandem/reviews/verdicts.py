@@ -6,7 +6,7 @@ Commits that were made on the strength of an approval stay.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tandem.contract.caller import Caller
 from tandem.errors import (
@@ -19,13 +19,13 @@ from tandem.errors import (
     TandemError,
 )
 from tandem.reviews import claim_rules as claims
-from tandem.reviews import contents, counter_patches, views, writing
+from tandem.reviews import contents, counter_patches, findings, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ApprovalWithdrawn, VerdictGiven
 from tandem.reviews.claim_rules import decides_for_all
 from tandem.reviews.context import Decision, Services
-from tandem.reviews.requests import LineComment, SubmitVerdict, WithdrawApproval
-from tandem.reviews.rounds import Message, Round, Verdict, record_speaker, verdict_on, with_turn
+from tandem.reviews.requests import SubmitVerdict, WithdrawApproval
+from tandem.reviews.rounds import Round, Verdict, record_speaker, verdict_on, with_turn
 from tandem.reviews.rules import Action, Review, State, Step, allowed_actions, allowed_targets, step
 from tandem.reviews.writing import Rows
 from tandem.store.base import Unit
@@ -46,31 +46,38 @@ _SYNONYMS = {"approve": APPROVED, "request_changes": "changes_requested", "rejec
 
 
 async def submit_verdict(services: Services, caller: Caller, request: SubmitVerdict) -> VerdictGiven:
-    """Give a verdict, with comments on lines and perhaps a counter-patch.
+    """Give a verdict, with findings, what became of earlier ones, and perhaps a counter-patch.
 
     Raises:
         StaleClaim: The claim generation is over.
         StaleRound: The round is no longer the current one.
         NotClaimant: Somebody else holds the claim.
         SelfApproval: It is the reviewer's own proposal.
+        OpenFindings: It approves over findings that are open.
+        Forbidden: It settles a person's finding without being one.
         ReasonRequired: The verdict needs a reason.
         InvalidDiff: The counter-patch does not apply.
         InvalidTransition: The review takes no verdict in its state.
         InvalidPhase: It would approve a hand-off that its cycle has gone on without.
         SchemaInvalid: The counter-patch to a hand-off is no payload for it.
     """
-    verdict = _checked(services, request)
-    facts = await _offered(services, caller, request, verdict)
+    asked = _checked(services, request)
+    facts = await _offered(services, caller, request, asked)
     new_id = services.clock.new_id
     verdict_id, patch_id = new_id("vd"), new_id("cp") if facts else None
-    comments = [(new_id("ms"), remark) for remark in request.comments or ()]
+    prepared = await findings.prepare(services, request)
 
     def work(unit: Unit) -> VerdictGiven:
         for participant in services.participants:
             participant.lock(unit, request.review_id)
         before = reviews.get(unit, request.review_id, request.project, lock=True)
-        found, reviewer, current = _admit(unit, before, verdict, request, caller)
-        given = verdict_on(before, verdict_id, verdict, request.reason, reviewer, services.clock.now_us())
+        found, reviewer, current = _admit(unit, before, asked, request, caller)
+        given = verdict_on(before, verdict_id, asked, request.reason, reviewer, services.clock.now_us())
+        ruling = findings.ruled(unit, services, before, caller, request, given, prepared)
+        verdict = ruling.verdict
+        if verdict != asked:
+            given = replace(given, verdict=verdict)
+            found = step(Action.RELEASE if verdict == COMMENT else _ACTIONS[verdict], before)
         superseding = verdict != APPROVED and facts is not None
         if superseding or verdict != COMMENT:
             why = "a newer counter-patch" if superseding else "the verdict"
@@ -78,11 +85,11 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         written = writing.change_review(
             unit,
             before,
-            _decided(services, before, found, given),
+            _decided(services, before, found, given, ruling.attention),
             actor=reviewer,
             kind=EventKind.VERDICT_COMMENT if verdict == COMMENT else EventKind.VERDICT_SUBMITTED,
-            data=_facts(given, current, len(comments)),
-            rows=Rows(verdict=given, messages=tuple(_comment(given, at, *one) for at, one in enumerate(comments))),
+            data=_facts(given, current, ruling),
+            rows=Rows(verdict=given, findings=ruling.findings),
         )
         if verdict != COMMENT:
             for participant in services.participants:
@@ -90,18 +97,17 @@ async def submit_verdict(services: Services, caller: Caller, request: SubmitVerd
         if facts is not None and patch_id is not None:
             written = counter_patches.offer(unit, written, given, current, facts, patch_id, caller.agent)
         ids = {"verdict_id": verdict_id, "counter_patch_id": patch_id}
-        notes = (facts and facts.notes) or ()
+        notes = (*ruling.notes, *((facts and facts.notes) or ()))
         return views.answer(VerdictGiven, services.waits, unit, written, verdict=verdict, notes=notes, **ids)
 
-    return await transact(services, caller, work, works_on=(request.review_id,) if verdict in _OF_ONE_REVIEW else ())
+    return await transact(services, caller, work, works_on=(request.review_id,) if asked in _OF_ONE_REVIEW else ())
 
 
 def _checked(services: Services, request: SubmitVerdict) -> str:
     """The verdict's own name, once everything that needs no state is checked."""
     verdict = _SYNONYMS.get(request.verdict, request.verdict)
     contents.check_text(services, "reason", request.reason)
-    for remark in request.comments or ():
-        contents.check_text(services, "comments", remark.body)
+    findings.given_in(services, request)
     if verdict != APPROVED and request.reason is None:
         raise ReasonRequired(
             f"Say why: '{verdict}' needs a reason that the proposer can act on.", field="reason", verdict=verdict
@@ -140,9 +146,11 @@ def _admit(unit: Unit, review: Review, verdict: str, request: SubmitVerdict, cal
     return found, reviewer, current
 
 
-def _decided(services: Services, before: Review, found: Step, given: Verdict) -> Review:
-    """The review as a verdict leaves it."""
-    if given.verdict == COMMENT:
+def _decided(services: Services, before: Review, found: Step, given: Verdict, attention: str | None) -> Review:
+    """The review as a verdict leaves it; with `attention` a person goes on."""
+    if found.to is State.PENDING:
+        changed = claims.end_claim(before, found, given.created_at)
+    elif given.verdict == COMMENT:
         # Saying something is a sign of life: it renews the lease.
         held = claims.renewed(before, given.created_at, services.policy)
         changed = held._replace(state=found.to or held.state, updated_at=given.created_at)
@@ -154,31 +162,16 @@ def _decided(services: Services, before: Review, found: Step, given: Verdict) ->
             not_before=None,
             approved_round=before.round if given.verdict == APPROVED else None,
         )
-    stated = changed._replace(verdict=given.verdict, verdict_reason=given.reason, verdict_id=given.id)
+    stated = changed._replace(
+        verdict=given.verdict, verdict_reason=given.reason, verdict_id=given.id, attention=attention or before.attention
+    )
     return record_speaker(stated, "reviewer", "verdict")
 
 
-def _facts(given: Verdict, current: Round, comments: int) -> dict[str, str | int | None]:
+def _facts(given: Verdict, current: Round, ruling: findings.Ruling) -> dict[str, str | int | None]:
     said = {name: getattr(given, name) for name in ("verdict", "reason", "round", "claim_generation")}
-    return {**said, "verdict_id": given.id, "digest": current.digest, "comments": comments}
-
-
-def _comment(given: Verdict, position: int, message_id: str, remark: LineComment) -> Message:
-    return Message(
-        id=message_id,
-        review_id=given.review_id,
-        seq=0,
-        position=position,
-        round=given.round,
-        kind="comment",
-        sender_role="reviewer",
-        sender_id=given.reviewer_id,
-        body=remark.body,
-        verdict_id=given.id,
-        file=remark.file,
-        line=remark.line,
-        created_at=given.created_at,
-    )
+    new = sum(one.verdict_id == given.id for one in ruling.findings)
+    return {**said, "verdict_id": given.id, "digest": current.digest, "findings": new}
 
 
 _AGAINST = "changes_requested"

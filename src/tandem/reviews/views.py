@@ -11,12 +11,13 @@ import orjson
 from tandem.contract.answer import shown
 from tandem.core.clock import isoformat
 from tandem.git.changes import AffectedFile
-from tandem.reviews import checks, grounds
+from tandem.reviews import checks, finding_queries, finding_rules, grounds
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews.answers import CounterPatchView, EventView, Proposal, ReviewRow, ReviewStatus
 from tandem.reviews.check_rules import DOUBTFUL, FAILED, PASSED, PENDING
-from tandem.reviews.context import Services, why_none
+from tandem.reviews.context import Services, threshold_of, why_none
+from tandem.reviews.finding_contract import FindingCounts
 from tandem.reviews.queries import RoundContent
 from tandem.reviews.rounds import CounterPatch
 from tandem.reviews.rules import ESCALATION_ROUND, PRIORITIES, Review, State, next_action
@@ -137,9 +138,17 @@ def status(unit: Unit, services: Services, review: Review, cursor: str, *, chang
         reviewer_id=review.reviewer_id or review.verdict_by,
         changed=changed,
         cursor=cursor,
+        findings=_counts(unit, services, review),
         closed_reason=reports.find_close_reason(unit, review.id) if review.state == State.CLOSED else None,
         **_next(unit, services, review, about),
     )
+
+
+def _counts(unit: Unit, services: Services, review: Review) -> FindingCounts | None:
+    known = finding_queries.list_of_review(unit, review.id)
+    if not known:
+        return None
+    return FindingCounts(*finding_rules.counted(known, threshold_of(unit, services, review.project)))
 
 
 def row(review: Review) -> ReviewRow:

@@ -11,12 +11,13 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import Table, bindparam, delete, insert, select, update
 from sqlalchemy.dialects import postgresql
 
 from tandem.core.clock import utc_day
 from tandem.reviews import tables
 from tandem.reviews.check_rules import CheckRun
+from tandem.reviews.finding_rules import Finding
 from tandem.reviews.rounds import CounterPatch, Message, Round, Verdict
 from tandem.reviews.rules import VOLATILE, Review, Rollback, taken_back_by
 from tandem.store.base import Unit
@@ -39,19 +40,27 @@ _get_changes = Statement(
         tables.rounds.c.review_id == bindparam("review_id"), tables.rounds.c.round == bindparam("round")
     )
 )
-_new_check = postgresql.insert(tables.checks)
+
+
+def _put(table: Table) -> Statement:
+    """Write a row as it is now, whether it is new or not."""
+    new = postgresql.insert(table)
+    return Statement(
+        new.on_conflict_do_update(
+            index_elements=[column.name for column in table.primary_key],
+            set_={one.name: new.excluded[one.name] for one in table.c if not one.primary_key},
+        )
+    )
+
+
 _INSERTS: Final = {
     "round": Statement(insert(tables.rounds)),
     "verdict": Statement(insert(tables.verdicts)),
     "messages": Statement(insert(tables.messages)),
     "counter_patch": Statement(insert(tables.counter_patches)),
     "rollback": Statement(insert(tables.rollbacks)),
-    "checks": Statement(
-        _new_check.on_conflict_do_update(
-            index_elements=[column.name for column in tables.checks.primary_key],
-            set_={one.name: _new_check.excluded[one.name] for one in tables.checks.c if not one.primary_key},
-        )
-    ),
+    "checks": _put(tables.checks),
+    "findings": _put(tables.findings),
 }
 """By the name in `Rows`, in the order in which they refer to each other."""
 _insert_taken_back = Statement(insert(tables.taken_back))
@@ -87,6 +96,8 @@ class Rows:
     rollback: Rollback | None = None
     checks: tuple[CheckRun, ...] = ()
     """Checks as they are now, those that are new among them."""
+    findings: tuple[Finding, ...] = ()
+    """Findings as they are now, likewise."""
 
 
 NO_ROWS: Final = Rows()
@@ -134,13 +145,14 @@ def _as_row(record: Any) -> dict[str, Any]:
 
 def _numbered(rows: Rows, seq: int) -> Rows:
     """The rows with the event's number on all that are listed in the order of events."""
-    if not (rows.verdict or rows.messages or rows.counter_patch):
+    if not (rows.verdict or rows.messages or rows.counter_patch or rows.findings):
         return rows
     return replace(
         rows,
         verdict=replace(rows.verdict, seq=seq) if rows.verdict else None,
         messages=tuple(replace(message, seq=seq) for message in rows.messages),
         counter_patch=replace(rows.counter_patch, seq=seq) if rows.counter_patch else None,
+        findings=tuple(one if one.seq else one._replace(seq=seq) for one in rows.findings),
     )
 
 

@@ -76,9 +76,9 @@ _SWITCH = ("since", "enabled", "branches", "accepted", "folder", "trusted", "rea
 
 def switch_facts(project: str, request: Mapping[str, Any]) -> list[object]:
     """What is sealed of a `set_gate`; what it changes is named by `since`, so that it holds once."""
-    # As before there was this field, for a proof that waits to be delivered.
-    commits = [stated] if (stated := request.get("commits")) is not None else []
-    return ["set_gate", project, *(request.get(name) for name in _SWITCH), *commits]
+    # As before there were these fields, for a proof that waits to be delivered.
+    later = [stated for name in ("commits", "threshold") if (stated := request.get(name)) is not None]
+    return ["set_gate", project, *(request.get(name) for name in _SWITCH), *later]
 
 
 def proved(gate: GateFile, project: str, **request: Any) -> dict[str, Any]:
@@ -110,6 +110,7 @@ _LOOSENS = (
     ("config_dir", _ON, False, "another folder's settings would hold: {}"),
     ("plans", _OFF, False, "agents could write plans that are not approved"),
     ("commits", _ON, False, "commits on other branches would pass {}"),
+    ("threshold", _ON, False, "open findings of severity {} would keep no approval back"),
 )
 PASSING = {REVIEWED: (), FOLLOWED: ("before their review",), FREE: ("before their review", "without a review")}
 """By the gate's word for commits on other branches, how they pass, as a fact of that table."""

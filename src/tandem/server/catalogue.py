@@ -10,7 +10,7 @@ from tandem.inbox import contract as inbox_contract
 from tandem.landings import contract as landing_contract
 from tandem.pool import contract
 from tandem.projects import contract as project_contract
-from tandem.reviews import check_contract, page_contract
+from tandem.reviews import check_contract, finding_contract, page_contract
 from tandem.reviews import operations as review_operations
 from tandem.webhooks import contract as webhook_contract
 
@@ -18,6 +18,7 @@ REGISTRY = Registry(
     (
         *review_operations.OPERATIONS,
         *check_contract.OPERATIONS,
+        *finding_contract.OPERATIONS,
         *gate_contract.OPERATIONS,
         *landing_contract.OPERATIONS,
         *cycle_operations.OPERATIONS,

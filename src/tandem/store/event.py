@@ -65,7 +65,15 @@ class EventKind(StrEnum):
     MESSAGE_SENT = "message_sent"
     """One side said something in the discussion."""
     MESSAGE_RESOLVED = "message_resolved"
-    """A message settled an earlier message or line comment."""
+    """A message settled an earlier message."""
+    FINDING_ANSWERED = "finding_answered"
+    """The proposer answered a finding: `fixed`, `refuted` or `deferred`. Where nothing is left but what was contested,
+    the review is in the queue again.
+    """
+    FINDING_SETTLED = "finding_settled"
+    """A reviewer settled a finding (`verified`, `upheld`) or reopened it, beside a verdict."""
+    LESSON_REMOVED = "lesson_removed"
+    """An operator removed a lesson: the same finding counts again."""
     REVIEW_CLOSED = "review_closed"
     """The review is over; `outcome` says how."""
     ATTENTION_RAISED = "attention_raised"

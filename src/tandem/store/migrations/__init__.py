@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-REVISIONS: Final = ("0022_access_mode", "0023_commits_of_a_gate", "0024_landings")
+REVISIONS: Final = ("0022_access_mode", "0023_commits_of_a_gate", "0024_landings", "0025_findings")
 """Every revision, so that a database can be judged without importing Alembic. A test compares them."""
 
 ADDITIVE: Final[frozenset[str]] = frozenset({"0023_commits_of_a_gate", "0024_landings"})

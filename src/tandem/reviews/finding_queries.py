@@ -1,0 +1,85 @@
+"""Reading findings and lessons, which `writing` writes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import bindparam, select, text, tuple_
+
+from tandem.errors import NotFound
+from tandem.reviews import tables
+from tandem.reviews.finding_rules import Finding
+from tandem.store.base import Unit
+from tandem.store.statement import Statement, equal
+
+_f = tables.findings.c
+
+_get = Statement(select(tables.findings).where(_f.id == bindparam("id")))
+_of_review = Statement(
+    select(tables.findings).where(_f.review_id == bindparam("review_id")).order_by(_f.seq, _f.position)
+)
+_after = tuple_(_f.seq, _f.position) > tuple_(bindparam("after_seq"), bindparam("after_position"))
+_of_project: Final = {
+    # As the indexes have it, to the letter.
+    condition: Statement(
+        select(tables.findings)
+        .where(_f.project == bindparam("project"), text(condition), _after)
+        .order_by(_f.seq, _f.position)
+        .limit(bindparam("limit"))
+    )
+    for condition in ("true", tables.OPEN_FINDINGS, tables.LESSONS)
+}
+_lesson = Statement(
+    select(_f.id)
+    .where(*equal(_f, "project", "fingerprint"), text(tables.LESSONS))
+    .order_by(_f.seq, _f.position)
+    .limit(1)
+)
+
+BEFORE_ALL: Final = (0, -2)
+
+
+def list_of_review(unit: Unit, review_id: str) -> list[Finding]:
+    """All findings of a review, oldest first."""
+    return unit.list_of(Finding, _of_review, review_id=review_id)
+
+
+def get(unit: Unit, finding_id: str, review_id: str | None = None) -> Finding:
+    """A finding.
+
+    Raises:
+        NotFound: There is none of that id (in that review).
+    """
+    found = unit.find(Finding, _get, id=finding_id)
+    if found is None or review_id not in (None, found.review_id):
+        raise unknown(finding_id, review_id)
+    return found
+
+
+def unknown(finding_id: str, review_id: str | None = None) -> NotFound:
+    """That there is no such finding (in that review)."""
+    where = f"The review '{review_id}' has" if review_id else "There is"
+    return NotFound(
+        f"{where} no finding '{finding_id}'; list_findings has them.", finding_id=finding_id, review_id=review_id
+    )
+
+
+def list_of_project(unit: Unit, project: str, *, is_open: bool, after: tuple[int, int], limit: int) -> list[Finding]:
+    """A project's findings after a place, oldest first; those that nobody settled, or all."""
+    return _page(unit, tables.OPEN_FINDINGS if is_open else "true", project, after, limit)
+
+
+def list_lessons(unit: Unit, project: str, *, after: tuple[int, int], limit: int) -> list[Finding]:
+    """A project's lessons after a place, oldest first."""
+    return _page(unit, tables.LESSONS, project, after, limit)
+
+
+def _page(unit: Unit, condition: str, project: str, after: tuple[int, int], limit: int) -> list[Finding]:
+    place = {"after_seq": after[0], "after_position": after[1]}
+    return unit.list_of(Finding, _of_project[condition], project=project, **place, limit=limit)
+
+
+def find_lesson(unit: Unit, project: str, fingerprint: str) -> str | None:
+    """The lesson that the same finding would repeat, if there is one."""
+    row = unit.one_or_none(_lesson, project=project, fingerprint=fingerprint)
+    return None if row is None else str(row[0])

@@ -1,0 +1,217 @@
+"""Findings: what a reviewer says of a place, what may become of it, and when it keeps an approval back.
+
+Nothing bypasses `STEPS`: every answer and every settling asks `after()` where it leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, Literal, NamedTuple
+
+from tandem.core.hashes import hex_digest
+from tandem.errors import InvalidTransition
+
+Severity = Literal["blocker", "major", "minor", "nit"]
+Answer = Literal["fixed", "refuted", "deferred"]
+Settling = Literal["verified", "reopened", "upheld"]
+Source = Literal["person", "agent", "check"]
+
+SEVERITIES: Final[tuple[Severity, ...]] = ("blocker", "major", "minor", "nit")
+"""The gravest first."""
+THRESHOLD: Final[Severity] = "major"
+"""From which on an open finding keeps an approval back, unless the gate says otherwise."""
+_SYNONYMS: Final[dict[str, Severity]] = {
+    **dict.fromkeys(("p0", "critical", "fatal", "blocking", "blocker", "security"), "blocker"),
+    **dict.fromkeys(("p1", "high", "error", "major", "important", "bug"), "major"),
+    **dict.fromkeys(("p2", "medium", "moderate", "warning", "warn", "minor"), "minor"),
+    **dict.fromkeys(("p3", "low", "info", "information", "note", "nit", "nitpick", "trivial", "style"), "nit"),
+}
+
+ANSWERS: Final = frozenset({"fixed", "refuted", "deferred"})
+"""What the proposer says of a finding."""
+OPEN: Final = frozenset({"open", "reopened", *ANSWERS})
+"""States in which nobody but the proposer, or no one, has settled it."""
+_KEPT: Final = frozenset({"late"})
+"""States in which it can be answered, and keeps nothing back."""
+_OVER: Final = frozenset({"verified", "upheld"})
+STEPS: Final[dict[str, frozenset[str]]] = {
+    **dict.fromkeys(ANSWERS, OPEN | _KEPT),
+    "verified": OPEN | _KEPT,
+    # It was no fault of this change, or none that is mended here: what was contested is right.
+    "upheld": frozenset({"refuted", "deferred"}),
+    "reopened": ANSWERS | _OVER | _KEPT | {"suppressed"},
+}
+"""What may be said of a finding, and the states in which it may be."""
+
+MOST_FIXES: Final = 3
+"""So many fixes of one finding that did not hold, and a person decides."""
+
+
+class Finding(NamedTuple):
+    """What a reviewer says of a place. Field order is the column order of its table.
+
+    Where it stands in another round is computed when it is read.
+    """
+
+    id: str
+    """`fn_…`."""
+    review_id: str
+    """The review."""
+    project: str
+    """Its project."""
+    seq: int
+    """The number of the event that brought it."""
+    position: int
+    """Its order among the findings of one verdict."""
+    round: int
+    """The round that it was written on."""
+    verdict_id: str | None
+    """The verdict that it came with; None for a check's."""
+    source: str
+    """Who found it: a `Source`."""
+    author: str
+    """The name of who found it."""
+    file: str | None
+    """The file; None for the whole change."""
+    line: int | None
+    """The first line, from 1; None for the whole file."""
+    end_line: int | None
+    """The last line; None where it is the first."""
+    side: str
+    """`new`: the lines as the change leaves the file; `old`: as it found it."""
+    severity: str
+    """A `Severity`."""
+    category: str | None
+    """What kind of fault it is, in a word or two."""
+    claim: str
+    """What is wrong."""
+    failure: str | None
+    """How it fails."""
+    suggestion: str | None
+    """What would replace the lines."""
+    pre_existing: int
+    """1 if it was there before the change."""
+    lines: str | None
+    """The lines as they were when it was written."""
+    fingerprint: str | None
+    """By which the same finding is known again; None without lines."""
+    state: str
+    """`open`, an `Answer`, a `Settling`, `late` or `suppressed`."""
+    created_at: int
+    """Microseconds since the epoch, UTC."""
+    answer: str | None = None
+    """The reason of the proposer's latest answer."""
+    answered_by: str | None = None
+    """Who gave it."""
+    settled_by: str | None = None
+    """Who settled or reopened it last."""
+    settled_reason: str | None = None
+    """What they said to it."""
+    fixes: int = 0
+    """How often the proposer said that it is fixed."""
+    lesson: int = 0
+    """1 while it teaches that the same finding is a false alarm."""
+    suppressed_by: str | None = None
+    """The lesson that it repeats."""
+    is_request: int = 0
+    """1 if it stands for a person's request for changes, which counts however grave it is."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has settled it."""
+        return self.state in OPEN
+
+
+def severity_of(word: str) -> Severity | None:
+    """The severity that a word of ours or of another tool means; None if it is none."""
+    return _SYNONYMS.get(word.strip().lower())
+
+
+def blocks(finding: Finding, threshold: str) -> bool:
+    """Whether a finding keeps an approval back. A check keeps it back by its own result, not by its findings."""
+    if not finding.is_open or finding.pre_existing or finding.source == "check":
+        return False
+    return bool(finding.is_request) or is_grave(finding.severity, threshold)
+
+
+def is_grave(severity: str, threshold: str) -> bool:
+    """Whether a severity is at a threshold, or above it."""
+    names: tuple[str, ...] = SEVERITIES
+    return names.index(severity) <= names.index(threshold)
+
+
+def may_settle(finding: Finding, *, is_person: bool) -> bool:
+    """Whether a reviewer may settle it: a person's finding only a person."""
+    return is_person or finding.source != "person"
+
+
+def after(finding: Finding, said: str, who: str, reason: str | None) -> Finding:
+    """The finding after an answer of the proposer, or after a reviewer settled or reopened it.
+
+    Raises:
+        InvalidTransition: Its state does not take that.
+    """
+    if finding.state not in STEPS[said]:
+        raise InvalidTransition(
+            f"The finding {finding.id} is {finding.state}; it takes"
+            f" {', '.join(one for one, states in STEPS.items() if finding.state in states) or 'nothing more'},"
+            f" not '{said}'.",
+            finding_id=finding.id,
+            status=finding.state,
+            allowed=[one for one, states in STEPS.items() if finding.state in states],
+        )
+    if said in ANSWERS:
+        fixes = finding.fixes + int(said == "fixed" and finding.state != "fixed")
+        return finding._replace(state=said, answer=reason, answered_by=who, fixes=fixes)
+    teaches = said == "upheld" and finding.state == "refuted" and finding.fingerprint is not None
+    return finding._replace(state=said, settled_by=who, settled_reason=reason, lesson=int(teaches), suppressed_by=None)
+
+
+def fingerprint(category: str | None, path: str, around: str) -> str:
+    """By what a finding is known again: its kind, its file, and the lines around it but for their blanks."""
+    lines = (" ".join(line.split()) for line in around.splitlines())
+    return hex_digest("\0".join(((category or "").strip().lower(), path, *filter(None, lines))).encode())
+
+
+class Counts(NamedTuple):
+    """How many findings a review has, of which kinds."""
+
+    total: int
+    open: int
+    blocking: int
+    answered: int
+
+
+def counted(findings: Iterable[Finding], threshold: str) -> Counts:
+    """The numbers that every interface says."""
+    known = list(findings)
+    return Counts(
+        len(known),
+        sum(one.is_open for one in known),
+        sum(blocks(one, threshold) for one in known),
+        sum(one.state in ANSWERS for one in known),
+    )
+
+
+def of_comment(message: dict[str, Any], project: str) -> dict[str, Any]:
+    """The row of a finding that an earlier version kept as a comment, from the row of that."""
+    shared = {name: message[name] for name in ("id", "review_id", "seq", "position", "round", "verdict_id")}
+    here = {name: message[name] for name in ("file", "line", "created_at")}
+    return Finding(
+        **shared,
+        **here,
+        project=project,
+        source="agent",
+        author=message["sender_id"],
+        end_line=None,
+        side="new",
+        severity="minor",
+        category=None,
+        claim=message["body"],
+        failure=None,
+        suggestion=None,
+        pre_existing=0,
+        lines=None,
+        fingerprint=None,
+        state="open",
+    )._asdict()

@@ -1,0 +1,516 @@
+"""Findings: what a verdict makes of them, and it of the verdict; answered, settled, listed; and lessons."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+from tandem.contract.answer import shown
+from tandem.contract.caller import Caller
+from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, ReasonRequired
+from tandem.git.travel import Spot
+from tandem.reviews import claim_rules as claims
+from tandem.reviews import contents, finding_queries, finding_rules, places, views, writing
+from tandem.reviews import queries as reviews
+from tandem.reviews.context import Services, threshold_of
+from tandem.reviews.finding_contract import (
+    AnswerFinding,
+    FindingAnswered,
+    FindingCounts,
+    FindingPage,
+    FindingView,
+    GivenFinding,
+    GivenSettling,
+    LessonPage,
+    LessonRemoved,
+    LessonView,
+    ListFindings,
+    ListLessons,
+    PlaceView,
+    RemoveLesson,
+    view,
+)
+from tandem.reviews.finding_rules import ANSWERS, Finding, blocks, may_settle
+from tandem.reviews.requests import SubmitVerdict
+from tandem.reviews.rounds import Verdict, reset_turn
+from tandem.reviews.rules import ESCALATION_ROUND, Action, Review, State, step
+from tandem.reviews.writing import Rows
+from tandem.store import pages
+from tandem.store.base import Unit
+from tandem.store.context import transact
+from tandem.store.event import EventKind
+
+_SIDES: Final[dict[str, Literal["before", "after"]]] = {"old": "before", "new": "after"}
+_AROUND = 2
+"""So many lines on both sides of a finding belong to its fingerprint."""
+_NAMED = 20
+"""So many open findings a refusal names."""
+
+
+class Given(NamedTuple):
+    """A finding as a reviewer gives it, with what only git can tell.
+
+    Attributes:
+        id: The id that it gets.
+        asked: What was sent.
+        severity: The severity that its word means.
+        evidence: The lines that it is on, and whether they are older than the rounds that were reviewed.
+    """
+
+    id: str
+    asked: GivenFinding
+    severity: str
+    evidence: Evidence
+
+
+class Evidence(NamedTuple):
+    """What git says of a finding's place.
+
+    Attributes:
+        lines: The lines that it is on; None where they cannot be read.
+        around: Those and the ones beside them.
+        is_unchanged: Whether they are as the round had them that was decided on before.
+    """
+
+    lines: str | None = None
+    around: str | None = None
+    is_unchanged: bool = False
+
+
+class Ruling(NamedTuple):
+    """What a verdict comes to with all findings.
+
+    Attributes:
+        verdict: The verdict that is stored.
+        findings: The findings that are new or changed.
+        attention: Why a person decides next; None if none has to.
+        notes: What became of the verdict, in words, where it is not the one that was given.
+    """
+
+    verdict: str
+    findings: tuple[Finding, ...]
+    attention: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def given_in(services: Services, request: SubmitVerdict) -> list[GivenFinding]:
+    """All that a verdict finds, the comments of older clients included, which are minor.
+
+    Raises:
+        InvalidInput: A severity is none, or lines are named without their file, or backwards.
+        TooLarge: A text is over the limit.
+        ReasonRequired: Something is reopened without a reason.
+    """
+    comments = [
+        GivenFinding(file=one.file, line=one.line, severity="minor", claim=one.body) for one in request.comments or ()
+    ]
+    found = [*(request.findings or ()), *comments]
+    for one in found:
+        _check(services, one)
+    for settled in request.answers or ():
+        _check_reason(services, settled.answer, settled.reason)
+    return found
+
+
+def _check(services: Services, one: GivenFinding) -> None:
+    for name in ("claim", "failure", "suggestion"):
+        contents.check_text(services, name, getattr(one, name))
+    if finding_rules.severity_of(one.severity) is None:
+        raise InvalidInput(
+            f"'{one.severity}' is no severity: say blocker, major, minor or nit.",
+            field="severity",
+            allowed=list(finding_rules.SEVERITIES),
+        )
+    if one.line is None and (one.end_line is not None or one.suggestion is not None):
+        raise InvalidInput("Say where it begins: send line with end_line, and with a suggestion.", field="line")
+    if one.line is not None and one.file is None:
+        raise InvalidInput("A line is one of a file: send file, too.", field="file")
+    if one.end_line is not None and one.line is not None and one.end_line < one.line:
+        raise InvalidInput("end_line is before line.", field="end_line")
+
+
+async def prepare(services: Services, request: SubmitVerdict) -> tuple[Given, ...]:
+    """What a verdict finds, with what git says of its places; before any transaction."""
+    found = given_in(services, request)
+    if not found:
+        return ()
+    named = {services.clock.new_id("fn"): one for one in found}
+    evidence = await _evidence(services, request, named)
+    return tuple(
+        Given(name, one, finding_rules.severity_of(one.severity) or one.severity, evidence.get(name, Evidence()))
+        for name, one in named.items()
+    )
+
+
+async def _evidence(services: Services, request: SubmitVerdict, found: dict[str, GivenFinding]) -> dict[str, Evidence]:
+    def look(unit: Unit) -> tuple[int, int | None]:
+        review = reviews.get(unit, request.review_id, request.project)
+        number = request.round or review.round
+        decided = (one for one, verdict in reviews.list_verdicts(unit, review.id) if verdict != "comment")
+        return number, max((one for one in decided if one < number), default=None)
+
+    number, earlier = await services.store.read(look)
+    spots = [Spot(name, number, _SIDES[one.side], one.file, one.line, one.end_line) for name, one in found.items()]
+    around = [
+        one._replace(line=max(1, one.line - _AROUND), end_line=(one.end_line or one.line) + _AROUND)
+        for one in spots
+        if one.line is not None
+    ]
+    lines = await places.lines_of(services, request.review_id, spots)
+    wide = await places.lines_of(services, request.review_id, around)
+    in_files = [one for one in spots if one.file is not None]
+    old = frozenset[str]()
+    if earlier is not None and in_files:
+        old = await places.unchanged_since(services, request.review_id, in_files, earlier)
+    return {one.id: Evidence(lines.get(one.id), wide.get(one.id), one.id in old) for one in spots}
+
+
+def ruled(
+    unit: Unit, services: Services, review: Review, caller: Caller, request: SubmitVerdict, given: Verdict,
+    found: tuple[Given, ...],
+) -> Ruling:  # fmt: skip
+    """What a verdict that may be given comes to, and the findings after it.
+
+    Raises:
+        OpenFindings: It approves over findings that its reviewer could settle.
+        Forbidden: It settles a person's finding without being one.
+        NotFound: It settles what is no finding of the review.
+        InvalidTransition: A finding does not take what is said of it.
+    """
+    is_person = claims.decides_for_all(caller)
+    threshold = threshold_of(unit, services, review.project)
+    known = {one.id: one for one in finding_queries.list_of_review(unit, review.id)}
+    changed: dict[str, Finding] = {}
+    for said in request.answers or ():
+        if said.finding_id not in known:
+            raise finding_queries.unknown(said.finding_id, review.id)
+        before = changed.get(said.finding_id, known[said.finding_id])
+        changed[before.id] = _settled(before, said, given.reviewer_id, is_person=is_person)
+    new = [_made(unit, review, given, one, at, is_person=is_person) for at, one in enumerate(found)]
+    if given.verdict == "approved" and is_person:
+        own = (one for one in known.values() if one.is_request and one.is_open and one.author == given.reviewer_id)
+        for one in own:
+            changed.setdefault(one.id, finding_rules.after(one, "verified", given.reviewer_id, given.reason))
+    if given.verdict == "changes_requested" and is_person and not any(blocks(one, threshold) for one in new):
+        new.append(_request(unit, services, review, given, len(new)))
+    rows = (*changed.values(), *new)
+    blocking = [one for one in ({**known, **changed} | {one.id: one for one in new}).values() if blocks(one, threshold)]
+    if given.verdict == "approved":
+        return _approving(review, rows, blocking, is_person=is_person)
+    if given.verdict != "changes_requested" or is_person:
+        return Ruling(given.verdict, rows)
+    only_small = request.findings and request.read_all and not blocking and request.counter_patch is None
+    if only_small:
+        note = f"Stored as approved with notes: nothing that you found is {threshold} or graver."
+        return Ruling("approved", rows, notes=(note,))
+    return Ruling(given.verdict, rows, attention=_disagreement(review, blocking))
+
+
+def _approving(review: Review, rows: tuple[Finding, ...], blocking: list[Finding], *, is_person: bool) -> Ruling:
+    """An approval: refused over what its reviewer can settle, kept for a person where only persons can."""
+    to_settle = [one for one in blocking if may_settle(one, is_person=is_person)]
+    if to_settle:
+        raise _open_findings(review, to_settle)
+    if not blocking:
+        return Ruling("approved", rows)
+    whose = ", ".join(sorted({one.author for one in blocking}))
+    why = f"A reviewer approves, and findings of {whose} are open: only a person settles those."
+    return Ruling("comment", rows, why, (why,))
+
+
+def _open_findings(review: Review, found: list[Finding]) -> OpenFindings:
+    named = [
+        {"finding_id": one.id, "severity": one.severity, "file": one.file, "line": one.line, "author": one.author}
+        for one in found[:_NAMED]
+    ]
+    said = "; ".join(
+        f"{one.id} ({one.severity}, {_where(one)}, by {one.author}{f', {one.state}' if one.state != 'open' else ''})"
+        for one in found[:_NAMED]
+    )
+    more = f", and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+    return OpenFindings(
+        f"Open findings keep the approval back: {said}{more}. Say of each in answers whether it is verified (it is"
+        " mended), upheld (the proposer is right) or reopened; or ask for changes.",
+        review_id=review.id,
+        findings=named,
+        count=len(found),
+    )
+
+
+def _where(one: Finding) -> str:
+    return "the whole change" if one.file is None else one.file if one.line is None else f"{one.file}:{one.line}"
+
+
+def _disagreement(review: Review, blocking: list[Finding]) -> str | None:
+    """Why agents alone do not go on; None if they may."""
+    if review.round >= ESCALATION_ROUND:
+        return f"{review.round} rounds ended without agreement: a person decides."
+    often = next((one for one in blocking if one.fixes >= finding_rules.MOST_FIXES), None)
+    return often and f"{_where(often)} was mended {often.fixes} times, and it does not hold: a person decides."
+
+
+def _settled(before: Finding, said: GivenSettling, who: str, *, is_person: bool) -> Finding:
+    if not may_settle(before, is_person=is_person):
+        raise Forbidden(
+            f"{before.id} is a finding of {before.author}, a person: only a person settles it.",
+            finding_id=before.id,
+            needed="person",
+        )
+    return finding_rules.after(before, said.answer, who, said.reason)
+
+
+def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: int, *, is_person: bool) -> Finding:
+    """A finding of a verdict, in the state in which it begins."""
+    asked, evidence = found.asked, found.evidence
+    print_ = (
+        None
+        if asked.file is None or evidence.around is None
+        else finding_rules.fingerprint(asked.category, asked.file, evidence.around)
+    )
+    lesson = None if print_ is None else finding_queries.find_lesson(unit, review.project, print_)
+    is_late = review.round > 1 and bool(evidence.is_unchanged) and found.severity != "blocker" and not is_person
+    return Finding(
+        id=found.id,
+        review_id=review.id,
+        project=review.project,
+        seq=0,
+        position=position,
+        round=review.round,
+        verdict_id=given.id,
+        source="person" if is_person else "agent",
+        author=given.reviewer_id,
+        file=asked.file,
+        line=asked.line,
+        end_line=asked.end_line,
+        side=asked.side,
+        severity=found.severity,
+        category=asked.category,
+        claim=asked.claim,
+        failure=asked.failure,
+        suggestion=asked.suggestion,
+        pre_existing=int(asked.pre_existing),
+        lines=evidence.lines,
+        fingerprint=print_,
+        state="suppressed" if lesson else "late" if is_late else "open",
+        created_at=given.created_at,
+        suppressed_by=lesson,
+    )
+
+
+def _request(unit: Unit, services: Services, review: Review, given: Verdict, position: int) -> Finding:
+    """What stands for a person's request for changes where nothing that they found would keep the approval back."""
+    asked = GivenFinding(severity=finding_rules.THRESHOLD, claim=given.reason or "Changes are requested.")
+    found = Given(services.clock.new_id("fn"), asked, finding_rules.THRESHOLD, Evidence())
+    return _made(unit, review, given, found, position, is_person=True)._replace(is_request=1)
+
+
+def _check_reason(services: Services, answer: str, reason: str | None) -> None:
+    contents.check_text(services, "reason", reason)
+    if answer in ("refuted", "deferred", "reopened") and not (reason or "").strip():
+        raise ReasonRequired(f"Say why it is {answer}: whoever reads it next has to judge that.", field="reason")
+
+
+async def answer_finding(services: Services, caller: Caller, request: AnswerFinding) -> FindingAnswered:
+    """Answer a finding, as the proposer; or settle or reopen it, as a reviewer. Contested ones go back to a reviewer.
+
+    Raises:
+        NotFound: There is no such finding in that review.
+        Forbidden: It is not the caller's to say.
+        ReasonRequired: The answer needs a reason.
+        InvalidTransition: The finding, or its review, does not take that.
+    """
+    _check_reason(services, request.answer, request.reason)
+    is_answer = request.answer in ANSWERS
+
+    def work(unit: Unit) -> FindingAnswered:
+        before = reviews.get(unit, request.review_id, request.project, lock=True)
+        known = {one.id: one for one in finding_queries.list_of_review(unit, before.id)}
+        if request.finding_id not in known:
+            raise finding_queries.unknown(request.finding_id, before.id)
+        finding, now = known[request.finding_id], services.clock.now_us()
+        threshold = threshold_of(unit, services, before.project)
+        if is_answer:
+            who = _answerer(before, caller)
+            found = finding_rules.after(finding, request.answer, who, request.reason)
+        else:
+            who = _settler(unit, before, caller, request)
+            said = GivenSettling(finding_id=finding.id, answer=_settling(request), reason=request.reason)
+            found = _settled(finding, said, who, is_person=claims.decides_for_all(caller))
+            _check_standing(before, found, threshold)
+        known[found.id] = found
+        after = before._replace(updated_at=now)
+        if is_answer and _is_contested(before, list(known.values()), threshold):
+            after = _contested(after)
+        written = writing.change_review(
+            unit,
+            before,
+            after,
+            actor=who,
+            kind=EventKind.FINDING_ANSWERED if is_answer else EventKind.FINDING_SETTLED,
+            data={"finding_id": found.id, "answer": request.answer, "reason": request.reason, "round": before.round},
+            rows=Rows(findings=(found,)),
+        )
+        counts = FindingCounts(*finding_rules.counted(known.values(), threshold))
+        return views.answer(
+            FindingAnswered, services.waits, unit, written, finding_id=found.id, state=found.state, counts=counts
+        )
+
+    return await transact(services, caller, work, works_on=(request.review_id,))
+
+
+def _settling(request: AnswerFinding) -> finding_rules.Settling:
+    match request.answer:
+        case "verified" | "reopened" | "upheld":
+            return request.answer
+        case _:
+            raise ValueError(request.answer)
+
+
+def _answerer(review: Review, caller: Caller) -> str:
+    """Who answers for the proposer."""
+    step(Action.PROPOSER_MESSAGE, review)
+    if caller.role == "reviewer":
+        raise Forbidden("fixed, refuted and deferred are the proposer's to say.", needed="proposer")
+    claims.check_concerned(review, caller)
+    return caller.agent or review.proposer_id
+
+
+def _settler(unit: Unit, review: Review, caller: Caller, request: AnswerFinding) -> str:
+    """Who settles: a person, or the agent that holds the claim or gave the verdict; never for their own change."""
+    if caller.role == "proposer":
+        raise Forbidden("A reviewer settles findings: the proposer answers fixed, refuted or deferred.")
+    if claims.decides_for_all(caller):
+        who = request.reviewer_id or caller.operator
+    else:
+        _, who = claims.reviewer_step(
+            Action.REVIEWER_MESSAGE,
+            review,
+            generation=request.claim_generation,
+            reviewer_id=request.reviewer_id,
+            access=caller.access,
+        )
+    current = reviews.get_round(unit, review.id, review.round)
+    submitter = reviews.submitter(unit, current)
+    claims.check_not_own(review, caller.names(who), submitter=submitter, current=current)
+    return who
+
+
+def _check_standing(review: Review, found: Finding, threshold: str) -> None:
+    """Refuse to reopen what would keep back an approval that was given."""
+    if review.approved_round is not None and blocks(found, threshold):
+        raise InvalidTransition(
+            f"{review.id} is approved: withdraw that (withdraw_approval), a finding alone does not close the gate.",
+            review_id=review.id,
+            finding_id=found.id,
+            status=review.state,
+        )
+
+
+def _is_contested(review: Review, known: list[Finding], threshold: str) -> bool:
+    """Whether nothing is left to mend: all that keeps the approval back was refuted or deferred."""
+    if review.state != State.CHANGES_REQUESTED or review.counter_patch_status == "pending":
+        return False
+    blocking = [one for one in known if blocks(one, threshold)]
+    return bool(blocking) and all(one.state in ("refuted", "deferred") for one in blocking)
+
+
+def _contested(review: Review) -> Review:
+    """The review in the queue again, in the same round: a reviewer says who is right."""
+    found = step(Action.CONTEST, review)
+    said = dict.fromkeys(("verdict", "verdict_reason", "verdict_id", "verdict_by", "decided_at", "not_before"))
+    return reset_turn(claims.end_claim(review, found, review.updated_at)._replace(**said, attempts=0))
+
+
+async def list_findings(services: Services, caller: Caller, request: ListFindings) -> FindingPage:
+    """A page of findings; of a review with their places in a round.
+
+    Raises:
+        NotFound: There is no such review.
+        InvalidInput: Neither review nor project is known, or the page token is none of ours.
+    """
+    pages.check_limit(services, request.limit)
+    place = pages.decode(services, request.page, int, int) if request.page else finding_queries.BEFORE_ALL
+
+    def work(unit: Unit) -> tuple[list[Finding], str, FindingCounts | None, Review | None]:
+        if request.review_id is None:
+            of = services.projects.require(request.project, caller.project)
+            is_open, limit = request.status != "all", request.limit + 1
+            found = finding_queries.list_of_project(unit, of, is_open=is_open, after=place, limit=limit)
+            return found, threshold_of(unit, services, of), None, None
+        review = reviews.get(unit, request.review_id, request.project)
+        threshold = threshold_of(unit, services, review.project)
+        known = finding_queries.list_of_review(unit, review.id)
+        counts = FindingCounts(*finding_rules.counted(known, threshold))
+        return [one for one in known if (one.seq, one.position) > place], threshold, counts, review
+
+    found, threshold, counts, review = await services.store.read(work)
+    if request.status != "all" and review is not None:
+        found = [one for one in found if one.is_open]
+    listed, following = pages.cut(services, found, request.limit, lambda one: (one.seq, one.position))
+    if request.status == "blocking":
+        listed = [one for one in listed if blocks(one, threshold)]
+    where = {} if review is None else await _places(services, review, request.round, listed)
+    return FindingPage(tuple(view(one, threshold, where.get(one.id)) for one in listed), counts, following)
+
+
+async def of_review(services: Services, review_id: str, number: int) -> tuple[FindingView, ...]:
+    """All findings of a review, with their places in a round."""
+
+    def work(unit: Unit) -> tuple[Review, list[Finding], str]:
+        review = reviews.get(unit, review_id)
+        known = finding_queries.list_of_review(unit, review_id)
+        return review, known, threshold_of(unit, services, review.project)
+
+    review, known, threshold = await services.store.read(work)
+    where = await _places(services, review, number, known)
+    return tuple(view(one, threshold, where.get(one.id)) for one in known)
+
+
+async def _places(services: Services, review: Review, number: int | None, found: list[Finding]) -> dict[str, PlaceView]:
+    """Where findings stand in a round, by default the current one."""
+    spots = [Spot(one.id, one.round, _SIDES[one.side], one.file, one.line, one.end_line) for one in found]
+    known = await places.places(services, review.id, spots, number or review.round)
+    return {name: PlaceView(*place) for name, place in known.items()}
+
+
+async def list_lessons(services: Services, caller: Caller, request: ListLessons) -> LessonPage:
+    """A page of the lessons of a project.
+
+    Raises:
+        InvalidInput: The page token is none of ours.
+    """
+    pages.check_limit(services, request.limit)
+    place = pages.decode(services, request.page, int, int) if request.page else finding_queries.BEFORE_ALL
+    project = services.projects.require(request.project, caller.project)
+    found = await services.store.read(
+        lambda unit: finding_queries.list_lessons(unit, project, after=place, limit=request.limit + 1)
+    )
+    listed, following = pages.cut(services, found, request.limit, lambda one: (one.seq, one.position))
+    wanted = None if request.files is None else frozenset(request.files)
+    shown_ = (one for one in listed if wanted is None or one.file in wanted)
+    return LessonPage(tuple(shown(LessonView, one, finding_id=one.id) for one in shown_), following)
+
+
+async def remove_lesson(services: Services, caller: Caller, request: RemoveLesson) -> LessonRemoved:
+    """End a lesson; one that is none stays as it is.
+
+    Raises:
+        NotFound: There is no such finding.
+    """
+
+    def work(unit: Unit) -> LessonRemoved:
+        finding = finding_queries.get(unit, request.finding_id)
+        before = reviews.get(unit, finding.review_id, request.project, lock=True)
+        finding = finding_queries.get(unit, request.finding_id)
+        if finding.lesson:
+            writing.change_review(
+                unit,
+                before,
+                before._replace(updated_at=services.clock.now_us()),
+                actor=caller.operator,
+                kind=EventKind.LESSON_REMOVED,
+                data={"finding_id": finding.id},
+                rows=Rows(findings=(finding._replace(lesson=0),)),
+            )
+        return LessonRemoved(finding.id)
+
+    return await transact(services, caller, work)
