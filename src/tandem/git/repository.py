@@ -11,7 +11,7 @@ from typing import Self
 
 from tandem.core.scratch import ScratchFolder
 from tandem.errors import InvalidInput, TimedOut, TooLarge
-from tandem.git import base_files, drawing, ground, reviewed_tree, rounds, snapshot, validation, worktree
+from tandem.git import base_files, drawing, ground, reviewed_tree, rounds, snapshot, travel, validation, worktree
 from tandem.git.base_files import BaseFile
 from tandem.git.changes import Change, ValidatedContent
 from tandem.git.ground import Ground
@@ -78,6 +78,8 @@ class Repository(Handle):
     interdiff = rounds.interdiff
     file_of_round = rounds.read_file
     diff_with_edits = rounds.diff_with_edits
+    find_places = travel.find_places
+    read_lines = travel.read_lines
     working_diff = snapshot.working_diff
     apply_to_worktree = worktree.apply_to_worktree
     holds = ground.is_held

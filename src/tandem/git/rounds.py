@@ -63,7 +63,8 @@ def read_file(handle: Handle, patch: RoundPatch, path: str, *, after: bool) -> b
     with handle.scratch() as scratch:
         content = read_blobs(scratch, [entry.oid])[entry.oid]
         if content is None and after and change is not None and patch.diff is not None:
-            content = _made_by_diff(handle, scratch, patch, path, entry.oid)
+            make_blobs(handle, scratch, patch, {path: entry.oid})
+            content = read_blobs(scratch, [entry.oid])[entry.oid]
     if content is None:
         raise NotFound(
             f"The content of {path} is not in the repository at {handle.layout.root}."
@@ -140,6 +141,14 @@ def read_blobs(scratch: Scratch, oids: Iterable[str]) -> dict[str, bytes | None]
     return found
 
 
+def blob_sizes(scratch: Scratch, oids: Iterable[str]) -> dict[str, int]:
+    """How many bytes blobs have; those that are not there are left out."""
+    wanted = sorted(set(oids))
+    said = scratch.run(["cat-file", "--batch-check"], stdin="".join(f"{oid}\n" for oid in wanted).encode()).text
+    rows = (line.split(" ") for line in said.splitlines())
+    return {oid: int(size[0]) for oid, kind, *size in rows if kind == "blob"}
+
+
 def _at_base(handle: Handle, patch: RoundPatch, path: str, name: bytes) -> Entry:
     """What the base has at a path that the change does not touch."""
     base = base_of(handle, patch)
@@ -153,17 +162,22 @@ def _at_base(handle: Handle, patch: RoundPatch, path: str, name: bytes) -> Entry
     return found.entries.get(name, handle.layout.objects.absent)
 
 
-def _made_by_diff(handle: Handle, scratch: Scratch, patch: RoundPatch, path: str, oid: str) -> bytes | None:
-    """A blob that only the diff makes: by the file's own part of it, else by all of it."""
+def make_blobs(handle: Handle, scratch: Scratch, patch: RoundPatch, wanted: Mapping[str, str]) -> None:
+    """Has blobs in the scratch folder that only a round's diff makes: by the files' own parts of it, else by all of it.
+
+    Args:
+        handle: The repository.
+        scratch: The folder.
+        patch: The round.
+        wanted: The blobs' ids, by path.
+    """
     diff = patch.diff or ""
     base = base_of(handle, patch)
     with suppress(InvalidDiff):
-        apply_diff(handle, scratch, encoded(repaired(only_files(diff, [path]))), base)
-        content = read_blobs(scratch, [oid])[oid]
-        if content is not None:
-            return content
+        apply_diff(handle, scratch, encoded(repaired(only_files(diff, wanted.keys()))), base)
+        if blob_sizes(scratch, wanted.values()).keys() >= set(wanted.values()):
+            return
     apply_diff(handle, scratch, encoded(repaired(diff)), base)
-    return read_blobs(scratch, [oid])[oid]
 
 
 _FIELD = "edits"

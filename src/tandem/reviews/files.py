@@ -77,13 +77,24 @@ def _read(repository: Repository, patch: RoundPatch, ground: str | None, request
         if tip is None:
             raise NotFound(f"The repository has no branch {branch} any more; make it, or fetch it.", branch=branch)
         patch = RoundPatch(tip, None, ())
-    elif stands is not None and stands.tip is not None and not _is_touched(patch, stands, path):
-        patch = RoundPatch(stands.tip if repository.has_base(stands.tip) else patch.base, None, ())
+    else:
+        commit, touched = beside(repository, patch, stands)
+        patch = patch if path in touched else RoundPatch(commit, None, ())
     return repository.file_of_round(patch, path, after=request.side == "after")
 
 
-def _is_touched(patch: RoundPatch, ground: Ground, path: str) -> bool:
-    return ground.net is None or any(change.path == path for change in (*patch.changes, *ground.net))
+def beside(repository: Repository, patch: RoundPatch, ground: Ground | None) -> tuple[str, frozenset[str]]:
+    """The commit that a round's files are read at, and those that are not: files of the change, and others of its base.
+
+    Args:
+        repository: The project's.
+        patch: The round's change.
+        ground: What the round stands on; None where that is unknown.
+    """
+    touched = frozenset(change.path for change in patch.changes)
+    if ground is None or ground.tip is None or ground.net is None or not repository.has_base(ground.tip):
+        return patch.base, touched
+    return ground.tip, touched.union(change.path for change in ground.net)
 
 
 async def get_base_files(services: Services, _caller: Caller, request: GetBaseFiles) -> BaseFiles:

@@ -1,0 +1,103 @@
+"""Where findings stand in another round than the one that they were made in; outside of any transaction."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from tandem.errors import TandemError
+from tandem.git.repository import Repository
+from tandem.git.rounds import RoundPatch
+from tandem.git.travel import Place, Spot, Version, as_said
+from tandem.reviews import contents, files, grounds, views
+from tandem.reviews import queries as reviews
+from tandem.reviews.context import Services
+from tandem.reviews.queries import RoundContent
+from tandem.store.base import Unit
+
+T = TypeVar("T")
+
+
+async def places(
+    services: Services, review_id: str, spots: Iterable[Spot], target: int | None = None
+) -> dict[str, Place]:
+    """Where spots of a review stand in a round of it, by default the current one, by their ids.
+
+    Where that cannot be found out a place is as it was said, with `changed` None.
+
+    Raises:
+        NotFound: There is no such review or round.
+    """
+    asked = list(spots)
+    if not asked:
+        return {}
+    if target is None:
+        target = (await services.store.read(lambda unit: reviews.get(unit, review_id))).round
+    to = target
+    from_rounds = {spot.round for spot in asked if spot.file is not None} - {to}
+
+    def find(repository: Repository, versions: Mapping[int, Version]) -> dict[str, Place]:
+        return repository.find_places(versions, asked, to)
+
+    # Of spots that stay in their own round there is nothing to read.
+    found = await _looked_at(services, review_id, {*from_rounds, to}, find) if from_rounds else None
+    return {spot.id: as_said(spot, to) for spot in asked} if found is None else found
+
+
+async def lines_of(services: Services, review_id: str, spots: Iterable[Spot]) -> dict[str, str]:
+    """The lines that spots name in their own rounds, by their ids; those that cannot be read are left out.
+
+    At most 50 lines and 8,000 bytes of each, without the line feed that ends the last one.
+
+    Raises:
+        NotFound: There is no such review or round.
+    """
+    asked = [spot for spot in spots if spot.file is not None and spot.line is not None]
+    if not asked:
+        return {}
+    numbers = {spot.round for spot in asked}
+    return await _looked_at(services, review_id, numbers, lambda git, rounds: git.read_lines(rounds, asked)) or {}
+
+
+async def unchanged_since(services: Services, review_id: str, spots: Iterable[Spot], earlier: int) -> frozenset[str]:
+    """Ids of the spots whose lines were the same in an earlier round; in doubt, one is not among them.
+
+    Raises:
+        NotFound: There is no such review or round.
+    """
+    found = await places(services, review_id, spots, earlier)
+    return frozenset(name for name, place in found.items() if place.changed is False)
+
+
+async def _looked_at(
+    services: Services, review_id: str, numbers: set[int], work: Callable[[Repository, Mapping[int, Version]], T]
+) -> T | None:
+    """What git says of some rounds; None where their files cannot be read."""
+
+    def look(unit: Unit) -> list[RoundContent]:
+        return [reviews.get_content(unit, review_id, None, number) for number in sorted(numbers)]
+
+    found = [one for one in await services.store.read(look) if one.round.validated and one.round.base_commit]
+    if not found:
+        return None
+    try:
+        rounds = (one.round for one in found)
+        async with contents.repository_of(services, found[0].review.project, *rounds) as repository:
+            if repository is None:
+                return None
+            async with services.validations:
+                return await asyncio.to_thread(
+                    lambda: work(repository, {one.round.round: _version(repository, one) for one in found})
+                )
+    except TandemError:
+        # A reader still sees the findings where they were made.
+        return None
+
+
+def _version(repository: Repository, found: RoundContent) -> Version:
+    current = found.round
+    patch = RoundPatch(current.base_commit or "", found.diff, current.entries())
+    commit, touched = files.beside(repository, patch, grounds.parsed(current.ground))
+    moved = {one.path: one.old_path for one in views.files_from(current.affected_files) if one.old_path is not None}
+    return Version(patch, commit, touched, moved, None if current.path is None else found.text)
