@@ -124,6 +124,11 @@ class Shop:
         """That counter-patch."""
         return self._offer[1]
 
+    @property
+    def finding(self) -> str:
+        """A finding of that review."""
+        return self.desk.do("list_findings", review_id=self.offered)["findings"][0]["finding_id"]
+
     @cached_property
     def approved(self) -> str:
         """An approved review."""

@@ -61,6 +61,8 @@ class ModelReview:
     patch: Patch | None = None
     effective: dict[int, int] = field(default_factory=dict[int, int])
     """How many effective verdicts each generation gave."""
+    requests: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """Which persons asked for changes of which rounds, and nobody said that they are made."""
 
     @property
     def round(self) -> int:
@@ -133,6 +135,12 @@ class ModelReview:
         ]
         if wrong:
             raise Refused(*wrong)
+        if verdict == "approved":
+            if any(who != self.holder and number == self.round for who, number in self.requests):
+                raise Refused("OPEN_FINDINGS")
+            self.requests.clear()
+        if verdict == "changes_requested":
+            self.requests.add((self.holder, self.round))
         self.speaker = "reviewer"
         if verdict == "comment":
             self.state = "in_review"

@@ -144,6 +144,22 @@ class Desk(Caller):
         return self.do("check_gate", digest=digest)["allowed"]
 
 
+class AgentDesk(Desk):
+    """The same for an agent, which calls over MCP at the endpoint of its role: its word is no person's."""
+
+    role = "reviewer"
+
+    def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """One call; its envelope."""
+        return self.over_mcp(operation, {"project": self.project, **arguments}, self.role)
+
+
+class ProposerDesk(AgentDesk):
+    """An agent that proposes."""
+
+    role = "proposer"
+
+
 PROPOSAL = {"intent": "Improve it", "agent_type": "claude-code", "proposer_id": PROPOSER}
 """What every proposal of these tests says of itself."""
 

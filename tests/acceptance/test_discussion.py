@@ -78,18 +78,17 @@ def test_a_message_resolves_an_earlier_one(desk: Desk, review: str):
     assert (resolved["kind"], resolved["data"]["message_id"]) == ("message_resolved", asked)
 
 
-def test_a_message_resolves_a_remark_on_a_line(desk: Desk, review: str):
+def test_the_comments_of_older_clients_are_minor_findings_in_their_order(desk: Desk, review: str):
     remarks = [{"file": "a.txt", "line": 3, "body": "Odd."}, {"file": "b.txt", "body": "Why this file?"}]
     given = desk.verdict(review, "comment", comments=remarks)
     verdict, odd, why = desk.discussion(review)
     assert (verdict["kind"], verdict["id"], verdict["verdict"]) == ("verdict", given["verdict_id"], "comment")
-    assert [(entry["kind"], entry["verdict_id"]) for entry in (odd, why)] == [("comment", given["verdict_id"])] * 2
-    assert [(entry["file"], entry["line"], entry["body"]) for entry in (odd, why)] == [
-        ("a.txt", 3, "Odd."),
-        ("b.txt", None, "Why this file?"),
+    assert [(entry["kind"], entry["verdict_id"]) for entry in (odd, why)] == [("finding", given["verdict_id"])] * 2
+    assert [(entry["file"], entry["line"], entry["body"], entry["severity"]) for entry in (odd, why)] == [
+        ("a.txt", 3, "Odd.", "minor"),
+        ("b.txt", None, "Why this file?", "minor"),
     ]
-    answer = desk.say(review, "proposer", resolves=why["id"])["message_id"]
-    assert [entry["resolved_by"] for entry in desk.discussion(review)] == [None, None, answer, None]
+    desk.refused("NOT_FOUND", "add_message", review_id=review, sender_role="proposer", body="So.", resolves=why["id"])
 
 
 def test_only_what_was_said_here_can_be_resolved(desk: Desk, review: str):

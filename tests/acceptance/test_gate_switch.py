@@ -43,6 +43,7 @@ def test_a_gate_is_off_until_somebody_switches_it_on(shop: Desk):
         "public_key": None,
         "checks_on_tip": False,
         "commits": None,
+        "threshold": None,
     }
     # Nor does anybody but a person say before whose signatures will count.
     shop.refused("FORBIDDEN", "set_gate", enabled=True, signers=[f"ann={'A' * 43}"])

@@ -187,9 +187,10 @@ def ruled(
         changed[before.id] = _settled(before, said, given.reviewer_id, is_person=is_person)
     new = [_made(unit, review, given, one, at, is_person=is_person) for at, one in enumerate(found)]
     if given.verdict == "approved" and is_person:
-        own = (one for one in known.values() if one.is_request and one.is_open and one.author == given.reviewer_id)
-        for one in own:
-            changed.setdefault(one.id, finding_rules.after(one, "verified", given.reviewer_id, given.reason))
+        for one in known.values():
+            # A later round is what was asked for, if a person says so.
+            if one.is_request and one.is_open and (one.author == given.reviewer_id or one.round < review.round):
+                changed.setdefault(one.id, finding_rules.after(one, "verified", given.reviewer_id, given.reason))
     if given.verdict == "changes_requested" and is_person and not any(blocks(one, threshold) for one in new):
         new.append(_request(unit, services, review, given, len(new)))
     rows = (*changed.values(), *new)

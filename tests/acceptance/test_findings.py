@@ -1,0 +1,249 @@
+"""P11: no finding is lost: it reaches every later round, and its proposer cannot settle it alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.acceptance.reviewing import OTHER, PROPOSER, REVIEWER, WHY, AgentDesk, Desk, ProposerDesk, edited
+from tests.broker import BrokerProcess
+from tests.databases import ON_BOTH_DATABASES
+from tests.git.sandbox import Sandbox
+
+MAJOR = {"file": "a.txt", "line": 2, "severity": "P1", "category": "logic", "claim": "It is better, not best."}
+NIT = {"file": "a.txt", "line": 2, "severity": "nitpick", "claim": "Odd word."}
+
+
+@pytest.fixture
+def agents(broker: BrokerProcess, shop: Desk) -> Iterator[AgentDesk]:
+    """The project of `shop` as its reviewing agents see it: what they say is no person's word."""
+    with AgentDesk(broker.url, shop.project) as opened:
+        yield opened
+
+
+def found(desk: Desk, review: str, **more: Any) -> list[dict[str, Any]]:
+    """The findings of a review."""
+    return desk.do("list_findings", review_id=review, **more)["findings"]
+
+
+def answered(desk: Desk, review: str, finding: str, answer: str, **more: Any) -> dict[str, Any]:
+    """What an answer comes to."""
+    return desk.do("answer_finding", review_id=review, finding_id=finding, answer=answer, **more)
+
+
+@ON_BOTH_DATABASES
+def test_p11_a_grave_finding_keeps_the_approval_back_until_a_reviewer_settles_it(shop: Desk):
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "changes_requested", findings=[MAJOR, NIT])
+    major, nit = found(shop, review)
+    assert (major["severity"], major["blocking"], major["lines"]) == ("major", True, "better")
+    assert (nit["severity"], nit["blocking"]) == ("nit", False)
+    digest = shop.revise(review, diff=edited(text="best"))["digest"]
+    answered(shop, review, major["finding_id"], "fixed")
+    generation = shop.claim(review, OTHER)
+    with shop.unchanged(review):
+        details = shop.refused(
+            "OPEN_FINDINGS", "submit_verdict", review_id=review, verdict="approved", claim_generation=generation
+        )
+    assert [one["finding_id"] for one in details["findings"]] == [major["finding_id"]]
+    assert not shop.is_open_for(digest)
+    shop.verdict(review, "approved", generation, answers=[{"finding_id": major["finding_id"], "answer": "verified"}])
+    assert shop.is_open_for(digest)
+    assert shop.status(review)["findings"] == {"total": 2, "open": 1, "blocking": 0, "answered": 0}
+
+
+def test_p11_a_proposer_settles_nothing_and_a_reviewer_answers_nothing(shop: Desk, broker: BrokerProcess):
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "changes_requested", findings=[MAJOR])
+    (major,) = found(shop, review)
+    asked = {"review_id": review, "finding_id": major["finding_id"]}
+    with ProposerDesk(broker.url, shop.project) as proposer, shop.unchanged(review):
+        proposer.refused("FORBIDDEN", "answer_finding", **asked, answer="verified", claim_generation=1)
+        proposer.refused("REASON_REQUIRED", "answer_finding", **asked, answer="refuted", reason=" ")
+    with AgentDesk(broker.url, shop.project) as reviewer, shop.unchanged(review):
+        reviewer.refused("FORBIDDEN", "answer_finding", **asked, answer="fixed")
+        # A person found it: an agent does not settle that, with whatever claim.
+        reviewer.refused("FORBIDDEN", "answer_finding", **asked, answer="verified", reviewer_id=REVIEWER)
+    with shop.unchanged(review):
+        shop.refused("SELF_APPROVAL", "answer_finding", **asked, answer="verified", reviewer_id=PROPOSER)
+
+
+def test_p11_an_agent_that_approves_over_a_persons_finding_leaves_it_to_the_person(
+    shop: Desk, agents: AgentDesk
+):
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "changes_requested", findings=[MAJOR])
+    digest = shop.revise(review, diff=edited(text="best"))["digest"]
+    given = agents.verdict(review, "approved", agents.claim(review, OTHER))
+    assert (given["verdict"], given["status"]) == ("comment", "pending")
+    status = shop.status(review)
+    assert (status["next_action"], status["turn"]) == ("escalate", "proposer")
+    assert REVIEWER in status["attention"]
+    assert not shop.is_open_for(digest)
+    assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] is None
+    agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+    (major,) = found(shop, review)
+    settled = [{"finding_id": major["finding_id"], "answer": "verified"}]
+    shop.verdict(review, "approved", shop.claim(review), answers=settled)
+    assert shop.is_open_for(digest)
+
+
+def test_a_persons_request_for_changes_counts_however_small_what_they_wrote(shop: Desk, agents: AgentDesk):
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "changes_requested", findings=[NIT])
+    nit, request = found(shop, review)
+    assert (nit["blocking"], request["blocking"], request["claim"]) == (False, True, WHY)
+    shop.revise(review, diff=edited(text="best"))
+    assert agents.verdict(review, "approved", agents.claim(review, OTHER))["verdict"] == "comment"
+    # Who asked for it says that it is made, by approving.
+    shop.approve(review)
+    assert [one["state"] for one in found(shop, review)] == ["open", "verified"]
+
+
+def test_what_an_agent_asks_for_small_things_alone_is_approved_with_notes(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    given = agents.decide(review, "changes_requested", findings=[NIT], read_all=True)
+    assert (given["verdict"], given["status"]) == ("approved", "approved")
+    assert given["notes"]
+    # Unless it did not say that it has read all, or sends words without a severity.
+    for more in ({"findings": [NIT]}, {"comments": [{"file": "a.txt", "line": 2, "body": "Odd."}], "read_all": True}):
+        other = shop.put_up(diff=edited("b.txt"))
+        assert agents.decide(other, "changes_requested", **more)["status"] == "changes_requested"
+
+
+def test_what_was_refuted_goes_back_to_a_reviewer_in_the_same_round(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR, {**MAJOR, "line": 1, "severity": "blocker"}])
+    first, second = (one["finding_id"] for one in found(shop, review))
+    assert answered(shop, review, first, "refuted", reason="It is best.")["status"] == "changes_requested"
+    contested = answered(shop, review, second, "deferred", reason="Later.")
+    assert (contested["status"], contested["turn"], contested["round"]) == ("pending", "reviewer", 1)
+    generation = agents.claim(review, OTHER)
+    said = [
+        {"finding_id": first, "answer": "upheld"},
+        {"finding_id": second, "answer": "reopened", "reason": "It is not done."},
+    ]
+    agents.verdict(review, "changes_requested", generation, answers=said)
+    assert [one["state"] for one in found(shop, review)] == ["upheld", "reopened"]
+
+
+def test_p11_a_false_alarm_that_comes_again_is_listed_and_blocks_nothing(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR])
+    (alarm,) = (one["finding_id"] for one in found(shop, review))
+    answered(shop, review, alarm, "refuted", reason="It is best.")
+    generation = agents.claim(review, OTHER)
+    agents.verdict(review, "approved", generation, answers=[{"finding_id": alarm, "answer": "upheld"}])
+    (lesson,) = shop.do("list_lessons", files=["a.txt"])["lessons"]
+    assert (lesson["finding_id"], lesson["answer"]) == (alarm, "It is best.")
+    for number in range(20):
+        again = shop.put_up(diff=edited(), phase=str(number))
+        assert agents.decide(again, "approved", findings=[MAJOR])["status"] == "approved"
+        (repeated,) = found(shop, again)
+        assert (repeated["state"], repeated["suppressed_by"]) == ("suppressed", alarm)
+    # Other lines around it end that, and so does a person.
+    other = shop.put_up(diff=edited(line=3))
+    agents.decide(other, "changes_requested", findings=[MAJOR])
+    assert found(shop, other)[0]["state"] == "open"
+    shop.do("remove_lesson", finding_id=alarm)
+    last = shop.put_up(diff=edited(), phase="last")
+    agents.decide(last, "changes_requested", findings=[MAJOR])
+    assert found(shop, last)[0]["state"] == "open"
+
+
+def test_p11_findings_follow_their_lines_into_later_rounds(agents: AgentDesk, shop: Desk, repo: Sandbox):
+    review = shop.put_up(diff=edited(line=5))
+    agents.decide(review, "changes_requested", findings=[{**MAJOR, "line": 5}, {**MAJOR, "line": 9}])
+    before = repo.read("a.txt").decode().splitlines(keepends=True)
+    repo.write("a.txt", "".join(["new\n", *before[:4], "other\n", *before[5:]]))
+    shop.revise(review, diff=repo.diff())
+    changed, moved = found(shop, review)
+    assert (changed["place"]["line"], changed["place"]["changed"]) == (6, True)
+    assert (moved["place"]["line"], moved["place"]["changed"]) == (10, False)
+    (shown, _) = shop.do("get_review", review_id=review)["findings"]
+    assert shown["place"] == changed["place"]
+
+
+def test_what_is_found_late_on_old_lines_is_kept_and_does_not_block(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    agents.decide(review, "changes_requested", findings=[MAJOR])
+    (first,) = found(shop, review)
+    shop.revise(review, diff=edited(text="best"))
+    late = [{**MAJOR, "line": 9}, {**MAJOR, "line": 8, "severity": "blocker"}]
+    generation = agents.claim(review, OTHER)
+    said = [{"finding_id": first["finding_id"], "answer": "verified"}]
+    agents.verdict(review, "changes_requested", generation, findings=late, answers=said)
+    assert [(one["state"], one["blocking"]) for one in found(shop, review)] == [
+        ("verified", False),
+        ("late", False),
+        ("open", True),
+    ]
+
+
+def test_p11_after_three_rounds_only_a_person_goes_on(agents: AgentDesk, shop: Desk):
+    review = shop.put_up(diff=edited())
+    for number in range(1, 4):
+        agents.decide(review, "changes_requested", findings=[{**MAJOR, "claim": f"Fault {number}."}])
+        if number < 3:
+            shop.revise(review, diff=edited(text=f"try {number}"))
+    status = shop.status(review)
+    assert (status["status"], status["next_action"]) == ("changes_requested", "escalate")
+    assert status["attention"]
+    shop.revise(review, diff=edited(text="once more"))
+    agents.refused("INVALID_TRANSITION", "claim_review", review_id=review, reviewer_id=OTHER)
+    assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] is None
+    shop.do("retry_review", review_id=review)
+    assert agents.do("claim_review", reviewer_id=OTHER)["review_id"] == review
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"severity": "dreadful"}, "severity"),
+        ({"file": None}, "file"),
+        ({"line": None, "suggestion": "x"}, "line"),
+        ({"end_line": 1}, "end_line"),
+    ],
+)
+def test_a_finding_that_means_nothing_is_refused(shop: Desk, wrong: dict[str, Any], field: str):
+    review = shop.put_up_claimed(diff=edited())
+    with shop.unchanged(review):
+        sent = {"review_id": review, "verdict": "comment", "reason": WHY, "claim_generation": 1}
+        details = shop.refused("INVALID_INPUT", "submit_verdict", **sent, findings=[{**MAJOR, **wrong}])
+    assert details["field"] == field
+
+
+def test_p11_what_was_approved_is_not_reopened_beside_its_approval(shop: Desk):
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "changes_requested", findings=[MAJOR])
+    (major,) = found(shop, review)
+    shop.revise(review, diff=edited(text="best"))
+    settled = [{"finding_id": major["finding_id"], "answer": "verified"}]
+    shop.verdict(review, "approved", shop.claim(review), answers=settled)
+    asked = {"review_id": review, "finding_id": major["finding_id"], "answer": "reopened", "reason": "It came back."}
+    with shop.unchanged(review):
+        shop.refused("INVALID_TRANSITION", "answer_finding", **asked, reviewer_id=REVIEWER)
+    shop.do("withdraw_approval", review_id=review, reason="It came back.")
+    assert shop.do("answer_finding", **asked, reviewer_id=REVIEWER)["state"] == "reopened"
+
+
+def test_the_threshold_is_the_gates_and_a_person_alone_raises_it(shop: Desk):
+    shop.do("set_gate", enabled=True, branches=["main"], threshold="minor")
+    assert shop.do("get_gate")["threshold"] == "minor"
+    details = shop.refused("FORBIDDEN", "set_gate", enabled=True, threshold="blocker")
+    assert details["needed"] == "person"
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "comment", findings=[{**MAJOR, "severity": "medium"}])
+    refused = {"review_id": review, "verdict": "approved", "claim_generation": 1}
+    shop.refused("OPEN_FINDINGS", "submit_verdict", **refused)
+
+
+def test_the_findings_of_a_project_come_by_pages(agents: AgentDesk, shop: Desk):
+    for _ in range(3):
+        review = shop.put_up(diff=edited())
+        agents.decide(review, "changes_requested", findings=[MAJOR, NIT])
+    pages = shop.pages("list_findings", status="open", limit=2)
+    assert [len(page["findings"]) for page in pages] == [2, 2, 2]
+    assert len({one["finding_id"] for page in pages for one in page["findings"]}) == 6
