@@ -151,6 +151,34 @@ def test_the_same_check_of_the_same_tree_runs_once(project: Checked) -> None:
     assert project.log(second, "count") != project.log(first, "count")
 
 
+SARIF = """
+import json, sys
+text = open("a.txt").read().splitlines()
+found = [{"ruleId": "E1", "level": "error", "message": {"text": "No more lines."}, "locations": [{"physicalLocation":
+    {"artifactLocation": {"uri": "a.txt"}, "region": {"startLine": number}}}]}
+    for number, line in enumerate(text, 1) if line == "bad"]
+print("one line before")
+json.dump({"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "lint"}}, "results": found}]}, sys.stdout)
+sys.exit(bool(found))
+"""
+
+
+def test_what_a_check_reports_is_found_at_its_lines_and_mended_once_it_is_gone(project: Checked) -> None:
+    project.have(check("lint", SARIF))
+    review = project.put_up(diff=edited(text="bad"))
+    assert project.ended(review)["lint"]["status"] == "failed"
+    (found,) = project.do("list_findings", review_id=review)["findings"]
+    assert (found["source"], found["author"], found["severity"], found["category"]) == ("check", "lint", "major", "E1")
+    assert (found["file"], found["line"], found["blocking"]) == ("a.txt", 2, False)
+    other = project.put_up(diff=edited(text="bad"), phase="2")
+    project.ended(other)
+    assert [one["claim"] for one in project.do("list_findings", review_id=other)["findings"]] == [found["claim"]]
+    project.revise(review, diff=edited(text="good"))
+    assert project.ended(review)["lint"]["status"] == "passed"
+    (mended,) = project.do("list_findings", review_id=review)["findings"]
+    assert (mended["finding_id"], mended["state"]) == (found["finding_id"], "verified")
+
+
 def test_a_setup_is_made_once_for_each_content_of_its_files(project: Checked) -> None:
     make = (
         "import os, time; open(os.environ['TANDEM_SETUP'] + '/made', 'w').write(str(time.time_ns())); open('left', 'w')"

@@ -55,6 +55,7 @@ EVENT_PARTS: dict[str, tuple[EventKind, ...]] = {
     "review messages": (_Kind.MESSAGE_SENT,),
     "review resolved": (_Kind.MESSAGE_RESOLVED,),
     "review rollback": (_Kind.CHANGE_ROLLED_BACK,),
+    "review checks findings": (_Kind.CHECK_FINISHED,),
     "review checks": (_Kind.CHECKS_REQUESTED, _Kind.CHECK_STARTED, _Kind.CHECK_FINISHED),
     "pool": (
         *(_Kind.POOL_REGISTERED, _Kind.POOL_ENDED, _Kind.POOL_PAUSED, _Kind.POOL_RESUMED),

@@ -37,6 +37,7 @@ from tandem.pool.reviewers import Broker, Invocation, RunLimits, programs
 from tandem.pool.reviewers.processes import end_marked
 from tandem.pool.reviewers.providers.clean_room import CERTIFICATES, LANGUAGE, PROXIES, search_path
 from tandem.reviews.check_contract import LOG_BYTES, CheckReported, CheckView
+from tandem.reviews.check_findings import read_findings
 from tandem.reviews.check_rules import UNCONFINED, CheckStatus
 from tandem.rulings import trust
 from tandem.settings.checks import named_files
@@ -57,6 +58,8 @@ _LOOK_SECONDS = 0.5
 _MOST_PROCESSES = 1_000
 _MOST_SETUPS = 8
 _LONGEST_REASON = 1_500
+_READ_BYTES = 4_000_000
+"""Of what a check writes, looked through for findings: a linter's report is longer than a log that anybody reads."""
 _DONE = "done"
 _TITLE = "The change under review"
 """The same for all: the commit's id says whether the same was checked before."""
@@ -329,12 +332,17 @@ class CheckRunner:
         written = [run.place, *([made] if made is not None and files is not None else [])]
         watch = _Watch(written, self.settings.check_disk_bytes, self._stopped)
         # Of both outputs, in the order in which they come.
-        log = programs.OutputTail(LOG_BYTES)
+        log, whole = programs.OutputTail(LOG_BYTES), programs.OutputTail(_READ_BYTES)
+
+        def add(chunk: bytes) -> None:
+            log.add(chunk)
+            whole.add(chunk)
+
         limits = RunLimits(total_seconds=timeout_seconds, output_bytes=LOG_BYTES, grace_seconds=_GRACE_SECONDS)
         watching = asyncio.create_task(watch.until_ended(), name="check-watch")
         try:
             finished = await asyncio.to_thread(
-                programs.run, invocation, limits, on_start=watch.begin, cancelled=watch.ended, log=log.add
+                programs.run, invocation, limits, on_start=watch.begin, cancelled=watch.ended, log=add
             )
         finally:
             watching.cancel()
@@ -343,7 +351,8 @@ class CheckRunner:
         match finished.ended_by:
             case "itself":
                 status = CheckStatus.PASSED if finished.exit_code == 0 else CheckStatus.FAILED
-                return status, {**facts, "exit_status": finished.exit_code}
+                found = [] if files is not None else await asyncio.to_thread(_findings, run, whole.content())
+                return status, {**facts, "exit_status": finished.exit_code, "findings": found}
             case "cancelled" if watch.reason is None:
                 raise _CutShort
             case "cancelled":
@@ -439,6 +448,24 @@ class _Watch:
 
 def _key(check: CheckView) -> _Key:
     return check.review_id, check.round, check.name
+
+
+def _findings(run: _Run, written: bytes) -> list[dict[str, Any]]:
+    """What a check's output says of places, as it is reported."""
+    folder = run.tree.folder.resolve()
+
+    def content(path: str) -> str | None:
+        # It has ended; a link that it left could lead anywhere.
+        place = folder / path
+        try:
+            if place.resolve() != place or not place.is_file() or place.stat().st_size > _READ_BYTES:
+                return None
+            return place.read_bytes().decode()
+        except (OSError, ValueError):
+            return None
+
+    found = read_findings(written.decode("utf-8", "replace"), folder.as_posix(), content)
+    return [one._asdict() for one in found]
 
 
 def _laid_out(root: str, content: RoundContent, place: Path, check: CheckView) -> ReviewedTree:

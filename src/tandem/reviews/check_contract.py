@@ -33,6 +33,7 @@ from tandem.contract.request import (
 )
 from tandem.contract.request import ReviewId as ReviewIdField
 from tandem.errors import CursorExpired, Forbidden, InvalidTransition, NotFound, StaleClaim, TimedOut
+from tandem.reviews.finding_contract import GivenFinding
 
 LOG_BYTES = 64_000
 """How much of what a check wrote is kept: its end."""
@@ -112,6 +113,9 @@ class ReportCheck(WriteRequest):
     seconds: Annotated[float | None, Field(ge=0, le=_MOST_SECONDS, description="How long it ran.")] = None
     reason: Annotated[Text | None, Field(max_length=_REASON_LENGTH, description="Why it ended so.")] = None
     log: Annotated[Text | None, Field(max_length=LOG_BYTES, description="The end of what it wrote.")] = None
+    findings: Annotated[
+        list[GivenFinding] | None, Field(max_length=500, description="What it found, and where; not what was settled.")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, StaleClaim
 from tandem.git.ground import Ground
-from tandem.reviews import contents, grounds, writing
+from tandem.reviews import contents, findings_of_checks, grounds, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.check_contract import (
     CheckList,
@@ -29,6 +29,7 @@ from tandem.reviews.check_contract import (
 )
 from tandem.reviews.check_rules import DOUBTFUL, PASSED, SAYS_SOMETHING, CheckRun, CheckStatus, outcome, runs_of
 from tandem.reviews.context import Services
+from tandem.reviews.finding_rules import Finding
 from tandem.reviews.rules import Review, State
 from tandem.store import ledger
 from tandem.store.base import Unit
@@ -217,7 +218,7 @@ async def report_check(services: Services, caller: Caller, request: ReportCheck)
         before = _find(unit, review, request.round, request.name)
         now = services.clock.now_us()
         if begins:
-            after, go = _begun(unit, review, before, request, now, ground)
+            after, go = _begun(unit, services, review, before, request, now, ground)
             return CheckReported(view(unit, services, after), go=go)
         if not before.unfinished or (before.status == CheckStatus.RUNNING and before.runner != request.runner):
             raise StaleClaim(
@@ -228,7 +229,7 @@ async def report_check(services: Services, caller: Caller, request: ReportCheck)
         stands = grounds.parsed(before.ground)
         if request.status in SAYS_SOMETHING and (stands is None or stands.commit is None):
             raise InvalidInput("Report tree and commit before its end: update what runs checks.", field="commit")
-        return CheckReported(view(unit, services, _ended(unit, review, before, request, now)), go=False)
+        return CheckReported(view(unit, services, _ended(unit, services, review, before, request, now)), go=False)
 
     return await transact(services, caller, work)
 
@@ -345,7 +346,13 @@ def _find(unit: Unit, review: Review, number: int, name: str) -> CheckRun:
 
 
 def _begun(
-    unit: Unit, review: Review, before: CheckRun, request: ReportCheck, now: int, ground: Ground | None
+    unit: Unit,
+    services: Services,
+    review: Review,
+    before: CheckRun,
+    request: ReportCheck,
+    now: int,
+    ground: Ground | None,
 ) -> tuple[CheckRun, bool]:
     """A check that is to begin, and whether this runner runs it: its end may be known, or another runs it."""
     ours = before.status == CheckStatus.RUNNING and before.runner == request.runner
@@ -378,7 +385,7 @@ def _begun(
             ground=grounds.as_json(stands),
             finished_at=now,
         )
-        return noted(ended, same_as=same), False
+        return noted(ended, findings_of_checks.copied(unit, services, review, known, now), same_as=same), False
     if any(one.status == CheckStatus.RUNNING and not one.is_lost(now) for one in alike):
         return before, False
     started = before._replace(
@@ -391,7 +398,9 @@ def _begun(
     return noted(started), True
 
 
-def _ended(unit: Unit, review: Review, before: CheckRun, request: ReportCheck, now: int) -> CheckRun:
+def _ended(
+    unit: Unit, services: Services, review: Review, before: CheckRun, request: ReportCheck, now: int
+) -> CheckRun:
     given_back = request.status == CheckStatus.QUEUED
     ended = before._replace(
         status=request.status,
@@ -404,11 +413,21 @@ def _ended(unit: Unit, review: Review, before: CheckRun, request: ReportCheck, n
         log_id=ledger.keep_content(unit, request.log or None),
         finished_at=None if given_back else now,
     )
-    return _noted(unit, review, before, ended, actor=request.runner, now=now)
+    says = request.status in SAYS_SOMETHING
+    found = findings_of_checks.taken(unit, services, review, ended, request.findings or (), now) if says else ()
+    return _noted(unit, review, before, ended, found, actor=request.runner, now=now)
 
 
 def _noted(
-    unit: Unit, review: Review, before: CheckRun, after: CheckRun, *, actor: str, now: int, **facts: object
+    unit: Unit,
+    review: Review,
+    before: CheckRun,
+    after: CheckRun,
+    found: tuple[Finding, ...] = (),
+    *,
+    actor: str,
+    now: int,
+    **facts: object,
 ) -> CheckRun:
     """Write what became of a check, with its event."""
     if after == before:
@@ -424,7 +443,7 @@ def _noted(
         kind = EventKind.CHECK_FINISHED
         seconds = None if after.duration_us is None else after.duration_us / _MICROSECONDS
         data |= {"reason": after.reason, "exit_status": after.exit_status, "seconds": seconds}
-    _write(unit, review, (after,), actor, kind, data, now)
+    _write(unit, review, (after,), actor, kind, data, now, found)
     return after
 
 
@@ -441,10 +460,12 @@ def _write(
     kind: EventKind,
     data: dict[str, Any],
     now: int,
+    found: tuple[Finding, ...] = (),
 ) -> Review:
     of_round = {one.name: one for one in reviews.list_checks(unit, review.id, runs[0].round)}
     of_round |= {one.name: one for one in runs}
     is_current = runs[0].round == review.round
     came_to = outcome(list(of_round.values())) if is_current else review.checks
     after = review._replace(checks=came_to, updated_at=now)
-    return writing.change_review(unit, review, after, actor=actor, kind=kind, data=data, rows=writing.Rows(checks=runs))
+    rows = writing.Rows(checks=runs, findings=found)
+    return writing.change_review(unit, review, after, actor=actor, kind=kind, data=data, rows=rows)

@@ -1,0 +1,71 @@
+"""What checks found: taken in with their results, and mended once they no longer find it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tandem.reviews import finding_queries, finding_rules
+from tandem.reviews.check_rules import CheckRun
+from tandem.reviews.context import Services
+from tandem.reviews.finding_contract import GivenFinding
+from tandem.reviews.finding_rules import Finding
+from tandem.reviews.rules import Review
+from tandem.store.base import Unit
+
+_SAID = ("file", "line", "end_line", "side", "severity", "category", "claim", "failure", "suggestion")
+
+
+def taken(
+    unit: Unit, services: Services, review: Review, run: CheckRun, given: Sequence[GivenFinding], now_us: int
+) -> tuple[Finding, ...]:
+    """What a check found that is not known, and what it no longer finds, which is mended.
+
+    The same words about the same file are the same finding: its lines may have moved.
+    """
+    known = {_what(one): one for one in _of(unit, review.id, run.name)}
+    found = {_what(one): one for one in given}
+    gone = [one for what, one in known.items() if what not in found and one.is_open]
+    new = [one for what, one in found.items() if what not in known]
+    return (
+        *(finding_rules.after(one, "verified", run.name, None) for one in gone),
+        *(_made(services, review, run, one, at, now_us) for at, one in enumerate(new)),
+    )
+
+
+def copied(unit: Unit, services: Services, review: Review, known: CheckRun, now_us: int) -> tuple[Finding, ...]:
+    """The same of a check that is not run again, as its result for the same tree is known."""
+    if known.review_id == review.id:
+        return ()
+    there = (one for one in _of(unit, known.review_id, known.name) if one.is_open)
+    given = [GivenFinding(**{name: getattr(one, name) for name in _SAID}) for one in there]
+    return taken(unit, services, review, known, given, now_us)
+
+
+def _of(unit: Unit, review_id: str, name: str) -> list[Finding]:
+    known = finding_queries.list_of_review(unit, review_id)
+    return [one for one in known if (one.source, one.author) == ("check", name)]
+
+
+def _what(one: Finding | GivenFinding) -> tuple[str | None, str | None, str]:
+    return one.file, one.category, one.claim
+
+
+def _made(services: Services, review: Review, run: CheckRun, one: GivenFinding, position: int, now_us: int) -> Finding:
+    return Finding(
+        id=services.clock.new_id("fn"),
+        review_id=review.id,
+        project=review.project,
+        seq=0,
+        position=position,
+        round=run.round if run.review_id == review.id else review.round,
+        verdict_id=None,
+        source="check",
+        author=run.name,
+        **{name: getattr(one, name) for name in _SAID if name != "severity"},
+        severity=finding_rules.severity_of(one.severity) or "minor",
+        pre_existing=int(one.pre_existing),
+        lines=None,
+        fingerprint=None,
+        state="open",
+        created_at=now_us,
+    )
