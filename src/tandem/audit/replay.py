@@ -9,10 +9,10 @@ import orjson
 
 from tandem.gate.rules import commit_reviews_of
 from tandem.pool.queries import reviewer_moves
-from tandem.reviews.finding_rules import of_comment
+from tandem.reviews.finding_rules import Finding, of_comment
 from tandem.reviews.rounds import Message
 from tandem.reviews.rules import VOLATILE, Review, taken_back_by
-from tandem.reviews.writing import moves
+from tandem.reviews.writing import finding_moves, moves
 from tandem.schema import TANDEM
 from tandem.store.event import CounterMove, Event, EventKind
 
@@ -133,7 +133,11 @@ class Replay:
         for part, table in CHANGED.items():
             if part in delta:
                 return self._apply_row(event, table, delta[part])
-        return self._apply_review(event, delta["review"]) if "review" in delta else []
+        if "review" not in delta:
+            return []
+        counted = self._apply_review(event, delta["review"])
+        found = (Finding(**row) for row in delta.get("findings", ()))
+        return counted if self._review is None else sorted([*counted, *finding_moves(self._review, found)])
 
     def finish(self) -> dict[str, dict[Key, Row]]:
         """All rows, those included that follow from the review: what the gate opens for."""

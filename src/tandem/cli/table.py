@@ -587,6 +587,7 @@ COMMANDS: dict[str, Command] = {
         Parameter("seconds", "--seconds", kind="number", help="How long it ran."),
         Parameter("reason", "--reason", help="Why it ended so."),
         Parameter("log", "--log", help="The end of what it wrote. Text, @FILE or - for standard input; @@ for a leading @.", metavar="TEXT", form="text"),
+        Parameter("findings", "--findings", help="What it found, and where; not what was settled. JSON, @FILE or - for standard input.", metavar="JSON", form="json"),
         Parameter("project", "--project", help="Registered project, or a label; default: the repository you are in.", panel="Common options", completes="project"),
         Parameter("idempotency_key", "--idempotency-key", help="The same key with the same body has one effect and one answer, for a day.", panel="Common options"),
         Parameter("broker", "--broker", variable="TANDEM_BROKER", help="The broker, or several on one database: URL,URL; default: the one on this machine.", metavar="URL", panel="Common options"),

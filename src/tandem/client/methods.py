@@ -374,6 +374,7 @@ class Operations(ABC):
         seconds: float | None = None,
         reason: str | None = None,
         log: str | None = None,
+        findings: list[reviews_finding_contract.GivenFinding] | None = None,
     ) -> reviews_check_contract.CheckReported:
         """Report that a check begins, on which tree, or how it ended. Whoever begins it first runs it."""
         return await self._operate("report_check", locals())
@@ -396,7 +397,7 @@ class Operations(ABC):
         review_id: str,
         *,
         finding_id: str,
-        answer: Literal["fixed", "refuted", "deferred", "verified", "reopened", "upheld"],
+        answer: Literal["fixed", "refuted", "deferred"] | Literal["verified", "reopened", "upheld"],
         project: str | None = None,
         idempotency_key: str | None = None,
         reason: str | None = None,

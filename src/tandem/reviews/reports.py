@@ -15,9 +15,10 @@ from tandem.reviews import report_queries as reports
 from tandem.reviews import views
 from tandem.reviews.answers import ActivityFeed, AuditPage, FeedEntry, Statistics, Tally, Timeline
 from tandem.reviews.context import Services
+from tandem.reviews.finding_rules import SEVERITIES
 from tandem.reviews.requests import GetActivityFeed, GetAuditLog, GetReviewStats, GetReviewTimeline
 from tandem.reviews.rules import Review, State
-from tandem.reviews.writing import OPEN_PREFIX
+from tandem.reviews.writing import FOUND_PREFIX, OPEN_PREFIX
 from tandem.store import events, pages
 from tandem.store.base import Row, Unit
 from tandem.store.context import look_or_wait
@@ -212,6 +213,10 @@ def _day(since: str | None) -> str | None:
         raise InvalidInput("since must be an ISO date or time, such as 2026-11-21.", field="since") from error
 
 
+_FOUND = (*SEVERITIES, "verified", "upheld", "reopened", "late", "suppressed")
+"""What is counted of findings."""
+
+
 def _tally(rows: Iterable[Row]) -> Tally:
     counts: dict[str, int] = defaultdict(int)
     totals: dict[str, int] = defaultdict(int)
@@ -228,6 +233,7 @@ def _tally(rows: Iterable[Row]) -> Tally:
         changes_requested=counts["changes_requested"],
         rejected=counts["rejected"],
         comments=counts["comment"],
+        **{name: counts[FOUND_PREFIX + name] for name in _FOUND},
         closed=counts["closed:approved"] + counts["closed:rejected"] + counts["closed:withdrawn"],
         withdrawn=counts["closed:withdrawn"],
         approval_rate=counts["approved"] / decided if decided else None,

@@ -6,7 +6,8 @@ that units on PostgreSQL cannot wait for each other in a circle.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
@@ -134,7 +135,7 @@ def change_review(
     )
     _write_rows(unit, numbered)
     _write_approval(unit, before, written)
-    unit.count(moves(before, written, kind))
+    unit.count(sorted([*moves(before, written, kind), *finding_moves(written, numbered.findings)]))
     return written
 
 
@@ -245,6 +246,31 @@ def moves(before: Review | None, after: Review, kind: str) -> list[CounterMove]:
         if was:
             found.append(CounterMove(after.project, ALL_TIME, after.category, "", OPEN_PREFIX + was, -1))
     return sorted(found)
+
+
+FOUND_PREFIX = "found:"
+"""Metrics of findings: of which severity they were found, and what became of them."""
+
+
+def finding_moves(after: Review, found: Iterable[Finding]) -> list[CounterMove]:
+    """What the findings of an event count, for who found them.
+
+    Args:
+        after: The review after the event, with its number.
+        found: The findings that are new, which have that number, or changed.
+    """
+    metrics = Counter(
+        (one.author, f"{FOUND_PREFIX}{name}")
+        for one in found
+        for name in ((one.severity, one.state) if one.seq == after.event_seq else (one.state,))
+        if name != "open"
+    )
+    days = (ALL_TIME, utc_day(after.updated_at))
+    return [
+        CounterMove(after.project, day, after.category, author, metric, count)
+        for (author, metric), count in metrics.items()
+        for day in days
+    ]
 
 
 def _metric(  # noqa: PLR0911 one line a kind reads best
