@@ -110,7 +110,7 @@ REVIEWS: Final = Kind(
             Statement(update(table).where(table.c.review_id == _KEY).values(BLANK[table.name]))
             for table in (tables.rounds, tables.verdicts, tables.messages, tables.counter_patches, tables.checks)
         ),
-        Statement(delete(tables.viewed_files).where(tables.viewed_files.c.review_id == _KEY)),
+        *(Statement(delete(table).where(table.c.review_id == _KEY)) for table in (tables.viewed_files, tables.drafts)),
     ),
 )
 CYCLES: Final = Kind(
