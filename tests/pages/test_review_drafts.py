@@ -26,7 +26,7 @@ def looked_at(page: Page) -> None:
 
 
 def dialog(page: Page) -> Locator:
-    return page.get_by_role("dialog", name="Not with your verdict yet")
+    return page.get_by_role("dialog", name="Still being written")
 
 
 def comments(shop: Desk, review: str) -> list[str]:
@@ -106,6 +106,16 @@ def test_drafts_are_in_every_window_and_outlive_it(page: Page, shop: Desk, windo
     looked_at(page)
     expect(page.get_by_label(EDITOR)).to_have_count(0)
     assert drafts(shop, review) == []
+
+
+def test_claiming_by_the_verdicts_form_takes_no_draft_along(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    typed(page, "Nearly done", "Your verdict on round 1")
+    shop.do("release_claim", review_id=review, claim_generation=shop.status(review)["claim_generation"])
+    expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
+    page.get_by_role("button", name="Claim").first.click()
+    expect(page.get_by_label("Your verdict on round 1")).to_have_value("Nearly done")
+    assert drafts(shop, review) == [("verdict", "Nearly done")]
 
 
 def test_what_is_typed_just_before_the_page_is_left_is_kept(page: Page, shop: Desk, windows: Windows) -> None:

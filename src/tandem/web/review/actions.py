@@ -209,7 +209,8 @@ async def act(
         if error.status == CONFLICT:
             changes = await changes_since(request, review_id, seen, ANYTHING)
         return await again(request, FormResult(form, typed, error, changes), error.status)
-    await saved.sent(request)
+    if not one.keeps:
+        await saved.sent(request)
     if one.leaves or request.form.get("then") == "edit":
         there = await onward(request) if one.leaves else _editor(request)
         return Response(headers={"HX-Redirect": there}) if is_script(request) else see(there)
