@@ -30,6 +30,7 @@ FACTS: dict[str, tuple[Any, ...]] = {
     "unapproved_range": (None, "main..HEAD"),
     "conflict_with": (None, "main"),
     "counter_patch_status": (None, "accepted"),
+    "question_id": (None, "ms_1"),
     "no_reviewer": (None, {"reason": "no_pool", "message": "No pool serves this project."}),
 }
 """What the next step depends on, with its values."""

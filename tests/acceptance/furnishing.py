@@ -159,6 +159,12 @@ class Shop:
         self.desk.do("mark_viewed", **mark)
         return self.claimed
 
+    def drafted(self) -> str:
+        """A review on which there is a draft."""
+        draft = {"review_id": self.claimed, "draft_id": "d1", "round": 1, "kind": "finding", "body": "Why?"}
+        self.desk.do("save_draft", **draft, person=AGENT)
+        return self.claimed
+
     def overriding(self) -> dict[str, Any]:
         """A request for an override, with the proof that a person answered."""
         return self.asker.proved(changes=self.changes, reason="The shop is down.")

@@ -54,7 +54,13 @@ def test_after_the_verdict_only_its_reviewer_may_answer(desk: Desk, review: str,
     assert desk.status(review)["turn"] == "reviewer"
     with desk.unchanged(review):
         details = desk.refused(
-            "NOT_CLAIMANT", "add_message", review_id=review, sender_role="reviewer", reviewer_id=OTHER, body="I know!"
+            "NOT_CLAIMANT",
+            "add_message",
+            review_id=review,
+            sender_role="reviewer",
+            reviewer_id=OTHER,
+            claim_generation=1,
+            body="I know!",
         )
     assert details["expected"] == REVIEWER
     answered = desk.say(review, "reviewer", "The second line.")
@@ -64,7 +70,6 @@ def test_after_the_verdict_only_its_reviewer_may_answer(desk: Desk, review: str,
 def test_a_stranger_cannot_speak_as_the_holder(desk: Desk, review: str):
     with desk.unchanged(review):
         speech = {"review_id": review, "sender_role": "reviewer", "body": "Mine."}
-        desk.refused("NOT_CLAIMANT", "add_message", **speech, reviewer_id=OTHER)
         desk.refused("NOT_CLAIMANT", "add_message", **speech, reviewer_id=OTHER, claim_generation=1)
         desk.refused("INVALID_INPUT", "add_message", **speech)
 

@@ -90,7 +90,7 @@ def test_a_reviewer_reviews_under_their_own_name_and_does_not_speak_for_the_prop
     doors: Windows, guarded: Guarded, two: Two
 ) -> None:
     page = entered(doors, guarded, guarded.issue("rita", ("operator", "reviewer")), f"/reviews/{two.own_review}")
-    expect(page.locator("#message-form, #close-form")).to_have_count(0)
+    expect(page.locator("#in-place-form, #close-form")).to_have_count(0)
     page.get_by_role("button", name="Claim").click()
     expect(page.get_by_text("You hold it.")).to_be_visible()
     write(page, "Message as the reviewer", "Which colour?", "Send the message")
@@ -218,9 +218,9 @@ def test_a_form_that_is_sent_too_late_comes_back_with_what_was_typed(doors: Wind
     issued = guarded.issue("grace")
     review = guarded.put_up(proposer_id="claude-7")
     page = entered(doors, guarded, issued, f"/reviews/{review}", javascript=False)
-    page.get_by_label("Message").fill("A thought that took an hour.\nAnd <b>another</b>.")
+    page.get_by_label("Question").fill("A thought that took an hour.\nAnd <b>another</b>.")
     guarded.revoke(issued)
-    page.get_by_role("button", name="Send the message").click()
+    page.get_by_role("button", name="Ask", exact=True).click()
     expect(page.get_by_role("heading", name="Not sent")).to_be_visible()
     expect(page.get_by_label("Body")).to_have_value("A thought that took an hour.\nAnd <b>another</b>.")
     expect(page.get_by_role("textbox")).to_have_count(1)

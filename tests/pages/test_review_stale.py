@@ -117,11 +117,12 @@ def test_a_message_out_of_turn_stays_in_its_field(page: Page, shop: Desk, window
     review = shop.put_up(diff=edited())
     page.route("**/events*", lambda route: route.abort())
     page.goto(f"/reviews/{review}")
+    page.get_by_text(f"Speak in {PROPOSER}'s place").click()
     page.get_by_label("Message in").fill(TYPED)
     shop.say(review, "proposer", "I was faster.")
-    page.get_by_role("button", name="Send the message").click()
+    page.get_by_role("button", name=f"Send in {PROPOSER}'s place").click()
     expect(page.locator("#stream .acts-refusal").get_by_text(f"{PROPOSER} wrote a message")).to_be_visible()
-    expect(page.locator("#message-body")).to_have_value(TYPED)
+    expect(page.locator("#in-place-body")).to_have_value(TYPED)
     expect(page.get_by_text("The proposer's side spoke last.")).to_be_visible()
 
 

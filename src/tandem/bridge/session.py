@@ -57,7 +57,8 @@ def is_decided(data: dict[str, Any]) -> bool:
 
 def is_proposers_turn(data: dict[str, Any]) -> bool:
     """Whether a review's proposer has something to do, or the review is over, or no reviewer comes without a person."""
-    return data.get("turn") == "proposer" or data.get("status") == "closed" or lacks_reviewer(data)
+    is_asked = data.get("turn") == "proposer" or data.get("question_id") is not None
+    return is_asked or data.get("status") == "closed" or lacks_reviewer(data)
 
 
 def lacks_reviewer(data: dict[str, Any]) -> bool:

@@ -40,7 +40,7 @@ _CHECKED = {
     "pending": Exit.WAITING,
     "doubtful": Exit.WAITING,
 }
-_ASKING = frozenset({"message", "verdict"})
+_ASKING = frozenset({"message", "question", "verdict"})
 _MOST_ENTRIES = 200
 _UNDECIDED = frozenset({"pending", "claimed", "in_review"})
 

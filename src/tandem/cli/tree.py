@@ -64,6 +64,7 @@ TREE: dict[str, Noun] = {
             OPERATIONS: OPERATION,
             "checkout": "apply:checkout",
             "patch": OPERATION,
+            "draft": OPERATION,
         },
         help="Reviews: propose, claim, discuss, decide, close.\n\n"
         "At a terminal, [bold]tandem review[/bold] is short for [bold]tandem review screen[/bold].",
@@ -206,5 +207,8 @@ TREE: dict[str, Noun] = {
     "help": Noun("Show the help of a command: tandem help review list.", SETTING_UP, "main:help_of"),
     "version": Noun("Show the version.", SETTING_UP, "main:show_version"),
 }
-SUBGROUPS = {"patch": Noun("Counter-patches: take a reviewer's, or decline it.", REVIEWING, {OPERATIONS: OPERATION})}
-"""Groups within a group: operations of the noun `review patch`."""
+SUBGROUPS = {
+    "patch": Noun("Counter-patches: take a reviewer's, or decline it.", REVIEWING, {OPERATIONS: OPERATION}),
+    "draft": Noun("What you have written on the page and not sent.", REVIEWING, {OPERATIONS: OPERATION}, hidden=True),
+}
+"""Groups within a group: operations of the nouns `review patch` and `review draft`."""

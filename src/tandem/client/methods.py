@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import tandem.projects.contract as projects_contract
     import tandem.reviews.answers as reviews_answers
     import tandem.reviews.check_contract as reviews_check_contract
+    import tandem.reviews.draft_contract as reviews_draft_contract
     import tandem.reviews.finding_contract as reviews_finding_contract
     import tandem.reviews.page_contract as reviews_page_contract
     import tandem.reviews.requests as reviews_requests
@@ -397,7 +398,7 @@ class Operations(ABC):
         review_id: str,
         *,
         finding_id: str,
-        answer: Literal["fixed", "refuted", "deferred"] | Literal["verified", "reopened", "upheld"],
+        answer: Literal["fixed", "refuted", "deferred", "verified", "reopened", "upheld"],
         project: str | None = None,
         idempotency_key: str | None = None,
         reason: str | None = None,
@@ -938,6 +939,50 @@ class Operations(ABC):
     ) -> reviews_page_contract.ViewedFiles:
         """The files of a round that a person has marked as viewed."""
         return await self._operate("list_viewed", locals())
+
+    async def save_draft(
+        self,
+        review_id: str,
+        *,
+        draft_id: str,
+        person: str,
+        round: int,
+        kind: Literal["finding", "message", "verdict"],
+        body: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        end_line: int | None = None,
+        side: Literal["after", "before"] | None = None,
+        severity: str | None = None,
+        suggestion: str | None = None,
+    ) -> reviews_draft_contract.Draft:
+        """Keep what a person is writing about a review, in the place of their draft of that id; not recorded in the log."""
+        return await self._operate("save_draft", locals())
+
+    async def list_drafts(
+        self,
+        *,
+        person: str,
+        project: str | None = None,
+        review_id: str | None = None,
+        page: str | None = None,
+    ) -> reviews_draft_contract.DraftPage:
+        """A person's drafts, of one review or of all, by review."""
+        return await self._operate("list_drafts", locals())
+
+    async def discard_draft(
+        self,
+        review_id: str,
+        *,
+        draft_ids: list[str],
+        person: str,
+        project: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> reviews_draft_contract.DraftsDiscarded:
+        """Remove drafts of a person on a review; those that are gone already do not matter."""
+        return await self._operate("discard_draft", locals())
 
     async def get_inbox(
         self,

@@ -54,3 +54,12 @@ TextPath = Annotated[str, Field(description="The file whose whole content was pr
 Revision = Annotated[
     str, Field(description="The commits that were proposed, as `A..B`; null for what is still to be committed.")
 ]
+QuestionId = Annotated[
+    str,
+    Field(
+        description=(
+            "The newest question of a person who does not review it that its proposer has not answered: `add_message` "
+            "with `resolves` answers it, and takes no turn."
+        )
+    ),
+]

@@ -15,6 +15,7 @@ from tandem.contract.request import (
     Refusals,
 )
 from tandem.pool.contract import PoolView
+from tandem.present.shape import Shown
 from tandem.reviews.answers import ReviewRow
 
 
@@ -53,6 +54,9 @@ class InboxItem:
     detail: Annotated[
         str | None, Field(description="What there is to say beyond that: a reason, or what a hand-off leads to.")
     ]
+    has_draft: Annotated[
+        bool, Field(description="Whether the person has written something about it and not sent it."), Shown("hidden")
+    ] = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,14 @@ _SPECIAL: Final[dict[Special, tuple[Any, Any]]] = {
     "overdue": (_held, _r.lease_expires_at <= bindparam("before")),
 }
 _OF_PROPOSER: Final = frozenset({"own", "offered"})
+_d = review_tables.drafts.c
+# From the open reviews, not from the drafts: those on closed ones only grow in number.
+_drafted = Statement(
+    select(_r.id).where(
+        _r.turn.is_not(None),
+        exists().where(_d.person == bindparam("person"), _d.review_id == _r.id).correlate(review_tables.reviews),
+    )
+)
 _standing = Statement(
     select(_cr.commit_id)
     .where(
@@ -114,6 +122,11 @@ def list_special(
         params["before"] = before_us
     rows = unit.all(_special(name, project=project is not None), limit=limit, **params)
     return [(Review(*row[:-1]), bool(row[-1])) for row in rows]
+
+
+def list_drafted(unit: Unit, person: str) -> frozenset[str]:
+    """The open reviews on which a person has drafts."""
+    return frozenset(row[0] for row in unit.all(_drafted, person=person))
 
 
 def is_standing(unit: Unit, review_id: str) -> bool:

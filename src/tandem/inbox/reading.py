@@ -51,8 +51,10 @@ async def get_inbox(services: Services, caller: Caller, request: GetInbox) -> In
         newest = services.waits.newest(unit)
         now = services.clock.now_us()
         trays = _filled(unit, services, person, project, limit, now)
+        drafted = inbox.list_drafted(unit, person)
         shown = {
-            tray: tuple(_item(unit, what, place, now) for place, what in held[:limit]) for tray, held in trays.items()
+            tray: tuple(_item(unit, what, place, now, drafted) for place, what in held[:limit])
+            for tray, held in trays.items()
         }
         counts = InboxCounts(**{tray: len(held) for tray, held in trays.items()})
         return Inbox(person=person, **shown, counts=counts, cursor=services.waits.cursor(newest))
@@ -103,7 +105,7 @@ def _open(
     return sorted(found.values(), key=lambda one: rules.rank(one[0], person))
 
 
-def _item(unit: Unit, what: Review | Pool, place: Placement, now_us: int) -> InboxItem:
+def _item(unit: Unit, what: Review | Pool, place: Placement, now_us: int, drafted: frozenset[str]) -> InboxItem:
     item = partial(InboxItem, why=place.why, since=isoformat(place.since_us), who=place.who)
     if isinstance(what, Pool):
         pool = pool_admin.pool_view(unit, what, reviewers.list_live(unit, what.id), now_us)
@@ -111,4 +113,6 @@ def _item(unit: Unit, what: Review | Pool, place: Placement, now_us: int) -> Inb
     handoff = cycles.find_by_review(unit, what.id) if what.category == "handoff" else None
     handed = handoff and f"{handoff.producer} hands {handoff.phase} over to {handoff.target}"
     kind = "review" if handoff is None else "cycle"
-    return item(kind=kind, review=views.row(what), pool=None, detail=place.detail or handed)
+    return item(
+        kind=kind, review=views.row(what), pool=None, detail=place.detail or handed, has_draft=what.id in drafted
+    )

@@ -101,6 +101,8 @@ def _problem(review: Review, around: InboxContext) -> Placement | None:
 
 def _turn(review: Review, around: InboxContext) -> Placement | None:
     since, person = waits_since(review), around.person
+    if review.question_id is not None and review.proposer_id == person and review.turn != "proposer":
+        return Placement("your_turn", "answer", since)
     if _is_queued(review):
         return None if around.authored or around.pool else Placement("your_turn", "review", since)
     if review.turn == "reviewer" and _reviewer(review) == person:

@@ -118,7 +118,7 @@ REVIEWS: Final = Kind(
                 tables.checks,
             )
         ),
-        Statement(delete(tables.viewed_files).where(tables.viewed_files.c.review_id == _KEY)),
+        *(Statement(delete(table).where(table.c.review_id == _KEY)) for table in (tables.viewed_files, tables.drafts)),
     ),
 )
 CYCLES: Final = Kind(

@@ -22,6 +22,7 @@ from tandem.contract.fields import (
     Notes,
     Outcome,
     ProjectName,
+    QuestionId,
     RemovedAt,
     ReviewId,
     Revision,
@@ -164,6 +165,7 @@ class ReviewStatus(Onward, Work, ReviewPlace):
     path: TextPath | None = None
     unapproved_range: UnapprovedRange | None = None
     conflict_with: ConflictWith | None = None
+    question_id: QuestionId | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ _BEFORE_ALL = (0, -2)
 async def add_message(services: Services, caller: Caller, request: AddMessage) -> MessageSent:
     """Add a message; the sides alternate, decided within the transaction.
 
+    A question from the side, by a person who does not review it, and its answer take no turn.
+
     Raises:
         TurnViolation: This side spoke last.
         StaleClaim: A reviewer's claim generation is over.
@@ -42,16 +44,21 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
 
     def work(unit: Unit) -> MessageSent:
         before = reviews.get(unit, request.review_id, request.project, lock=True)
-        sender, entered = _enter(services, before, caller, request)
-        check_turn(before, request.sender_role)
-        if request.resolves is not None:
-            _check_resolvable(unit, before.id, request.resolves)
+        settled = None if request.resolves is None else reviews.find_message(unit, before.id, request.resolves)
+        is_question = _is_from_the_side(before, caller, request)
+        takes_turn = not is_question and not _answers_question(request, settled)
+        sender, entered = (_enter if takes_turn else _enter_aside)(services, before, caller, request)
+        if takes_turn:
+            check_turn(before, request.sender_role)
+        if request.resolves is not None and settled is None:
+            raise _unknown_message(before.id, request.resolves)
         now = services.clock.now_us()
         message = Message(
             id=message_id,
             review_id=before.id,
             seq=0,
             round=before.round,
+            kind="question" if is_question else "message",
             sender_role=request.sender_role,
             sender_id=sender,
             body=request.body,
@@ -59,25 +66,19 @@ async def add_message(services: Services, caller: Caller, request: AddMessage) -
             resolves=request.resolves,
             created_at=now,
         )
+        question_id = message_id if is_question else _still_asked(unit, before, request.resolves)
+        said = entered._replace(updated_at=now, question_id=question_id)
         written = writing.change_review(
             unit,
             before,
-            record_speaker(entered._replace(updated_at=now), request.sender_role, "message"),
+            record_speaker(said, request.sender_role, "message") if takes_turn else said,
             actor=sender,
             kind=EventKind.MESSAGE_SENT,
             data={"message_id": message_id, "sender_role": request.sender_role, "round": before.round},
             rows=Rows(messages=(message,)),
         )
         if request.resolves is not None:
-            written = writing.change_review(
-                unit,
-                written,
-                written,
-                actor=sender,
-                kind=EventKind.MESSAGE_RESOLVED,
-                data={"message_id": request.resolves, "resolved_by": message_id},
-                rows=Rows(resolved=(request.resolves, message_id)),
-            )
+            written = _resolve(unit, written, request.resolves, message)
         onward = views.onward(unit, services, written)
         if request.sender_role != "proposer":
             onward["message"] = ""
@@ -104,14 +105,55 @@ def _enter(services: Services, before: Review, caller: Caller, request: AddMessa
     return reviewer, entered
 
 
-def _check_resolvable(unit: Unit, review_id: str, message_id: str) -> None:
-    if reviews.find_message(unit, review_id, message_id) is None:
-        raise NotFound(
-            f"The review '{review_id}' has no message '{message_id}'; get_discussion lists them. A finding is answered"
-            " with answer_finding.",
-            review_id=review_id,
-            message_id=message_id,
-        )
+def _is_from_the_side(before: Review, caller: Caller, request: AddMessage) -> bool:
+    """Whether it is the question of a person who neither reviews it nor proposed it.
+
+    Who names a claim speaks as its holder, and is refused when it is over.
+    """
+    if request.sender_role != "reviewer" or request.reviewer_id is None or request.claim_generation is not None:
+        return False
+    reviewer = before.reviewer_id if before.held else before.verdict_by
+    is_proposer = caller.names(request.reviewer_id).include(before.proposer_id)
+    return request.reviewer_id != reviewer and not is_proposer and claims.decides_for_all(caller)
+
+
+def _answers_question(request: AddMessage, settled: Message | None) -> bool:
+    return request.sender_role == "proposer" and settled is not None and settled.kind == "question"
+
+
+def _enter_aside(_services: Services, before: Review, caller: Caller, request: AddMessage) -> tuple[str, Review]:
+    """Who asks from the side or answers that; the review stays as it is, its claim and its turns included."""
+    step(Action.ASK, before)
+    asker = request.reviewer_id if request.sender_role == "reviewer" else None
+    return asker or caller.agent or before.proposer_id, before
+
+
+def _still_asked(unit: Unit, before: Review, resolves: str | None) -> str | None:
+    """The newest question from the side that is open once a message is resolved."""
+    if resolves is None or before.question_id != resolves:
+        return before.question_id
+    return reviews.find_question(unit, before.id, but=resolves)
+
+
+def _resolve(unit: Unit, review: Review, resolved: str, message: Message) -> Review:
+    return writing.change_review(
+        unit,
+        review,
+        review,
+        actor=message.sender_id,
+        kind=EventKind.MESSAGE_RESOLVED,
+        data={"message_id": resolved, "resolved_by": message.id},
+        rows=Rows(resolved=(resolved, message.id)),
+    )
+
+
+def _unknown_message(review_id: str, message_id: str) -> NotFound:
+    return NotFound(
+        f"The review '{review_id}' has no message '{message_id}'; get_discussion lists them. A finding is answered"
+        " with answer_finding.",
+        review_id=review_id,
+        message_id=message_id,
+    )
 
 
 async def get_discussion(services: Services, _caller: Caller, request: GetDiscussion) -> Discussion:
@@ -160,7 +202,7 @@ def _entry(unit: Unit, said: Message | Verdict | CounterPatch | Finding) -> Disc
     match said:
         case Message():
             facts = orjson.loads(said.metadata)
-            return shown(DiscussionEntry, said, kind="message", at=at, author=said.sender_id, metadata=facts)
+            return shown(DiscussionEntry, said, at=at, author=said.sender_id, metadata=facts)
         case Finding():
             role, status = "reviewer", said.state
             return shown(DiscussionEntry, said, kind="finding", at=at, sender_role=role, body=said.claim, status=status)

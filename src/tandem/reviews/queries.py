@@ -324,6 +324,12 @@ _verdicts = tables.verdicts.c
 _p = tables.counter_patches.c
 
 _find_message = Statement(select(tables.messages).where(*equal(_m, "id", "review_id")))
+_newest_question = Statement(
+    select(_m.id)
+    .where(*equal(_m, "review_id"), _m.kind == "question", _m.resolved_by.is_(None), _m.id != bindparam("but"))
+    .order_by(_m.seq.desc())
+    .limit(1)
+)
 _find_counter_patch = Statement(select(tables.counter_patches).where(*equal(_p, "id", "review_id")))
 
 # Within one event the verdict comes first, then its findings in their order, then its counter-patch.
@@ -376,6 +382,12 @@ def list_entries(
 def find_message(unit: Unit, review_id: str, message_id: str) -> Message | None:
     """A message of a review, if there is one of that id."""
     return unit.find(Message, _find_message, id=message_id, review_id=review_id)
+
+
+def find_question(unit: Unit, review_id: str, but: str) -> str | None:
+    """The newest question from the side that nobody has answered, apart from one."""
+    found = unit.all(_newest_question, review_id=review_id, but=but)
+    return found[0][0] if found else None
 
 
 def find_counter_patch(unit: Unit, review_id: str, counter_patch_id: str) -> CounterPatch | None:

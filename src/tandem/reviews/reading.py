@@ -74,7 +74,8 @@ async def get_review_status(services: Services, caller: Caller, request: GetRevi
         review, status, after = await services.store.read(find)
         is_stuck = status.no_reviewer is not None and status.no_reviewer.needs_person and side != "reviewer"
         gets_stuck, was_stuck = is_stuck and was_stuck is False, is_stuck
-        is_due = side is None or review.turn in (side, None)
+        is_asked = side == "proposer" and review.question_id is not None
+        is_due = side is None or is_asked or review.turn in (side, None)
         if after is None and side is None:
             # Without a cursor, "any" means any event from now on.
             after, cursor = review.event_seq, status.cursor

@@ -130,6 +130,8 @@ class Message:
     review_id: str
     seq: int
     round: int
+    kind: str
+    """`message`, or `question` of a person from the side."""
     sender_role: str
     sender_id: str
     body: str

@@ -71,6 +71,8 @@ class Action(StrEnum):
     """proposer: `add_message`"""
     REVIEWER_MESSAGE = "reviewer_message"
     """reviewer: `add_message`"""
+    ASK = "ask"
+    """person without the claim: `add_message` as reviewer; proposer: the answer to that"""
     COMMENT = "comment"
     """reviewer: `submit_verdict` with `comment`"""
     APPROVE = "approve"
@@ -163,6 +165,8 @@ TABLE: dict[Action, dict[State, Step]] = {
         _S.CHANGES_REQUESTED: Step(guard=Guard.LAST_REVIEWER),
         _S.APPROVED: Step(guard=Guard.LAST_REVIEWER),
     },
+    # A question from the side takes no turn, and begins no discussion with the reviewer.
+    Action.ASK: dict.fromkeys((_S.PENDING, *_HELD, _S.CHANGES_REQUESTED, _S.APPROVED), _STAYS),
     Action.COMMENT: _held(Step(_S.IN_REVIEW, guard=Guard.HOLDER)),
     Action.APPROVE: _held(Step(_S.APPROVED, guard=Guard.HOLDER)),
     Action.REQUEST_CHANGES: _held(Step(_S.CHANGES_REQUESTED, guard=Guard.HOLDER)),
@@ -289,6 +293,8 @@ class Review(NamedTuple):
     """When its contents were removed."""
     removed_seq: int | None = None
     """The newest event whose contents were removed with them."""
+    question_id: str | None = None
+    """The newest question from the side that its proposer has not answered."""
 
     @property
     def subject(self) -> str:
@@ -389,8 +395,13 @@ _CHECKED: dict[str | None, NextAction] = {"pending": "wait", "doubtful": "wait",
 """What an approval waits for where a required check has not passed."""
 
 
-def next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a state reads best
+def next_action(review: Review) -> NextAction:
     """What the proposer should do now."""
+    found = _next_action(review)
+    return "answer_message" if found == "wait" and review.question_id is not None else found
+
+
+def _next_action(review: Review) -> NextAction:  # noqa: PLR0911 one line a state reads best
     undecided = review.counter_patch_status == "pending"
     match review.state:
         case State.CLOSED:

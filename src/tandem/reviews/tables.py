@@ -104,6 +104,7 @@ messages = record_table(
     Index("ix_messages_review", "review_id", "seq"),
     small=("round",),
     foreign={"review_id": "reviews.id"},
+    comments={"kind": "message, or question: of a person from the side"},
     sqlite_with_rowid=True,
 )
 
@@ -211,4 +212,25 @@ viewed_files = Table(
     Column("viewed_at", BigInteger, nullable=False),
     sqlite_with_rowid=False,
     comment="Which files people have looked at; no event tells of it.",
+)
+
+drafts = Table(
+    "drafts",
+    metadata,
+    Column("person", Text, primary_key=True),
+    Column("review_id", Text, ForeignKey("reviews.id"), primary_key=True),
+    Column("draft_id", Text, primary_key=True),
+    Column("round", Integer, nullable=False, comment="the round that it was begun on"),
+    Column("kind", Text, nullable=False, comment="finding, message or verdict"),
+    Column("file", Text),
+    Column("line", Integer),
+    Column("end_line", Integer),
+    Column("side", Text, comment="before or after; null for what is on no line"),
+    Column("severity", Text),
+    Column("body", Text, nullable=False),
+    Column("suggestion", Text),
+    Column("updated_at", BigInteger, nullable=False),
+    Index("ix_drafts_review", "review_id"),
+    sqlite_with_rowid=False,
+    comment="What people write on the page before they send it; no event tells of it.",
 )

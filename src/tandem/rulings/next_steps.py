@@ -31,9 +31,15 @@ def wait(review_id: str) -> str:
     return open_reviews.again(review_id) or f"tandem review status {review_id} --wait"
 
 
-def answer(review_id: str) -> str:
-    """The command that answers what a reviewer asks."""
-    return f"tandem review message {review_id} --sender-role proposer --body '…'"
+def answer(status: Mapping[str, Any]) -> str:
+    """The command that answers what a reviewer asks, or a person who does not review it."""
+    settles = f" --resolves {status['question_id']}" if _is_from_the_side(status) else ""
+    return f"tandem review message {status['review_id']} --sender-role proposer --body '…'{settles}"
+
+
+def _is_from_the_side(status: Mapping[str, Any]) -> bool:
+    """Whether what there is to answer is a question that takes no turn."""
+    return bool(status.get("question_id")) and status.get("turn") != "proposer"
 
 
 def decline(review_id: str, patch_id: str | None) -> str:
@@ -210,7 +216,7 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
             return _waiting(status)
         case "answer_message":
             said = f"Read all that was said: tandem review discussion {review_id}"
-            return [said, f"Answer: {answer(review_id)}", f"Then wait: {wait(review_id)}"]
+            return [said, f"Answer: {answer(status)}", f"Then wait: {wait(review_id)}"]
         case "decide_counter_patch":
             then = [f"Then: {status[AGAIN]}"] if status[AGAIN] else []
             return [
@@ -281,7 +287,9 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as ab
         case "wait":
             return f"Call {waiting}, and with this cursor."
         case "answer_message":
-            return f"Read it with get_discussion, answer with add_message (sender_role=proposer), then {waiting}."
+            settles = f", resolves={status['question_id']}" if _is_from_the_side(status) else ""
+            reply = f"add_message (sender_role=proposer{settles})"
+            return f"Read it with get_discussion, answer with {reply}, then {waiting}."
         case "decide_counter_patch":
             decide = f"accept_counter_patch or reject_counter_patch with counter_patch_id={patch_id}"
             return f"Read it with get_proposal, then {decide}, then {waiting}."

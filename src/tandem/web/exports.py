@@ -38,7 +38,13 @@ from tandem.web.review.view import ReviewView, load
 _IN_PLACES_OF_THEIR_OWN = frozenset({"block", "diff", "files", "table", "json"})
 _NOT_IN_FACTS = ("counter_patch", "ground", "intent", "notes", "round", "current_round", "validated", "drawn")
 """Fields that stand elsewhere, or are told in words of their own."""
-_SAID = {"message": "wrote", "comment": "commented", "verdict": "decided", "counter_patch": "proposed a counter-patch"}
+_SAID = {
+    "message": "wrote",
+    "question": "asked the proposer",
+    "comment": "commented",
+    "verdict": "decided",
+    "counter_patch": "proposed a counter-patch",
+}
 
 
 class DiscussionRow(NamedTuple):

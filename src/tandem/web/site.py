@@ -46,7 +46,7 @@ from tandem.web.page import (
 )
 from tandem.web.person import SAME_SITE, TOKEN_FIELD, PersonCookie, Seal
 from tandem.web.rendering import StaticFiles, environment, when
-from tandem.web.review import actions, checks, drafts, files, line_comment, page
+from tandem.web.review import actions, checks, drafts, files, line_comment, page, saved
 
 _FIELDS = 2_000
 _URL_ENCODED, _MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
@@ -61,6 +61,7 @@ ROUTES: tuple[PageRoute, ...] = (
     *line_comment.ROUTES,
     *checks.ROUTES,
     *drafts.ROUTES,
+    *saved.ROUTES,
     *exports.ROUTES,
     *actions.ROUTES,
     *activity.ROUTES,

@@ -33,7 +33,7 @@ _LARGEST_DOCUMENT = 100_000
 
 
 _OF_THE_TERMINAL = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
-_SETTLES = frozenset({"message", "comment"})
+_SETTLES = frozenset({"message", "question", "comment"})
 
 
 def open_in_window(url: str) -> bool:

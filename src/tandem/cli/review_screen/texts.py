@@ -327,5 +327,7 @@ def _what(entry: DiscussionEntry) -> str:
             return f"on {visible_line(entry.file or '')}{place}"
         case "counter_patch":
             return f"counter-patch ({entry.status})"
+        case "question":
+            return "asks the proposer"
         case _:
             return f"as {entry.sender_role}"

@@ -296,7 +296,7 @@ def _waiting(subject: Subject, status: ReviewStatus) -> tuple[str, ...]:
     if awaits_checks(status):
         return (f"Wait for the checks: tandem checks list {review_id} --wait", again)
     if status.next_action == "answer_message":
-        return (f"Answer: {next_steps.answer(review_id)}", again)
+        return (f"Answer: {next_steps.answer(asdict(status))}", again)
     return (f"There is no verdict yet. Run the same command again: {subject.command}",)
 
 

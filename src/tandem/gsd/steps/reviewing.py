@@ -42,6 +42,7 @@ from tandem.rulings import person
 _LONGEST_PATCH_CHARACTERS = 20_000
 """Of a counter-patch that is printed; a longer one is read by its own command."""
 _MOST_REMARKS = 200
+_ASKS = frozenset({"message", "question"})
 _MOST_SWEPT = 20
 """Approved reviews that one step looks at to close them."""
 EXEMPT = "exempt"
@@ -176,7 +177,7 @@ class ReviewSubmitter:
         is_asked = status.next_action == "answer_message"
         has_remarks = word in {StepWord.CHANGES, StepWord.REJECTED, StepWord.ESCALATE}
         said = await self._said(status) if is_asked or has_remarks else ()
-        asked = [entry.body for entry in said if entry.kind == "message" and entry.sender_role == "reviewer"]
+        asked = [entry.body for entry in said if entry.kind in _ASKS and entry.sender_role == "reviewer"]
         remarks = (StepRemark(entry.file, entry.line, entry.body or "") for entry in said if entry.kind == "comment")
         return ended(
             subject,

@@ -15,6 +15,7 @@ from tandem.reviews.answers import ClaimRenewed
 from tandem.server.asgi.calls import parse_json
 from tandem.web.page import PageRequest, PageResponse, PageRoute, see
 from tandem.web.person import TOKEN_FIELD
+from tandem.web.review import saved
 from tandem.web.review.acting import (
     ANYTHING,
     CLAIMING,
@@ -31,7 +32,9 @@ from tandem.web.review.acting import (
 )
 from tandem.web.review.page import parts, whole
 
-_OWN_FIELDS = frozenset({TOKEN_FIELD, "form_name", "seen", "idempotency_key", "on_round", "claim_generation"})
+_OWN_FIELDS = frozenset(
+    {TOKEN_FIELD, "form_name", "seen", "idempotency_key", "on_round", "claim_generation", "draft_id"}
+)
 """What a form says of the page that it was on, rather than what somebody typed."""
 _MOST_COMMENTS = 500
 
@@ -206,6 +209,8 @@ async def act(
         if error.status == CONFLICT:
             changes = await changes_since(request, review_id, seen, ANYTHING)
         return await again(request, FormResult(form, typed, error, changes), error.status)
+    if not one.keeps:
+        await saved.sent(request)
     if one.leaves or request.form.get("then") == "edit":
         there = await onward(request) if one.leaves else _editor(request)
         return Response(headers={"HX-Redirect": there}) if is_script(request) else see(there)

@@ -196,7 +196,7 @@ def _is_routine(event: EventView) -> bool:
 
 def _answered(entry: DiscussionEntry) -> str | None:
     """The comment that a message belongs to."""
-    if entry.kind != "message":
+    if entry.kind not in ("message", "question"):
         return None
     answers = (entry.metadata or {}).get("answers")
     return entry.resolves or (answers if isinstance(answers, str) else None)

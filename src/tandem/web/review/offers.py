@@ -30,14 +30,17 @@ class AvailableActions:
     Attributes:
         against: The reason against each action, in words for the person; empty if it may be done. `release` is for
             renewing, too, `verdict` for comments on lines and counter-patches, `decide` for accepting or rejecting
-            the pending counter-patch, `withdraw` for the approval.
+            the pending counter-patch, `withdraw` for the approval, `answer` for answering a question from the side,
+            `speak` for a message in the proposer's place.
         side: The side that the person speaks for in the discussion.
         in_place: Whether they would do the proposer's part in the proposer's place.
+        from_the_side: Whether a message of theirs is a question to the proposer that takes no turn.
     """
 
     against: Mapping[str, str]
     side: Side
     in_place: bool
+    from_the_side: bool
 
     @property
     def comment_how(self) -> str:
@@ -55,29 +58,32 @@ class AvailableActions:
 def offers(view: ReviewView) -> AvailableActions:
     """What the person who looks at a review may do."""
     allowed = frozenset(view.review.actions)
-    side = _side(view)
+    is_reviewer = view.is_holder or _has_reviewed(view)
+    side: Side = "proposer" if view.is_proposer and not is_reviewer else "reviewer"
+    from_the_side = side == "reviewer" and not is_reviewer
     found: dict[str, tuple[str, str]] = {
         "claim": (Role.REVIEWER, _claim(view, allowed)),
         "release": (Role.REVIEWER, "" if view.is_holder else "You do not hold it."),
         "verdict": (Role.REVIEWER, _verdict(view)),
-        "message": (side, _message(view, allowed, side)),
+        "message": (side, _question(view, allowed) if from_the_side else _message(view, allowed, side)),
+        "answer": (Role.PROPOSER, _question(view, allowed)),
+        "speak": (Role.PROPOSER, _message(view, allowed, "proposer")),
         "decide": (Role.PROPOSER, _decide(view, allowed)),
         "close": (Role.PROPOSER, _close(view, allowed)),
         "retry": (Role.ADMIN, _retry(view)),
     }
     against = {name: why_not or _without_role(view, role) for name, (role, why_not) in found.items()}
     against["withdraw"] = _withdraw(view)
-    return AvailableActions(against, side, in_place=not view.is_proposer)
+    return AvailableActions(against, side, in_place=not view.is_proposer, from_the_side=from_the_side)
 
 
 def _without_role(view: ReviewView, role: str) -> str:
     return "" if view.has_role(role) else f"It needs the role {role}, which your access token does not have."
 
 
-def _side(view: ReviewView) -> Side:
+def _has_reviewed(view: ReviewView) -> bool:
     decided = view.state in (State.CHANGES_REQUESTED, State.APPROVED)
-    reviewed = decided and bool(view.person) and view.status.reviewer_id == view.person
-    return "reviewer" if view.is_holder or (reviewed and not view.is_proposer) else "proposer"
+    return decided and bool(view.person) and view.status.reviewer_id == view.person and not view.is_proposer
 
 
 def _claim(view: ReviewView, allowed: frozenset[str]) -> str:
@@ -114,6 +120,13 @@ def _message(view: ReviewView, allowed: frozenset[str], side: Side) -> str:
         own = "You" if view.is_proposer or side == "reviewer" else "The proposer's side"
         return f"{own} spoke last. The sides take turns: the {other} comes next."
     return ""
+
+
+def _question(view: ReviewView, allowed: frozenset[str]) -> str:
+    """The reason against a question from the side, and against its answer."""
+    if not view.person:
+        return _NAMELESS
+    return "" if Action.ASK in allowed else _OVER.get(State(view.state), "Nothing is discussed in this state.")
 
 
 def _decide(view: ReviewView, allowed: frozenset[str]) -> str:

@@ -42,13 +42,15 @@
 
   const isOurs = (form) => form instanceof HTMLFormElement && form.closest("#acts, #stream, #checks, .thread, #draft") !== null;
 
+  let sending = null; // the verdict that was decided on in the dialog
+
   // Before htmx hears of it: a verdict without its reason is not sent.
   document.addEventListener("submit", (event) => {
     const { submitter, target } = event;
     if (target.id !== "verdict-form" || !submitter?.hasAttribute("data-needs-reason")) return;
     const reason = target.elements.reason;
     const hint = document.getElementById("reason-hint");
-    const ready = reason.value.trim() || (submitter.value === "comment" && window.tandemComments.count());
+    const ready = reason.value.trim() || (submitter.value === "comment" && window.tandemComments.count() + (sending ? 0 : window.tandemComments.unsent().length));
     reason.setAttribute("aria-invalid", String(!ready));
     hint.classList.toggle("missing", !ready);
     if (ready) return;
@@ -57,6 +59,32 @@
     hint.textContent = `Say why first: “${submitter.firstChild.textContent.trim()}” needs a reason that the proposer can act on.`;
     choose(submitter.value);
   }, true);
+
+  // A comment that is still being written is not left behind without a word.
+  const unsent = document.getElementById("unsent");
+
+  document.addEventListener("submit", (event) => {
+    const { submitter, target } = event;
+    if (!unsent || target.id !== "verdict-form" || !submitter?.matches("[name=verdict]") || event.defaultPrevented) return;
+    const left = window.tandemComments.unsent();
+    if (!left.length || sending === submitter.value) return void (sending = null);
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    document.getElementById("unsent-list").replaceChildren(...left.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+    unsent.dataset.verdict = submitter.value;
+    unsent.returnValue = "";
+    unsent.showModal();
+  }, true);
+
+  unsent?.addEventListener("close", () => {
+    const form = document.getElementById("verdict-form");
+    // Escape is an answer, too: neither.
+    if (!form || !["with", "without"].includes(unsent.returnValue)) return;
+    if (unsent.returnValue === "with") window.tandemComments.addAll();
+    sending = unsent.dataset.verdict;
+    form.requestSubmit(form.querySelector(`button[name=verdict][value=${sending}]`));
+    sending = null;
+  });
 
   document.addEventListener("htmx:config:request", (event) => {
     const { request } = event.detail.ctx;
@@ -67,6 +95,8 @@
       request.action = address.pathname + address.search;
     }
     if (request.form?.id === "verdict-form") window.tandemComments.send(request.body);
+    // What is sent is a draft no longer, once it was taken.
+    if (request.form && window.tandemSaved?.has(request.form.id)) request.body.append("draft_id", request.form.id);
   });
 
   function missing(form, answer) {
@@ -87,6 +117,7 @@
     refusals.clear();
     if (ctx.response.status < 400 && !answer.querySelector("form[data-came-back]")) {
       form.reset();
+      window.tandemSaved?.forget(form.id);
       if (form.id === "verdict-form") window.tandemComments.clear();
     }
     // The answer shows the review as it is now, and so brings the rest of the page up to date.

@@ -1,5 +1,5 @@
-// Comments on lines: written below the line, kept in this window until they are sent with the verdict (or as a
-// comment now), and the threads of those that were sent, brought up to date as they change.
+// Comments on lines: written below the line, kept in this window and by the broker until they are sent with the verdict
+// (or as a comment now), and the threads of those that were sent, brought up to date as they change.
 (() => {
   "use strict";
   if (window.tandemComments) return;
@@ -14,12 +14,28 @@
     else sessionStorage.removeItem(KEY);
   }
 
-  const ready = () => items.filter((item) => !item.open && item.body.trim());
-  const where = (item) => `${item.file}${item.line ? `:${item.line}` : ""}${item.removed ? " (a removed line)" : ""}`;
+  // An item is `open` in its editor, and `added` once it is to go with the verdict on the round that it was written on.
+  const shownRound = () => acts().dataset.round;
+  const isAdded = (item) => item.added && !item.open && item.round === shownRound();
+  const written = () => items.filter((item) => item.body.trim());
+  const ready = () => written().filter(isAdded);
+  const where = (item) => `${item.file}:${item.number}${item.removed ? " (a removed line)" : ""}`;
+  const isElsewhere = (item) => item.round !== shownRound();
+  const told = (item) => (isElsewhere(item) ? `Your draft from round ${item.round}` : item.added ? "Draft, not sent yet" : "Draft");
+
+  // By the broker, too: each as one types.
+  function keep(item) {
+    const { id, round, file, side, body, number } = item;
+    item.saved = false;
+    if (body.trim()) window.tandemSaved?.put({ draft_id: id, kind: "finding", round, file, side, line: number, body });
+    else window.tandemSaved?.drop(id);
+    save();
+  }
 
   // As it is sent. The contract knows lines of the file as it would be; a removed line is quoted.
   function sent(item) {
-    const body = item.removed ? `On the removed line ${item.removed}, \`${item.quote}\`:\n\n${item.body}` : item.body;
+    place(item);
+    const body = item.removed ? `On the removed line ${item.number}${item.quote ? `, \`${item.quote}\`` : ""}:\n\n${item.body}` : item.body;
     return { file: item.file, line: item.line || null, body };
   }
 
@@ -29,10 +45,21 @@
       if (body.get("form_name") !== "verdict") return;
       const going = ready();
       body.set("comments", JSON.stringify(going.map(sent)));
+      for (const item of going) body.append("draft_id", item.id);
       if (going.length && body.get("verdict") === "comment" && !body.get("reason").trim()) body.set("reason", "See the comments on the lines.");
     },
+    // What a verdict would leave behind, in words.
+    unsent: () => written().filter((item) => !isAdded(item)).map((item) => (isElsewhere(item) ? `${where(item)} (${told(item).toLowerCase()})` : where(item))),
+    addAll() {
+      for (const item of written()) {
+        Object.assign(item, { open: false, added: true, round: shownRound() });
+        keep(item);
+      }
+      show();
+    },
     clear() {
-      items = items.filter((item) => item.open);
+      ready().forEach((item) => window.tandemSaved?.forget(item.id));
+      items = written().filter((item) => !isAdded(item));
       save();
       show();
     },
@@ -41,14 +68,24 @@
   // ------------------------------------------------------------------------------------------- places
 
   function lineOf(item) {
+    if (item.round && isElsewhere(item)) return null;
     const side = item.side || "after";
-    const number = item.removed || item.line;
+    const number = item.number;
     for (const table of document.querySelectorAll("#change table.diff[data-path]")) {
       if (table.dataset.path !== item.file) continue;
       const link = table.querySelector(`a[data-side="${side}"][data-line="${number}"]`);
       if (link) return link.closest("tr");
     }
     return null;
+  }
+
+  // Where the file as it would be has it: beside a removed line, which is quoted, a line that stays.
+  function place(item) {
+    const row = lineOf(item);
+    if (!row) return;
+    item.removed = item.side === "before" && Boolean(row.closest("table").querySelector('a[data-side="after"]'));
+    item.line = item.removed ? near(row) : item.number;
+    item.quote = item.removed ? row.querySelector(".code").textContent : "";
   }
 
   // A row of its own below a line, after what stands there already.
@@ -81,6 +118,7 @@
     for (const row of document.querySelectorAll("tr.threads[data-row^='own-']")) if (!wanted.has(row.dataset.row)) row.remove();
     for (const item of items) {
       const line = lineOf(item);
+      if (line) place(item);
       if (line) fill(rowBelow(line, item.id), item);
     }
     list();
@@ -88,17 +126,22 @@
 
   function fill(cell, item) {
     const shown = cell.firstElementChild;
-    if (shown && shown.dataset.open === String(Boolean(item.open))) return;
+    // An editor keeps what is typed in it; a card is drawn again when it says something else.
+    const look = item.open ? "open" : `${told(item)} ${item.body}`;
+    if (shown && shown.dataset.look === look) return;
     const made = item.open ? editor(item) : card(item);
-    made.dataset.open = String(Boolean(item.open));
+    made.dataset.look = look;
     cell.replaceChildren(made);
   }
 
   function card(item) {
     const made = copy("pending-template");
-    made.querySelector(".pending-where").textContent = where(item) + (item.round === acts().dataset.round ? "" : ` · written on round ${item.round}`);
+    made.querySelector(".pending-state").textContent = told(item);
+    made.querySelector(".pending-where").textContent = where(item);
     made.querySelector(".said").textContent = item.body;
-    made.querySelector("[data-pending-edit]").addEventListener("click", () => edit(item));
+    // Where its line is not on the page there is no place for an editor.
+    if (lineOf(item)) made.querySelector("[data-pending-edit]").addEventListener("click", () => edit(item));
+    else made.querySelector("[data-pending-edit]").remove();
     made.querySelector("[data-pending-drop]").addEventListener("click", () => drop(item));
     return made;
   }
@@ -110,7 +153,7 @@
     text.value = item.body;
     text.addEventListener("input", () => {
       item.body = text.value;
-      save();
+      keep(item);
     });
     text.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && !text.value.trim()) drop(item);
@@ -120,7 +163,7 @@
       event.stopPropagation();
       if (!item.body.trim()) return;
       if (acts().dataset.commentHow === "message") return sendNow(item, "message");
-      item.open = false;
+      Object.assign(item, { open: false, added: true });
       save();
       show();
       lineOf(item)?.querySelector("a[data-line]")?.focus();
@@ -130,26 +173,41 @@
     return form;
   }
 
+  const said = (tag, className, textContent) => Object.assign(document.createElement(tag), { className, textContent });
+
+  // What goes with the verdict, and the drafts that have no place elsewhere on the page.
   function list() {
     const box = document.getElementById("pending-list");
     if (!box) return;
     const going = ready();
-    box.hidden = !going.length;
+    const strays = written().filter((item) => !lineOf(item));
+    const others = window.tandemSaved?.strays() || [];
+    box.hidden = !going.length && !strays.length && !others.length;
     box.replaceChildren();
-    if (!going.length) return;
-    const title = document.createElement("p");
-    title.textContent = `${going.length} comment${going.length === 1 ? "" : "s"} on lines go${going.length === 1 ? "es" : ""} with it:`;
-    box.append(title);
-    for (const item of going) if (!lineOf(item)) box.append(card(item));
-    const links = document.createElement("p");
-    links.className = "facts";
+    if (going.length) box.append(said("p", "", `${going.length} comment${going.length === 1 ? "" : "s"} on lines go${going.length === 1 ? "es" : ""} with it:`));
+    const links = said("p", "facts", "");
     for (const item of going.filter(lineOf)) {
-      const link = document.createElement("a");
-      link.textContent = where(item);
+      const link = said("a", "", where(item));
       link.href = "#" + (lineOf(item).id || lineOf(item).querySelector("[id]")?.id || "");
       links.append(link);
     }
-    box.append(links);
+    if (links.children.length) box.append(links);
+    for (const item of strays) box.append(card(item));
+    for (const draft of others) box.append(stray(draft));
+  }
+
+  // A message whose field is not there any more.
+  function stray(draft) {
+    const made = copy("pending-template");
+    made.querySelector(".pending-state").textContent = String(draft.round) === shownRound() ? "Draft" : `Your draft from round ${draft.round}`;
+    made.querySelector(".pending-where").textContent = "A message";
+    made.querySelector(".said").textContent = draft.body;
+    made.querySelector("[data-pending-edit]").remove();
+    made.querySelector("[data-pending-drop]").addEventListener("click", () => {
+      window.tandemSaved.drop(draft.draft_id);
+      show();
+    });
+    return made;
   }
 
   // ------------------------------------------------------------------------------------------ writing
@@ -164,6 +222,7 @@
   function drop(item) {
     const line = lineOf(item);
     items = items.filter((one) => one !== item);
+    window.tandemSaved?.drop(item.id);
     save();
     show();
     line?.querySelector("a[data-line]")?.focus();
@@ -177,14 +236,10 @@
     const file = table.dataset.path;
     const number = Number(link.dataset.line);
     const side = link.dataset.side || "after";
-    const known = items.find((item) => item.file === file && (item.removed || item.line) === number && item.side === side);
+    const known = items.find((item) => item.file === file && item.number === number && item.side === side && !isElsewhere(item));
     if (known) return edit(known);
-    const item = { id: `own-${Date.now()}-${items.length}`, file, side, line: number, round: box.dataset.round, body: "", open: true };
-    if (side === "before" && table.querySelector('a[data-side="after"]')) {
-      item.removed = number;
-      item.line = near(link.closest("tr"));
-      item.quote = link.closest("tr").querySelector(".code").textContent;
-    }
+    const item = { id: `own-${Date.now()}-${Math.random().toString(36).slice(2, 8)}`, file, side, number, round: box.dataset.round, body: "", open: true };
+    place(item);
     items.push(item);
     edit(item);
   }
@@ -220,6 +275,7 @@
     body.set("form_name", "comment");
     // Its own key: the form that it borrows from is sent on its own.
     body.set("idempotency_key", item.id + "-" + body.get("idempotency_key"));
+    body.set("draft_id", item.id);
     const target = how === "message" ? "#stream" : "#acts";
     let status = 0;
     const hear = (event) => (status = event.detail.ctx.response.status);
@@ -231,6 +287,7 @@
     }
     if (status === 200) {
       items = items.filter((one) => one !== item);
+      window.tandemSaved?.forget(item.id);
       save();
       show();
       document.dispatchEvent(new CustomEvent("tandem-refresh"));
@@ -267,13 +324,39 @@
         htmx.swap({ target: shown, text: fresh.outerHTML, swap: "outerMorph" });
         continue;
       }
-      const line = lineOf({ file: fresh.dataset.threadPath, line: Number(fresh.dataset.threadLine) });
+      const line = lineOf({ file: fresh.dataset.threadPath, number: Number(fresh.dataset.threadLine) });
       if (!line) continue;
       const cell = rowBelow(line, `of-${fresh.id}`);
       cell.replaceChildren(document.importNode(fresh, true));
       htmx.process(cell);
     }
   });
+  // ----------------------------------------------------------------------------------- other windows
+
+  // What another window wrote is here, too, and what it sent or removed is gone; what was typed here and is not saved stays.
+  document.addEventListener("tandem-drafts", ({ detail: drafts }) => {
+    const { isDue } = window.tandemSaved;
+    const there = new Map(drafts.filter((one) => one.kind === "finding").map((one) => [one.draft_id, one]));
+    items = items.filter((item) => there.has(item.id) || isDue(item.id) || !item.saved);
+    for (const item of items) {
+      const fresh = there.get(item.id)?.body;
+      if (fresh === undefined && !isDue(item.id)) keep(item);
+      else if (fresh !== undefined && item.saved && !item.open) item.body = fresh;
+    }
+    for (const one of there.values()) {
+      if (items.some((item) => item.id === one.draft_id) || isDue(one.draft_id)) continue;
+      items.push({ id: one.draft_id, file: one.file, side: one.side || "after", number: one.line, round: String(one.round), body: one.body });
+    }
+    noteSaved();
+    show();
+  });
+
+  function noteSaved() {
+    for (const item of items) item.saved = window.tandemSaved.body(item.id) === item.body;
+    save();
+  }
+
+  document.addEventListener("tandem-saved", noteSaved);
   document.addEventListener("htmx:after:swap", show);
   window.addEventListener("load", show);
 })();

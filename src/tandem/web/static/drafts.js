@@ -18,7 +18,15 @@
       // Too much for the window's store; it still stands in the form.
     }
     form.toggleAttribute("data-keep", some);
+    document.dispatchEvent(new CustomEvent("tandem-typed", { detail: form }));
   }
+
+  // What the broker has kept of a form, unless this window has something of its own.
+  function adopt(id, name, text) {
+    if (!(name in kept(id))) sessionStorage.setItem(keyOf(id), JSON.stringify({ [name]: text }));
+  }
+
+  const forget = (id) => sessionStorage.removeItem(keyOf(id));
 
   function restore(form) {
     const typed = kept(form.id);
@@ -39,8 +47,8 @@
   // A form that was refused comes back with what was typed in it.
   document.addEventListener("submit", (event) => {
     event.target.removeAttribute("data-keep");
-    sessionStorage.removeItem(keyOf(event.target.id));
+    forget(event.target.id);
   });
-  window.tandemDrafts = { keep, kept, restoreAll };
+  window.tandemDrafts = { keep, kept, adopt, forget, restoreAll };
   restoreAll();
 })();

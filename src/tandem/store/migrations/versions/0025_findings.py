@@ -23,13 +23,14 @@ def upgrade() -> None:
 
 def _narrow_messages() -> None:
     """Make the table of messages again: dropped columns would leave gaps in one database and not in the other."""
+    comments = {"kind": "message, or question: of a person from the side"}
     optional = {"resolves": True, "resolved_by": True}
     columns = (
         *((name, sa.Text(), False) for name in ("id", "review_id")),
         *(("seq", sa.BigInteger(), False), ("round", sa.Integer(), False)),
         *(
             (name, sa.Text(), optional.get(name, False))
-            for name in ("sender_role", "sender_id", "body", "metadata", "resolves", "resolved_by")
+            for name in ("kind", "sender_role", "sender_id", "body", "metadata", "resolves", "resolved_by")
         ),
         ("created_at", sa.BigInteger(), False),
     )
@@ -38,7 +39,10 @@ def _narrow_messages() -> None:
     op.drop_table("messages")
     op.create_table(
         "messages",
-        *(sa.Column(name, kind, autoincrement=False, nullable=nullable) for name, kind, nullable in columns),
+        *(
+            sa.Column(name, kind, autoincrement=False, nullable=nullable, comment=comments.get(name))
+            for name, kind, nullable in columns
+        ),
         sa.ForeignKeyConstraint(["review_id"], ["reviews.id"], name=op.f("fk_messages_review_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_messages")),
     )

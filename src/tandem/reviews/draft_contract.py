@@ -1,0 +1,123 @@
+"""Drafts of what a person writes about a review: what they ask and what they answer. Times are ISO 8601 in UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from tandem.contract import fields
+from tandem.contract.fields import NextPage
+from tandem.contract.operation import OPERATOR, READ, REPEATABLE_WRITE, ForPeople
+from tandem.contract.request import (
+    Check,
+    FilePath,
+    FullText,
+    Id,
+    Name,
+    PageToken,
+    Person,
+    ProjectRequest,
+    Refusals,
+    ReviewId,
+    RoundNumber,
+    Text,
+    WriteRequest,
+)
+from tandem.errors import NotFound, TooLarge
+from tandem.present.shape import Shown
+from tandem.reviews.page_contract import LineNumber
+
+MOST_DRAFTS: Final = 500
+"""Of one person on one review."""
+
+Kind = Literal["finding", "message", "verdict"]
+
+
+class SaveDraft(WriteRequest):
+    """Keep what a person is writing about a review, in the place of their draft of that id; not recorded in the log."""
+
+    refusals: ClassVar[Refusals] = (NotFound, Check(TooLarge, "The person has 500 drafts on this review already."))
+    actor_field: ClassVar[str | None] = "person"
+
+    review_id: ReviewId
+    draft_id: Annotated[Id, Field(description="The person's own name for it.")]
+    person: Person
+    round: Annotated[RoundNumber, Field(description="The round that it was begun on.")]
+    kind: Annotated[Kind, Field(description="What it becomes when it is sent.")]
+    body: Annotated[FullText, Field(description="The text.")]
+    file: Annotated[FilePath | None, Field(description="The file that it is about.")] = None
+    line: Annotated[LineNumber | None, Field(description="The line, or the first of several.")] = None
+    end_line: Annotated[LineNumber | None, Field(description="The last line, if it is about several.")] = None
+    side: Annotated[
+        Literal["after", "before"] | None, Field(description="Which version of the file has these line numbers.")
+    ] = None
+    severity: Annotated[Name | None, Field(description="How serious a finding is.")] = None
+    suggestion: Annotated[Text | None, Field(description="What the lines should be instead.")] = None
+
+
+class ListDrafts(ProjectRequest):
+    """A person's drafts, of one review or of all, by review."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+    actor_field: ClassVar[str | None] = "person"
+
+    person: Person
+    review_id: Annotated[Id | None, Field(description="Only on this review.")] = None
+    page: PageToken = None
+
+
+class DiscardDraft(WriteRequest):
+    """Remove drafts of a person on a review; those that are gone already do not matter."""
+
+    refusals: ClassVar[Refusals] = (NotFound,)
+    actor_field: ClassVar[str | None] = "person"
+
+    review_id: ReviewId
+    draft_ids: Annotated[list[Id], Field(min_length=1, max_length=MOST_DRAFTS, description="The drafts.")]
+    person: Person
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a person has written about a review and not sent yet."""
+
+    review_id: fields.ReviewId
+    draft_id: Annotated[str, Field(description="The person's own name for it."), Shown("id")]
+    person: Annotated[str, Field(description="Whose it is.")]
+    round: Annotated[int, Field(description="The round that it was begun on.")]
+    kind: Annotated[str, Field(description="What it becomes when it is sent: `finding`, `message` or `verdict`.")]
+    file: Annotated[str | None, Field(description="The file that it is about.")]
+    line: Annotated[int | None, Field(description="The line, or the first of several.")]
+    end_line: Annotated[int | None, Field(description="The last line, if it is about several.")]
+    side: Annotated[str | None, Field(description="Which version of the file has these line numbers.")]
+    severity: Annotated[str | None, Field(description="How serious a finding is.")]
+    body: Annotated[str, Field(description="The text.")]
+    suggestion: Annotated[str | None, Field(description="What the lines should be instead.")]
+    updated_at: Annotated[str, Field(description="When it was saved.")]
+
+
+@dataclass(frozen=True, slots=True)
+class DraftPage:
+    """A person's drafts, which only they can read."""
+
+    person: Annotated[str, Field(description="Whose they are.")]
+    drafts: Annotated[tuple[Draft, ...], Field(description="The drafts."), Shown(empty="There are no drafts.")]
+    next_page: NextPage | None
+
+
+@dataclass(frozen=True, slots=True)
+class DraftsDiscarded:
+    """The drafts are gone."""
+
+    review_id: fields.ReviewId
+    person: Annotated[str, Field(description="Whose they were.")]
+    discarded: Annotated[int, Field(description="How many were there.")]
+
+
+OPERATIONS: Final = (
+    ForPeople("save_draft", "review draft", "save", SaveDraft, Draft, OPERATOR, REPEATABLE_WRITE),
+    ForPeople("list_drafts", "review draft", "list", ListDrafts, DraftPage, OPERATOR, READ),
+    ForPeople("discard_draft", "review draft", "discard", DiscardDraft, DraftsDiscarded, OPERATOR, REPEATABLE_WRITE),
+)

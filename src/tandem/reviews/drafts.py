@@ -1,0 +1,132 @@
+"""Drafts: what a person writes about a review, kept until it is sent or discarded. No event tells of them."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from sqlalchemy import bindparam, delete, func, select, tuple_
+from sqlalchemy.dialects import postgresql
+
+from tandem.contract.caller import Caller
+from tandem.core.clock import isoformat
+from tandem.errors import NotFound, TooLarge
+from tandem.reviews import contents, tables, views
+from tandem.reviews import queries as reviews
+from tandem.reviews.context import Services
+from tandem.reviews.draft_contract import (
+    MOST_DRAFTS,
+    DiscardDraft,
+    Draft,
+    DraftPage,
+    DraftsDiscarded,
+    ListDrafts,
+    SaveDraft,
+)
+from tandem.store import pages
+from tandem.store.base import Unit
+from tandem.store.context import transact
+from tandem.store.statement import Statement, equal, stated
+
+_d = tables.drafts.c
+_KEY: Final = ("person", "review_id", "draft_id")
+_new = postgresql.insert(tables.drafts)
+_save = Statement(
+    _new.on_conflict_do_update(
+        index_elements=_KEY, set_={one.name: _new.excluded[one.name] for one in tables.drafts.c if not one.primary_key}
+    )
+)
+_discard = Statement(delete(tables.drafts).where(*equal(_d, *_KEY)))
+_others = Statement(select(func.count()).where(*equal(_d, "person", "review_id"), _d.draft_id != bindparam("draft_id")))
+_COLUMNS: Final = tuple(one.name for one in tables.drafts.c)
+
+
+@cache
+def _list(*, of_review: bool, of_project: bool) -> Statement:
+    statement = select(tables.drafts).where(*equal(_d, "person", *(["review_id"] if of_review else [])))
+    if of_project:
+        joined = tables.reviews.c
+        statement = statement.join(tables.reviews, joined.id == _d.review_id).where(*equal(joined, "project"))
+    place = tuple_(bindparam("after_review"), bindparam("after_draft"))
+    statement = statement.where(tuple_(_d.review_id, _d.draft_id) > place)
+    return Statement(statement.order_by(_d.review_id, _d.draft_id).limit(MOST_DRAFTS + 1))
+
+
+async def save_draft(services: Services, caller: Caller, request: SaveDraft) -> Draft:
+    """Keep a draft in the place of the person's draft of that id.
+
+    Raises:
+        NotFound: There is no such review (in that project) or round, or its contents were removed.
+        TooLarge: The text is too long, or they are too many.
+    """
+    contents.check_text(services, "body", request.body)
+    contents.check_text(services, "suggestion", request.suggestion)
+
+    def work(unit: Unit) -> Draft:
+        # Locked, so that its contents are not removed meanwhile, and no draft stays behind them.
+        review = reviews.get(unit, request.review_id, request.project, lock=True)
+        if review.removed_at is not None:
+            raise NotFound(
+                f"The contents of the review '{review.id}' were removed; nothing is written about it any more.",
+                review_id=review.id,
+            )
+        reviews.get_round(unit, review.id, request.round)
+        own: dict[str, Any] = {name: getattr(request, name) for name in _KEY}
+        others = unit.value(_others, **own) or 0
+        if others >= MOST_DRAFTS:
+            raise TooLarge(
+                f"A person has at most {MOST_DRAFTS} drafts on one review; send or discard some.",
+                field="draft_id",
+                limit=MOST_DRAFTS,
+                actual=others + 1,
+            )
+        row = {name: getattr(request, name) for name in _COLUMNS[:-1]} | {"updated_at": services.clock.now_us()}
+        unit.execute(_save, **row)
+        return _shown(tuple(row.values()))
+
+    return await transact(services, caller, work)
+
+
+async def list_drafts(services: Services, caller: Caller, request: ListDrafts) -> DraftPage:
+    """A person's drafts, as many as there is room for.
+
+    Raises:
+        NotFound: There is no such review (in that project).
+        InvalidInput: The page token is none of ours.
+    """
+    after = pages.decode(services, request.page, str, str) if request.page else ("", "")
+    project = request.project or caller.project
+
+    def work(unit: Unit) -> DraftPage:
+        if request.review_id is not None:
+            reviews.get(unit, request.review_id, request.project)
+        params = stated(review_id=request.review_id, project=project)
+        statement = _list(of_review=request.review_id is not None, of_project=project is not None)
+        rows = unit.all(statement, person=request.person, after_review=after[0], after_draft=after[1], **params)
+        found = views.fitting(map(_shown, rows[:MOST_DRAFTS]), lambda one: len(one.body) + len(one.suggestion or ""))
+        is_cut = len(found) < len(rows)
+        following = pages.encode(services, found[-1].review_id, found[-1].draft_id) if is_cut else None
+        return DraftPage(request.person, tuple(found), following)
+
+    return await services.store.read(work)
+
+
+async def discard_draft(services: Services, caller: Caller, request: DiscardDraft) -> DraftsDiscarded:
+    """Remove drafts of a person on a review.
+
+    Raises:
+        NotFound: There is no such review (in that project).
+    """
+
+    def work(unit: Unit) -> DraftsDiscarded:
+        reviews.get(unit, request.review_id, request.project)
+        own = {"person": request.person, "review_id": request.review_id}
+        found = sum(unit.execute(_discard, draft_id=one, **own) for one in dict.fromkeys(request.draft_ids))
+        return DraftsDiscarded(request.review_id, request.person, found)
+
+    return await transact(services, caller, work)
+
+
+def _shown(row: tuple[Any, ...]) -> Draft:
+    found = dict(zip(_COLUMNS, row, strict=True))
+    return Draft(**{**found, "updated_at": isoformat(found["updated_at"])})

@@ -1,0 +1,62 @@
+"""`/reviews/{review_id}/drafts`: what the person has written there and not sent, for the page's script."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from tandem.errors import TandemError
+from tandem.reviews.draft_contract import Draft, DraftPage
+from tandem.web.page import PageRequest, PageRoute
+
+_NO_CONTENT = 204
+_TEXTS = ("kind", "body", "file", "side")
+_NUMBERS = ("round", "line")
+
+
+async def listed(request: PageRequest) -> Response:
+    """All drafts of the person on the review, as JSON."""
+    found: list[Draft] = []
+    if request.person.known:
+        asked: dict[str, Any] = {"review_id": request.path("review_id"), "person": request.person.name}
+        page: DraftPage = await request.call("list_drafts", **asked)
+        found += page.drafts
+        while page.next_page is not None:
+            page = await request.call("list_drafts", **asked, page=page.next_page)
+            found += page.drafts
+    body = orjson.dumps({"drafts": found})
+    return Response(body, media_type="application/json", headers={"cache-control": "no-store"})
+
+
+async def keep(request: PageRequest) -> Response:
+    """Save a draft as it is now, or discard it.
+
+    Raises:
+        NotFound: There is no such review or round, or its contents were removed.
+        TooLarge: The text is too long, or they are too many.
+    """
+    review_id, person = request.path("review_id"), request.person.name
+    draft_id = request.form.get("draft_id", "")
+    if request.form.get("do") == "discard":
+        await request.call("discard_draft", review_id=review_id, person=person, draft_ids=[draft_id])
+    else:
+        written: dict[str, Any] = {name: request.form.get(name) for name in _TEXTS}
+        written |= {name: request.number(name) for name in _NUMBERS}
+        await request.call("save_draft", review_id=review_id, person=person, draft_id=draft_id, **written)
+    return Response(status_code=_NO_CONTENT)
+
+
+async def sent(request: PageRequest) -> None:
+    """Discard the drafts that a form has taken along, once it was done; one that stays is shown, and lost is none."""
+    taken = request.lists.get("draft_id")
+    if taken:
+        with suppress(TandemError):
+            await request.call(
+                "discard_draft", review_id=request.path("review_id"), person=request.person.name, draft_ids=taken
+            )
+
+
+ROUTES = (PageRoute("/reviews/{review_id}/drafts", listed, keep, inbox_rows=0),)

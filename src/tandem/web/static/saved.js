@@ -1,0 +1,138 @@
+// Drafts at the broker, so that they are in every window of the person and outlive each: saved as one types and when the
+// page is left, fetched when it is loaded or looked at again. Comments on lines are in comments.js, forms in drafts.js.
+(() => {
+  "use strict";
+  const SETTLE_MS = 600;
+  const RETRY_MS = 3000;
+  const windows = new BroadcastChannel("tandem-drafts");
+  const box = () => document.getElementById("drafts-form");
+  const acts = () => document.getElementById("acts");
+  const fieldOf = (id) => (/^(message|in-place|answer)-/.test(id) ? "body" : "reason");
+  const due = new Map(); // by id: what is to be saved; null for what is to be discarded
+  let known = new Map(); // what the broker has
+  let going = new Map(); // what is on its way
+  let timer = 0;
+  let work = Promise.resolve(); // one after the other, so that no older text comes last
+
+  const isDue = (id) => due.has(id) || going.has(id);
+
+  function put(draft) {
+    due.set(draft.draft_id, draft);
+    flushIn(SETTLE_MS);
+  }
+
+  function drop(id) {
+    if (!known.has(id) && !isDue(id)) return;
+    due.set(id, null);
+    flushIn(0);
+  }
+
+  // What was sent: the broker has discarded it by itself.
+  function forget(id) {
+    due.delete(id);
+    if (known.delete(id) || going.has(id)) windows.postMessage(location.pathname);
+  }
+
+  function flushIn(milliseconds) {
+    clearTimeout(timer);
+    timer = setTimeout(() => (work = work.then(flush)), milliseconds);
+  }
+
+  function send(id, draft, keepalive = false) {
+    const body = new URLSearchParams(new FormData(box()));
+    for (const [name, value] of Object.entries({ draft_id: id, ...(draft || { do: "discard" }) })) if (value !== null && value !== undefined) body.set(name, value);
+    return fetch(box().action, { method: "POST", body, keepalive });
+  }
+
+  async function flush() {
+    if (!box() || !due.size) return;
+    going = new Map(due);
+    due.clear();
+    for (const [id, draft] of going) {
+      try {
+        const answer = await send(id, draft);
+        if (!answer.ok && (answer.status >= 500 || answer.status === 429)) throw new Error(answer.statusText);
+        if (draft && answer.ok) known.set(id, draft);
+        else if (!draft) known.delete(id);
+      } catch {
+        // The broker is away: what is written stays in this window, and is sent again.
+        if (!due.has(id)) due.set(id, draft);
+        flushIn(RETRY_MS);
+      }
+      going.delete(id);
+    }
+    windows.postMessage(location.pathname);
+    document.dispatchEvent(new CustomEvent("tandem-saved"));
+  }
+
+  async function read() {
+    if (!box()) return;
+    let drafts;
+    try {
+      const answer = await fetch(box().action);
+      if (!answer.ok) return;
+      ({ drafts } = await answer.json());
+    } catch {
+      return; // The broker is away; the next look tells.
+    }
+    const before = known;
+    known = new Map(drafts.map((one) => [one.draft_id, one]));
+    showForms(before);
+    document.dispatchEvent(new CustomEvent("tandem-drafts", { detail: drafts }));
+  }
+
+  // ------------------------------------------------------------------------------------------ forms
+
+  function showForms(before) {
+    const { adopt, forget: drop, restoreAll } = window.tandemDrafts;
+    for (const [id, old] of before) {
+      const field = document.getElementById(id)?.elements[fieldOf(id)];
+      if (old.kind === "finding" || isDue(id) || (field && field.value !== old.body)) continue;
+      // Sent, removed or changed in another window, and not touched in this one.
+      if (known.get(id)?.body === old.body) continue;
+      drop(id);
+      field?.form.reset();
+      field?.form.removeAttribute("data-keep");
+    }
+    for (const draft of known.values()) if (draft.kind !== "finding" && !isDue(draft.draft_id)) adopt(draft.draft_id, fieldOf(draft.draft_id), draft.body);
+    restoreAll();
+    mark();
+  }
+
+  function mark() {
+    for (const { draft_id: id, round } of known.values()) {
+      const label = document.getElementById(id)?.querySelector("label");
+      if (label) label.dataset.told = String(round) === acts()?.dataset.round ? "draft" : `your draft from round ${round}`;
+    }
+  }
+
+  document.addEventListener("tandem-typed", ({ detail: form }) => {
+    const kind = form.dataset.draft;
+    if (!kind || !box()) return;
+    const body = form.elements[fieldOf(form.id)]?.value || "";
+    const round = (known.get(form.id) || due.get(form.id))?.round || acts().dataset.round;
+    if (body.trim()) put({ draft_id: form.id, kind, round, body });
+    else drop(form.id);
+  });
+
+  // Drafts of forms that the page does not have now; a verdict's is shown in #acts-kept.
+  const strays = () => [...known.values()].filter(({ draft_id: id, kind }) => kind === "message" && due.get(id) !== null && going.get(id) !== null && !document.getElementById(id));
+
+  const readSoon = () => (work = work.then(flush).then(read));
+
+  windows.addEventListener("message", (event) => {
+    if (event.data === location.pathname && !document.hidden) work = work.then(read);
+  });
+  document.addEventListener("tandem-saved", mark);
+  document.addEventListener("visibilitychange", () => (document.hidden ? leave() : readSoon()));
+  window.addEventListener("pagehide", leave);
+  window.addEventListener("load", readSoon);
+
+  // A page that is left cannot wait for answers; what is too long for that is still in this window's store.
+  function leave() {
+    if (box()) for (const [id, draft] of due) send(id, draft, true).catch(() => {});
+    clearTimeout(timer);
+  }
+
+  window.tandemSaved = { put, drop, forget, isDue, strays, body: (id) => known.get(id)?.body, has: (id) => known.has(id) || isDue(id) };
+})();

@@ -1,0 +1,135 @@
+"""What a person writes and has not sent: kept by the broker, theirs alone, and gone with the review's contents."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tandem.reviews.draft_contract import MOST_DRAFTS
+from tests.acceptance.accessing import Bearer
+from tests.acceptance.reviewing import Desk, edited
+from tests.broker import StartBroker, fresh_project
+from tests.databases import ON_BOTH_DATABASES
+
+pytest_plugins = ["tests.acceptance.accessing_brokers"]
+ANNA = "anna"
+WAIT_SECONDS = 60
+
+
+def save(desk: Desk, review: str, name: str = "d1", body: str = "Why?", **more: Any) -> dict[str, Any]:
+    asked = {"review_id": review, "draft_id": name, "person": ANNA, "round": 1, "kind": "finding", "body": body, **more}
+    return desk.do("save_draft", **asked)
+
+
+def drafts(desk: Desk, person: str = ANNA, **more: Any) -> list[tuple[str, str, str]]:
+    found = desk.rows("list_drafts", "drafts", person=person, **more)
+    return [(one["review_id"], one["draft_id"], one["body"]) for one in found]
+
+
+@pytest.fixture
+def review(shop: Desk) -> str:
+    return shop.put_up(diff=edited())
+
+
+@ON_BOTH_DATABASES
+def test_a_draft_is_kept_whole_replaced_by_its_id_and_discarded(shop: Desk, review: str):
+    where = {"file": "a.txt", "line": 2, "end_line": 3, "side": "before", "severity": "minor", "suggestion": "better"}
+    first = save(shop, review, **where)
+    assert shop.do("list_drafts", person=ANNA, review_id=review)["drafts"] == [first]
+    assert {name: first[name] for name in where} == where
+    save(shop, review, body="Why so?")
+    save(shop, review, "d2", kind="verdict")
+    other = shop.put_up(diff=edited())
+    save(shop, other, body="Elsewhere")
+    assert drafts(shop, review_id=review) == [(review, "d1", "Why so?"), (review, "d2", "Why?")]
+    assert shop.do("list_drafts", person=ANNA, review_id=review)["drafts"][0]["line"] is None
+    assert sorted(drafts(shop)) == sorted([*drafts(shop, review_id=review), (other, "d1", "Elsewhere")])
+    asked: dict[str, Any] = {"review_id": review, "person": ANNA, "draft_ids": ["d1", "d1", "none"]}
+    assert shop.do("discard_draft", **asked)["discarded"] == 1
+    assert shop.do("discard_draft", **asked)["discarded"] == 0
+    assert drafts(shop, review_id=review) == [(review, "d2", "Why?")]
+
+
+def test_drafts_leave_no_trace_on_the_review_or_the_log_and_outlive_its_end(shop: Desk, review: str):
+    with shop.unchanged(review):
+        save(shop, review)
+        shop.do("discard_draft", review_id=review, person=ANNA, draft_ids=["d1"])
+    shop.approve(review)
+    shop.do("close_review", review_id=review)
+    save(shop, review)
+    assert drafts(shop, review_id=review) == [(review, "d1", "Why?")]
+
+
+def test_the_inbox_says_on_which_reviews_a_person_has_drafts(shop: Desk, review: str):
+    other = shop.put_up(diff=edited())
+    save(shop, review)
+
+    def marked(person: str) -> set[str]:
+        found = shop.do("get_inbox", person=person)
+        items = [one for tray in ("your_turn", "waiting", "problems") for one in found[tray] if one["review"]]
+        assert {review, other} <= {one["review"]["review_id"] for one in items}
+        return {one["review"]["review_id"] for one in items if one["has_draft"]}
+
+    assert (marked(ANNA), marked("bert")) == ({review}, set())
+
+
+def test_what_is_not_there_or_too_much_is_refused(shop: Desk, review: str):
+    asked: dict[str, Any] = {
+        "review_id": review, "draft_id": "d1", "person": ANNA, "round": 1, "kind": "finding", "body": "Why?",
+    }  # fmt: skip
+    for wrong in ({"review_id": "rv_none"}, {"round": 2}, {"project": "x"}):
+        shop.refused("NOT_FOUND", "save_draft", **{**asked, **wrong})
+    for wrong in ({"body": " "}, {"kind": "note"}, {"draft_id": "x" * 65}, {"line": 0}, {"side": "left"}):
+        shop.refused("INVALID_INPUT", "save_draft", **{**asked, **wrong})
+    for name in ("body", "suggestion"):
+        details = shop.refused("TOO_LARGE", "save_draft", **{**asked, name: "x" * 3_000_000})
+        assert details["field"] == name
+    for operation, more in (("list_drafts", {}), ("discard_draft", {"draft_ids": ["d1"]})):
+        shop.refused("NOT_FOUND", operation, person=ANNA, review_id="rv_none", **more)
+    shop.refused("INVALID_INPUT", "list_drafts", person=ANNA, page="none")
+    assert drafts(shop, review_id=review) == []
+
+
+def test_a_person_has_at_most_500_on_a_review_and_all_of_them_are_listed(shop: Desk, review: str):
+    for number in range(MOST_DRAFTS):
+        save(shop, review, f"d{number:03}", body="x" * 5_000)
+    asked = {"review_id": review, "draft_id": "more", "round": 1, "kind": "finding", "body": "Why?"}
+    details = shop.refused("TOO_LARGE", "save_draft", **asked, person=ANNA)
+    assert (details["limit"], details["actual"]) == (MOST_DRAFTS, MOST_DRAFTS + 1)
+    # Those that are there can still be changed, and another person has a limit of their own.
+    save(shop, review, "d000")
+    save(shop, review, "more", person="bert")
+    listed = shop.pages("list_drafts", person=ANNA, review_id=review)
+    assert len(listed) == 2
+    assert [one["draft_id"] for page in listed for one in page["drafts"]] == [f"d{at:03}" for at in range(MOST_DRAFTS)]
+
+
+def test_nobody_reads_or_removes_the_drafts_of_another_token(owner: Bearer):
+    review = owner.put_up(path="plan.md")
+    with owner.give("alice", "operator") as alice, owner.give("bob", "operator") as bob:
+        draft = {"review_id": review, "draft_id": "d1", "round": 1, "kind": "message", "body": "Mine"}
+        assert alice.do("save_draft", **draft)["person"] == "alice"
+        assert bob.do("list_drafts", person="alice", review_id=review)["drafts"] == []
+        assert bob.do("discard_draft", person="alice", review_id=review, draft_ids=["d1"])["discarded"] == 0
+        assert [one["body"] for one in alice.do("list_drafts")["drafts"]] == ["Mine"]
+
+
+@pytest.mark.both_databases
+def test_drafts_are_removed_with_the_contents_of_their_review(
+    start_broker: StartBroker, database_settings: dict[str, object]
+):
+    broker = start_broker(retention_days=0.000001, sweep_interval_seconds=0.05, **database_settings)
+    with Desk(broker.url, fresh_project()) as desk:
+        review = desk.put_up()
+        save(desk, review, body="a secret draft")
+        desk.do("close_review", review_id=review)
+        deadline = time.monotonic() + WAIT_SECONDS
+        while desk.status(review)["removed_at"] is None:
+            assert time.monotonic() < deadline
+        assert drafts(desk, review_id=review) == []
+        asked = {"review_id": review, "draft_id": "d2", "round": 1, "kind": "message", "body": "Late"}
+        desk.refused("NOT_FOUND", "save_draft", person=ANNA, **asked)
+    broker.stop()
+    assert "a secret draft" not in broker.run("data", "export").stdout

@@ -1,0 +1,216 @@
+"""Nothing written is lost: open editors and a verdict, drafts in every window, and questions from the side."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.acceptance.reviewing import PROPOSER, Desk, edited
+from tests.pages.changes import held, line
+from tests.pages.conftest import Check
+from tests.pages.windows import Windows, write
+
+EDITOR = "Comment on a.txt:2"
+
+
+def typed(page: Page, text: str, label: str = EDITOR) -> None:
+    """Type into a field, until the broker has it."""
+    with page.expect_response(lambda one: one.url.endswith("/drafts") and one.request.method == "POST") as saved:
+        page.get_by_label(label).fill(text)
+    assert saved.value.ok
+
+
+def looked_at(page: Page) -> None:
+    """Have a window find out what other windows wrote."""
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+def dialog(page: Page) -> Locator:
+    return page.get_by_role("dialog", name="Still being written")
+
+
+def comments(shop: Desk, review: str) -> list[str]:
+    return [one["body"] for one in shop.discussion(review) if one["kind"] == "comment"]
+
+
+def drafts(shop: Desk, review: str) -> list[tuple[str, str]]:
+    found = shop.do("list_drafts", person="ada", review_id=review)["drafts"]
+    return [(one["kind"], one["body"]) for one in found]
+
+
+def test_an_open_editor_is_not_left_behind_by_a_verdict(page: Page, shop: Desk, axe: Check) -> None:
+    review = held(page, shop)
+    line(page, 2).focus()
+    page.keyboard.press("c")
+    typed(page, "Why two?")
+    page.get_by_label(EDITOR).blur()
+    page.keyboard.press("Shift+A")
+    expect(dialog(page).get_by_text("a.txt:2")).to_be_visible()
+    expect(dialog(page).get_by_role("button", name="Send with it")).to_be_focused()
+    axe(page)
+    # Back leaves everything as it was.
+    page.keyboard.press("Escape")
+    expect(dialog(page)).to_be_hidden()
+    expect(page.get_by_label(EDITOR)).to_have_value("Why two?")
+    assert shop.status(review)["status"] == "claimed"
+    page.get_by_label("Your verdict on round 1").fill("Good.")
+    page.keyboard.press("Control+Enter")
+    expect(dialog(page)).to_be_visible()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Tab")
+    expect(dialog(page).get_by_role("button", name="Back")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Your verdict on round 1")).to_be_focused()
+    page.get_by_role("button", name="Approve").first.click()
+    dialog(page).get_by_role("button", name="Send with it").click()
+    expect(page.locator("table.diff .thread").get_by_text("Why two?")).to_be_visible()
+    assert (comments(shop, review), shop.status(review)["status"]) == (["Why two?"], "approved")
+    assert drafts(shop, review) == []
+    page.reload()
+    expect(page.locator("table.diff .thread").get_by_text("Why two?")).to_be_visible()
+    expect(page.locator(".pending-state")).to_have_count(0)
+
+
+def test_a_verdict_without_an_open_editor_leaves_it_as_a_draft(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    line(page, 2).click()
+    typed(page, "Later")
+    page.get_by_role("button", name="Approve").first.click()
+    dialog(page).get_by_role("button", name="Without it").click()
+    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
+    assert (comments(shop, review), drafts(shop, review)) == ([], [("finding", "Later")])
+    page.goto("/inbox")
+    expect(page.locator(".row", has_text=shop.project).get_by_text("draft", exact=True)).to_be_visible()
+    page.goto(f"/reviews/{review}")
+    expect(page.get_by_label(EDITOR)).to_have_value("Later")
+
+
+def test_drafts_are_in_every_window_and_outlive_it(page: Page, shop: Desk, windows: Windows) -> None:
+    review = held(page, shop)
+    line(page, 2).click()
+    typed(page, "From here")
+    other = windows.open("ada", at=f"/reviews/{review}")
+    card = other.locator("table.diff .pending-comment")
+    expect(card).to_contain_text("From here")
+    expect(card.get_by_text("Draft", exact=True)).to_be_visible()
+    typed(page, "From here, too")
+    looked_at(other)
+    expect(card).to_contain_text("From here, too")
+    # Nobody else sees it.
+    nobody = windows.open("bert", at=f"/reviews/{review}")
+    expect(nobody.locator("table.diff tr.line").first).to_be_visible()
+    looked_at(nobody)
+    expect(nobody.locator(".pending-comment")).to_have_count(0)
+    card.get_by_role("button", name="Remove").click()
+    expect(card).to_have_count(0)
+    looked_at(page)
+    expect(page.get_by_label(EDITOR)).to_have_count(0)
+    assert drafts(shop, review) == []
+
+
+def test_claiming_by_the_verdicts_form_takes_no_draft_along(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    typed(page, "Nearly done", "Your verdict on round 1")
+    shop.do("release_claim", review_id=review, claim_generation=shop.status(review)["claim_generation"])
+    expect(page.get_by_text("It is not claimed yet.")).to_be_visible()
+    page.get_by_role("button", name="Claim").first.click()
+    expect(page.get_by_label("Your verdict on round 1")).to_have_value("Nearly done")
+    assert drafts(shop, review) == [("verdict", "Nearly done")]
+
+
+def test_what_is_typed_just_before_the_page_is_left_is_kept(page: Page, shop: Desk, windows: Windows) -> None:
+    review = held(page, shop)
+    line(page, 2).click()
+    page.get_by_label(EDITOR).fill("In a hurry")
+    page.goto("/inbox")
+    expect(page.locator(".row", has_text=shop.project).first).to_be_visible()
+    other = windows.open("ada", at=f"/reviews/{review}")
+    expect(other.locator("table.diff .pending-comment")).to_contain_text("In a hurry")
+
+
+@pytest.mark.parametrize(
+    ("label", "kind", "kept"), [("Your verdict on round 1", "verdict", "reason"), ("Message as", "message", "body")]
+)
+def test_forms_come_back_in_another_browser_marked(
+    page: Page, shop: Desk, windows: Windows, label: str, kind: str, kept: str
+) -> None:
+    review = held(page, shop)
+    typed(page, "Half a thought", label)
+    assert drafts(shop, review) == [(kind, "Half a thought")]
+    other = windows.open("ada", at=f"/reviews/{review}")
+    field = other.get_by_label(label)
+    expect(field).to_have_value("Half a thought")
+    expect(other.locator(f"form:has([name={kept}]) > label[data-told=draft]")).to_be_visible()
+    button = "Comment" if kind == "verdict" else "Send the message"
+    other.get_by_role("button", name=button, exact=True).click()
+    expect(other.locator("#stream").get_by_text("Half a thought")).to_be_visible()
+    assert drafts(shop, review) == []
+    looked_at(page)
+    expect(page.get_by_label(label)).to_have_value("")
+
+
+def test_an_approval_elsewhere_and_a_new_round_strand_no_draft(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    line(page, 2).click()
+    typed(page, "On the first")
+    typed(page, "A word about it", "Message as the reviewer")
+    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
+    shop.revise(review, diff=edited(text="best"))
+    page.goto(f"/reviews/{review}")
+    own = page.get_by_role("group", name="Your drafts")
+    expect(own.get_by_text("Your draft from round 1")).to_be_visible()
+    expect(own).to_contain_text("On the first")
+    expect(page.get_by_label("Question to prop-1")).to_have_value("A word about it")
+    expect(page.locator("#message-form > label[data-told='your draft from round 1']")).to_be_visible()
+    page.get_by_role("button", name="Claim").click()
+    page.get_by_role("button", name="Approve").first.click()
+    expect(dialog(page)).to_contain_text("a.txt:2 (your draft from round 1)")
+    dialog(page).get_by_role("button", name="Without it").click()
+    expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
+    shop.do("close_review", review_id=review)
+    page.reload()
+    expect(own).to_contain_text("A word about it")
+    for left in (1, 0):
+        with page.expect_response(lambda one: one.url.endswith("/drafts") and one.request.method == "POST"):
+            own.get_by_role("button", name="Remove").first.click()
+        assert len(drafts(shop, review)) == left
+    expect(own).to_be_hidden()
+
+
+def test_a_question_from_the_side_and_its_answer(page: Page, shop: Desk, windows: Windows, axe: Check) -> None:
+    review = shop.put_up(diff=edited())
+    shop.claim(review, "rita")
+    page.goto(f"/reviews/{review}")
+    expect(page.get_by_text("It takes no turn, and changes nothing about the claim.")).to_be_visible()
+    page.keyboard.press("m")
+    page.keyboard.type("Is it tested?")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator("#stream .entry").get_by_text("Is it tested?")).to_be_visible()
+    status = shop.status(review)
+    [question] = shop.discussion(review)
+    assert (question["kind"], question["author"], status["question_id"]) == ("question", "ada", question["id"])
+    assert (status["status"], status["turn"], status["reviewer_id"]) == ("claimed", "reviewer", "rita")
+    own = windows.open(PROPOSER, at=f"/reviews/{review}")
+    expect(own.locator("#acts").get_by_text("You are asked something from the side")).to_be_visible()
+    entry = own.locator(f"#entry-{question['id']}")
+    entry.get_by_text("Answer", exact=True).first.click()
+    axe(own)
+    entry.get_by_label("Your answer").fill("It is.")
+    entry.get_by_role("button", name="Answer").click()
+    expect(page.locator("#stream").get_by_text("It is.", exact=True)).to_be_visible()
+    expect(page.locator(f"#entry-{question['id']}").get_by_text("Answered")).to_be_visible()
+    after = shop.status(review)
+    assert (after["question_id"], after["turn"], after["status"]) == (None, "reviewer", "claimed")
+
+
+def test_to_speak_in_the_proposers_place_is_behind_a_menu(page: Page, shop: Desk) -> None:
+    review = shop.put_up(diff=edited())
+    shop.claim(review, "rita")
+    page.goto(f"/reviews/{review}")
+    expect(page.get_by_label(f"Message in {PROPOSER}'s place")).to_be_hidden()
+    page.get_by_text(f"Speak in {PROPOSER}'s place").click()
+    expect(page.get_by_text("take the proposer's turn")).to_be_visible()
+    write(page, f"Message in {PROPOSER}'s place", "It is tested.", f"Send in {PROPOSER}'s place")
+    expect(page.locator("#stream .entry").get_by_text("It is tested.")).to_be_visible()
+    [said] = shop.discussion(review)
+    assert (said["kind"], said["sender_role"], said["author"]) == ("message", "proposer", "ada")
