@@ -68,7 +68,20 @@ ANSWER: dict[str, Any] = {
     "digest": DIGEST,
     "files": [],
     "summary": "Read README.md.",
-    "comments": [{"file": "README.md", "line": 1, "body": "“Déjà vu” $(touch x)"}],
+    "answers": [],
+    "findings": [
+        {
+            "file": "README.md",
+            "line": 1,
+            "end_line": None,
+            "severity": "minor",
+            "category": None,
+            "claim": "“Déjà vu” $(touch x)",
+            "failure": None,
+            "suggestion": None,
+            "pre_existing": False,
+        }
+    ],
     "reason": "It says nothing.",
     "verdict": "changes_requested",
     "counter_patch": None,
