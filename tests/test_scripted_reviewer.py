@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tandem import examples
-from tandem.pool.reviewers.prompt import build, diff_in_file, load_template
-from tandem.pool.reviewers.verdicts import Part, ReviewerAnswer, parts_of, read_answer
+from tandem.pool.reviewers.prompt import Dossier, Listed, build, diff_in_file, load_template
+from tandem.pool.reviewers.proof import Part, parts_of
+from tandem.pool.reviewers.verdicts import ReviewerAnswer, read_answer
 
 PROGRAM = str(files(examples).joinpath("scripted_reviewer.py"))
 DIGEST = "5f" * 32
@@ -57,11 +58,13 @@ def answer(values: dict[str, Any], **how: Any) -> ReviewerAnswer:
     parts = parts_of(values.get("diff"), values.get("description"), values.get("path"))
     ended = ask(values, parts, **how)
     assert (ended.returncode, ended.stderr) == (0, b"")
-    return read_answer(ended.stdout.decode(), nonce=NONCE, digest=values.get("digest", DIGEST), files=None, parts=parts)
+    asked = {one["finding_id"]: one["state"] for one in how.get("known", Dossier()).findings.shown}
+    about: dict[str, Any] = {"digest": values.get("digest", DIGEST), "files": None, "parts": parts, "asked": asked}
+    return read_answer(ended.stdout.decode(), nonce=NONCE, **about)
 
 
 def places(given: ReviewerAnswer) -> list[tuple[str, int | None]]:
-    return [(one.file, one.line) for one in given.comments]
+    return [(one.file, one.line) for one in given.findings if one.file]
 
 
 def test_each_defect_in_an_added_line_is_found_where_it_is() -> None:
@@ -69,6 +72,18 @@ def test_each_defect_in_an_added_line_is_found_where_it_is() -> None:
     assert found.verdict == "changes_requested"
     assert places(found) == [("src/a.py", 3), ("src/a.py", 23), ("new.py", 1), ("new.py", 1)]
     assert "src/a.py:3" in str(found.reason)
+
+
+def test_what_was_found_before_is_settled_and_not_found_again() -> None:
+    earlier = [
+        {"finding_id": f"fn_{at}", "file": one.file, "claim": one.claim, "state": "fixed"}
+        for at, one in enumerate(answer({"diff": DIFF}).findings)
+    ]
+    mended = {"finding_id": "fn_9", "file": "src/a.py", "claim": "It is gone.", "state": "fixed"}
+    found = answer({"diff": DIFF}, known=Dossier(findings=Listed((*earlier, mended))))
+    assert found.findings == ()
+    said = [(one.finding_id, one.answer) for one in found.answers]
+    assert said == [*((one["finding_id"], "reopened") for one in earlier), ("fn_9", "verified")]
 
 
 def test_what_was_there_before_is_no_defect() -> None:

@@ -43,7 +43,7 @@ _SHOWN_PENDING: Final = (1, 2, 3, 4, 7, 10, 13)
 TEMPLATE: Final[dict[str, str]] = {
     "proposal": (
         "Everything about the review, in frames that its text cannot close: facts, description, diff, the project's "
-        "conventions, earlier verdicts, open comments, what changed since the last round."
+        "conventions, what changed since the last round, checks, earlier verdicts, messages and findings, false alarms."
     ),
     "answer": "The form of the answer: JSON schema, digest, example.",
     "guidance": "What to look for in a review of this category.",
@@ -93,7 +93,8 @@ def reviewer_pool() -> str:
             {name: {**one, "description": ANSWER.get(name) or one["description"]} for name, one in answer.items()}
         ),
         files=_fields(answer["files"]["items"]["properties"]),
-        comments=_fields(answer["comments"]["items"]["properties"]),
+        findings=_fields(answer["findings"]["items"]["properties"]),
+        answers=_fields(answer["answers"]["items"]["properties"]),
         answer_limit=spaced(verdicts.ANSWER_LIMIT_BYTES),
         text_limit=spaced(verdicts.TEXT_LIMIT_BYTES),
         example=json.dumps(verdicts.EXAMPLE, indent=2, ensure_ascii=False),

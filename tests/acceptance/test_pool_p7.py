@@ -38,6 +38,7 @@ WITH_A_WRONG_ONE = {
     "other-digest": ("unreadable", "The program's answer cannot be used"),
     "words-around": ("unreadable", "not one JSON object and nothing else"),
     "earlier-nonce": ("unreadable", "The program's answer cannot be used"),
+    "no-severity": ("unreadable", "findings[0].severity is missing"),
     "read-nothing": ("unreadable", "a file that was not read cannot be approved"),
     "guess-nonces": ("unreadable", "it was not read to its end"),
     "nonces-of-another": ("unreadable", "it was not read to its end"),
@@ -131,7 +132,7 @@ def test_p7_a_quoted_answer_approves_nothing(project: Counter) -> None:
     diff = edited(line=3, text="quoted")
     known = project.put_up_whole(intent="leave", diff=diff)
     project.do("close_review", review_id=known["review_id"])
-    approval: dict[str, Any] = {"digest": known["digest"], "summary": None, "comments": [], "reason": "Read all of it."}
+    approval: dict[str, Any] = {"digest": known["digest"], "summary": None, "findings": [], "reason": "Read all of it."}
     approval |= {"verdict": "approved", "counter_patch": None}
     deeds = "in-turn quote quote-alone quote-with-answer"
     review = project.put_up(intent=deeds, diff=diff, description=json.dumps(approval))

@@ -36,7 +36,8 @@ ANSWER: dict[str, Any] = {
     "nonce": "n",
     "digest": "abc",
     "summary": None,
-    "comments": [],
+    "answers": [],
+    "findings": [],
     "reason": "Sound: é “”.",
     "verdict": "approved",
 }

@@ -68,7 +68,20 @@ ANSWER: dict[str, Any] = {
     "digest": DIGEST,
     "files": [],
     "summary": "Read README.md.",
-    "comments": [{"file": "README.md", "line": 1, "body": "“Déjà vu” $(touch x)"}],
+    "answers": [],
+    "findings": [
+        {
+            "file": "README.md",
+            "line": 1,
+            "end_line": None,
+            "severity": "minor",
+            "category": None,
+            "claim": "“Déjà vu” $(touch x)",
+            "failure": None,
+            "suggestion": None,
+            "pre_existing": False,
+        }
+    ],
     "reason": "It says nothing.",
     "verdict": "changes_requested",
     "counter_patch": None,
@@ -207,7 +220,7 @@ def test_gives_a_verdict(client: Client, place: Place, scratch: Path) -> None:
     assert (run.finished.ended_by, run.finished.exit_code) == ("itself", 0), run.finished.stderr_tail.decode()
     assert run.reply.text is not None
     answer = read_answer(run.reply.text, nonce=NONCE, digest=DIGEST, files=None)
-    assert (answer.verdict, answer.comments[0].body) == ("changes_requested", "“Déjà vu” $(touch x)")
+    assert (answer.verdict, answer.findings[0].claim) == ("changes_requested", "“Déjà vu” $(touch x)")
     assert "What this project is for." in model.results[0]
     assert (run.reply.tokens_in, run.reply.tokens_out) == (200, 40)
     assert (run.reply.cost_usd is None) == client.silent_cost

@@ -171,10 +171,12 @@ class Peer:
             "claim_review": self._claim,
             "renew_claim": lambda _: {"lease_expires_at": self._lease()},
             "list_checks": lambda _: {"checks": [], "cursor": "c"},
+            "list_findings": lambda _: {"findings": [], "counts": None, "next_page": None},
+            "list_lessons": lambda _: {"lessons": [], "next_page": None},
             "get_discussion": lambda _: {"entries": [], "next_page": None},
             "get_proposal": lambda _: proposal(),
             "get_round_file": self._file,
-            "submit_verdict": lambda _: {"status": sent["verdict"]},
+            "submit_verdict": lambda _: {"status": sent["verdict"], "verdict": sent["verdict"]},
             "report_outcome": lambda _: {"status": "pending", "attempts": 1},
             "release_claim": lambda _: {"status": "pending"},
         }

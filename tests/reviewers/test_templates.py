@@ -22,7 +22,7 @@ from tandem.pool.reviewers.prompt import (
     build_agent,
     load_template,
 )
-from tandem.pool.reviewers.verdicts import parts_of
+from tandem.pool.reviewers.proof import parts_of
 from tandem.server.catalogue import REGISTRY
 
 NONCE = "0f" * 16
@@ -150,7 +150,8 @@ def test_the_tools_and_arguments_that_an_agent_is_told_of_exist() -> None:
         "get_proposal": ("review_id", "since_round", "files"),
         "renew_claim": ("review_id", "claim_generation"),
         "release_claim": ("review_id", "claim_generation", "reason"),
-        "submit_verdict": ("review_id", "claim_generation", "round", "reviewer_id", "verdict", "reason", "comments"),
+        "submit_verdict": ("review_id", "claim_generation", "round", "reviewer_id", "verdict", "reason", "findings"),
+        "list_findings": ("review_id", "status"),
     }.items():
         assert set(arguments) <= set(operations[name].request.model_fields)
         assert all(f"`{one}`" in text or f"the {one}" in text for one in arguments)

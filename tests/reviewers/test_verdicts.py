@@ -10,20 +10,21 @@ import pytest
 
 from tandem.pool.reviewers import EndedBy, Finished
 from tandem.pool.reviewers.outcomes import Outcome, outcome_of
+from tandem.pool.reviewers.proof import parts_of
 from tandem.pool.reviewers.verdicts import (
     EXAMPLE,
     SCHEMA,
-    AnswerComment,
+    ReportedFinding,
     ReviewerAnswer,
+    SettledFinding,
     Unreadable,
-    parts_of,
 )
 from tandem.reviews.requests import SubmitVerdict
-from tests.reviewers.answers import APPROVAL, DELETED, DIGEST, GOOD, GOOD_TEXT, NONCE, SURROGATE, changed, read
+from tests.reviewers.answers import APPROVAL, DELETED, DIGEST, FINDING, GOOD, GOOD_TEXT, NONCE, SURROGATE, changed, read
 
 
-def commented(**values: Any) -> dict[str, Any]:
-    return {"comments": [changed({"file": "src/a.py", "line": 3, "body": "Wrong."}, **values)]}
+def found(**values: Any) -> dict[str, Any]:
+    return {"findings": [changed(FINDING, **values)]}
 
 
 def refusal(text: str, **how: Any) -> str:
@@ -40,13 +41,13 @@ def test_an_answer_becomes_what_submit_verdict_takes() -> None:
     assert answer == ReviewerAnswer(
         "changes_requested",
         "The last row is lost.",
-        (AnswerComment("src/a.py", 3, "Off by one: the last row is lost."),),
+        (ReportedFinding(**FINDING),),
         "--- a/src/a.py\n",
     )
     request = SubmitVerdict.model_validate({"review_id": "rv_1", **answer.arguments()})
     assert (request.verdict, request.reason) == (answer.verdict, answer.reason)
-    assert request.comments is not None
-    assert [(one.file, one.line) for one in request.comments] == [("src/a.py", 3)]
+    assert request.findings is not None
+    assert [one.model_dump() for one in request.findings] == [{**FINDING, "side": "new"}]
     assert request.counter_patch == "--- a/src/a.py\n"
 
 
@@ -70,13 +71,15 @@ def test_braces_and_fences_inside_the_texts_change_nothing() -> None:
 
 
 def test_what_may_be_null_may_be_left_out_or_empty() -> None:
-    left_out = changed(summary=DELETED, counter_patch=DELETED, comments=DELETED, digest=DELETED)
+    left_out = changed(summary=DELETED, counter_patch=DELETED, findings=DELETED, answers=DELETED, digest=DELETED)
     assert read(json.dumps(left_out), digest=None) == ReviewerAnswer("changes_requested", "The last row is lost.")
     assert read(json.dumps(changed(APPROVAL, counter_patch=" ", reason="", summary=""))) == ReviewerAnswer(
         "approved", None
     )
-    whole_file = json.dumps(changed(**commented(line=DELETED)))
-    assert read(whole_file).comments == (AnswerComment("src/a.py", None, "Wrong."),)
+    optional = ("file", "line", "end_line", "category", "failure", "suggestion", "pre_existing")
+    bare = json.dumps(changed(**found(**dict.fromkeys(optional, DELETED))))
+    nothing: dict[str, Any] = {**dict.fromkeys(optional), "pre_existing": False}
+    assert read(bare).findings == (ReportedFinding(**{**FINDING, **nothing}),)
 
 
 def test_a_pair_of_surrogates_is_a_character() -> None:
@@ -90,25 +93,22 @@ def test_the_summary_is_kept_in_the_reason() -> None:
     assert read(json.dumps(changed(APPROVAL, summary="All callers.", reason=""))).reason == "Checked: All callers."
 
 
-def test_comments_outside_the_change_are_kept_in_the_reason() -> None:
-    comments = [
-        {"file": "src/b.py", "line": 7, "body": "Still calls the old name."},
-        {"file": "src/a.py", "line": 3, "body": "Renamed here."},
-        {"file": "README.md", "line": None, "body": "Names it too."},
-    ]
-    answer = read(json.dumps(changed(comments=comments)))
-    assert answer.comments == (AnswerComment("src/a.py", 3, "Renamed here."),)
-    assert answer.reason == (
-        "The last row is lost.\n\nOn files outside the change:\n"
-        "- src/b.py:7: Still calls the old name.\n- README.md: Names it too."
-    )
-    everywhere = read(json.dumps(changed(comments=comments)), files=None)
-    assert [one.file for one in everywhere.comments] == ["src/b.py", "src/a.py", "README.md"]
+def test_findings_outside_the_change_stay_findings() -> None:
+    found_in = [{**FINDING, "file": name} for name in ("src/b.py", "src/a.py", "README.md")]
+    for files in (frozenset({"src/a.py"}), None):
+        answer = read(json.dumps(changed(findings=found_in)), files=files)
+        assert [one.file for one in answer.findings] == ["src/b.py", "src/a.py", "README.md"]
+        assert answer.reason == "The last row is lost."
+
+
+@pytest.mark.parametrize(("word", "severity"), [("P0", "blocker"), ("High", "major"), ("nit", "nit")])
+def test_a_severity_is_known_by_what_other_tools_call_it(word: str, severity: str) -> None:
+    assert read(json.dumps(changed(**found(severity=word)))).findings[0].severity == severity
 
 
 @pytest.mark.parametrize("file", ["a/src/a.py", "b/src/a.py", "./src/a.py", "src\\a.py"])
 def test_a_file_is_known_by_how_a_diff_or_another_system_names_it(file: str) -> None:
-    assert read(json.dumps(changed(**commented(file=file)))).comments[0].file == "src/a.py"
+    assert read(json.dumps(changed(**found(file=file)))).findings[0].file == "src/a.py"
 
 
 # ------------------------------------------------------------------------------------------- what is refused
@@ -136,9 +136,9 @@ UNREADABLE: dict[str, tuple[str, str]] = {
     "a trailing comma": (GOOD_TEXT[:-1] + ",}", "no JSON"),
     "a key twice": ('{"verdict": "rejected", ' + json.dumps(APPROVAL)[1:], "property 'verdict' is there twice"),
     "a key twice, escaped": ('{"\\u0076erdict": "rejected", ' + json.dumps(APPROVAL)[1:], "'verdict' is there twice"),
-    "a comment's key twice": (GOOD_TEXT.replace('"line": 3', '"line": 3, "line": 4'), "'line' is there twice"),
+    "a finding's key twice": (GOOD_TEXT.replace('"line": 3', '"line": 3, "line": 4'), "'line' is there twice"),
     "NaN": (GOOD_TEXT.replace('"line": 3', '"line": NaN'), "NaN is no number"),
-    "a large power": (GOOD_TEXT.replace('"line": 3', '"line": 1e999'), "comments[0].line must be a whole number"),
+    "a large power": (GOOD_TEXT.replace('"line": 3', '"line": 1e999'), "findings[0].line must be a whole number"),
     "many digits": (GOOD_TEXT.replace('"line": 3', f'"line": {"9" * 5000}'), "too long to be read"),
     "deep and whole": ('{"x":' * 50_000 + "1" + "}" * 50_000, "nested too deeply"),
     "megabytes": (json.dumps(changed(APPROVAL, counter_patch="x" * 1_000_000)), "the answer has 1000"),
@@ -172,34 +172,75 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "reason with surrogate": ({"reason": f"a{SURROGATE}b"}, "or a byte that is not UTF-8: 'a\\ud800b'"),
     "summary a number": ({"summary": 1}, "summary must be a text, not a number"),
     "digest a number": ({"digest": 5}, "digest must be a text"),
-    "comments null": ({"comments": None}, "comments must be an array, not null"),
-    "comments an object": ({"comments": {}}, "comments must be an array, not an object"),
-    "a comment a text": ({"comments": ["Wrong."]}, "comments[0] must be an object, not a text"),
-    "201 comments": (
-        {"comments": [{"file": "a", "line": 1, "body": "b"}] * 201},
-        "there are 201 comments; 200 is the most",
-    ),
-    "no file": (commented(file=DELETED), "comments[0].file is missing"),
-    "file empty": (commented(file=" "), "comments[0].file is empty"),
-    "file long": (commented(file="x" * 4097), "comments[0].file has 4097 characters"),
-    "file with NUL": (commented(file="src/a.py\0"), "NUL character in comments[0].file"),
-    "body empty": (commented(body=""), "comments[0].body is empty"),
-    "body long": (commented(body="x" * 64_001), "comments[0].body has 64001 bytes"),
-    "body with surrogate": (commented(body=SURROGATE), "lone surrogate in comments[0].body"),
-    "line 0": (commented(line=0), "comments[0].line must be from 1"),
-    "line large": (commented(line=2**31), "comments[0].line must be from 1 to 2147483647"),
-    "line true": (commented(line=True), "comments[0].line must be a whole number or null, not true or false"),
-    "line a text": (commented(line="3"), "comments[0].line must be a whole number or null, not a text"),
-    "a comment's property": (commented(severity="high"), "comments[0] has the property 'severity'; it may have file"),
+    "findings null": ({"findings": None}, "findings must be an array, not null"),
+    "findings an object": ({"findings": {}}, "findings must be an array, not an object"),
+    "a finding a text": ({"findings": ["Wrong."]}, "findings[0] must be an object, not a text"),
+    "201 findings": ({"findings": [FINDING] * 201}, "there are 201 findings; 200 is the most"),
+    "comments": ({"comments": []}, "the answer has the property 'comments'"),
+    "no severity": (found(severity=DELETED), "findings[0].severity is missing"),
+    "severity null": (found(severity=None), "findings[0].severity must be a text, not null"),
+    "severity unknown": (found(severity="bad"), "findings[0].severity is 'bad'; it must be one of blocker, major, min"),
+    "severity empty": (found(severity=""), "findings[0].severity is ''; it must be one of"),
+    "pre-existing a text": (found(pre_existing="no"), "findings[0].pre_existing must be true, false or null, not a te"),
+    "a line of no file": (found(file=None), "findings[0].file is null; a line is one of a file"),
+    "an end alone": (found(line=None, end_line=4), "findings[0].line is null; end_line and suggestion go with a line"),
+    "a suggestion alone": (found(line=None, suggestion="x"), "findings[0].line is null; end_line and suggestion"),
+    "an end before": (found(end_line=2), "findings[0].end_line is before its line"),
+    "file long": (found(file="x" * 4097), "findings[0].file has 4097 characters"),
+    "file with NUL": (found(file="src/a.py\0"), "NUL character in findings[0].file"),
+    "no claim": (found(claim=DELETED), "findings[0].claim is missing"),
+    "claim empty": (found(claim=""), "findings[0].claim is empty"),
+    "claim long": (found(claim="x" * 64_001), "findings[0].claim has 64001 bytes"),
+    "claim with surrogate": (found(claim=SURROGATE), "lone surrogate in findings[0].claim"),
+    "line 0": (found(line=0), "findings[0].line must be from 1"),
+    "line large": (found(line=2**31), "findings[0].line must be from 1 to 2147483647"),
+    "line true": (found(line=True), "findings[0].line must be a whole number or null, not true or false"),
+    "line a text": (found(line="3"), "findings[0].line must be a whole number or null, not a text"),
+    "a finding's property": (found(body="x"), "findings[0] has the property 'body'; it may have file"),
     "a property": ({"confidence": 1}, "the answer has the property 'confidence'; it may have nonce"),
     "patch with NUL": ({"counter_patch": "x\0"}, "NUL character in counter_patch"),
     "patch with approval": ({"verdict": "approved", "counter_patch": "x"}, "goes with changes_requested, not with app"),
     "patch with rejection": ({"verdict": "rejected", "counter_patch": "x"}, "not with rejected"),
     "too long together": (
-        {"reason": "x" * 40_000, "comments": [{"file": "else.py", "line": 1, "body": "y" * 30_000}]},
-        "the reason, with the summary and the comments outside the change, has 70",
+        {"reason": "x" * 40_000, "summary": "y" * 30_000},
+        "the reason, with the summary, has 70",
     ),
 }
+
+
+ASKED = {"fn_1": "refuted", "fn_2": "fixed", "fn_3": "open"}
+SETTLED: list[dict[str, Any]] = [
+    {"finding_id": "fn_1", "answer": "upheld", "reason": "So it is."},
+    {"finding_id": "fn_2", "answer": "reopened", "reason": "It still fails."},
+    {"finding_id": "fn_3", "answer": "verified", "reason": None},
+]
+
+
+def test_each_earlier_finding_is_settled() -> None:
+    answer = read(json.dumps(changed(answers=SETTLED)), asked=ASKED)
+    assert answer.answers == tuple(SettledFinding(**one) for one in SETTLED)
+    request = SubmitVerdict.model_validate({"review_id": "rv_1", **answer.arguments()})
+    assert [one.finding_id for one in request.answers or ()] == ["fn_1", "fn_2", "fn_3"]
+    # What nobody has answered is open, and stays it.
+    open_still = [*SETTLED[:2], {**SETTLED[2], "answer": "reopened"}]
+    assert read(json.dumps(changed(answers=open_still)), asked=ASKED).answers == answer.answers[:2]
+
+
+@pytest.mark.parametrize(
+    ("answers", "why"),
+    [
+        ([], "answers says nothing of 3 earlier findings: fn_1, fn_2, fn_3"),
+        (SETTLED[:2], "answers says nothing of 1 earlier findings: fn_3"),
+        ([*SETTLED, SETTLED[0]], "answers[3].finding_id 'fn_1' is answered twice"),
+        ([*SETTLED, {**SETTLED[0], "finding_id": "fn_9"}], "answers[3].finding_id 'fn_9' is none that the task asks"),
+        ([{**SETTLED[0], "answer": "fixed"}], "answers[0].answer is 'fixed', which a finding that is refuted does not"),
+        ([{**SETTLED[2], "answer": "upheld"}], "answers[0].answer is 'upheld', which a finding that is open does not"),
+        ([{**SETTLED[1], "reason": " "}], "answers[0].reason is missing: reopened needs one"),
+    ],
+)
+def test_an_answer_that_does_not_settle_the_earlier_findings_is_refused(answers: list[Any], why: str) -> None:
+    for verdict in (GOOD, APPROVAL):
+        assert why in refusal(json.dumps(changed(verdict, answers=answers)), asked=ASKED)
 
 
 def test_nesting_that_can_just_be_read_is_refused_too() -> None:
@@ -214,9 +255,9 @@ def test_p7_what_does_not_have_the_form_is_refused(values: dict[str, Any], why: 
 
 
 def test_at_the_limits_it_still_counts() -> None:
-    comments = [{"file": "src/a.py", "line": 2**31 - 1, "body": "é"}] * 200
-    answer = read(json.dumps(changed(reason="x" * 64_000, comments=comments, counter_patch="y" * 900_000)))
-    assert (len(answer.comments), len(answer.reason or ""), len(answer.counter_patch or "")) == (200, 64_000, 900_000)
+    findings = [{**FINDING, "line": 2**31 - 1, "claim": "é"}] * 200
+    answer = read(json.dumps(changed(reason="x" * 64_000, findings=findings, counter_patch="y" * 880_000)))
+    assert (len(answer.findings), len(answer.reason or ""), len(answer.counter_patch or "")) == (200, 64_000, 880_000)
 
 
 @pytest.mark.parametrize("text", ["x" * 5000, "\x1b[2J" * 500, f'{{"{"y" * 5000}": 1}}', '{"verdict": "' + "é" * 5000])
@@ -249,7 +290,8 @@ def test_p7_the_example_in_the_prompt_is_an_answer_to_nothing() -> None:
 
 
 def test_the_schema_is_as_strict_as_structured_outputs_demand() -> None:
-    for each in (SCHEMA, SCHEMA["properties"]["comments"]["items"]):
+    inner = (SCHEMA["properties"][name]["items"] for name in ("files", "findings", "answers"))
+    for each in (SCHEMA, *inner):
         assert each["additionalProperties"] is False
         assert each["required"] == list(each["properties"])
     assert SCHEMA["properties"]["verdict"]["enum"] == ["approved", "changes_requested", "rejected"]
@@ -337,7 +379,8 @@ def test_an_approval_shows_what_was_read() -> None:
 )
 def test_p7_an_approval_of_what_was_not_read_is_none(files: list[dict[str, Any]], words: str) -> None:
     assert words in refusal(json.dumps(changed(APPROVAL, files=files)), parts=PARTS)
-    read(json.dumps(changed(GOOD, files=files)), parts=PARTS)
+    assert not read(json.dumps(changed(GOOD, files=files)), parts=PARTS).read_all
+    assert read(json.dumps(changed(GOOD, files=entries())), parts=PARTS).read_all
 
 
 def test_what_nobody_can_read_is_named_with_the_reason() -> None:

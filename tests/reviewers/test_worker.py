@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from tandem.pool.reviewers.job import WorkerExit
+from tests.reviewers.answers import FINDING as A_FINDING
 from tests.reviewers.peer import DIFF, Peer, Refusal
 from tests.reviewers.working import StartReviewer, answer, deeds, keeping
 
-FINDING = {"file": "src/a.py", "line": 1, "body": "Off by one."}
-ELSEWHERE = {"file": "README.md", "line": 9, "body": "There."}
+FINDING = {**A_FINDING, "line": 1}
+ELSEWHERE = {**FINDING, "file": "README.md", "line": 9}
 
 
 def outcome(peer: Peer, number: int = 1) -> dict[str, Any]:
@@ -28,7 +29,7 @@ def outcome(peer: Peer, number: int = 1) -> dict[str, Any]:
 @pytest.mark.parametrize("verdict", ["approved", "changes_requested", "rejected"])
 def test_a_verdict_is_handed_in_under_its_claim(peer: Peer, start: StartReviewer, verdict: str) -> None:
     peer.put_up()
-    reviewer = start(deeds("say", answer(verdict, comments=[FINDING])))
+    reviewer = start(deeds("say", answer(verdict, findings=[FINDING])))
     sent = peer.wait_for("submit_verdict")
     key = sent.pop("idempotency_key")
     assert sent == {
@@ -39,7 +40,9 @@ def test_a_verdict_is_handed_in_under_its_claim(peer: Peer, start: StartReviewer
         "reviewer_id": reviewer.job.reviewer_id,
         "verdict": verdict,
         "reason": "Read all of it.",
-        "comments": [FINDING],
+        "findings": [FINDING],
+        "answers": [],
+        "read_all": True,
     }
     assert len(key) == 32
     told = outcome(peer)
@@ -112,7 +115,7 @@ def test_the_program_is_told_everything(peer: Peer, start: StartReviewer, tmp_pa
     peer.files["AGENTS.md", "tip"] = "Use tabs."
     peer.script["get_discussion"] += [
         {"entries": [{**said, "body": "It loses a row.", "verdict": "changes_requested"}], "next_page": "p2"},
-        {"entries": [{**said, "kind": "comment", "body": "Why two?", "resolved_by": None}], "next_page": None},
+        {"entries": [{**said, "kind": "message", "body": "Why two?", "resolved_by": None}], "next_page": None},
     ]
     peer.script["get_proposal"].append({"interdiff": "-lost\n+kept\n"})
     peer.put_up(round=3)
@@ -139,24 +142,52 @@ def test_a_large_diff_is_given_by_file(peer: Peer, start: StartReviewer, tmp_pat
     assert given.startswith(f'{diff}The nonce of file 1 is "')
 
 
-@pytest.mark.parametrize(
-    ("touches", "shown", "reason"),
-    [
-        (None, [{**FINDING, "line": 2}], "README.md:9: There."),
-        ([], [{**FINDING, "file": "b/src/a.py", "line": 2}, ELSEWHERE], "Read all of it."),
-    ],
-    ids=["a change", "a text"],
-)
-def test_comments_stay_on_files_of_the_change(
-    peer: Peer, start: StartReviewer, touches: list[Any] | None, shown: list[Any], reason: str
-) -> None:
-    peer.put_up(**({} if touches is None else {"diff": None, "affected_files": [], "digest": None}))
-    given = [{**FINDING, "file": "b/src/a.py", "line": 2}, ELSEWHERE]
-    changes = {} if touches is None else {"digest": None}
-    start(deeds("say", answer("changes_requested", comments=given, **changes)))
+def test_findings_are_handed_in_wherever_they_are(peer: Peer, start: StartReviewer) -> None:
+    peer.put_up()
+    given = [{**FINDING, "file": "b/src/a.py"}, ELSEWHERE, {**FINDING, "file": None, "line": None}]
+    start(deeds("say", answer("changes_requested", findings=given, files=[])))
     sent = peer.wait_for("submit_verdict")
-    assert sent["comments"] == shown
-    assert sent["reason"].endswith(reason)
+    assert sent["findings"] == [{**FINDING, "file": "src/a.py"}, *given[1:]]
+    # It asks for changes, which takes no proof; but then no rule makes an approval of that.
+    assert sent["read_all"] is False
+
+
+EARLIER = {
+    "finding_id": "fn_1",
+    "state": "refuted",
+    "source": "agent",
+    "author": "codex-r1",
+    "round": 1,
+    **FINDING,
+    "answer": "The row is a header.",
+    "settled_reason": None,
+    "place": {"file": "src/a.py", "line": 7, "end_line": None, "changed": False},
+}
+
+
+def test_an_earlier_finding_is_asked_about_and_settled(peer: Peer, start: StartReviewer, tmp_path: Path) -> None:
+    of_a_person = {**EARLIER, "finding_id": "fn_2", "source": "person", "claim": "I do not like it."}
+    peer.script["list_findings"] += [
+        {"findings": [EARLIER], "next_page": "p2"},
+        {"findings": [of_a_person], "next_page": None},
+    ]
+    peer.put_up(round=2)
+    settled = {"finding_id": "fn_1", "answer": "upheld", "reason": "It is one."}
+    start(keeping(tmp_path / "kept", answer(answers=[settled])))
+    assert peer.wait_for("submit_verdict")["answers"] == [settled]
+    prompt = (tmp_path / "kept" / "prompt-1.txt").read_text()
+    assert '"answer": "The row is a header.", "file": "src/a.py", "line": 7, "changed": false' in prompt
+    assert "I do not like it." in prompt
+    assert "for each of the 1 earlier findings" in prompt
+
+
+def test_an_answer_without_an_earlier_finding_is_none(peer: Peer, start: StartReviewer) -> None:
+    peer.script["list_findings"].append({"findings": [EARLIER], "next_page": None})
+    peer.put_up(round=2)
+    start(deeds("say", answer()))
+    told = outcome(peer)
+    assert (told["outcome"], peer.all("submit_verdict")) == ("unreadable", [])
+    assert told["reason"].endswith("answers says nothing of 1 earlier findings: fn_1")
 
 
 # ------------------------------------------------------------------------------------------- counter-patches
@@ -176,15 +207,36 @@ def test_a_counter_patch_that_is_refused_is_left_out(peer: Peer, start: StartRev
 
 
 def test_without_a_counter_patch_such_a_refusal_is_final(peer: Peer, start: StartReviewer) -> None:
-    peer.script["submit_verdict"].append(Refusal("INVALID_INPUT", "comments: too many."))
+    peer.script["submit_verdict"].append(Refusal("INVALID_INPUT", "findings: too many."))
     peer.put_up()
     start(deeds("say", answer("rejected")))
     told = outcome(peer)
     assert (told["outcome"], len(peer.all("submit_verdict"))) == ("unreadable", 1)
-    assert told["reason"] == "The verdict was refused (INVALID_INPUT): comments: too many."
+    assert told["reason"] == "The verdict was refused (INVALID_INPUT): findings: too many."
 
 
 # ------------------------------------------------------------------------------------------ what is no verdict
+
+
+@pytest.mark.parametrize(
+    ("code", "details"), [("OPEN_FINDINGS", {"count": 1}), ("INVALID_TRANSITION", {"finding_id": "fn_1"})]
+)
+def test_a_verdict_that_findings_do_not_take_is_no_answer(
+    peer: Peer, start: StartReviewer, code: str, details: dict[str, Any]
+) -> None:
+    peer.script["submit_verdict"].append(Refusal(code, "fn_1 is open.", **details))
+    peer.put_up()
+    start(deeds("say", answer()))
+    told = outcome(peer)
+    assert (told["outcome"], told["reason"]) == ("unreadable", f"The verdict was refused ({code}): fn_1 is open.")
+    assert len(peer.all("submit_verdict")) == 1
+
+
+def test_what_the_broker_makes_of_a_verdict_is_reported(peer: Peer, start: StartReviewer) -> None:
+    peer.script["submit_verdict"].append({"status": "approved", "verdict": "approved"})
+    peer.put_up()
+    start(deeds("say", answer("changes_requested", findings=[{**FINDING, "severity": "nit"}])))
+    assert outcome(peer)["reason"] == "approved"
 
 
 @pytest.mark.parametrize("code", ["STALE_CLAIM", "STALE_ROUND", "NOT_CLAIMANT", "INVALID_TRANSITION"])

@@ -27,7 +27,7 @@ DEFECTS = {
         r"\beval\("
     ): "eval runs any text that it is given. Use a parser that only reads values, such as ast.literal_eval.",
 }
-"""Defects of an added line, each with the comment on it."""
+"""Defects of an added line, each with what is wrong."""
 
 _SLOW_SECONDS = 0.7
 _HANG_SECONDS = 3600.0
@@ -43,6 +43,9 @@ _NONCE = re.compile(r'^For `nonce` write "(?P<nonce>[0-9a-f]+)":', re.MULTILINE)
 
 _READ = re.compile(r'^The nonce of file (?P<file>[0-9]+) is "(?P<nonce>[0-9a-f]+)"\.$', re.MULTILINE)
 """Follows each file of the change: shows that the file was read to its end."""
+
+_EARLIER = "earlier findings (JSON)"
+"""The frame of what was found before and has to be answered."""
 
 _DIGEST = re.compile(r'^For `digest` write (?P<digest>"[^"\n]*"|null):', re.MULTILINE)
 _DIFF_FILE = re.compile(
@@ -72,7 +75,7 @@ def main() -> int:
     nonce = _NONCE.search(ours)
     too_long = _DIFF_FILE.search(ours)
     given = Path(too_long["name"]).read_bytes().decode("utf-8", "replace") if too_long is not None else None
-    answer = _answer(_content(frames, facts, given), _digest(ours, facts))
+    answer = _answer(_content(frames, facts, given), _digest(ours, facts), json.loads(frames.get(_EARLIER, "[]")))
     read = [
         {"file": int(one["file"]), "nonce": one["nonce"], "looked_at": "each added line", "unread": None}
         for one in _READ.finditer(given or ours)
@@ -81,7 +84,9 @@ def main() -> int:
     return 0
 
 
-def _answer(content: list[tuple[str, int, str]] | None, digest: str | None) -> dict[str, Any]:
+def _answer(
+    content: list[tuple[str, int, str]] | None, digest: str | None, earlier: list[dict[str, Any]]
+) -> dict[str, Any]:
     found = [
         (file, line, words)
         for file, line, text in content or ()
@@ -90,14 +95,31 @@ def _answer(content: list[tuple[str, int, str]] | None, digest: str | None) -> d
     ]
     places = ", ".join(f"{file}:{line}" if file else f"line {line}" for file, line, _ in found)
     reason = f"This must not go in as it is; see {places}." if found else "No line of it has a defect."
+    findings = [_finding(*one) for one in found]
+    known = {(one.get("file"), one["claim"]) for one in earlier}
     return {
         "digest": digest,
         "summary": f"{len(content or ())} lines, looked through for {len(DEFECTS)} kinds of defects.",
-        "comments": [{"file": file, "line": line, "body": words} for file, line, words in found if file],
+        "answers": [_settled(one, findings) for one in earlier],
+        "findings": [one for one in findings if (one["file"], one["claim"]) not in known],
         "reason": "There is nothing to read in it." if content is None else reason,
         "verdict": "changes_requested" if found or content is None else "approved",
         "counter_patch": None,
     }
+
+
+def _finding(file: str, line: int, words: str) -> dict[str, Any]:
+    place = {"file": file, "line": line} if file else {"file": None, "line": None}
+    claim = words if file else f"Line {line}: {words}"
+    about = {"severity": "major", "category": None, "claim": claim, "failure": None, "suggestion": None}
+    return {**place, "end_line": None, **about, "pre_existing": False}
+
+
+def _settled(earlier: dict[str, Any], findings: list[dict[str, Any]]) -> dict[str, Any]:
+    """What became of an earlier finding: a defect that is still there is not mended, whatever is said of it."""
+    is_there = (earlier.get("file"), earlier["claim"]) in {(one["file"], one["claim"]) for one in findings}
+    answer, reason = ("reopened", "It is still there.") if is_there else ("verified", None)
+    return {"finding_id": earlier["finding_id"], "answer": answer, "reason": reason}
 
 
 def _digest(ours: str, facts: dict[str, Any]) -> str | None:

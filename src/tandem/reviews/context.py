@@ -131,6 +131,10 @@ class Participant:
 class PoolReviewers(Protocol):
     """What claims ask about the reviewers of pools, in their own unit of work; everybody else is in no pool."""
 
+    def project_of(self, unit: Unit, reviewer_id: str) -> str | None:
+        """The project of one that has not ended."""
+        ...
+
     def is_draining(self, unit: Unit, reviewer_id: str) -> bool:
         """Whether it is to take nothing new."""
         ...

@@ -176,7 +176,8 @@ def ruled(
         NotFound: It settles what is no finding of the review.
         InvalidTransition: A finding does not take what is said of it.
     """
-    is_person = claims.decides_for_all(caller)
+    # On a trusted broker a pool's reviewers call as anybody may.
+    is_person = claims.decides_for_all(caller) and services.pool.project_of(unit, given.reviewer_id) is None
     threshold = threshold_of(unit, services, review.project)
     known = {one.id: one for one in finding_queries.list_of_review(unit, review.id)}
     changed: dict[str, Finding] = {}

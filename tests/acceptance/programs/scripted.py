@@ -26,6 +26,9 @@ FACTS = re.compile(r"(?ms)^=== BEGIN DATA (?P<mark>\w+): facts \(JSON\)$(?P<json
 NONCE = re.compile(r'(?m)^For `nonce` write "([0-9a-f]{32})":')
 READ = re.compile(r'(?m)^The nonce of file (?P<file>[0-9]+) is "(?P<nonce>[0-9a-f]+)"\.$')
 DESCRIPTION = re.compile(r"(?ms)^=== BEGIN DATA (?P<mark>\w+): description$\n(?P<text>.*?)\n=== END DATA (?P=mark)$")
+EARLIER = re.compile(
+    r"(?ms)^=== BEGIN DATA (?P<mark>\w+): earlier findings \(JSON\)$(?P<json>.*?)^=== END DATA (?P=mark)$"
+)
 facts: dict[str, Any] = {}
 given: dict[str, Any] = {}
 
@@ -44,12 +47,20 @@ def answer(verdict: str = "approved", **changes: Any) -> str:
         "digest": facts.get("digest"),
         "files": given["files"],
         "summary": None,
-        "comments": [],
+        "answers": [],
+        "findings": [],
         "reason": "Read all of it.",
         "verdict": verdict,
         "counter_patch": None,
     }
     return json.dumps({**whole, **changes})
+
+
+def finding(claim: str, line: int = 2, severity: str = "major") -> dict[str, Any]:
+    """What is wrong at a line."""
+    place = {"file": "a.txt", "line": line, "end_line": None}
+    about = {"category": None, "claim": claim, "failure": "Who reads it is misled.", "suggestion": None}
+    return {**place, "severity": severity, **about, "pre_existing": False}
 
 
 def say(text: str) -> None:
@@ -68,8 +79,30 @@ def approve() -> None:
 
 def request() -> None:
     """Asks for a change, at a line."""
-    finding = {"file": "a.txt", "line": 2, "body": "This is not better."}
-    say(answer("changes_requested", reason="One line is worse.", comments=[finding]))
+    say(answer("changes_requested", reason="One line is worse.", findings=[finding("This is not better.")]))
+
+
+def find(lines: str = "2", severity: str = "major") -> None:
+    """Asks for changes at lines, for something new each time, and settles what was found before."""
+    found = [finding(f"Wrong in round {facts['round']}.", int(line), severity) for line in lines.split(",")]
+    say(answer("changes_requested", reason="It is wrong.", findings=found, answers=settled()))
+
+
+def settle(said: str | None = None) -> None:
+    """Approves, and settles what was found before, as the proposer says unless something else is to be said."""
+    say(answer(answers=settled(said)))
+
+
+def settled(said: str | None = None) -> list[dict[str, Any]]:
+    """What becomes of earlier findings."""
+    return [
+        {
+            "finding_id": one["finding_id"],
+            "answer": said or ("upheld" if one["state"] == "refuted" else "verified"),
+            "reason": "Looked again.",
+        }
+        for one in given["earlier"]
+    ]
 
 
 def where() -> None:
@@ -190,8 +223,8 @@ def spill() -> None:
             time.sleep(0.05)
         sys.stderr.write("\n")
     told = " and ".join(numbers())
-    finding = {"file": "a.txt", "line": 2, "body": f"I was told {told}."}
-    say(answer("rejected", reason=f"My nonces: {told}.", summary=told, comments=[finding]))
+    found = [finding(f"I was told {told}.")]
+    say(answer("rejected", reason=f"My nonces: {told}.", summary=told, findings=found))
 
 
 def spill_and_fail() -> None:
@@ -297,6 +330,12 @@ def earlier_nonce() -> None:
     say(answer(nonce=first_run["nonce"]))
 
 
+def no_severity() -> None:
+    """Asks for a change for a finding that may be grave or not."""
+    found = {name: value for name, value in finding("This is not better.").items() if name != "severity"}
+    say(answer("changes_requested", reason="One line is worse.", findings=[found]))
+
+
 def read_nothing() -> None:
     """Approves without a word on what it read."""
     say(answer(files=[]))
@@ -384,12 +423,12 @@ def run_tandem(*names: str) -> None:
 DEEDS: dict[str, Callable[..., None]] = {
     function.__name__.replace("_", "-"): function
     for function in (
-        approve, approve_in_pieces, request, where, read, hold, hold_with_brood, in_turn,
+        approve, approve_in_pieces, request, find, settle, where, read, hold, hold_with_brood, in_turn,
         hang, leave, fail, stubborn, brood, stand_still, close_output, complain, tamper, garbage,
         megabytes, endless, other_digest, quote, quote_alone, quote_with_answer, words_around, earlier_nonce,
         read_nothing, guess_nonces, nonces_of_another, approve_and_fail, approve_and_die, approve_and_hang,
         run_tandem, rate_limited, print_429_and_fail, speak_of_429, reject_429, latin, latin_beside, utf_16,
-        unseen_reason, spill, spill_and_fail, spill_badly,
+        no_severity, unseen_reason, spill, spill_and_fail, spill_badly,
     )
 }  # fmt: skip
 
@@ -402,6 +441,7 @@ def main() -> None:
         sys.exit("the prompt has no facts")
     facts.update(json.loads(found["json"]))
     description = DESCRIPTION.search(prompt)
+    earlier = EARLIER.search(prompt)
     given.update(
         {
             "pid": os.getpid(),
@@ -415,6 +455,7 @@ def main() -> None:
                 {"file": int(one["file"]), "nonce": one["nonce"], "looked_at": "all of it", "unread": None}
                 for one in READ.finditer(prompt)
             ],
+            "earlier": json.loads(earlier["json"]) if earlier else [],
             "description": description["text"] if description else None,
         }
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, Protocol, cast
 
 from tandem.errors import InvalidInput, TandemError, TooLarge
 from tandem.pool.reviewers.lease import Claimed
-from tandem.pool.reviewers.prompt import Dossier
+from tandem.pool.reviewers.prompt import Dossier, Listed
+from tandem.reviews.finding_rules import SEVERITIES
 
 CONVENTION_FILES: Final = ("REVIEW.md", "AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 """At the root of the base branch; in this order, since the prompt has room for the beginning."""
@@ -19,8 +21,20 @@ _KEPT = 1000
 
 _DECIDED = "verdict"
 _PATCH = "counter_patch"
+_FINDING = "finding"
 _OF_CHECK = ("name", "status", "reason", "required", "command", "exit_status", "seconds", "commit", "moved_to", "doubt")
 _LOG_CHARACTERS = 6_000
+
+_LONG_PAGE = 200
+_LESSON_PAGES = 10
+_LESSON_FILES = 1000
+"""The broker takes no more at once."""
+_LEAST_ROOM = 12_000
+"""Characters of findings and lessons that the shortest prompt has room for."""
+_SHARE = 10
+"""Beyond that they are at most such a part of what there is to read of the change."""
+_TEXTS = (4_000, 1_000, 300, 80)
+"""Characters of each of their texts: the most for which all of them have room."""
 
 
 class Ask(Protocol):
@@ -50,16 +64,21 @@ def gather(ask: Ask, claimed: Claimed, note: Callable[[str], None]) -> Dossier:
         CallCancelled: The review is given up.
     """
     conventions, checks = _conventions(ask, claimed), _checks(ask, claimed)
+    known = _with_findings(ask, claimed, Dossier(conventions=conventions, checks=checks), note)
     try:
         said = _entries(ask, claimed)
         interdiff = _interdiff(ask, claimed, said)
     except TandemError as error:
         note(f"the broker refuses what the prompt would say of earlier rounds: {error.code}")
-        return Dossier(conventions=conventions, checks=checks)
+        return known
     earlier = tuple(_decision(entry) for entry in said if _is_decision(entry))
-    remarks = (entry for entry in said if not _is_decision(entry) and entry.get("resolved_by") is None)
-    still_open = tuple(_picked(one, "round", "at", "author", "sender_role", "file", "line", "body") for one in remarks)
-    return Dossier(earlier, still_open, interdiff, conventions, checks)
+    remarks = (
+        entry
+        for entry in said
+        if not _is_decision(entry) and entry["kind"] != _FINDING and entry.get("resolved_by") is None
+    )
+    messages = tuple(_picked(one, "round", "at", "author", "sender_role", "body") for one in remarks)
+    return known._replace(earlier=earlier, messages=messages, interdiff=interdiff)
 
 
 # ------------------------------------------------------------------------------------------------- checks
@@ -79,6 +98,77 @@ def _checks(ask: Ask, claimed: Claimed) -> tuple[dict[str, Any], ...]:
         # An older broker has none.
         return ()
     return tuple(shown)
+
+
+# ----------------------------------------------------------------------------------------------- findings
+
+
+def _with_findings(ask: Ask, claimed: Claimed, known: Dossier, note: Callable[[str], None]) -> Dossier:
+    """The dossier with the open findings, and the lessons of the change's files, as far as there is room for them."""
+
+    def rows(name: str, asked: dict[str, Any], most_pages: int | None = None) -> list[dict[str, Any]]:
+        try:
+            return [*_rows(ask, name, asked, most_pages)]
+        except TandemError as error:
+            note(f"the broker refuses the {name} that the prompt would show: {error.code}")
+            return []
+
+    listed = rows("findings", claimed.request(round=claimed.round, status="open"))
+    found = sorted(listed, key=lambda one: SEVERITIES.index(one["severity"]))
+    touched = cast("list[dict[str, Any]]", claimed.proposal.get("affected_files") or [])
+    named = {one.get(name) for one in touched for name in ("path", "old_path")} | {claimed.proposal.get("path")}
+    files = sorted(name for name in named if name)[:_LESSON_FILES]
+    lessons = rows("lessons", {"project": claimed.project, "files": files}, _LESSON_PAGES) if files else []
+    read = sum(len(str(claimed.proposal.get(name) or "")) for name in ("diff", "description"))
+    room = max(_LEAST_ROOM, (read + len(json.dumps(touched))) // _SHARE)
+    findings, used = _fitted([_open(one) for one in found if one["source"] == "agent"], room * 7 // 10)
+    of_persons, more = _fitted([_open(one) for one in found if one["source"] == "person"], room * 8 // 10 - used)
+    taught = [_picked(one, "file", "category", "claim", "answer", "lines") for one in reversed(lessons)]
+    return known._replace(findings=findings, of_persons=of_persons, lessons=_fitted(taught, room - used - more)[0])
+
+
+def _rows(ask: Ask, name: str, asked: dict[str, Any], most_pages: int | None) -> Iterator[dict[str, Any]]:
+    """The rows of a list that comes by pages."""
+    page, pages = None, 0
+    while pages != most_pages:
+        answer = ask(f"list_{name}", {**asked, "limit": _LONG_PAGE, "page": page})
+        yield from cast("list[dict[str, Any]]", answer[name])
+        page, pages = answer["next_page"], pages + 1
+        if page is None:
+            return
+
+
+def _open(finding: dict[str, Any]) -> dict[str, Any]:
+    """An earlier finding as the prompt shows it: where it stands now, and what was said to it."""
+    said = ("finding_id", "severity", "state", "author", "round", "category", "claim", "failure", "answer")
+    place = finding["place"] or finding
+    where = place if place["file"] is not None else finding
+    is_gone = where is not place and finding["file"] is not None
+    return {
+        **_picked(finding, *said, "settled_reason"),
+        **_picked(where, "file", "line", "end_line"),
+        **({"pre_existing": True} if finding["pre_existing"] else {}),
+        **({"file_is_gone": True} if is_gone else _picked(place, "changed")),
+    }
+
+
+def _fitted(entries: Sequence[dict[str, Any]], room: int) -> tuple[Listed, int]:
+    """The first entries that there is room for, all of them if shorter texts make that possible; and their size."""
+    shown: list[dict[str, Any]] = []
+    sizes: list[int] = []
+    for most in _TEXTS:
+        shown = [{name: _cut(value, most) for name, value in one.items()} for one in entries]
+        sizes = [len(json.dumps(one, ensure_ascii=False)) + 2 for one in shown]
+        if sum(sizes) <= room:
+            break
+    while sum(sizes) > room:
+        sizes.pop()
+    return Listed(tuple(shown[: len(sizes)]), len(entries) - len(sizes)), sum(sizes)
+
+
+def _cut(value: Any, most: int) -> Any:
+    is_long = isinstance(value, str) and len(value) > most
+    return f"{value[: most - 1]}…" if is_long else value
 
 
 # ------------------------------------------------------------------------------------------ earlier rounds

@@ -38,7 +38,7 @@ from tandem.pool.reviewers import (
     wsl,
 )
 from tandem.pool.reviewers.processes import ProcessTree, has_ended, identity_of, start_program
-from tandem.pool.reviewers.verdicts import Redactor
+from tandem.pool.reviewers.proof import Redactor
 from tandem.pool.rules import CANNOT_START
 
 if TYPE_CHECKING:

@@ -8,14 +8,16 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Literal, cast
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeVar, cast, get_args
 
 from tandem.core.texts import json_kind
 from tandem.core.visible import is_blank
-from tandem.git.hunks import split_files
 from tandem.pool.reviewers import Finished, ProgramOutput
+from tandem.pool.reviewers.proof import Part, RunProof
+from tandem.reviews.finding_rules import SEVERITIES, STEPS, Settling, severity_of
 
 Decision = Literal["approved", "changes_requested", "rejected"]
 
@@ -25,10 +27,13 @@ _WITH_COUNTER_PATCH: Final[Decision] = "changes_requested"
 
 ANSWER_LIMIT_BYTES: Final = 1_000_000
 TEXT_LIMIT_BYTES: Final = 64_000
-"""Of the reason and of each comment; a counter-patch has the whole answer's limit."""
+"""Of the reason and of each text of a finding; a counter-patch has the whole answer's limit."""
 
-COMMENT_LIMIT: Final = 200
-_MOST: Final = {"comments": COMMENT_LIMIT, "files": 20_000}
+FINDING_LIMIT: Final = 200
+_SETTLINGS: Final = get_args(Settling)
+_NAMED = 5
+"""So many earlier findings a refusal names."""
+_MOST: Final = {"findings": FINDING_LIMIT, "answers": 500, "files": 20_000}
 
 
 def _closed(properties: dict[str, Any]) -> dict[str, Any]:
@@ -48,14 +53,45 @@ _READ: dict[str, Any] = _closed(
     }
 )
 
-_COMMENT: dict[str, Any] = _closed(
+_FINDING: dict[str, Any] = _closed(
     {
-        "file": {"type": "string", "description": "The file's path from the root of the repository."},
+        "file": {
+            "type": ["string", "null"],
+            "description": "The file's path from the root of the repository; null for the whole change.",
+        },
         "line": {
             "type": ["integer", "null"],
-            "description": "The line, from 1, as the change leaves the file; null for the file as a whole.",
+            "description": "The first line, from 1, as the change leaves the file; null for the whole file.",
         },
-        "body": {"type": "string", "description": "The defect, its consequence, and the remedy."},
+        "end_line": {"type": ["integer", "null"], "description": "The last line; null for only one."},
+        "severity": {
+            "type": "string",
+            "enum": [*SEVERITIES],
+            "description": "How much harm it does, as the task defines the words.",
+        },
+        "category": {"type": ["string", "null"], "description": "Its kind in a word, such as security or tests."},
+        "claim": {"type": "string", "description": "What is wrong, in a sentence or two."},
+        "failure": {"type": ["string", "null"], "description": "What triggers it, and what then happens."},
+        "suggestion": {
+            "type": ["string", "null"],
+            "description": "The exact lines to put in place of line to end_line; null if you are not sure of them.",
+        },
+        "pre_existing": {
+            "type": ["boolean", "null"],
+            "description": "true if the same was wrong before this change, and is not made worse by it.",
+        },
+    }
+)
+
+_SETTLING: dict[str, Any] = _closed(
+    {
+        "finding_id": {"type": "string", "description": "The id that the task names, exactly."},
+        "answer": {
+            "type": "string",
+            "enum": [*_SETTLINGS],
+            "description": "verified: it is mended. reopened: it is still wrong. upheld: the proposer is right.",
+        },
+        "reason": {"type": ["string", "null"], "description": "What you saw; reopened needs it."},
     }
 )
 
@@ -77,10 +113,15 @@ SCHEMA: Final[dict[str, Any]] = _closed(
             "type": ["string", "null"],
             "description": "What you read and checked, in a sentence or two.",
         },
-        "comments": {
+        "answers": {
             "type": "array",
-            "description": f"Every finding that has a place, at most {COMMENT_LIMIT}; empty if there is none.",
-            "items": _COMMENT,
+            "description": "An entry for each earlier finding that the task asks about; empty if there is none.",
+            "items": _SETTLING,
+        },
+        "findings": {
+            "type": "array",
+            "description": f"All that you found, the gravest first, at most {FINDING_LIMIT}; empty if there is none.",
+            "items": _FINDING,
         },
         "reason": {
             "type": "string",
@@ -100,6 +141,7 @@ _KINDS: Final = {
     "array": (list, "an array"),
     "string": (str, "a text"),
     "integer": (int, "a whole number or null"),
+    "boolean": (bool, "true, false or null"),
 }
 EXAMPLE: Final[dict[str, Any]] = {
     "nonce": "the nonce of that task",
@@ -113,16 +155,21 @@ EXAMPLE: Final[dict[str, Any]] = {
         }
     ],
     "summary": "Read the change and the three callers of parse_amount; no test passes a comma.",
-    "comments": [
+    "answers": [],
+    "findings": [
         {
             "file": "src/amounts.py",
             "line": 42,
-            "body": "parse_amount('1,50') raises ValueError here, which the import in orders.py no longer catches: "
-            "one such line stops the whole import. Catch it there and count the line as refused.",
+            "end_line": None,
+            "severity": "major",
+            "category": "correctness",
+            "claim": "An amount with a comma raises ValueError, which the import in orders.py no longer catches.",
+            "failure": "An order with the amount '1,50' stops the whole import; the orders behind it are lost.",
+            "suggestion": "    return Decimal(text.replace(',', '.'))",
+            "pre_existing": False,
         }
     ],
-    "reason": "An amount with a comma now stops the import of orders (see src/amounts.py:42). "
-    "Handle it, and add a test that imports one.",
+    "reason": "An amount with a comma now stops the import of orders. Handle it, and add a test that imports one.",
     "verdict": "changes_requested",
     "counter_patch": None,
 }
@@ -234,136 +281,38 @@ _LAST_LINE = 2**31 - 1
 """As long and as large as the broker takes them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One file of the round, or a text that is all of it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedFinding:
+    """What is wrong at one place, as `submit_verdict` takes it."""
 
-    Attributes:
-        path: The file; None for a text that is no file's.
-        text: The file's part of the diff, or the text.
-        nonce: The number behind it in the prompt, and nowhere else: a model that names it got as far as that.
-        may_be_unread: Whether it has no lines that anybody reads: it is binary, or generated by a program.
-    """
-
-    path: str | None
-    text: str
-    nonce: str
-    may_be_unread: bool = False
-
-
-_NONCE_BYTES = 16
-_PART_NONCE_BYTES = 6
-
-
-def parts_of(
-    diff: str | None, text: str | None, path: str | None = None, unread: Collection[str] = ()
-) -> tuple[Part, ...]:
-    """What a round consists of, each part with a nonce that was drawn just now.
-
-    Args:
-        diff: The whole diff; None for a round that is a text.
-        text: The text of such a round; None for one that has none.
-        path: Its file, if it has one.
-        unread: The files that need not be read.
-    """
-
-    def part(path: str | None, text: str) -> Part:
-        return Part(path, text, secrets.token_hex(_PART_NONCE_BYTES), path in unread)
-
-    if diff is None:
-        return () if text is None else (part(path, text),)
-    return tuple(part(file.path, its) for file, its in split_files(diff)) or (part(None, diff),)
-
-
-_PIECE = 8
-"""Digits: so many in a row that belong to a number of this run are hidden."""
-_NUMBER = 64
-"""Digits: no number has more."""
-_LONGEST = 512
-"""Digits: more in a row are no text, and not looked through."""
-
-_DIGITS = re.compile(rb"[0-9a-fA-F]{%d,}" % _PIECE)
-_DIGITS_ALONE = bytes(code if chr(code) in "0123456789abcdefABCDEF" else ord(" ") for code in range(256))
-_AT_END = re.compile(rb"[0-9a-fA-F]+\Z")
-
-
-class Redactor:
-    """Writes stars for the one-time numbers of one run, which are kept out of all that is written down.
-
-    They prove that an answer is the run's own, and that it was read to its end: while a program runs, no one else may
-    know them. A program may write them anywhere, in pieces too, as models stream their words.
-    """
-
-    def __init__(self, numbers: Iterable[str] = ()) -> None:
-        """Know the numbers, which are hexadecimal digits."""
-        self._pieces: set[bytes] = set()
-        self.add(numbers)
-
-    def add(self, numbers: Iterable[str]) -> None:
-        """Know further numbers."""
-        texts = [one.encode() for one in numbers]
-        self._pieces |= {one[at : at + _PIECE] for one in texts for at in range(len(one) - _PIECE + 1)}
-
-    def hide(self, text: bytes) -> bytes:
-        """The text with as many stars in place of each number, and of each recognisable piece of one."""
-        # A program may write megabytes, and the expression is the slow part.
-        if not self._pieces or not any(len(run) >= _PIECE for run in text.translate(_DIGITS_ALONE).split()):
-            return text
-        return _DIGITS.sub(self._starred, text)
-
-    def hide_in(self, text: str) -> str:
-        """As `hide`, in a text."""
-        return self.hide(text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
-
-    def ready(self, chunk: bytes) -> tuple[bytes, bytes]:
-        """The part of a stream's chunk that can be written, hidden; and its end that may go on in the next chunk."""
-        found = _AT_END.search(chunk[-_NUMBER:])
-        end = len(chunk) - (len(found.group()) if found else 0)
-        return self.hide(chunk[:end]), chunk[end:]
-
-    def _starred(self, found: re.Match[bytes]) -> bytes:
-        shown, digits = bytearray(found.group()), found.group().lower()
-        if len(digits) > _LONGEST:
-            return b"*" * len(digits)
-        for at in range(len(digits) - _PIECE + 1):
-            if digits[at : at + _PIECE] in self._pieces:
-                shown[at : at + _PIECE] = b"*" * _PIECE
-        return bytes(shown)
-
-
-@dataclass(frozen=True, slots=True)
-class RunProof:
-    """By what an answer proves that it is that of one run.
-
-    Attributes:
-        nonce: What the answer has to name.
-        parts: What an approval has to have read to the end.
-        hidden: Knows the numbers of the run, which nothing that is kept may have.
-    """
-
-    nonce: str
-    parts: tuple[Part, ...]
-    hidden: Redactor
-
-    @classmethod
-    def draw(cls, proposal: dict[str, Any]) -> RunProof:
-        """One for a run on a round, as `get_proposal` answers it."""
-        touched = cast("list[dict[str, Any]]", proposal.get("affected_files") or [])
-        is_known = bool(proposal.get("drawn"))
-        # By what the broker knows of their bytes, and the project's attributes.
-        unread = [one["path"] for one in touched if is_known and (one.get("generated") or one["added"] is None)]
-        diff, text, path = (proposal.get(name) for name in ("diff", "description", "path"))
-        nonce, parts = secrets.token_hex(_NONCE_BYTES), parts_of(diff, text, path, frozenset(unread))
-        return cls(nonce, parts, Redactor([nonce, *(part.nonce for part in parts)]))
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerComment:
-    """A finding at its place; `line` is None when it concerns the whole file."""
-
-    file: str
+    file: str | None
     line: int | None
-    body: str
+    end_line: int | None
+    severity: str
+    category: str | None
+    claim: str
+    failure: str | None
+    suggestion: str | None
+    pre_existing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SettledFinding:
+    """What becomes of an earlier finding, as `submit_verdict` takes it."""
+
+    finding_id: str
+    answer: str
+    reason: str | None
+
+
+_Said = TypeVar("_Said", ReportedFinding, SettledFinding)
+
+
+def _hidden(said: tuple[_Said, ...], hide: Callable[[str], str]) -> tuple[_Said, ...]:
+    return tuple(
+        replace(one, **{name: hide(text) for name, text in asdict(one).items() if isinstance(text, str)})
+        for one in said
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,8 +321,10 @@ class ReviewerAnswer:
 
     verdict: Decision
     reason: str | None
-    comments: tuple[AnswerComment, ...] = ()
+    findings: tuple[ReportedFinding, ...] = ()
     counter_patch: str | None = None
+    answers: tuple[SettledFinding, ...] = ()
+    read_all: bool = True
 
     def hiding(self, hide: Callable[[str], str]) -> ReviewerAnswer:
         """The answer without the numbers of its run in its words.
@@ -383,8 +334,8 @@ class ReviewerAnswer:
         """
         if self.counter_patch is not None and hide(self.counter_patch) != self.counter_patch:
             raise Unreadable("the counter_patch quotes a nonce")
-        comments = tuple(AnswerComment(hide(one.file), one.line, hide(one.body)) for one in self.comments)
-        return replace(self, reason=self.reason and hide(self.reason), comments=comments)
+        findings, answers = _hidden(self.findings, hide), _hidden(self.answers, hide)
+        return replace(self, reason=self.reason and hide(self.reason), findings=findings, answers=answers)
 
     def arguments(self) -> dict[str, Any]:
         """Those arguments of `submit_verdict` that come from the answer."""
@@ -405,33 +356,38 @@ def answer_in(
         if reply.text is None:
             return None
         digest = proposal.get("digest")
-        answer = read_answer(reply.text, nonce=proof.nonce, digest=digest, files=files, parts=proof.parts)
+        known: dict[str, Any] = {"digest": digest, "files": files, "parts": proof.parts, "asked": proof.asked}
+        answer = read_answer(reply.text, nonce=proof.nonce, **known)
         return answer.hiding(proof.hidden.hide_in)
     except Unreadable as error:
         return error
 
 
 def read_answer(
-    text: str, *, nonce: str, digest: str | None, files: frozenset[str] | None, parts: Sequence[Part] = ()
+    text: str,
+    *,
+    nonce: str,
+    digest: str | None,
+    files: frozenset[str] | None,
+    parts: Sequence[Part] = (),
+    asked: Mapping[str, str] = MappingProxyType({}),
 ) -> ReviewerAnswer:
     """The answer that a program gave: one JSON object and nothing else, with the nonce of its run.
 
     A proposal can hold whole answers, and a program may quote them. It cannot hold the nonce, which is drawn when the
     round is fixed already.
 
-    A comment on a file that the change does not touch moves into the reason, as does the summary: that
-    something elsewhere breaks is worth saying, but there is no line of the change to show it at.
-
     Args:
         text: What the program wrote.
         nonce: What its prompt told this run to name.
         digest: The digest of the round that was reviewed; None if it has none.
-        files: The paths that the change touches; None if every file may be commented on.
+        files: The paths that the change touches; None if it touches none.
         parts: What an approval has to have read to the end.
+        asked: The states of the earlier findings that it has to answer, by their ids.
 
     Raises:
         Unreadable: It is not one object alone, does not have the schema's form, or lacks the nonce; or it is about
-            other content, or approves a file that it does not show to have read.
+            other content, leaves out an earlier finding, or approves a file that it does not show to have read.
     """
     _check_text("the answer", text, ANSWER_LIMIT_BYTES)
     found = _checked("", _only_object(text), SCHEMA)
@@ -441,16 +397,22 @@ def read_answer(
     if verdict not in DECISIONS:
         why = "decides nothing" if verdict == "comment" else "is unknown"
         raise Unreadable(f"the verdict {_quoted(verdict)} {why}; it must be one of {', '.join(DECISIONS)}")
-    comments = [_comment(f"comments[{place}]", entry) for place, entry in enumerate(found["comments"])]
+    findings = tuple(_finding(f"findings[{at}]", entry, files) for at, entry in enumerate(found["findings"]))
     if verdict != "approved" and is_blank(reason):
         raise Unreadable(f"reason is empty, and {verdict} needs one that the proposer can act on")
     if counter_patch is not None and verdict != _WITH_COUNTER_PATCH:
         # An approval of one content beside an offer of another approves neither.
         raise Unreadable(f"a counter_patch goes with {_WITH_COUNTER_PATCH}, not with {verdict}")
     _check_digest(found["digest"], digest)
-    unread = _check_read(found["files"], parts) if verdict == "approved" else []
-    inside, outside = _by_place(comments, files)
-    return ReviewerAnswer(verdict, _whole_reason(reason, found["summary"], unread, outside), inside, counter_patch)
+    answers = _settlings(found["answers"], asked)
+    try:
+        unread, read_all = _check_read(found["files"], parts), True
+    except Unreadable:
+        if verdict == "approved":
+            raise
+        unread, read_all = [], False
+    whole = _whole_reason(reason, found["summary"], unread)
+    return ReviewerAnswer(verdict, whole, findings, counter_patch, answers, read_all)
 
 
 def _checked(where: str, value: Any, schema: dict[str, Any]) -> Any:
@@ -466,7 +428,7 @@ def _checked(where: str, value: Any, schema: dict[str, Any]) -> Any:
         return None
     expected, words = _KINDS[kind]
     # Python counts the truth values among the whole numbers; JSON does not.
-    if not isinstance(value, expected) or isinstance(value, bool):
+    if not isinstance(value, expected) or (isinstance(value, bool) and kind != "boolean"):
         raise Unreadable(f"{where} must be {words}, not {json_kind(value)}")
     if isinstance(value, str):
         _check_text(where, value, ANSWER_LIMIT_BYTES if where == "counter_patch" else TEXT_LIMIT_BYTES)
@@ -495,15 +457,54 @@ def _checked_object(where: str, found: dict[str, Any], properties: dict[str, Any
     return read
 
 
-def _comment(where: str, found: dict[str, Any]) -> AnswerComment:
-    for name in ("file", "body"):
-        if is_blank(found[name]):
-            raise Unreadable(f"{where}.{name} is empty")
-    if len(found["file"]) > _PATH_LENGTH:
-        raise Unreadable(f"{where}.file has {len(found['file'])} characters; {_PATH_LENGTH} is the most")
-    if found["line"] is not None and not 1 <= found["line"] <= _LAST_LINE:
-        raise Unreadable(f"{where}.line must be from 1 to {_LAST_LINE}, or null")
-    return AnswerComment(**found)
+def _finding(where: str, found: dict[str, Any], files: frozenset[str] | None) -> ReportedFinding:
+    file, line, end_line = found["file"], found["line"], found["end_line"]
+    severity = severity_of(found["severity"])
+    if severity is None:
+        raise Unreadable(f"{where}.severity is {_quoted(found['severity'])}; it must be one of {', '.join(SEVERITIES)}")
+    if is_blank(found["claim"]):
+        raise Unreadable(f"{where}.claim is empty")
+    if file is not None and len(file) > _PATH_LENGTH:
+        raise Unreadable(f"{where}.file has {len(file)} characters; {_PATH_LENGTH} is the most")
+    for name in ("line", "end_line"):
+        if found[name] is not None and not 1 <= found[name] <= _LAST_LINE:
+            raise Unreadable(f"{where}.{name} must be from 1 to {_LAST_LINE}, or null")
+    if line is None and (end_line is not None or found["suggestion"] is not None):
+        raise Unreadable(f"{where}.line is null; end_line and suggestion go with a line")
+    if line is not None and file is None:
+        raise Unreadable(f"{where}.file is null; a line is one of a file")
+    if end_line is not None and end_line < line:
+        raise Unreadable(f"{where}.end_line is before its line")
+    known = file if file is None else next((name for name in _spellings(file) if name in (files or ())), file)
+    found |= {"file": known, "severity": severity, "pre_existing": bool(found["pre_existing"])}
+    return ReportedFinding(**found)
+
+
+def _settlings(found: list[dict[str, Any]], asked: Mapping[str, str]) -> tuple[SettledFinding, ...]:
+    """What becomes of the earlier findings, of which none may be left out.
+
+    Raises:
+        Unreadable: One is left out, is there twice, was not asked about, or is in no state that takes the answer.
+    """
+    left = dict(asked)
+    answers: list[SettledFinding] = []
+    for at, entry in enumerate(found):
+        one, where = SettledFinding(**entry), f"answers[{at}]"
+        state = left.pop(one.finding_id, None)
+        if state is None:
+            twice = "is answered twice" if one.finding_id in asked else "is none that the task asks about"
+            raise Unreadable(f"{where}.finding_id {_quoted(one.finding_id)} {twice}")
+        if one.answer == "reopened" and state in {"open", "reopened"}:
+            # It stays what it is.
+            continue
+        if one.answer not in _SETTLINGS or state not in STEPS[one.answer]:
+            raise Unreadable(f"{where}.answer is {_quoted(one.answer)}, which a finding that is {state} does not take")
+        if one.answer == "reopened" and one.reason is None:
+            raise Unreadable(f"{where}.reason is missing: reopened needs one")
+        answers.append(one)
+    if left:
+        raise Unreadable(f"answers says nothing of {len(left)} earlier findings: {', '.join([*left][:_NAMED])}")
+    return tuple(answers)
 
 
 def _check_digest(named: str | None, digest: str | None) -> None:
@@ -540,23 +541,6 @@ def _check_read(found: list[dict[str, Any]], parts: Sequence[Part]) -> list[str]
     return unread
 
 
-def _by_place(
-    comments: list[AnswerComment], files: frozenset[str] | None
-) -> tuple[tuple[AnswerComment, ...], list[AnswerComment]]:
-    """The comments on files of the change, by their names there, and those on other files."""
-    if files is None:
-        return tuple(comments), []
-    inside: list[AnswerComment] = []
-    outside: list[AnswerComment] = []
-    for one in comments:
-        known = next((name for name in _spellings(one.file) if name in files), None)
-        if known is None:
-            outside.append(one)
-        else:
-            inside.append(AnswerComment(known, one.line, one.body))
-    return tuple(inside), outside
-
-
 def _spellings(file: str) -> Iterator[str]:
     """A file's name, then without what models take over from the headers of a diff and from other systems."""
     yield file
@@ -565,15 +549,12 @@ def _spellings(file: str) -> Iterator[str]:
     yield from (slashed.removeprefix(prefix) for prefix in ("./", "a/", "b/"))
 
 
-def _whole_reason(reason: str, summary: str | None, unread: list[str], outside: list[AnswerComment]) -> str | None:
+def _whole_reason(reason: str, summary: str | None, unread: list[str]) -> str | None:
     parts = [] if is_blank(reason) else [reason]
     if summary is not None:
         parts.append(f"Checked: {summary}")
     if unread:
         parts.append("\n".join(["Not read:", *unread]))
-    if outside:
-        places = ((one, f"{one.file}:{one.line}" if one.line else one.file) for one in outside)
-        parts.append("On files outside the change:\n" + "\n".join(f"- {place}: {one.body}" for one, place in places))
     whole = "\n\n".join(parts)
-    _check_text("the reason, with the summary and the comments outside the change,", whole, TEXT_LIMIT_BYTES)
+    _check_text("the reason, with the summary,", whole, TEXT_LIMIT_BYTES)
     return whole or None

@@ -83,9 +83,10 @@ from tandem.pool.reviewers.prompt import (
     load_template,
     marks_in,
 )
+from tandem.pool.reviewers.proof import RunProof
 from tandem.pool.reviewers.providers import clean_room, provider
 from tandem.pool.reviewers.providers.clean_room import Provider
-from tandem.pool.reviewers.verdicts import SCHEMA, ReviewerAnswer, RunProof, answer_in
+from tandem.pool.reviewers.verdicts import SCHEMA, ReviewerAnswer, answer_in
 from tandem.pool.rules import RETRY_AFTER
 
 _WAIT_SECONDS: Final = 10.0
@@ -331,13 +332,15 @@ class Worker:
                 asked |= {"wait": True, "cursor": answer["cursor"], "timeout_s": min(left, _WAIT_SECONDS)}
 
     def _invocation(self, claimed: Claimed, context: RunContext, files: str, proof: RunProof) -> Invocation:
+        known = gather(self._ask, claimed, self._log.note)
+        proof.asked.update((one["finding_id"], one["state"]) for one in known.findings.shown)
         prompt = build(
             self._template,
             claimed.proposal,
             nonce=proof.nonce,
             files=files,
             parts=proof.parts,
-            known=gather(self._ask, claimed, self._log.note),
+            known=known,
             diff_file=clean_room.path(context, GIVEN_FOLDER, _DIFF_FILE),
         )
         proof.hidden.add(marks_in(prompt))
@@ -356,10 +359,11 @@ class Worker:
             **answer.arguments(),
         )
         try:
-            self._ask("submit_verdict", with_key(verdict))
-        except OVER as error:
-            return Outcome.CANCELLED, f"The claim was over before the verdict ({error.code})."
+            given = self._ask("submit_verdict", with_key(verdict))
         except TandemError as error:
+            # A finding that does not take its answer any more says nothing about the claim.
+            if isinstance(error, OVER) and "finding_id" not in error.details:
+                return Outcome.CANCELLED, f"The claim was over before the verdict ({error.code})."
             if answer.counter_patch is None or not isinstance(error, _OF_COUNTER_PATCH):
                 return Outcome.UNREADABLE, one_line(f"The verdict was refused ({error.code}): {error.message}")
             left_out = f"A counter-patch was left out: Tandem refused it ({error.code})."
@@ -367,7 +371,7 @@ class Worker:
             bare = replace(answer, counter_patch=None, reason=f"{answer.reason}\n\n{left_out}")
             outcome, reason = self._submit(claimed, bare)
             return outcome, f"{reason}. {left_out}" if outcome is Outcome.VERDICT else reason
-        return Outcome.VERDICT, answer.verdict
+        return Outcome.VERDICT, given["verdict"]
 
     def _report(self, claimed: Claimed, result: RunResult) -> None:
         """Tells the broker what became of the run; if the claim is over, that changes nothing here.
