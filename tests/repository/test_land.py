@@ -221,7 +221,7 @@ def test_ctrl_c_leaves_the_line(gated: Gated) -> None:
     with started(gated, "feature") as process:
         until(lambda: len(landings(gated)) == 2)
         process.send_signal(signal.SIGINT)
-        finish(process)
+        assert "Interrupted. Go on with: tandem land feature" in finish(process).stderr
     assert [(one["source"], one["state"]) for one in landings(gated)] == [("other", "waiting"), ("feature", "failed")]
     place = named(first)
     gated.call("report_landing", **place, state="failed", reason="Enough.")

@@ -20,7 +20,7 @@ from tandem.cli.calls import present, say_go_on, verdict_status
 from tandem.cli.connection_options import ConnectionOptions, TimeoutOption
 from tandem.cli.declared import Argument, Option, without
 from tandem.cli.submit import CheckRemarks, await_verdict, send_range
-from tandem.cli.terminal import Exit, progress, say, tell
+from tandem.cli.terminal import Exit, going_on, progress, say, tell
 from tandem.errors import InvalidInput, InvalidTransition, NotFound, TandemError, Unavailable
 from tandem.git.reviewed_tree import DoesNotMerge
 from tandem.rulings import ask, git, message, state
@@ -85,13 +85,15 @@ def land(
             deadline=None if limit_s is None else time.monotonic() + limit_s,
             options=options,
         )
+        again = shlex.join(["tandem", *sys.argv[1:]])
         try:
-            ended = job.run()
+            with going_on(again):
+                ended = job.run()
         except DoesNotMerge as error:
             where = f"{source} does not merge with {base}: {error.where}. Nothing moved. Take it in: git merge {base}"
             ended = job.failed(where, paths=error.paths)
         except _MustWait:
-            say_go_on(shlex.join(["tandem", *sys.argv[1:]]))
+            say_go_on(again)
             ended = _Outcome(Exit.WAITING, f"Not landed yet: {source}")
     state = {Exit.DONE: "landed", Exit.WAITING: "waiting"}.get(ended.exit, "failed")
     usual: dict[str, Any] = {"commit": None, "review_ids": [], "paths": [], "review": None}
