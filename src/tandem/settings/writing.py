@@ -9,10 +9,12 @@ from typing import Any, cast
 
 import tomlkit
 
+from tandem.bridge.location import find_data_dir
 from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid
-from tandem.settings import pool
+from tandem.rulings import proof
+from tandem.settings import following, pool
 from tandem.settings.config import user_file
 from tandem.settings.pool import PoolSettings
 
@@ -63,7 +65,9 @@ def read() -> str:
 
 
 def write(content: str) -> None:
-    """Put the user's file in place, at the end of a link, too.
+    """Put the user's file in place, at the end of a link, too; a person has chosen the pool that it has.
+
+    A broker that runs takes that up at once, as this leaves the proof.
 
     Raises:
         ConfigInvalid: It cannot be written.
@@ -71,6 +75,9 @@ def write(content: str) -> None:
     path = Path(os.path.realpath(user_file()))
     try:
         platforms.make_private(str(path.parent))
+        proved = proof.prove(proof.keys(find_data_dir()), following.pool_facts(_pool_of(content)))
+        if proved:
+            write_atomically(following.pool_proof(), proved.encode(), mode=_PRIVATE)
         write_atomically(path, content.encode(), mode=None if path.exists() else _PRIVATE)
     except OSError as error:
         raise ConfigInvalid(f"{path} cannot be written: {error.strerror}.", origin=str(path)) from error
