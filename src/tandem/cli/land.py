@@ -95,6 +95,8 @@ def land(
         except _MustWait:
             say_go_on(again)
             ended = _Outcome(Exit.WAITING, f"Not landed yet: {source}")
+        for line in dict.fromkeys(job.base.left):
+            say(line)
     state = {Exit.DONE: "landed", Exit.WAITING: "waiting"}.get(ended.exit, "failed")
     usual: dict[str, Any] = {"commit": None, "review_ids": [], "paths": [], "review": None}
     facts = {"branch": source, "onto": base, "state": state, **usual, **(ended.facts or {})}
@@ -219,6 +221,7 @@ class _Job:
             return None
         if known["state"] != "landed":
             self._close(known["review_ids"], known["commit"])
+        if known["state"] != "landed" and not self.base.left:
             named = {name: known[name] for name in ("landing_id", "generation", "source", "head")}
             self.session.data("report_landing", {**self.line, **named, "state": "landed"})
         return known["commit"]
@@ -317,7 +320,11 @@ class _Job:
         if not self.base.move(final):
             return None
         self._close(reviews, final.commit)
-        place.report("landed")
+        # Run again, it ends one that failed with its commit there.
+        if self.base.left:
+            place.report("failed", reason=self.base.left[0])
+        else:
+            place.report("landed")
         return final.commit
 
     def _final(self, found: Candidate, reviews: list[str]) -> Candidate:
