@@ -40,7 +40,7 @@ class Followed(StaffedBroker):
             patch.setenv("TANDEM_CONFIG_DIR", str(self.file.parent))
             patch.setenv("TANDEM_DATA_DIR", str(self.data_dir))
             try:
-                writing.write(self.text(text))
+                writing.write(self.text(text), asked=True)
             except tomllib.TOMLDecodeError:
                 self.file.write_text(self.text(text), "utf-8")
 
