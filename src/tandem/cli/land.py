@@ -85,15 +85,14 @@ def land(
             deadline=None if limit_s is None else time.monotonic() + limit_s,
             options=options,
         )
-        again = shlex.join(["tandem", *sys.argv[1:]])
         try:
-            with going_on(again):
+            with going_on(_again()):
                 ended = job.run()
         except DoesNotMerge as error:
             where = f"{source} does not merge with {base}: {error.where}. Nothing moved. Take it in: git merge {base}"
             ended = job.failed(where, paths=error.paths)
         except _MustWait:
-            say_go_on(again)
+            say_go_on(_again())
             ended = _Outcome(Exit.WAITING, f"Not landed yet: {source}")
         for line in dict.fromkeys(job.base.left):
             say(line)
@@ -103,6 +102,10 @@ def land(
     if options.as_json or ended.text:
         tell(facts, ended.text, as_json=options.as_json)
     return ended.exit
+
+
+def _again() -> str:
+    return shlex.join(["tandem", *sys.argv[1:]])
 
 
 def _gate() -> GateFile:
