@@ -172,7 +172,7 @@ class Broker:
             timeout_seconds=settings.mirror_timeout_seconds,
             limit_bytes=settings.mirror_limit_bytes,
         )
-        self._followed = FollowedSettings(settings)
+        self._followed = FollowedSettings(settings, tokens.person_key())
         self._services = Services(
             store=self._store,
             clock=self._clock,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tandem.settings import writing
 from tests.acceptance.reviewing import PROPOSAL, edited
 from tests.acceptance.staffed import Counter, StaffedBroker, counter, only_posix, program, until
 from tests.commandline import Inside
@@ -26,11 +28,25 @@ class Followed(StaffedBroker):
         del self._settings["TANDEM_REVIEWER_POOL"]
         self.pool["enabled"] = False
 
+    def text(self, text: str = "", **pool: Any) -> str:
+        """The file, with these settings of the pool changed."""
+        lines = [f"{key} = {json.dumps(value)}" for key, value in (self.pool | pool).items()]
+        return "\n".join([text, "[reviewer_pool]", *lines, ""])
+
     def say(self, text: str = "", **pool: Any) -> None:
-        """Write the file, with these settings of the pool changed."""
+        """Write it as commands do that a person has answered; one that is no TOML as an editor does."""
         self.pool |= pool
-        lines = [f"{key} = {json.dumps(value)}" for key, value in self.pool.items()]
-        self.file.write_text("\n".join([text, "[reviewer_pool]", *lines, ""]), "utf-8")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TANDEM_CONFIG_DIR", str(self.file.parent))
+            patch.setenv("TANDEM_DATA_DIR", str(self.data_dir))
+            try:
+                writing.write(self.text(text), asked=True)
+            except tomllib.TOMLDecodeError:
+                self.file.write_text(self.text(text), "utf-8")
+
+    def times_read(self) -> int:
+        """How often it was read again."""
+        return (self.data_dir / "logs" / "broker.jsonl").read_text("utf-8").count("was read again")
 
     def known(self, fact: str, wanted: Callable[[Any], bool]) -> Any:
         """A fact that the broker tells of itself, once it is as wanted."""
@@ -128,3 +144,37 @@ def test_what_needs_a_restart_is_named_and_the_rest_of_the_file_holds_at_once(
     broker.say("diff_limit_bytes = 200_000")
     broker.known("settings_changed", lambda names: names == [])
     project.ask("approve")
+
+
+def test_p11_only_a_persons_choice_has_a_broker_run_another_program(
+    broker: Followed, project: Counter, tmp_path: Path
+) -> None:
+    broker.say(enabled=True, max_pool_size=2)
+    broker.known("reviewer_pool", lambda said: said == "custom, at most 2")
+    marker, proof = tmp_path / "it ran", broker.file.parent / "reviewer_pool.proof"
+    by_hand = broker.text(command=["touch", str(marker)], model="lenient", max_pool_size=1, budget_per_day=100)
+    broker.file.write_text(by_hand, "utf-8")
+    held_back = ["reviewer_pool.budget_per_day", "reviewer_pool.command", "reviewer_pool.model"]
+    assert broker.known("settings_changed", bool) == held_back
+    # What tightens holds.
+    assert broker.health()["reviewer_pool"] == "custom, at most 1"
+    project.approved()
+    # Neither is the proof of another choice one, nor what somebody made up.
+    for number, stated in enumerate((proof.read_text("ascii"), "", f"person.{'0' * 64}"), 1):
+        proof.write_text(stated, "ascii")
+        broker.file.write_text(by_hand.replace("[reviewer_pool]", f"port = {number}\n[reviewer_pool]"), "utf-8")
+        until(lambda wanted=number: broker.times_read() > wanted + 1, "it was read again")
+        project.approved()
+    assert not marker.exists()
+    broker.say()
+    broker.known("settings_changed", lambda names: names == [])
+    assert broker.health()["reviewer_pool"] == "custom, at most 2"
+
+
+def test_a_pool_that_is_switched_on_by_hand_waits_for_a_restart(broker: Followed, project: Counter) -> None:
+    broker.file.write_text(broker.text(enabled=True), "utf-8")
+    assert broker.known("settings_changed", bool) == ["reviewer_pool.enabled"]
+    assert project.status(project.ask("approve"))["no_reviewer"]["reason"] == "no_pool"
+    broker.stop()
+    broker.start()
+    assert broker.health()["reviewer_pool"] == "custom, at most 3"

@@ -172,6 +172,20 @@ def test_of_two_the_one_that_does_not_propose_is_proposed_and_a_no_is_heard(fres
     assert 'model = "claude-x"' in fresh.file.read_text("utf-8")
 
 
+def test_what_somebody_has_written_beside_the_choice_is_shown_before_it_holds(fresh: Fresh) -> None:
+    fresh.install("codex")
+    fresh.log_in("codex")
+    fresh.file.write_text('[reviewer_pool]\ncommand = ["codex", "--odd"]\n', "utf-8")
+    [note] = fresh.run("reviewers", "setup", "--yes", "--json").data["notes"]
+    assert "settings that no person was shown" in note
+    assert fresh.broker.health()["reviewer_pool"] == "off"
+    status, shown = fresh.ask(["reviewers", "setup"], ('command = ["codex", "--odd"]', "yes"))
+    assert (status, "has not taken it up" in shown) == (0, False), shown
+    assert fresh.broker.health()["reviewer_pool"] == "codex, at most 3"
+    fresh.file.write_text("[reviewer_pool]\nenabled = false\n", "utf-8")
+    assert any("The reviewer pool is off in" in one for one in fresh.run("init", "--yes", "--json").data["notes"])
+
+
 def test_a_login_that_has_run_out_is_none_and_a_key_is_said_to_be_one(fresh: Fresh) -> None:
     fresh.install("claude")
     fresh.log_in("claude", hours=-1)
@@ -282,6 +296,6 @@ def test_what_would_not_be_valid_is_not_written(config_dir: Path) -> None:
     there.write_text("", "utf-8")
     there.chmod(0o644)
     (config_dir / "config.toml").symlink_to(there)
-    writing.write("port = 1\n")
+    writing.write("port = 1\n", asked=True)
     assert (there.read_text("utf-8"), there.stat().st_mode & 0o777) == ("port = 1\n", 0o644)
     assert (config_dir / "config.toml").is_symlink()

@@ -19,12 +19,12 @@ def environment(gated: Gated) -> dict[str, str]:
     return {"TANDEM_DATA_DIR": str(gated.broker.data_dir), "GIT_EDITOR": "false", **gated.environment}
 
 
-def commit(gated: Gated, *words: str, cwd: Path | None = None, **more: str) -> Ended:
+def commit(gated: Gated, *words: str, cwd: Path | None = None, stdin: bytes = b"", **more: str) -> Ended:
     """Run `tandem commit` to its end, in a process of its own; it does not wait unless a time is given."""
     waits = () if "--timeout" in words else ("--timeout", "0")
     with_person = dict.fromkeys(os.environ.keys() - without_agents().keys(), "")
     shell = Shell(gated.broker.url, cwd or gated.root)
-    return shell.run("commit", *waits, *words, stdin=b"", **{**with_person, **environment(gated), **more})
+    return shell.run("commit", *waits, *words, stdin=stdin, **{**with_person, **environment(gated), **more})
 
 
 def start(gated: Gated, *words: str, **more: str) -> Started:

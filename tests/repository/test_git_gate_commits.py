@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,28 @@ def test_commits_on_other_branches_are_made_while_the_broker_is_away(own_other: 
         own_other.decide(review["review_id"])
     own_other.git("switch", "--quiet", "main")
     assert own_other.try_git("merge", "--ff-only", "feature").ok == is_followed
+
+
+@pytest.mark.parametrize("commits", OTHERS)
+def test_p7_an_edited_file_loosens_nothing_while_the_broker_is_away(own_gated: Gated, commits: str):
+    own_gated.git("switch", "--quiet", "--create", "feature")
+    own_gated.broker.kill()
+    own_gated.stage(DIGITS)
+    own_gated.rewrite(commits=commits)
+    words = own_gated.refused("commit", "-m", "Digits")
+    assert "cannot be reached" in words
+    assert "tandem up --background" in words
+    own_gated.git("-c", f"core.hooksPath={os.devnull}", "commit", "--quiet", "-m", "Digits")
+    bare = own_gated.root.parent / "bare.git"
+    own_gated.git("init", "--quiet", "--bare", str(bare))
+    assert "refused" in own_gated.try_git("push", str(bare), "feature").stderr
+
+
+def test_p7_an_edited_list_of_base_branches_opens_none_while_the_broker_is_away(own_other: Gated):
+    own_other.broker.kill()
+    own_other.stage(DIGITS)
+    own_other.rewrite(branches=["another"])
+    assert "cannot be judged" in own_other.refused("commit", "-m", "Digits")
 
 
 def test_p2_a_record_of_a_submission_that_somebody_else_wrote_is_refused(followed: Gated):

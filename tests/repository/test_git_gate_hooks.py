@@ -227,6 +227,16 @@ def test_p2_a_hook_that_swaps_the_index_gets_nothing_committed_that_was_not_judg
     assert not list((gated.root / ".git").rglob("tandem-index-*"))
 
 
+def test_p2_a_judgement_that_a_hook_empties_is_none(shared_broker: BrokerProcess, plain: Path):
+    empties = '#!/bin/sh\nfor one in .git/tandem/judged/*; do : >"$one"; done\n'
+    hook(plain / ".git/hooks", "commit-msg", empties)
+    gated = gate_on(shared_broker, plain)
+    gated.git("switch", "--quiet", "-C", "feature")
+    gated.stage(DIGITS)
+    gated.approve()
+    assert "This commit is not what the gate has judged" in gated.refused("commit", "-m", "x")
+
+
 def test_p2_nor_does_one_where_pre_commit_calls_the_gates_hook(shared_broker: BrokerProcess, plain: Path):
     hook(plain / ".git/hooks", "prepare-commit-msg", SWAPS)
     gated = gate_on(shared_broker, plain)

@@ -172,6 +172,29 @@ def test_local_changes_in_a_checkout_of_the_base_branch_are_never_lost(gated: Ga
     assert (gated.root / "b.txt").read_text("utf-8") == "mine, too\n"
 
 
+@pytest.mark.parametrize(("file", "undo"), [("a.txt", ("checkout", "--", "a.txt")), ("new.txt", ("clean", "-fq"))])
+def test_what_changes_in_a_checkout_while_it_lands_stays_and_is_told(
+    gated: Gated, file: str, undo: tuple[str, ...]
+) -> None:
+    review = approved(gated, "feature", {**DIGITS, "new.txt": "new\n"})
+    # When git has moved the branch, somebody writes a file of the landing.
+    chained = gated.root / ".git/tandem/chained/reference-transaction"
+    chained.parent.mkdir(exist_ok=True)
+    chained.write_text(f'#!/bin/sh\n[ "$1" = committed ] || exit 0\necho mine >"{gated.root / file}"\n', "utf-8")
+    chained.chmod(0o755)
+    landed = gated.tandem("land", "feature")
+    chained.unlink()
+    for ended in (landed, gated.tandem("land", "feature")):
+        assert (ended.status, file in ended.unwrapped, "then run this again" in ended.unwrapped) == (0, True, True)
+        assert f"as {gated.head()[:10]} on main" in ended.stdout
+        assert (gated.root / file).read_text("utf-8") == "mine\n"
+    assert gated.call("get_review_status", review_id=review)["status"] == "closed"
+    gated.git(*undo)
+    last = gated.tandem("land", "feature")
+    assert (last.status, last.stderr, clean(gated)) == (0, "", True)
+    assert [one["state"] for one in landings(gated)] == ["landed"]
+
+
 def test_it_runs_in_any_working_tree_and_updates_the_one_of_the_base_branch(gated: Gated, tmp_path: Path) -> None:
     tree = gated.linked(tmp_path / "tree", "feature")
     gated.stage(DIGITS, tree)
@@ -221,7 +244,7 @@ def test_ctrl_c_leaves_the_line(gated: Gated) -> None:
     with started(gated, "feature") as process:
         until(lambda: len(landings(gated)) == 2)
         process.send_signal(signal.SIGINT)
-        finish(process)
+        assert "Interrupted. Go on with: tandem land feature" in finish(process).stderr
     assert [(one["source"], one["state"]) for one in landings(gated)] == [("other", "waiting"), ("feature", "failed")]
     place = named(first)
     gated.call("report_landing", **place, state="failed", reason="Enough.")

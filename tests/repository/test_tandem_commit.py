@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,10 @@ SAME = {
     "a path without dashes": ["b.txt", "-m", "Count"],
     "and a path": ["-i", "-m", "Count", "b.txt"],
     "paths of a file": ["-m", "Count", "--pathspec-from-file=../paths"],
+    "paths of standard input": ["-m", "Count", "--pathspec-from-file=-"],
     "a file's message": ["-F", "../message"],
+    "standard input's message": ["-F", "-"],
+    "standard input's message in one word": ["-saF-"],
     "several paragraphs": ["-m", "Count", "-m", "In digits.\n\nNot in words."],
     "an author": ["--author", "Ann <ann@example.org>", "-m", "Count"],
     "a date": ["--date", "1600000000 +0200", "-m", "Count"],
@@ -57,18 +61,21 @@ def change(root: Path, gated: Gated) -> None:
     gated.git("add", "a.txt", "new.txt", cwd=root)
 
 
+STDIN = b"b.txt\n"
+
+
 @pytest.mark.parametrize("words", SAME.values(), ids=SAME)
 def test_it_makes_the_commit_that_git_makes_of_the_same_options(gated: Gated, words: list[str]) -> None:
     twin = new_repository(gated.root.parent / "twin")
     for root in (gated.root, twin):
         change(root, gated)
-    gated.git("commit", *words, cwd=twin, stdin=b"", **FIXED)
-    first = commit(gated, *words, cwd=None, **FIXED)
+    gated.git("commit", *words, cwd=twin, stdin=STDIN, **FIXED)
+    first = commit(gated, *words, stdin=STDIN, **FIXED)
     assert first.status == NOT_YET, first
     head = gated.head()
     gated.decide(review_of(first))
     assert gated.head() == head
-    done = commit(gated, *words, cwd=None, **FIXED)
+    done = commit(gated, *words, stdin=STDIN, **FIXED)
     assert done.status == 0, done
     made, wanted = picture(gated.root, gated), picture(twin, gated)
     assert {**made, "commit": made["commit"].split()[0]} == {**wanted, "commit": wanted["commit"].split()[0]}
@@ -102,6 +109,50 @@ def test_a_message_given_once_is_kept_and_a_new_one_replaces_it(gated: Gated) ->
     reviewed(gated, "-m", "Count")
     assert commit(gated, "-m", "Count in digits").status == 0
     assert gated.message().startswith("Count in digits\n")
+
+
+@pytest.mark.parametrize("words", [["-F", "-"], ["-m", ""]])
+def test_an_empty_message_is_none(gated: Gated, words: list[str]) -> None:
+    gated.stage(DIGITS)
+    refused = commit(gated, *words)
+    assert (refused.status, "The message is empty" in refused.stderr, reviews(gated)) == (2, True, [])
+    review = reviewed(gated, *words, "--allow-empty-message")
+    assert commit(gated, *words, "--allow-empty-message").status == 0
+    assert gated.message() == f"Tandem-Review: {review}"
+
+
+def test_a_commit_of_another_approved_change_leaves_the_open_review_as_it_is(gated: Gated) -> None:
+    gated.stage({"b.txt": "alpha\n2\n"})
+    review = review_of(commit(gated, "-m", "Letters"))
+    gated.git("restore", "--staged", "b.txt")
+    gated.write(DIGITS)
+    gated.git("add", "a.txt")
+    other = gated.approve()
+    assert commit(gated, "-m", "Count").status == 0
+    assert commit(gated, "--allow-empty", "-m", "Nothing").status == 0
+    assert gated.trailers(revision="HEAD^") == [other]
+    assert gated.call("get_review_status", review_id=other)["status"] == "closed"
+    gated.git("add", "b.txt")
+    waits = commit(gated)
+    assert (waits.status, "Go on waiting with: tandem commit" in waits.stderr) == (NOT_YET, True), waits
+    gated.decide(review)
+    assert commit(gated).status == 0
+    assert gated.message() == f"Letters\n\nTandem-Review: {review}"
+    assert (reviews(gated), facts(gated)) == (["closed", "closed"], [])
+
+
+def test_ctrl_c_says_how_to_go_on_and_the_next_run_does(gated: Gated) -> None:
+    gated.stage(DIGITS)
+    process = start(gated, "-sm", "Count")
+    assert process.stderr is not None
+    review = next(line.decode().split()[0] for line in process.stderr if b" is up, round " in line)
+    process.send_signal(signal.SIGINT)
+    ended = finish(process)
+    assert (ended.status, ended.stderr.splitlines()[-1]) == (130, "Interrupted. Go on with: tandem commit -s"), ended
+    gated.decide(review)
+    assert commit(gated, "-s").status == 0
+    assert gated.trailers() == [review]
+    assert gated.message().startswith("Count\n\nSigned-off-by: ")
 
 
 def test_a_message_is_written_in_the_editor_before_the_review(gated: Gated, tmp_path: Path) -> None:
@@ -252,8 +303,9 @@ def test_without_a_broker_it_says_how_to_start_one(tmp_path: Path, config_dir: P
     assert "broker" in ended.envelope["error"]["message"]
 
 
-def test_parts_are_chosen_before(gated: Gated) -> None:
-    ended = commit(gated, "--patch", "-m", "x")
+@pytest.mark.parametrize("words", [["--patch", "-m", "x"], ["-apm", "x"], ["-p"]])
+def test_parts_are_chosen_before(gated: Gated, words: list[str]) -> None:
+    ended = commit(gated, *words)
     assert (ended.status, "git add --patch" in ended.stderr) == (2, True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -40,11 +39,13 @@ class BaseBranch:
     Attributes:
         name: Without `refs/heads/`.
         checkout: Git in the working tree that the command runs in.
+        left: Checkouts of it whose files could not follow, a sentence each, with what to do.
     """
 
     def __init__(self, place: HookRepository, name: str, remote: str | None) -> None:
         """Takes the branch of the repository, or of a remote, which the repository's follows."""
         self.name = name
+        self.left: list[str] = []
         self.checkout = Checkout(Path(place.top or place.git_dir))
         self._place = place
         self._remote = remote
@@ -123,7 +124,13 @@ class BaseBranch:
                 return False
             raise _refused(f"Git did not move {self.name}", error) from error
         for tree in trees:
-            bring_files(tree, BranchMove(self.name, old, new))
+            try:
+                bring_files(tree, BranchMove(self.name, old, new))
+            except GitFailed as error:
+                self.left.append(
+                    f"{self.name} has moved, and the files of {tree.root} have not: {error.words} Undo that there (git"
+                    " checkout -- FILE) or move it away, then run this again."
+                )
         return True
 
     def _ensure_free(self, old: str, new: str) -> list[Checkout]:
@@ -164,8 +171,10 @@ class BaseBranch:
         for tree in [self.checkout, *self._checkouts()]:
             release_locks(tree, move, since)
             # What somebody has changed there since is left to them.
-            with suppress(InvalidInput):
+            try:
                 finish_files(tree, move)
+            except InvalidInput as error:
+                self.left.append(f"In {tree.root}: {error.message}")
         return self.has(commit)
 
 

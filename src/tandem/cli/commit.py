@@ -15,7 +15,7 @@ from tandem.cli import persons
 from tandem.cli.committing import Commits, Taken, show_outcome
 from tandem.cli.connection_options import ConnectionOptions, TimeoutOption, need_worktree
 from tandem.cli.declared import Argument, Misused
-from tandem.cli.terminal import Exit, say, show_refusal
+from tandem.cli.terminal import Exit, going_on, say, show_refusal
 from tandem.errors import Forbidden, InvalidInput, InvalidTransition, NotFound, TandemError, error_from
 from tandem.git.raw import FIELDS, digest_of
 from tandem.git.runner import interactively
@@ -37,10 +37,11 @@ VALUED = (
     *("--author", "--date", "--cleanup", "--fixup", "--squash", "--trailer", "--pathspec-from-file"),
 )
 """The options of `git commit` whose value may be the next word."""
-_INTERACTIVE = frozenset({"-p", "--patch", "--interactive"})
+_INTERACTIVE = re.compile(r"--pat(ch?)?|--int[a-z]*|-[aeinoqsvz]*p[aeinoqsvz]*[mFCct]?")
 _MESSAGE = re.compile(r" (?:--(?:message|file)[= ]|-([aeinopqsvz]*)[mF] ?)(?:'[^']*'|\"[^\"]*\"|[^ '\"])+")
 """An option of a command line that gives the message, with the flags in the same word."""
 _NO_VERIFY = re.compile(r"--no-v|-[^-]*n")
+_MAY_BE_EMPTY = "--allow-empty-m"
 _SHORT = 12
 _NOTHING_TO_COMMIT = 1
 
@@ -61,7 +62,7 @@ def commit(
     once.
     """
     words = list(arguments or ())
-    if not _INTERACTIVE.isdisjoint(words):
+    if any(map(_INTERACTIVE.fullmatch, words)):
         raise Misused("Choose the parts first, with git add --patch; then run tandem commit.", "--patch")
     place = need_worktree()
     gate = state.find(place)
@@ -72,13 +73,18 @@ def commit(
         return interactively(["commit", *words], os.environ)
     run = _Run(place, gate, words, options, person.wait_seconds() if timeout is None else timeout)
     try:
-        return run.end()
+        with going_on(run.again):
+            return run.end()
     finally:
         run.close()
 
 
 class _Run:
-    """One run of the command in a working tree."""
+    """One run of the command in a working tree.
+
+    Attributes:
+        again: The command that goes on.
+    """
 
     def __init__(
         self,
@@ -97,7 +103,7 @@ class _Run:
         self._commits = Commits(place, quiet=options.as_json)
         # The message is kept.
         whole = shlex.join(["tandem", "commit", *words])
-        self._again = _MESSAGE.sub(lambda found: f" -{found[1]}" if found[1] else "", whole)
+        self.again = _MESSAGE.sub(lambda found: f" -{found[1]}" if found[1] else "", whole)
         self._opened: Session | None = None
         self._done: list[str] = []
 
@@ -126,6 +132,7 @@ class _Run:
                 return self._told_commit(*made) if made and is_over else self._ended_by_git(taken)
             taken = self._with_message(taken, edited=edits)
             approved_by = self._approved_by(taken)
+            self._keep_message(taken, approved_by)
             if approved_by is not None:
                 return self._make(taken, approved_by)
             base = git.head(self._place) or git.empty_tree(self._place)
@@ -149,15 +156,21 @@ class _Run:
     def _with_message(self, taken: Taken, *, edited: bool) -> Taken:
         """The same with the message of this run, else that of an earlier one."""
         if taken.is_told:
-            if taken.source[0] == "message":
-                self._known.keep(message=taken.message)
+            may_be_empty = taken.source[0] != "message" or any(one.startswith(_MAY_BE_EMPTY) for one in self._words)
+            if not taken.message.strip() and not may_be_empty:
+                raise Misused("The message is empty: say what the change is for.", "-m")
             return taken
         text = self._known.facts.get("message") or (self._commits.cleaned(taken.message) if edited else "")
         if not text.strip():
             raise Misused("Say what the change is for.", "-m")
-        self._known.keep(message=text)
         self._commits.message_file.write_text(text, "utf-8", "surrogateescape")
         return taken._replace(message=text)
+
+    def _keep_message(self, taken: Taken, approved_by: Sequence[str] | None) -> None:
+        """Keep the message for the next run, unless this commit leaves the review open that one is kept for."""
+        mine = self._known.facts.get("review_id")
+        if taken.source[0] in {"", "template", "message"} and (approved_by is None or mine in {None, *approved_by}):
+            self._known.keep(message=taken.message)
 
     def _approved_by(self, taken: Taken) -> list[str] | None:
         """The reviews by which the gate lets exactly this pass; None if it does not, or none is on."""
@@ -169,7 +182,7 @@ class _Run:
                 arguments = [str(self._commits.message_file), *taken.source]
                 ruling = judging.judge(self._gate, asker, taken.tree, arguments)
             except broker_errors.Unreachable as error:
-                raise Unreachable(f"{error} Then: {self._again}") from error
+                raise Unreachable(f"{error} Then: {self.again}") from error
             except broker_errors.Refused as error:
                 raise error_from({"code": error.code, "message": str(error), "details": error.details}) from error
         return list(ruling.review_ids) if ruling.passes else None
@@ -179,7 +192,7 @@ class _Run:
         from tandem.cli.commit_review import CommitReview
 
         session, known, commits = self._session, self._known, self._commits
-        return CommitReview(session, self._place, self._gate, self._options, known, commits, self._again, self._ends)
+        return CommitReview(session, self._place, self._gate, self._options, known, commits, self.again, self._ends)
 
     def _make(self, taken: Taken, reviews: list[str]) -> int:
         """Commit exactly this tree, and close its reviews."""
@@ -214,8 +227,10 @@ class _Run:
     def _close(self, *, is_approved: bool = False) -> list[str]:
         """Close the reviews of the commit that was made, and forget them; one that is undecided goes on."""
         closed: list[str] = []
+        facts = self._known.facts
+        closes: list[str] = facts.get("closes") or []
         try:
-            for review_id in self._known.facts.get("closes") or ():
+            for review_id in closes:
                 with suppress(NotFound, InvalidTransition, Forbidden):
                     asked = {"review_id": review_id}
                     if is_approved or self._session.data("get_review_status", asked)["status"] == "approved":
@@ -224,7 +239,11 @@ class _Run:
         except TandemError as error:
             say(f"It is committed, and its review is still open, as the broker says: {error.message}")
         else:
-            self._known.forget()
+            if facts.get("review_id") in {None, *closes}:
+                self._known.forget()
+            else:
+                # It is another change's, which goes on.
+                self._known.keep(making=None, closes=None)
             self._done += ["closed"] if closed else []
         return closed
 

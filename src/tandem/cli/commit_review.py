@@ -73,7 +73,7 @@ class CommitReview:
         with suppress(TandemError):
             say_problem()
         whole = taken.message if taken.source[0] == "message" else self._commits.cleaned(taken.message)
-        text = message.subject(whole)
+        text = message.subject(whole) or "(no message)"
         body = whole.partition(text)[2].strip().encode("utf-8", "replace").decode()
         stated = {"intent": text[:_LONGEST_INTENT], **message.belonging(text), **given(description=body or None)}
         with progress("submitting"):

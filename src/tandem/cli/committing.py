@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -47,6 +48,8 @@ _PAUSE_SECONDS = 0.05
 _MOST_PAUSES = 600
 _CLOCK_SECONDS = 1.0
 """How coarse a file system's times may be."""
+_OF_STDIN = re.compile(r"-|--[a-z-]+=-|-[aeinopqsvz]*F-")
+"""A word by which git reads standard input."""
 _UNTOLD = frozenset({"", "template"})
 """Where git has a message from that no one wrote for this commit."""
 
@@ -130,13 +133,22 @@ class Commits:
             **more,
         }
         settings = ["-c", f"core.hooksPath={self._own_hooks()}"]
-        process = started([*settings, "commit", *words], environment, _STDERR if self._quiet else None)
+        said = self._stdin if any(map(_OF_STDIN.fullmatch, words)) else None
+        with said.open("rb") if said else nullcontext() as stdin:
+            process = started([*settings, "commit", *words], environment, _STDERR if self._quiet else None, stdin)
         try:
             self._started.write_text(f"{process.pid}\n", "ascii")
             return process.wait()
         finally:
             if process.returncode is not None:
                 self._started.unlink()
+
+    @cached_property
+    def _stdin(self) -> Path:
+        """What standard input says, which both runs read."""
+        file = self.folder / "stdin"
+        file.write_bytes(sys.stdin.buffer.read())
+        return file
 
     @cached_property
     def _hooks(self) -> str:

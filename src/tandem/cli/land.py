@@ -20,7 +20,7 @@ from tandem.cli.calls import present, say_go_on, verdict_status
 from tandem.cli.connection_options import ConnectionOptions, TimeoutOption
 from tandem.cli.declared import Argument, Option, without
 from tandem.cli.submit import CheckRemarks, await_verdict, send_range
-from tandem.cli.terminal import Exit, progress, say, tell
+from tandem.cli.terminal import Exit, going_on, progress, say, tell
 from tandem.errors import InvalidInput, InvalidTransition, NotFound, TandemError, Unavailable
 from tandem.git.reviewed_tree import DoesNotMerge
 from tandem.rulings import ask, git, message, state
@@ -86,19 +86,26 @@ def land(
             options=options,
         )
         try:
-            ended = job.run()
+            with going_on(_again()):
+                ended = job.run()
         except DoesNotMerge as error:
             where = f"{source} does not merge with {base}: {error.where}. Nothing moved. Take it in: git merge {base}"
             ended = job.failed(where, paths=error.paths)
         except _MustWait:
-            say_go_on(shlex.join(["tandem", *sys.argv[1:]]))
+            say_go_on(_again())
             ended = _Outcome(Exit.WAITING, f"Not landed yet: {source}")
+        for line in dict.fromkeys(job.base.left):
+            say(line)
     state = {Exit.DONE: "landed", Exit.WAITING: "waiting"}.get(ended.exit, "failed")
     usual: dict[str, Any] = {"commit": None, "review_ids": [], "paths": [], "review": None}
     facts = {"branch": source, "onto": base, "state": state, **usual, **(ended.facts or {})}
     if options.as_json or ended.text:
         tell(facts, ended.text, as_json=options.as_json)
     return ended.exit
+
+
+def _again() -> str:
+    return shlex.join(["tandem", *sys.argv[1:]])
 
 
 def _gate() -> GateFile:
@@ -217,6 +224,7 @@ class _Job:
             return None
         if known["state"] != "landed":
             self._close(known["review_ids"], known["commit"])
+        if known["state"] != "landed" and not self.base.left:
             named = {name: known[name] for name in ("landing_id", "generation", "source", "head")}
             self.session.data("report_landing", {**self.line, **named, "state": "landed"})
         return known["commit"]
@@ -315,7 +323,11 @@ class _Job:
         if not self.base.move(final):
             return None
         self._close(reviews, final.commit)
-        place.report("landed")
+        # Run again, it ends one that failed with its commit there.
+        if self.base.left:
+            place.report("failed", reason=self.base.left[0])
+        else:
+            place.report("landed")
         return final.commit
 
     def _final(self, found: Candidate, reviews: list[str]) -> Candidate:

@@ -28,6 +28,10 @@ _COSTS = (
     " The pool pauses when a day has cost 20 dollars or 20 million tokens; budget_per_day sets another limit."
 )
 _LATER = "No reviewer comes by itself: a person chooses one with 'tandem reviewers setup'."
+_UNPROVED = (
+    "It takes effect at the next start, as the table has settings that no person was shown, or there is no key of the"
+    " broker: tandem down && tandem up --background. At a terminal, without --yes, the command shows them."
+)
 _SHORT_LOGIN = "A reviewer can use this login of Claude Code for some hours; for one that lasts: claude setup-token"
 
 
@@ -57,10 +61,9 @@ async def setup(
     content, before = _written(chosen, model), writing.read()
     if not yes:
         _ask(chosen, content)
-    if content != before:
-        writing.write(content)
+    is_proved = writing.write(content, asked=not yes)
     found = await find_broker(None, ".")
-    notes = await _notes(chosen, found, is_new=False)
+    notes = await _notes(chosen, found, is_new=False, is_proved=is_proved)
     if as_json:
         facts = {"file": str(user_file()), "changed": content != before, "broker": found and found.url, "notes": notes}
         show_data({**chosen.facts(), **facts, "candidates": [one.facts() for one in all_]})
@@ -80,8 +83,11 @@ async def offer(clients: Collection[str], broker: BrokerLocation, *, is_new: boo
         is_new: Whether it was started just now, with this command's environment.
         asks: Whether a question may be asked.
     """
-    if not broker.is_own or THROUGH_WSL or load_settings().origins["reviewer_pool"] != "default":
+    loaded = load_settings()
+    if not broker.is_own or THROUGH_WSL or loaded.settings.reviewer_pool.enabled:
         return []
+    if loaded.origins["reviewer_pool"] != "default":
+        return [f"The reviewer pool is off in {loaded.origins['reviewer_pool']}. {_LATER}"]
     async with TandemClient(broker) as client:
         with suppress(TandemError):  # a token may not be allowed to look
             if any(one.state not in {"ended", "lost"} for one in (await client.list_reviewers()).pools):
@@ -94,8 +100,8 @@ async def offer(clients: Collection[str], broker: BrokerLocation, *, is_new: boo
         _ask(chosen, content)
     except Declined:
         return [_LATER]
-    writing.write(content)
-    return [f"{chosen.title} reviews: {user_file()}", *await _notes(chosen, broker, is_new=is_new)]
+    is_proved = writing.write(content, asked=True)
+    return [f"{chosen.title} reviews: {user_file()}", *await _notes(chosen, broker, is_new=is_new, is_proved=is_proved)]
 
 
 def _installed() -> list[str]:
@@ -141,21 +147,20 @@ def _ask(chosen: Candidate, content: str) -> None:
         Declined: They do not.
         InvalidInput: There is no terminal.
     """
-    before = {*writing.read().splitlines(), ""}
     room = "in a clean room, as a session of its own" if chosen.proposes else "when a proposal waits"
     lines = [
         f"{chosen.standing()}. Have it review by itself, {room}?",
         _COSTS,
         *([_SHORT_LOGIN] if (chosen.provider, chosen.login) == ("claude", SAVED) else []),
         f"{user_file()} would say:",
-        *(f"    {visible(line)}" for line in content.splitlines() if line not in before),
+        *(f"    {visible(line)}" for line in writing.pool_table(content).splitlines()),
         "Go on?",
     ]
     unasked = InvalidInput("There is no terminal to ask at. Run it with --yes.", field="yes")
     confirm("\n".join(lines), unasked=unasked)
 
 
-async def _notes(chosen: Candidate, broker: BrokerLocation | None, *, is_new: bool) -> list[str]:
+async def _notes(chosen: Candidate, broker: BrokerLocation | None, *, is_new: bool, is_proved: bool) -> list[str]:
     """What a person should know now: of the login, and of the broker, which takes the choice up first."""
     notes: list[str] = []
     if not chosen.is_ready:
@@ -164,6 +169,8 @@ async def _notes(chosen: Candidate, broker: BrokerLocation | None, *, is_new: bo
         return [*notes, "No broker runs: the next start takes it up."]
     if not broker.is_own:
         return [*notes, f"The broker at {broker.url} is not the one of this configuration, and does not take it up."]
+    if not is_proved:
+        return [*notes, _UNPROVED]
     with progress("waiting for the broker to take it up"):
         notes += await taken_up(broker.url, chosen.provider)
     if chosen.login not in {None, SAVED} and not is_new:

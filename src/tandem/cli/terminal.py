@@ -102,6 +102,16 @@ def say(message: str) -> None:
     show(Whole(Text(indented(message))), stderr=True)
 
 
+@contextmanager
+def going_on(command: str) -> Generator[None]:
+    """Say the one command to go on with where Ctrl-C ends the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"Interrupted. Go on with: {command}")
+        raise
+
+
 def show_log(path: Path, lines: int, line_shown: Callable[[str], str], *, follow: bool) -> None:
     """Print a log's last lines, and to follow it also those that are written until Ctrl-C."""
     with suppress(KeyboardInterrupt):

@@ -309,7 +309,10 @@ def interactively(arguments: Sequence[str], environment: Mapping[str, str], *, t
 
 
 def started(
-    arguments: Sequence[str], environment: Mapping[str, str], stdout: int | None = None
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    stdout: int | None = None,
+    stdin: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Starts git with this process's terminal.
 
@@ -317,8 +320,9 @@ def started(
         arguments: What follows `git`.
         environment: The whole environment.
         stdout: The descriptor that its output goes to; None for this process's own.
+        stdin: What it reads; None for this process's own.
     """
-    return _subprocess().Popen(["git", *arguments], env=dict(environment), stdout=stdout)
+    return _subprocess().Popen(["git", *arguments], env=dict(environment), stdout=stdout, stdin=stdin)
 
 
 class Spawned:

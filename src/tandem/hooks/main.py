@@ -38,17 +38,23 @@ to refuse, and agents' clients are refused by another number.
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
+def main(arguments: Sequence[str] | None = None, commits: str = state.REVIEWED) -> NoReturn:
     """Run the hook that the arguments name, the process's own by default; ends the process with its exit status."""
-    status = run(sys.argv[1:] if arguments is None else arguments)
+    status = run(sys.argv[1:] if arguments is None else arguments, commits)
     # Tearing an interpreter down takes a tenth of its life, and somebody waits.
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     os._exit(status)
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run a hook by its name and git's arguments; answers with the exit status."""
+def run(arguments: Sequence[str], commits: str = state.REVIEWED) -> int:
+    """Run a hook by its name and git's arguments; answers with the exit status.
+
+    Args:
+        arguments: The name, then git's arguments.
+        commits: One of `state.COMMITS`, as the hook's script has it since the gate was last switched: the loosest that
+            the gate's file may say without a broker.
+    """
     name, *rest = arguments or ("",)
     if name not in {*_OF_GIT, *_OF_AGENTS}:
         sys.stderr.write(f"tandem: there is no hook '{name}'\n")
@@ -66,6 +72,7 @@ def run(arguments: Sequence[str]) -> int:
         if place is None:
             return 0
         gate = _switch(place)
+        gate.at_least = commits
         return _entry(*_OF_GIT[name])(gate, rest)
     except state.GateUnreadable as error:
         sys.stderr.write(f"tandem: refused: {error}\n")

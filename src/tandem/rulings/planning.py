@@ -183,7 +183,8 @@ def enforcement(gate: GateFile, branch: str | None) -> str:
     holds = in_force(gate)
     # Both at once: every change is submitted as soon as it is committed, which says more than the mark.
     says = STRICT if holds.is_strict else OPTIMISTIC if holds.mode == OPTIMISTIC else PER_PLAN
-    return ENFORCED[gate.commits][says if holds.tandem_enabled or gate.commits == REVIEWED else _SOLO]
+    commits = gate.enforced_commits
+    return ENFORCED[commits][says if holds.tandem_enabled or commits == REVIEWED else _SOLO]
 
 
 def project_root(folder: str) -> str:

@@ -76,6 +76,7 @@ class GateFile:
         strict: Whether agents' hooks ask for the approval of plans, too, before they are written.
         sign: Whether approved commits are signed for others' brokers.
         commits: One of `COMMITS`; a file that does not say it is of a version that had `reviewed` alone.
+        at_least: One of them: how strict commits are at the least, whatever the file says. No fact of the file.
         python: The interpreter of the hooks.
         source: The folder that has the package.
         hooks: How the hooks were installed.
@@ -106,6 +107,12 @@ class GateFile:
         self.python: str = facts["python"]
         self.source: str = facts["source"]
         self.hooks: dict[str, Any] = facts.get("hooks", {})
+        self.at_least = FREE
+
+    @property
+    def enforced_commits(self) -> str:
+        """The stricter of what the file says and `at_least`."""
+        return max(self.commits, self.at_least, key=COMMITS.index)
 
     def here(self) -> dict[str, Any]:
         """What the broker holds against its record of this gate."""
@@ -116,7 +123,8 @@ class GateFile:
 
     def facts(self) -> dict[str, Any]:
         """What the file holds."""
-        return {"version": VERSION} | {name: value for name, value in vars(self).items() if name != "place"}
+        kept = {name: value for name, value in vars(self).items() if name not in {"place", "at_least"}}
+        return {"version": VERSION} | kept
 
 
 def _names(stated: list[str] | tuple[str, ...]) -> tuple[str, ...]:

@@ -255,7 +255,7 @@ class Settings(BaseModel):
     webhook_give_up_seconds: Annotated[float, AT_ONCE] = Field(
         259_200, gt=0, le=2_592_000, description="How long an event is tried at a webhook before it is given up."
     )
-    retention_days: Annotated[float, AT_ONCE] = Field(
+    retention_days: float = Field(
         0,
         ge=0,
         le=36_500,

@@ -9,14 +9,18 @@ from typing import Any, cast
 
 import tomlkit
 
+from tandem.bridge.location import find_data_dir
 from tandem.core import platforms
 from tandem.core.files import write_atomically
 from tandem.errors import ConfigInvalid
-from tandem.settings import pool
+from tandem.rulings import proof
+from tandem.settings import following, pool
 from tandem.settings.config import user_file
 from tandem.settings.pool import PoolSettings
 
 _PRIVATE = 0o600
+_NAMED = {"enabled", "provider", "model"}
+"""The settings of the pool that `tandem reviewers setup` is given."""
 
 
 def with_reviewer(content: str, provider: str, model: str | None) -> str:
@@ -62,8 +66,21 @@ def read() -> str:
         raise ConfigInvalid(f"{user_file()} cannot be read: {error}.", origin=str(user_file())) from error
 
 
-def write(content: str) -> None:
-    """Put the user's file in place, at the end of a link, too.
+def pool_table(content: str) -> str:
+    """The pool of a file of settings as a table, without comments: all that a person chooses by it."""
+    return tomlkit.dumps({pool.TABLE: tomllib.loads(content).get(pool.TABLE, {})})
+
+
+def write(content: str, *, asked: bool) -> bool:
+    """Put the user's file in place, at the end of a link, too, with the proof for a broker that runs.
+
+    Args:
+        content: The file, which is valid.
+        asked: Whether a person has seen all of the pool that it has. Without that the proof is left only where nothing
+            else is set than a command names.
+
+    Returns:
+        Whether the proof was left.
 
     Raises:
         ConfigInvalid: It cannot be written.
@@ -71,6 +88,12 @@ def write(content: str) -> None:
     path = Path(os.path.realpath(user_file()))
     try:
         platforms.make_private(str(path.parent))
+        chosen = _pool_of(content)
+        proved = proof.prove(proof.keys(find_data_dir()), following.pool_facts(chosen))
+        is_proved = bool(proved) and (asked or chosen.model_fields_set <= _NAMED)
+        if is_proved:
+            write_atomically(following.pool_proof(), proved.encode(), mode=_PRIVATE)
         write_atomically(path, content.encode(), mode=None if path.exists() else _PRIVATE)
     except OSError as error:
         raise ConfigInvalid(f"{path} cannot be written: {error.strerror}.", origin=str(path)) from error
+    return is_proved

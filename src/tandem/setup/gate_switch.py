@@ -278,7 +278,9 @@ async def _told(
 def _need_agreed(before: GateFile | None, gate: GateFile, more: Sequence[str], agreed: Collection[str]) -> None:
     """As `need_agreed`, of what the gate's own file lets more through once it is as wished, and of more."""
     if before is not None and before.enabled:
-        need_agreed(before.project, [*proof.loosened(_facts(before), _facts(gate)), *more], agreed)
+        # The broker's record and the file lose the same.
+        loosens = dict.fromkeys([*proof.loosened(_facts(before), _facts(gate)), *more])
+        need_agreed(before.project, [*loosens], agreed)
     elif githooks.is_installed(githooks.found(gate.place)):
         need_agreed(gate.project, ["what it held is lost, as its switch cannot be read", *more], agreed)
     else:

@@ -144,7 +144,7 @@ def install(place: HookRepository, branches: tuple[str, ...], commits: str) -> I
     made = previous is not None or not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     free_at = Path(place.settings_root).as_posix() if commits == FREE else None
-    setting = Setting(branches, str(folder), tandem, free_at=free_at)
+    setting = Setting(branches, str(folder), tandem, commits=commits, free_at=free_at)
     if previous is None:
         return _install_beside(place, folder, setting, made=made)
     return _install_before(place, folder, setting, previous, made=made)

@@ -40,7 +40,11 @@ fi
 [ "$1" = prepared ] || exit 0
 tree=
 judged=$here/<<tandem>>/<<judged>>/$PPID
-case $input in *" HEAD$end"*) if [ -s "$judged" ]; then read -r tree <"$judged"; : >"$judged"; fi ;; esac
+#: An empty file is no answer: ours says that the judgement was used.
+case $input in *" HEAD$end"*) if [ -e "$judged" ]; then
+    read -r tree <"$judged" || tree=nothing
+    [ "$tree" = used ] && tree= || printf 'used\n' >"$judged"
+fi ;; esac
 case $input in <<bases>>) ;; *)
     [ -n "$tree" ] || exit 0
     new=${input%%" HEAD$end"*}

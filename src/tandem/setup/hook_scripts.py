@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tandem.rulings.liveness import MARK, PRE_COMMIT
-from tandem.rulings.state import JUDGED
+from tandem.rulings.state import JUDGED, REVIEWED
 
 GATES = ("prepare-commit-msg", "reference-transaction", "pre-push")
 """Hooks that can refuse."""
@@ -67,7 +67,7 @@ try:
     from tandem.hooks.main import main
 except ImportError:
     sys.exit("tandem: {refused}Tandem is no longer at " + {source!r} + ". {remedy}")
-main()"""
+main(commits={commits!r})"""
 _REMEDY = "Install it again, then run '{on}'; or take the hooks away that say so in {folder}."
 
 
@@ -82,6 +82,7 @@ class Setting:
         hooks: Those that do more than to call the former hook.
         on: The command that installs them, and installs them again.
         off: The command that takes them away.
+        commits: What the gate makes of commits on other branches; no file loosens that afterwards.
         free_at: Where GSD's settings are, if other branches are free without them; else None.
     """
 
@@ -91,6 +92,7 @@ class Setting:
     hooks: tuple[str, ...] = OURS
     on: str = "tandem gate on"
     off: str = "tandem gate off"
+    commits: str = REVIEWED
     free_at: str | None = None
 
 
@@ -119,7 +121,9 @@ def script(name: str, setting: Setting, chained: str) -> bytes:
         "gone": shlex.quote(f"tandem: {refused}the Python of the gate is no longer at {python}. {remedy}"),
         "refusing": str(int(can_refuse)),
         "told": "printf '%s' \"$input\" | " if name in _READERS else "exec ",
-        "program": shlex.quote(_PROGRAM.format(source=source, refused=refused, remedy=remedy.replace('"', "'"))),
+        "program": shlex.quote(
+            _PROGRAM.format(source=source, refused=refused, remedy=remedy.replace('"', "'"), commits=setting.commits)
+        ),
     }
     # Each part begins with the kind of hook that it is for.
     lines, is_part = list[str](), True
