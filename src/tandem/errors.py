@@ -17,6 +17,7 @@
     ├── UnknownReviewer         404 UNKNOWN_REVIEWER
     ├── InvalidTool             404 INVALID_TOOL
     ├── InvalidTransition       409 INVALID_TRANSITION
+    ├── OpenFindings            409 OPEN_FINDINGS
     ├── AlreadyLanded           409 ALREADY_LANDED
     ├── AlreadyClaimed          409 ALREADY_CLAIMED
     ├── StaleClaim              409 STALE_CLAIM

@@ -72,9 +72,7 @@ def test_p11_a_proposer_settles_nothing_and_a_reviewer_answers_nothing(shop: Des
         shop.refused("SELF_APPROVAL", "answer_finding", **asked, answer="verified", reviewer_id=PROPOSER)
 
 
-def test_p11_an_agent_that_approves_over_a_persons_finding_leaves_it_to_the_person(
-    shop: Desk, agents: AgentDesk
-):
+def test_p11_an_agent_that_approves_over_a_persons_finding_leaves_it_to_the_person(shop: Desk, agents: AgentDesk):
     review = shop.put_up(diff=edited())
     shop.decide(review, "changes_requested", findings=[MAJOR])
     digest = shop.revise(review, diff=edited(text="best"))["digest"]

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 import re
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 
-from tandem.git.base_files import read as read_base
 from tandem.git.repository import Repository
-from tandem.git.rounds import LARGEST_FILE_BYTES, RoundPatch
-from tandem.git.travel import MOST_LINE_BYTES, MOST_LINES, Place, Spot, Version
+from tandem.git.rounds import RoundPatch
+from tandem.git.travel import Place, Spot, Version
 from tests.architecture.source import ROOT
 from tests.git.sandbox import Sandbox
 from tests.replaying.clone import GitFailed

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import tandem.reviews.finding_contract as reviews_finding_contract
     import tandem.reviews.page_contract as reviews_page_contract
     import tandem.reviews.requests as reviews_requests
+    import tandem.reviews.tally_contract as reviews_tally_contract
     import tandem.webhooks.contract as webhooks_contract
 
 
@@ -309,7 +310,7 @@ class Operations(ABC):
         *,
         project: str | None = None,
         since: str | None = None,
-    ) -> reviews_answers.Statistics:
+    ) -> reviews_tally_contract.Statistics:
         """Counts, approval rate and mean times, by category and reviewer."""
         return await self._operate("get_review_stats", locals())
 

@@ -18,6 +18,7 @@ from tandem.contract.operation import (
 )
 from tandem.reviews import answers
 from tandem.reviews import requests as ask
+from tandem.reviews.tally_contract import Statistics
 
 OPERATIONS = (
     Operation("create_review", "review", "create", ask.CreateReview, answers.ReviewCreated, PROPOSER, WRITE),
@@ -68,6 +69,6 @@ OPERATIONS = (
         "get_activity_feed", "review", "feed", ask.GetActivityFeed, answers.ActivityFeed, OPERATOR, READ, blocking=True
     ),
     Operation("get_audit_log", "audit", "log", ask.GetAuditLog, answers.AuditPage, OPERATOR, READ, blocking=True),
-    Operation("get_review_stats", "review", "stats", ask.GetReviewStats, answers.Statistics, OPERATOR, READ),
+    Operation("get_review_stats", "review", "stats", ask.GetReviewStats, Statistics, OPERATOR, READ),
     Operation("retry_review", "review", "retry", ask.RetryReview, answers.ReviewStatus, ADMIN, REPEATABLE_WRITE),
 )

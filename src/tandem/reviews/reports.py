@@ -13,11 +13,12 @@ from tandem.errors import InvalidInput
 from tandem.reviews import queries as reviews
 from tandem.reviews import report_queries as reports
 from tandem.reviews import views
-from tandem.reviews.answers import ActivityFeed, AuditPage, FeedEntry, Statistics, Tally, Timeline
+from tandem.reviews.answers import ActivityFeed, AuditPage, FeedEntry, Timeline
 from tandem.reviews.context import Services
 from tandem.reviews.finding_rules import SEVERITIES
 from tandem.reviews.requests import GetActivityFeed, GetAuditLog, GetReviewStats, GetReviewTimeline
 from tandem.reviews.rules import Review, State
+from tandem.reviews.tally_contract import Statistics, Tally
 from tandem.reviews.writing import FOUND_PREFIX, OPEN_PREFIX
 from tandem.store import events, pages
 from tandem.store.base import Row, Unit

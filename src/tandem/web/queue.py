@@ -10,8 +10,8 @@ from tandem.errors import InvalidInput, TandemError
 from tandem.inbox.contract import Inbox
 from tandem.present.words import WHY
 from tandem.projects.contract import ProjectList
-from tandem.reviews.answers import Statistics
 from tandem.reviews.page_contract import SearchPage
+from tandem.reviews.tally_contract import Statistics
 from tandem.web import login
 from tandem.web.page import PageRequest, PageResponse, PageRoute, address, see
 

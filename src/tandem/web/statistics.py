@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from tandem.errors import InvalidInput
 from tandem.present.facts import worded
-from tandem.reviews.answers import Statistics, Tally
+from tandem.reviews.tally_contract import Statistics, Tally
 from tandem.web.page import PageRequest, PageResponse, PageRoute, address
 
 WIDTH, HEIGHT = 720, 160

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tandem.present.text import Drawable
     from tandem.reviews import answers
     from tandem.reviews import page_contract as file_answers
+    from tandem.reviews.tally_contract import Statistics, Tally
 
 HOW_TO_BEGIN = (
     "No reviewer pool. Choose a program that reviews: tandem reviewers setup. Or run a pool beside the broker:"
@@ -225,7 +226,7 @@ def _what(item: inbox_contract.InboxItem) -> Text:
 
 
 @renders
-def _(answer: answers.Statistics) -> Drawable:
+def _(answer: Statistics) -> Drawable:
     waiting = worded("counts", {name: count for name, count in answer.open.items() if name != "closed"}) or "none"
     head = facts(
         [("project", answer.project or "all"), ("since", answer.since or "the beginning"), ("open now", waiting)]
@@ -236,7 +237,7 @@ def _(answer: answers.Statistics) -> Drawable:
     return Group(head, listing(columns, (_tally_cells(*row) for row in rows)))
 
 
-def _tally_cells(name: str, tally: answers.Tally) -> tuple[Cell, ...]:
+def _tally_cells(name: str, tally: Tally) -> tuple[Cell, ...]:
     rate = "–" if tally.approval_rate is None else worded("percent", tally.approval_rate)
     means = duration(tally.mean_seconds_to_claim), duration(tally.mean_seconds_to_verdict)
     return name, *(str(getattr(tally, count)) for count in _COUNTS), rate, *means

@@ -1,0 +1,65 @@
+"""What the statistics answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+from tandem.contract.fields import ProjectName
+from tandem.present.shape import Shown
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts and mean times for one slice of the reviews; times are null where there were none."""
+
+    submitted: Annotated[int, Field(description="Reviews created.")]
+    revised: Annotated[int, Field(description="Revisions submitted.")]
+    claimed: Annotated[int, Field(description="Claims.")]
+    approved: Annotated[int, Field(description="Verdicts `approved`.")]
+    changes_requested: Annotated[int, Field(description="Verdicts `changes_requested`.")]
+    rejected: Annotated[int, Field(description="Verdicts `rejected`.")]
+    comments: Annotated[int, Field(description="Verdicts `comment`.")]
+    blocker: Annotated[int, Field(description="Findings of `blocker`.")]
+    major: Annotated[int, Field(description="Findings of `major`.")]
+    minor: Annotated[int, Field(description="Findings of `minor`.")]
+    nit: Annotated[int, Field(description="Findings of `nit`.")]
+    verified: Annotated[int, Field(description="How often one was found to be mended.")]
+    upheld: Annotated[int, Field(description="How often the proposer was right to refute or defer one.")]
+    reopened: Annotated[int, Field(description="How often one was opened again.")]
+    late: Annotated[int, Field(description="Findings that came late, on lines that did not change.")]
+    suppressed: Annotated[int, Field(description="Findings that repeat a lesson.")]
+    closed: Annotated[int, Field(description="Reviews closed.")]
+    withdrawn: Annotated[int, Field(description="Reviews closed undecided.")]
+    approval_rate: Annotated[
+        float | None, Field(description="Approvals in all deciding verdicts, from 0 to 1; null without any.")
+    ]
+    mean_seconds_to_claim: Annotated[
+        float | None,
+        Field(description="Mean time from creation to the first claim."),
+        Shown("duration", label="mean to claim"),
+    ]
+    mean_seconds_to_verdict: Annotated[
+        float | None,
+        Field(description="Mean time from the claim to the deciding verdict."),
+        Shown("duration", label="mean to verdict"),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Counts per state now, and tallies over the asked time, whole and by slice; by day only since a day."""
+
+    project: ProjectName | None
+    since: Annotated[str | None, Field(description="The day that the tallies begin with; null for all time.")]
+    open: Annotated[dict[str, int], Field(description="How many reviews are in each state now.")]
+    total: Annotated[Tally, Field(description="The tally of everything.")]
+    by_category: Annotated[dict[str, Tally], Field(description="A tally for each category.")]
+    by_reviewer: Annotated[dict[str, Tally], Field(description="A tally for each reviewer.")]
+    by_day: Annotated[
+        dict[str, Tally],
+        Field(description="A tally for each day (UTC), at most the newest 400; empty without `since`."),
+    ]
+    by_project: Annotated[dict[str, Tally], Field(description="A tally for each project.")]
