@@ -113,6 +113,15 @@ def test_what_an_agent_asks_for_small_things_alone_is_approved_with_notes(agents
         assert agents.decide(other, "changes_requested", **more)["status"] == "changes_requested"
 
 
+def test_p11_what_is_open_of_a_rejected_change_goes_on_with_the_one_that_follows(shop: Desk, agents: AgentDesk):
+    review = shop.put_up(diff=edited())
+    shop.decide(review, "rejected", findings=[MAJOR])
+    again = shop.put_up(diff=edited(text="best"), parent_id=review)
+    (kept,) = found(shop, again)
+    assert (kept["file"], kept["line"], kept["lines"], kept["blocking"]) == ("a.txt", None, "better", True)
+    assert agents.decide(again, "approved")["verdict"] == "comment"
+
+
 def test_what_was_refuted_goes_back_to_a_reviewer_in_the_same_round(agents: AgentDesk, shop: Desk):
     review = shop.put_up(diff=edited())
     agents.decide(review, "changes_requested", findings=[MAJOR, {**MAJOR, "line": 1, "severity": "blocker"}])

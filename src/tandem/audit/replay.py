@@ -45,6 +45,7 @@ EVENT_PARTS: dict[str, tuple[EventKind, ...]] = {
     ),
     "review round": (_Kind.REVIEW_CREATED, _Kind.REVIEW_REVISED),
     "review verdict": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT, _Kind.APPROVAL_WITHDRAWN),
+    "review round findings": (_Kind.REVIEW_CREATED,),
     "review verdict findings": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT),
     # As earlier versions kept what is a finding now.
     "review verdict messages": (_Kind.VERDICT_SUBMITTED, _Kind.VERDICT_COMMENT),

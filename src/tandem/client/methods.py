@@ -399,7 +399,7 @@ class Operations(ABC):
         review_id: str,
         *,
         finding_id: str,
-        answer: Literal["fixed", "refuted", "deferred"] | Literal["verified", "reopened", "upheld"],
+        answer: Literal["fixed", "refuted", "deferred", "verified", "reopened", "upheld"],
         project: str | None = None,
         idempotency_key: str | None = None,
         reason: str | None = None,

@@ -192,7 +192,8 @@ def ruled(
             # A later round is what was asked for, if a person says so.
             if one.is_request and one.is_open and (one.author == given.reviewer_id or one.round < review.round):
                 changed.setdefault(one.id, finding_rules.after(one, "verified", given.reviewer_id, given.reason))
-    if given.verdict == "changes_requested" and is_person and not any(blocks(one, threshold) for one in new):
+    said = (*changed.values(), *new)
+    if given.verdict == "changes_requested" and is_person and not any(blocks(one, threshold) for one in said):
         new.append(_request(unit, services, review, given, len(new)))
     rows = (*changed.values(), *new)
     blocking = [one for one in ({**known, **changed} | {one.id: one for one in new}).values() if blocks(one, threshold)]

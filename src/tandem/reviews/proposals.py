@@ -10,12 +10,13 @@ from tandem.contract.caller import Caller
 from tandem.contract.work import WORK
 from tandem.errors import InvalidInput
 from tandem.projects.registry import ProjectMoved
-from tandem.reviews import checks, contents, counter_patches, verdicts, views, writing
+from tandem.reviews import checks, contents, counter_patches, finding_queries, verdicts, views, writing
 from tandem.reviews import queries as reviews
 from tandem.reviews.answers import ReviewCreated
 from tandem.reviews.claim_rules import check_concerned, end_claim
 from tandem.reviews.claims import clear_attention
 from tandem.reviews.context import Difference, Services
+from tandem.reviews.finding_rules import Finding
 from tandem.reviews.requests import CreateReview
 from tandem.reviews.rounds import Round, next_round, reset_turn
 from tandem.reviews.rules import PRIORITIES, Action, Review, State, infer_priority, step
@@ -127,10 +128,20 @@ def open_in(
         actor=review.proposer_id,
         kind=EventKind.REVIEW_CREATED,
         data=_facts(review, content),
-        rows=writing.Rows(round=first),
+        rows=writing.Rows(round=first, findings=_of_parent(unit, services, review)),
     )
     _check_registration(unit, services, project, content)
     return checks.begin(unit, written, content)
+
+
+def _of_parent(unit: Unit, services: Services, review: Review) -> tuple[Finding, ...]:
+    """What is open of the review that this one follows: of whole files, as its lines are of another change."""
+    known = finding_queries.list_of_review(unit, review.parent_id) if review.parent_id else []
+    here = {"review_id": review.id, "round": 1, "seq": 0, "verdict_id": None, "created_at": review.created_at}
+    return tuple(
+        one._replace(id=services.clock.new_id("fn"), **here, position=at, line=None, end_line=None, suggestion=None)
+        for at, one in enumerate(one for one in known if one.is_open and one.source != "check")
+    )
 
 
 def revise_in(
