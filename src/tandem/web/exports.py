@@ -25,6 +25,7 @@ from tandem.core.texts import is_too_much_markdown
 from tandem.errors import InvalidInput, NotFound
 from tandem.present.facts import details, given
 from tandem.present.facts import facts as answer_facts
+from tandem.present.markdown import escaped, fence, quoted
 from tandem.reviews.answers import DiscussionEntry, EventView, Proposal
 from tandem.web.diffs.code import spelled
 from tandem.web.diffs.markdown import parsed_by, watched
@@ -98,8 +99,6 @@ def happened(event: EventView) -> tuple[str, str, str, str]:
     return event.at, event.actor, what, "; ".join(f"{one.label} {one.words}" for one in details(event.data))
 
 
-_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~&!])")
-_TICKS = re.compile(r"`+")
 _parser = watched(MarkdownIt("commonmark").enable("table"))
 
 
@@ -118,20 +117,20 @@ def markdown(
         events=map(happened, events),
         line=_line,
         prose=_prose,
-        fence=_fence,
+        fence=fence,
     )
 
 
 def _line(text: str) -> str:
     """A text as one line without meaning for Markdown."""
-    return _SPECIAL.sub(r"\\\1", spelled(" ".join(text.split())))
+    return escaped(spelled(" ".join(text.split())))
 
 
 def _prose(text: str) -> str:
     readable = spelled(text.replace("\r\n", "\n")).strip("\n")
     if is_too_much_markdown(readable) or _has_html(readable):
-        return _fence(readable, "markdown")
-    return "\n".join(f"> {line}" if line else ">" for line in readable.split("\n"))
+        return fence(readable, "markdown")
+    return quoted(readable)
 
 
 def _has_html(text: str) -> bool:
@@ -141,11 +140,6 @@ def _has_html(text: str) -> bool:
         token.type == "html_block" or any(child.type == "html_inline" for child in token.children or ())
         for token in tokens
     )
-
-
-def _fence(text: str, language: str) -> str:
-    ticks = "`" * max(3, 1 + max((len(run) for run in _TICKS.findall(text)), default=0))
-    return f"{ticks}{language}\n{text.removesuffix(chr(10))}\n{ticks}"
 
 
 _HIGHLIGHT_SECONDS = 1.0

@@ -1,0 +1,200 @@
+"""Findings in the formats of other tools: SARIF 2.1.0, rdjson of reviewdog, Markdown and JSON.
+
+A finding is an entry of the answer of `list_findings`. Formats that name lines name those of the newest round, where
+the finding stands now; a line of the old side has no place in them. A suggestion goes along while its lines are as
+they were: it is the text for whole lines, and deletes them if it is empty.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote
+
+from tandem.core.visible import visible, visible_line
+from tandem.present.markdown import escaped, fence, quoted
+
+Finding = Mapping[str, Any]
+
+FORMATS: Final = ("json", "markdown", "rdjson", "sarif")
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_LEVELS = {"blocker": "error", "major": "error", "minor": "warning", "nit": "note"}
+_SEVERITIES = {"error": "ERROR", "warning": "WARNING", "note": "INFO"}
+_SUPPRESSED = {"suppressed": "accepted", "upheld": "accepted", "refuted": "underReview"}
+"""States in which a finding does not count, or may not: as the status of a suppression."""
+_SETTLED = frozenset({"suppressed", "upheld", "verified"})
+_UNNAMED = "finding"
+"""The rule of findings without a category."""
+
+
+def formatted(form: str, findings: Sequence[Finding], version: str) -> str:
+    """The findings as a document, with a line end behind it.
+
+    Args:
+        form: One of `FORMATS`.
+        findings: In the order of the document; rdjson has only those that still stand, as it knows no states.
+        version: Of Tandem.
+    """
+    match form:
+        case "markdown":
+            return _markdown(findings)
+        case "rdjson":
+            document = _rdjson(findings)
+        case "sarif":
+            document = _sarif(findings, version)
+        case _:
+            document = {"findings": findings}
+    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
+
+
+def _place(finding: Finding) -> tuple[str | None, int | None, int | None]:
+    """File, first and last line where it stands now."""
+    place: Finding = finding.get("place") or finding
+    line = place.get("line")
+    return place.get("file") or finding["file"], line, place.get("end_line") or line
+
+
+def _in_new(finding: Finding) -> tuple[str | None, int | None, int | None]:
+    """As `_place`, without lines of the old side."""
+    file, line, end = _place(finding)
+    return (file, None, None) if finding["side"] == "old" else (file, line, end)
+
+
+def _suggestion(finding: Finding) -> str | None:
+    """The text for its lines as they are now; None if there is none, empty to delete them."""
+    place: Finding = finding.get("place") or {}
+    return None if place.get("changed") or _in_new(finding)[1] is None else finding.get("suggestion")
+
+
+def _message(finding: Finding) -> str:
+    return "\n\n".join(filter(None, (finding["claim"], finding.get("failure"))))
+
+
+def _without_none(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+# SARIF
+
+
+def _sarif(findings: Sequence[Finding], version: str) -> dict[str, Any]:
+    rules = list(dict.fromkeys(one.get("category") or _UNNAMED for one in findings))
+    driver = {
+        "name": "Tandem",
+        "version": version,
+        "rules": [{"id": rule, "shortDescription": {"text": f"Finding of category {rule}."}} for rule in rules],
+    }
+    results = [_result(one, rules) for one in findings]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _result(finding: Finding, rules: list[str]) -> dict[str, Any]:
+    rule = finding.get("category") or _UNNAMED
+    state, mark = finding["state"], finding.get("fingerprint")
+    file, line, end = _in_new(finding)
+    region = {"startLine": line, "endLine": end} if line else None
+    location = _without_none(artifactLocation=file and _artifact(file), region=region)
+    kept = ("finding_id", "review_id", "round", "source", "author", "severity", "state", "side", "answer")
+    return _without_none(
+        ruleId=rule,
+        ruleIndex=rules.index(rule),
+        level=_LEVELS[finding["severity"]],
+        message={"text": _message(finding)},
+        locations=[{"physicalLocation": location}] if file else [],
+        partialFingerprints={"tandem/v1": mark} if mark else None,
+        baselineState="absent" if state == "verified" else "unchanged" if finding["pre_existing"] else "new",
+        # An empty list says that it is not suppressed, a missing one that this is not known.
+        suppressions=[_suppression(finding)] if state in _SUPPRESSED else [],
+        fixes=_fixes(finding),
+        properties=_without_none(**{name: finding.get(name) for name in kept}),
+    )
+
+
+def _artifact(file: str) -> dict[str, str]:
+    return {"uri": quote(file), "uriBaseId": "%SRCROOT%"}
+
+
+def _suppression(finding: Finding) -> dict[str, Any]:
+    status = _SUPPRESSED[finding["state"]]
+    return _without_none(kind="external", status=status, justification=finding.get("answer"))
+
+
+def _fixes(finding: Finding) -> list[dict[str, Any]] | None:
+    text, (file, line, end) = _suggestion(finding), _in_new(finding)
+    if text is None or file is None or line is None or end is None:
+        return None
+    region = {"startLine": line, "endLine": end}
+    # A region of lines ends before the last line end; deleting them takes it along.
+    gone = {"startLine": line, "startColumn": 1, "endLine": end + 1, "endColumn": 1}
+    content = {"text": text.removesuffix("\n")}
+    replacement = {"deletedRegion": region if text else gone, "insertedContent": content}
+    return [{"artifactChanges": [{"artifactLocation": _artifact(file), "replacements": [replacement]}]}]
+
+
+# rdjson
+
+
+def _rdjson(findings: Sequence[Finding]) -> dict[str, Any]:
+    standing = [_diagnostic(one) for one in findings if one["state"] not in _SETTLED]
+    return {"source": {"name": "Tandem"}, "diagnostics": standing}
+
+
+def _diagnostic(finding: Finding) -> dict[str, Any]:
+    file, line, end = _in_new(finding)
+    lines = {"start": {"line": line}, "end": {"line": end}}
+    category, text = finding.get("category"), _suggestion(finding)
+    # As in SARIF.
+    gone = {"start": {"line": line, "column": 1}, "end": {"line": (end or 0) + 1, "column": 1}}
+    return _without_none(
+        message=_message(finding),
+        location=None if file is None else _without_none(path=file, range=lines if line else None),
+        severity=_SEVERITIES[_LEVELS[finding["severity"]]],
+        code={"value": category} if category else None,
+        suggestions=None if text is None else [{"range": lines if text else gone, "text": text.removesuffix("\n")}],
+    )
+
+
+# Markdown
+
+
+def _markdown(findings: Sequence[Finding]) -> str:
+    files: dict[str | None, list[Finding]] = {}
+    for one in findings:
+        files.setdefault(_place(one)[0], []).append(one)
+    parts = ["# Findings" if findings else "No findings."]
+    for file, group in files.items():
+        parts.append(f"## {_words(file or 'The whole change')}")
+        for one in group:
+            parts += _told(one)
+    return "\n\n".join(parts) + "\n"
+
+
+def _told(finding: Finding) -> list[str]:
+    _, line, end = _place(finding)
+    lines = "" if line is None else f", line {line}" if line == end else f", lines {line}–{end}"
+    old = " of the old file" if lines and finding["side"] == "old" else ""
+    about = [finding.get("category"), f"by {finding['author']}", f"round {finding['round']}", finding["review_id"]]
+    parts = [
+        f"### {finding['severity'].capitalize()}{lines}{old}: {finding['state']}",
+        " · ".join(_words(one) for one in (finding["finding_id"], *about) if one),
+        _prose(finding["claim"]),
+    ]
+    for name, title in (("failure", "How it fails:"), ("answer", "Answer:")):
+        if finding.get(name):
+            parts += [title, _prose(finding[name])]
+    if finding.get("suggestion") is not None:
+        parts += ["Suggestion:", fence(visible(finding["suggestion"]))]
+    return parts
+
+
+def _words(text: str) -> str:
+    return escaped(visible_line(" ".join(text.split())))
+
+
+def _prose(text: str) -> str:
+    readable = visible(text.replace("\r\n", "\n")).strip("\n")
+    # HTML would reach beyond a quotation.
+    return fence(readable, "markdown") if "<" in readable else quoted(readable)
