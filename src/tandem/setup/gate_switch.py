@@ -50,6 +50,7 @@ class GateOptions:
         signers: Whose brokers' signatures count from now on, too, each as `NAME=KEY`.
         no_signers: The names of those whose signatures no longer count.
         commits: One of `state.COMMITS`.
+        threshold: The severity from which on an open finding keeps an approval back; the broker alone has it.
     """
 
     project: str | None = None
@@ -62,6 +63,7 @@ class GateOptions:
     signers: tuple[str, ...] = ()
     no_signers: tuple[str, ...] = ()
     commits: str | None = None
+    threshold: str | None = None
 
 
 def place_at(folder: Path) -> HookRepository:
@@ -141,6 +143,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
             "trusted": None if stands else gate.here()["trusted"],
             "signers": _signers(known["signers"], wish),
             "commits": None if gate.commits == recorded_commits(known) else gate.commits,
+            "threshold": None if wish.threshold == known.get("threshold") else wish.threshold,
             "reason": wish.reason,
         }
         gate.switched_at = await _told(call, before, gate, request, accepted, agreed)
