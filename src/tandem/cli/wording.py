@@ -18,8 +18,7 @@ _ELSEWHERE = (
     (r"To go on, create a new review with parent_id=(\w+)\.", "To go on: " + next_steps.follow(r"\1")),
     (
         r"Say of each in answers whether .*; or ask for changes\.",
-        "Settle each, as verified (it is mended), upheld (the proposer is right) or reopened, or ask for changes:"
-        " tandem findings answer REVIEW FINDING verified",
+        "Settle each (verified, upheld, reopened), or ask for changes: tandem findings answer REVIEW FINDING verified",
     ),
     ("From here it can become: nothing: it is over", "It is over"),
     ("next_page", "the page"),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tandem.present.text import Drawable
-    from tandem.reviews.finding_contract import FindingCounts, FindingPage, FindingView
+    from tandem.reviews.finding_contract import FindingCounts, FindingPage, FindingView, LessonPage, LessonView
 
 
 def headline(found: Sequence[FindingView], counts: FindingCounts | None = None) -> str:
@@ -86,3 +86,16 @@ def _told(one: FindingView, *, with_review: bool = False) -> Drawable:
     more += [("answer", answered), ("settled by" if one.state not in OPEN else "reopened by", settled)]
     about = facts((name, block(value)) for name, value in more if value)
     return Framed(Group(head, Framed(Group(block(one.claim), about), left=2)), before=1)
+
+
+@renders
+def _(answer: LessonPage) -> Drawable:
+    if not answer.lessons:
+        return Text("No lessons.", style="dim")
+    told = [Framed(Group(_lesson(one), Framed(block(one.claim), left=2)), after=1) for one in answer.lessons]
+    return Group(*told, more_pages(answer.next_page))
+
+
+def _lesson(one: LessonView) -> Text:
+    why = f"  {one.settled_by} agreed: {one.answer}"
+    return Text.assemble(plain(one.finding_id, "bold"), plain(f"  {one.file}"), plain(why, "dim"))
