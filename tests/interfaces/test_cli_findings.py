@@ -35,6 +35,9 @@ def test_findings_are_listed_with_their_numbers_and_everywhere_these_are_the_sam
     assert said in tandem.run("review", "status", review_id).stdout
     assert tandem.run("review", "show", review_id).stdout.count(said) == 2
     assert major in tandem.run("findings").stdout
+    listed = tandem.run("findings", "list", "--project", tandem.project, "--status", "open", "--json").data["findings"]
+    assert [one["finding_id"] for one in listed] == [major, minor]
+    assert tandem.run("findings", "list", review_id).stdout == shown
     assert minor not in tandem.run("findings", review_id, "--status", "blocking").stdout
     assert "No findings." in tandem.run("findings", tandem.created("--intent", "another")).stdout
 
@@ -53,8 +56,10 @@ def test_a_finding_is_answered_and_settled_and_then_the_approval_is_free(tandem:
     upheld = json.dumps([{"finding_id": major, "answer": "upheld"}])
     assert tandem.run("review", "approve", review_id, "--answers", upheld, "--agent", "rita").status == 0
     assert "2 findings: 1 upheld, 1 open" in tandem.run("findings", review_id).stdout
-    lessons = tandem.run("lessons", "list").stdout
+    lessons = tandem.run("lessons", "list", "--files", "a.txt").stdout
     assert f"{major}  a.txt  rita agreed: It is one.\n  A word is wanted.\n" in lessons
+    assert tandem.run("lessons", "remove", major).status == 0
+    assert tandem.run("lessons", "list").stdout == "No lessons.\n"
 
 
 def test_a_reviewer_settles_by_a_command(tandem: Inside) -> None:

@@ -142,8 +142,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
             "folder": place.common_dir,
             "trusted": None if stands else gate.here()["trusted"],
             "signers": _signers(known["signers"], wish),
-            "commits": None if gate.commits == recorded_commits(known) else gate.commits,
-            "threshold": None if wish.threshold == known.get("threshold") else wish.threshold,
+            **_changed(known, gate.commits, wish.threshold),
             "reason": wish.reason,
         }
         gate.switched_at = await _told(call, before, gate, request, accepted, agreed)
@@ -159,6 +158,14 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
                     await call("set_gate", proof.proved(gate, gate.project, **off))
             raise
         return gate
+
+
+def _changed(known: Mapping[str, Any], commits: str, threshold: str | None) -> dict[str, str | None]:
+    """What will be other than it is on record; None for the rest, which an earlier broker need not know."""
+    return {
+        "commits": None if commits == recorded_commits(known) else commits,
+        "threshold": None if threshold == known.get("threshold") else threshold,
+    }
 
 
 def recorded_commits(known: Mapping[str, Any]) -> str:

@@ -401,7 +401,8 @@ class ReviewScreen(LiveScreen):
 
         before_change = " before the change" if spot.side == "old" else ""
         place = spot.path if spot.line is None else f"{spot.path}, line {spot.line}{before_change}"
-        about = f"It goes with your next verdict{'' if spot.line else ', on the file as a whole'}. F2 chooses how grave it is."
+        about = "It goes with your next verdict. F2 chooses how grave it is."
+        about += "" if spot.line else " It is on the file as a whole."
         question = Question(
             f"Finding on {visible(place)}",
             draft,
