@@ -77,7 +77,9 @@ _NOTES = {
 }
 _TYPED_LENGTH = 4_000
 _WAIT_FIELDS = frozenset({"wait", "timeout_s"})
-_POSITIONAL = frozenset({"counter_patch_id", "name", "feature", "role", "target", "token_id", "webhook_id"})
+_POSITIONAL = frozenset(
+    {"answer", "counter_patch_id", "finding_id", "name", "feature", "role", "target", "token_id", "webhook_id"}
+)
 """May be given without their names where they are required."""
 _ALWAYS_POSITIONAL = frozenset({"review_id", "cycle_id"})
 _COMMON_FIELDS = frozenset({"project", "idempotency_key"})
@@ -93,7 +95,9 @@ _COMPLETIONS = {
 }
 _ABOUT = {
     "project": PROJECT_HELP,
-    "comments": 'Remarks on lines: [{"file": "src/a.py", "line": 3, "body": "…"}].',
+    "findings": 'What is wrong: [{"file": "src/a.py", "line": 3, "severity": "minor", "claim": "…"}].',
+    "answers": 'What became of earlier findings: [{"finding_id": "fn_8w1x", "answer": "verified"}].',
+    "comments": 'Minor findings, as before: [{"file": "src/a.py", "line": 3, "body": "…"}].',
 }
 """Where the command line says it better than the request does."""
 _KINDS = {int: "whole", float: "number", bool: "flag", Path: "path"}

@@ -8,6 +8,7 @@ import pytest
 
 from tandem.cli.review_screen.review import ReviewScreen
 from tandem.client import TandemClient
+from tandem.reviews.finding_contract import GivenFinding
 from tests.commandline import DIFF
 from tests.interfaces.screen_stage import PERSON, Stage, stage
 
@@ -40,25 +41,121 @@ async def test_an_approval_from_the_list_is_the_persons(at: Stage, review_id: st
     await at.shows("Waiting on others (1)")
 
 
-async def test_a_comment_on_the_line_under_the_cursor_goes_with_the_verdict(at: Stage, review_id: str) -> None:
+async def test_a_finding_on_the_line_under_the_cursor_goes_with_the_verdict(at: Stage, review_id: str) -> None:
     await at.press("down", "down", "down", "down", "l")
-    await at.shows("Comment on a.txt, line 2")
+    await at.shows("Finding on a.txt, line 2", "Minor. What is wrong")
     await at.type("why 2?")
     await at.press("ctrl+s")
-    await at.shows("not sent yet on line 2", "why 2?")
+    await at.shows("minor, not sent yet on line 2", "why 2?")
+    # How grave it is one chooses by a key, now or when one comes back.
+    await at.press("l", "f2", "f2", "f2")
+    await at.shows("Major. What is wrong")
+    await at.press("ctrl+s")
+    await at.shows("major, not sent yet on line 2", "why 2?")
+    await at.press("up", "l")
+    await at.shows("Finding on a.txt, line 2 before the change")
+    await at.type("It was two.")
+    await at.press("ctrl+s")
+    await at.shows("minor, not sent yet on line 2 before the change")
     await at.press("e", "ctrl+s")
-    await at.shows("Request changes. Reason (required)", "needs one that the other side can act on")
+    await at.shows("Goes with it: 2 findings.", "needs one that the other side can act on")
     assert (await at.status(review_id)).status == "pending"
     await at.type("see there")
     await at.press("ctrl+s")
     await at.becomes(review_id, "changes_requested")
-    await at.shows(f"{PERSON} on line 2:", "why 2?")
-    said = (await at.other.get_discussion(review_id)).entries
-    assert [(entry.kind, entry.body, entry.file, entry.line) for entry in said] == [
-        ("verdict", "see there", None, None),
-        ("comment", "why 2?", "a.txt", 2),
-    ]
+    await at.shows(f"major, open, blocking: {PERSON} on line 2:", "why 2?", "Your 2 findings: 2 open (1 keeps")
+    found = (await at.other.list_findings(review_id=review_id)).findings
+    assert {(one.severity, one.claim, one.file, one.line, one.side) for one in found} == {
+        ("major", "why 2?", "a.txt", 2, "new"),
+        ("minor", "It was two.", "a.txt", 2, "old"),
+    }
     assert at.app.desk.drafts.unsent() == []
+
+
+async def _found(at: Stage, review_id: str, *, person: str = PERSON) -> tuple[str, str]:
+    """Two findings in the first round, which is revised; the ids of the one that blocks, and of the other."""
+    blocking = GivenFinding(file="a.txt", line=2, severity="major", claim="Too short.")
+    small = GivenFinding(severity="nit", claim="Say why.")
+    await at.bob.claim_review(reviewer_id=person, review_id=review_id)
+    await at.bob.submit_verdict(
+        review_id, verdict="changes_requested", reason="so", reviewer_id=person, findings=[blocking, small]
+    )
+    await at.create(review_id=review_id, diff=BETTER)
+    first, second = (await at.other.list_findings(review_id=review_id)).findings
+    return first.finding_id, second.finding_id
+
+
+async def test_findings_of_an_earlier_round_are_settled_with_the_verdict(at: Stage, review_id: str) -> None:
+    blocking, _ = await _found(at, review_id)
+    await at.other.answer_finding(review_id, finding_id=blocking, answer="fixed", reason="Longer now.")
+    await at.shows("round 1 of 2")
+    await at.press("right_square_bracket", "right_square_bracket")
+    await at.shows("round 2 of 2", "major, fixed, blocking", "Longer now.", "Your 2 findings: 2 open (1 keeps")
+    await at.press("a", "ctrl+s")
+    await at.shows("Open findings keep the approval back", blocking, "Everything is as it was")
+    assert (await at.status(review_id)).status == "pending"
+    await at.press("escape", "right_square_bracket", "c", "s")
+    await at.shows("What became of it?", "Too short.", "Verified: it is mended")
+    await at.press("ctrl+s")
+    await at.shows("verified, not sent yet on line 2")
+    await at.press("a")
+    await at.shows("Goes with it: 1 answer.")
+    await at.press("ctrl+s")
+    await at.becomes(review_id, "approved")
+    await at.shows("Your 2 findings: 1 verified, 1 open")
+    assert at.app.desk.drafts.unsent() == []
+
+
+async def test_a_finding_that_does_not_hold_is_reopened_with_a_reason(at: Stage, review_id: str) -> None:
+    blocking, _ = await _found(at, review_id)
+    await at.other.answer_finding(review_id, finding_id=blocking, answer="refuted", reason="It is not.")
+    await at.shows("round 1 of 2")
+    await at.press("right_square_bracket", "right_square_bracket")
+    await at.shows("round 2 of 2")
+    await at.press("right_square_bracket", "c", "s", "f2")
+    await at.shows("Upheld: the proposer is right. Reason (optional)")
+    await at.press("f2", "ctrl+s")
+    await at.shows("Reopened: it does not hold. Reason (required)", "needs one that the other side can act on")
+    await at.type("It is.")
+    await at.press("ctrl+s")
+    await at.shows("reopened, not sent yet on line 2", "It is.")
+    await at.press("e", "tab")
+    await at.type("again")
+    await at.press("ctrl+s")
+    await at.becomes(review_id, "changes_requested")
+    found = (await at.other.list_findings(review_id=review_id)).findings
+    assert [(one.state, one.settled_reason) for one in found[:2]] == [("reopened", "It is."), ("open", None)]
+
+
+async def test_the_keys_of_findings_go_to_each_and_no_further(at: Stage, review_id: str) -> None:
+    await at.press("right_square_bracket", "c")
+    await at.shows("There is no further finding.")
+    await _found(at, review_id)
+    await at.shows("round 1 of 2")
+    await at.press("right_square_bracket", "right_square_bracket")
+    await at.shows("round 2 of 2", "nit, open")
+    await at.press("right_square_bracket", "c", "right_square_bracket", "c", "s")
+    await at.shows("What became of it?", "Say why.")
+    await at.press("escape", "left_square_bracket", "c", "s")
+    await at.shows("What became of it?", "Too short.")
+    assert (await at.status(review_id)).status == "pending"
+
+
+async def test_the_proposer_answers_findings(url: str, tmp_path: Path) -> None:
+    async with stage(url, tmp_path, person="robot") as at:
+        review_id = await at.create()
+        blocking, _ = await _found(at, review_id, person="bob")
+        await at.opened(review_id)
+        await at.shows("2 findings: 2 open (1 keeps the approval back)", "round 2 of 2")
+        await at.press("right_square_bracket", "c", "s")
+        shown = await at.shows("What became of it?", "For its proposer: fixed")
+        assert "Verified" not in shown
+        await at.press("f2", "tab")
+        await at.type("It is meant.")
+        await at.press("ctrl+s")
+        await at.shows("major, refuted, blocking", "Answer: It is meant.")
+        [found, _] = (await at.other.list_findings(review_id=review_id)).findings
+        assert (found.finding_id, found.state, found.answered_by) == (blocking, "refuted", "robot")
 
 
 async def test_a_claim_that_has_ended_is_said_and_sending_again_claims_anew(at: Stage, review_id: str) -> None:
@@ -84,10 +181,10 @@ async def test_a_round_that_is_over_is_said_and_the_reason_goes_on_to_the_next(a
     await at.shows("Round 2 is the current one", "Your text is kept", "too short")
     assert (await at.status(review_id)).status == "pending"
     await at.press("escape")
-    await at.shows("] goes to round 2", "+ 2")
+    await at.shows("]] goes to round 2", "+ 2")
     await at.press("e")
     await at.shows("A verdict is for the current round")
-    await at.press("right_square_bracket")
+    await at.press("right_square_bracket", "right_square_bracket")
     await at.shows("round 2 of 2", "+ better")
     await at.press("e")
     await at.shows("Your verdict on round 2", "too short")
@@ -125,7 +222,7 @@ async def test_whose_counter_patch_the_proposer_accepted_decides_on_it(at: Stage
         )
     await at.other.accept_counter_patch(review_id, counter_patch_id=given.counter_patch_id or "")
     await at.shows("round 1 of 2")
-    await at.press("right_square_bracket")
+    await at.press("right_square_bracket", "right_square_bracket")
     await at.shows("round 2 of 2", "+ better")
     await at.press("a", "ctrl+s")
     await at.becomes(review_id, "approved")
@@ -200,16 +297,16 @@ async def test_rounds_and_what_changed_between_them(at: Stage, review_id: str) -
     await at.shows("This is the first round")
     await at.create(review_id=review_id, diff=BETTER)
     await at.shows("round 1 of 2")
-    await at.press("right_square_bracket")
+    await at.press("right_square_bracket", "right_square_bracket")
     await at.shows("round 2 of 2", "- two", "+ better")
     await at.press("i")
     shown = await at.shows("what changed since round 1", "- 2", "+ better")
     assert "- two" not in shown
     await at.press("i")
     await at.shows("- two")
-    await at.press("left_square_bracket")
+    await at.press("left_square_bracket", "left_square_bracket")
     await at.shows("round 1 of 2", "+ 2")
-    await at.press("left_square_bracket")
+    await at.press("left_square_bracket", "left_square_bracket")
     await at.shows("There is no such round")
 
 
@@ -235,7 +332,7 @@ async def test_a_counter_patch_is_declined_and_another_accepted(at: Stage, revie
     await at.press("ctrl+s")
     await at.lacks("Accept the counter-patch")
     await at.shows("round 1 of 2")
-    await at.press("right_square_bracket")
+    await at.press("right_square_bracket", "right_square_bracket")
     await at.shows("+ best")
     assert (await at.other.get_proposal(review_id)).accepted_by == PERSON
 

@@ -117,15 +117,15 @@ async def test_a_change_is_shown_by_file(at: Stage) -> None:
     await at.opened(review_id)
     await at.shows("a.txt  +1 −1", "waits.py  added  +2 −0", "def wait():")
     await at.press("f", "h", "down", "l")
-    await at.shows("Comment on waits.py, line 1")
+    await at.shows("Finding on waits.py, line 1")
     await at.press("escape", "F", "F", "l")
-    await at.shows("Comment on a.txt", "It is on the file")
+    await at.shows("Finding on a.txt", "on the file as a whole")
     await at.press("escape")
     await at.pilot.resize_terminal(60, 20)
     await at.until(lambda text: text.count("a.txt") == 1, "without the list of files where there is no room")
 
 
-async def test_a_plan_is_shown_as_a_document_and_commented_by_line(at: Stage) -> None:
+async def test_a_plan_is_shown_as_a_document_with_findings_by_line(at: Stage) -> None:
     review_id = await at.create("Plan of phase 3", path="PLAN.md", description=PLAN)
     await at.opened(review_id)
     shown = await at.shows("The plan", "1. Wait between attempts.")
@@ -135,14 +135,14 @@ async def test_a_plan_is_shown_as_a_document_and_commented_by_line(at: Stage) ->
     await at.press("1")
     await at.shows("# The plan", "Wait *between* attempts.")
     await at.press("down", "down", "down", "l")
-    await at.shows("Comment on PLAN.md, line 3")
+    await at.shows("Finding on PLAN.md, line 3")
     await at.type("how long?")
     await at.press("ctrl+s")
     await at.shows("not sent yet on line 3")
     await at.press("a", "ctrl+s")
     await at.becomes(review_id, "approved")
     said = (await at.other.get_discussion(review_id)).entries
-    assert [(one.file, one.line, one.body) for one in said if one.kind == "comment"] == [("PLAN.md", 3, "how long?")]
+    assert [(one.file, one.line, one.body) for one in said if one.kind == "finding"] == [("PLAN.md", 3, "how long?")]
 
 
 async def test_what_others_do_is_shown_where_it_happens(at: Stage, review_id: str) -> None:
@@ -150,7 +150,7 @@ async def test_what_others_do_is_shown_where_it_happens(at: Stage, review_id: st
     await at.shows("with bob, claim ends")
     comment = {"file": "a.txt", "line": 2, "body": "numbers?"}
     await at.bob.submit_verdict(review_id, verdict="rejected", reason="no", reviewer_id="bob", comments=[comment])  # pyright: ignore[reportArgumentType] - as JSON
-    await at.shows("bob rejected.", "bob on line 2:", "numbers?")
+    await at.shows("bob rejected.", "minor, open: bob on line 2:", "numbers?")
 
 
 async def test_a_restart_of_the_broker_is_said_and_outlasted(tmp_path: Path) -> None:

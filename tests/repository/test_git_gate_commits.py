@@ -389,3 +389,21 @@ def test_a_gate_of_an_earlier_version_reviews_every_commit(gated: Gated):
     gated.refused("commit", "-m", "Digits")
     assert gated.tandem("gate", "on").status == 0
     assert gated.switch["commits"] == "reviewed"
+
+
+def test_from_which_severity_on_findings_keep_an_approval_back_a_person_loosens_and_anybody_tightens(gated: Gated):
+    def kept() -> str:
+        return gated.tandem("gate", "status", "--json").data["threshold"]
+
+    assert kept() == "major"
+    ended = gated.tandem("gate", "on", "--threshold", "blocker")
+    assert ended.status != 0
+    assert "open findings of severity major would keep no approval back" in ended.stderr
+    assert kept() == "major"
+    assert gated.person("gate", "on", "--threshold", "blocker").ok
+    # It is on the record alone, and stays where it is not named.
+    assert gated.tandem("gate", "on").status == 0
+    assert (kept(), "threshold" in gated.switch) == ("blocker", False)
+    assert gated.tandem("gate", "on", "--threshold", "nit").status == 0
+    status = gated.tandem("gate", "status").stdout
+    assert "an open finding of nit or above keeps an approval back" in " ".join(status.split())

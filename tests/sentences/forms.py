@@ -15,7 +15,7 @@ from typer.exceptions import TyperException
 
 from tandem.bridge import main as bridge
 from tandem.cli.declared import ARGUMENT_SUFFIX
-from tandem.cli.main import RangeGroup, app, load
+from tandem.cli.main import DefaultGroup, app, load
 from tandem.cli.table import COMMANDS
 from tandem.cli.tree import TREE
 
@@ -70,10 +70,10 @@ def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
     left = list(words)
     while left and not left[0].startswith("-") and (known := dict(getattr(command, "commands", {}))):
         name = left.pop(0)
-        if name not in known and isinstance(command, RangeGroup):
+        if name not in known and isinstance(command, DefaultGroup):
             # `tandem audit main..HEAD` is short for `tandem audit commits main..HEAD`.
             left.insert(0, name)
-            name = str(TREE["audit"].default)
+            name = str(TREE[command.name].default)
         if name not in known:
             raise LookupError(f"there is no command {name}")
         # Those of the first level are stand-ins until they are asked for.

@@ -37,7 +37,7 @@ _WORD = re.compile(
 )
 _END = re.compile(r"\s*(?:$|[|;]|&&|\n|<\s|\#\s)")
 _OUTPUT = re.compile(r"\s*>>?\s*\S+")
-_PLACEHOLDER = re.compile(r"[A-Z0-9{'\"…/.=~@^]|^-|^rv_|^cp_")
+_PLACEHOLDER = re.compile(r"[A-Z0-9{'\"…/.=~@^]|^-|^rv_|^cp_|^fn_|^fixed$|^verified$")
 """What is no word of prose."""
 
 

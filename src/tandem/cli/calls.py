@@ -17,6 +17,7 @@ from tandem.cli.declared import ARGUMENT_SUFFIX, Misused
 from tandem.cli.render import render
 from tandem.cli.terminal import Exit, progress, say, show, show_envelope
 from tandem.present.record import record
+from tandem.reviews.finding_rules import ANSWERS
 from tandem.rulings import next_steps
 from tandem.rulings.person import agent_mark, wait_seconds
 from tandem.settings.workflows import COMPLETE
@@ -268,7 +269,8 @@ def _caller(field: Parameter, arguments: dict[str, Any], options: ConnectionOpti
     if field.needed:
         return {field.name: persons.required_caller(options.agent)}
     # A claim's number says whose it is, and a proposer has no claim.
-    is_reviewer = field.name == "reviewer_id" and arguments.get("sender_role", "reviewer") == "reviewer"
+    is_proposer = arguments.get("sender_role") == "proposer" or arguments.get("answer") in ANSWERS
+    is_reviewer = field.name == "reviewer_id" and not is_proposer
     left_out = not is_reviewer or "claim_generation" in arguments
     return {} if left_out else given(reviewer_id=persons.caller(options.agent).name)
 

@@ -61,6 +61,10 @@ CommitsOption = Annotated[
     Literal["free", "followed", "reviewed"] | None,
     Option("--commits", help="Let commits on other branches pass, submit them as well, or refuse them until approved."),
 ]
+ThresholdOption = Annotated[
+    Literal["blocker", "major", "minor", "nit"] | None,
+    Option("--threshold", help="From which severity on an open finding keeps an approval back; at first major."),
+]
 ReasonOption = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why, for the log.")]
 
 
@@ -96,6 +100,7 @@ async def on(  # noqa: PLR0913 - its options
     signer: SignerOption = None,
     no_signer: NoSignerOption = None,
     commits: CommitsOption = None,
+    threshold: ThresholdOption = None,
     reason: ReasonOption = None,
     yes: YesOption = False,  # noqa: ARG001 - see there
     options: ConnectionOptions,
@@ -106,7 +111,7 @@ async def on(  # noqa: PLR0913 - its options
     removed = tuple(no_signer or ())
     accepted = tuple(accept or ())
     wish = GateOptions(
-        options.project, options.broker, branches, accepted, reason, strict, sign, signers, removed, commits
+        options.project, options.broker, branches, accepted, reason, strict, sign, signers, removed, commits, threshold
     )
     here = gate_switch.place_at(Path.cwd())
     async with options.client(_chosen(options, gate_switch.switch(here))) as client:
@@ -205,6 +210,7 @@ def _rows(found: GateStatus) -> list[tuple[str, object]]:
         ("project", found.project and f"{found.project} ({found.root})"),
         ("branches", found.project and ", ".join(found.branches)),
         ("commits", found.commits and f"{found.commits}: {COMMITS_WORDS[found.commits]}"),
+        ("threshold", found.threshold and f"an open finding of {found.threshold} or above keeps an approval back"),
         ("accepted", found.accepted and f"{', '.join(oid[:_SHORT] for oid in found.accepted)} and all before"),
         ("trusted", ", ".join(sorted({one.partition(" ")[2] for one in found.trusted}))),
         ("signing", found.public_key and f"{'on' if found.sign else 'off'}, key {found.public_key}"),

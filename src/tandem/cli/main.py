@@ -98,16 +98,17 @@ class ScreenGroup(CommandGroup):
         return super().parse_args(ctx, [str(TREE["review"].default), *args])
 
 
-class RangeGroup(CommandGroup):
-    """A group whose first word, when it is none of its commands, is the range of `commits`."""
+class DefaultGroup(CommandGroup):
+    """A group whose first word, when it is none of its commands, is the first argument of its default one."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """The arguments, with the command that was left out."""
-        is_named = not args or args[0] in {*self.commands, *_HELP_OPTIONS, HELP}
-        return super().parse_args(ctx, args if is_named else ["commits", *args])
+        is_named = args[0] in {*self.commands, *_HELP_OPTIONS, HELP} if args else ctx.info_name == "audit"
+        default = [] if is_named or ctx.resilient_parsing else [str(TREE[ctx.info_name].default)]
+        return super().parse_args(ctx, [*default, *args])
 
 
-_GROUPS = {"review": ScreenGroup, "audit": RangeGroup}
+_GROUPS = {"review": ScreenGroup, "audit": DefaultGroup, "findings": DefaultGroup}
 
 
 class Commands(CommandGroup):

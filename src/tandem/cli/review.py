@@ -93,6 +93,22 @@ ReviewArgument = Annotated[str, Argument(metavar="REVIEW", completes="review")]
 RoundOption = Annotated[
     int | None, Option("--round", metavar="N", min=1, help="Decide only if this is the current round.")
 ]
+FindingsOption = Annotated[
+    str | None,
+    Option(
+        "--findings",
+        metavar="JSON",
+        help='What you found: [{"file": "a.py", "line": 3, "severity": "minor", "claim": "…"}]; @FILE, -.',
+    ),
+]
+AnswersOption = Annotated[
+    str | None,
+    Option(
+        "--answers",
+        metavar="JSON",
+        help='Of earlier findings: [{"finding_id": "fn_8w1x", "answer": "verified"}]; @FILE, -.',
+    ),
+]
 
 
 @without("project")
@@ -100,11 +116,14 @@ def approve(
     review_id: ReviewArgument,
     *,
     reason: Annotated[str | None, Option("-m", "--reason", metavar="TEXT", help="What convinced you.")] = None,
+    findings: FindingsOption = None,
+    answers: AnswersOption = None,
     number: RoundOption = None,
     options: ConnectionOptions,
 ) -> Exit:
     """Approve a review in your own name ('tandem me'); no one approves their own work."""
-    return _decide(review_id, given(verdict="approved", reason=reason, round=number), options)
+    said = given(verdict="approved", reason=reason, round=number, findings=findings, answers=answers)
+    return _decide(review_id, said, options)
 
 
 @without("project")
@@ -112,17 +131,21 @@ def reject(
     review_id: ReviewArgument,
     *,
     reason: Annotated[str, Option("-m", "--reason", metavar="TEXT", help="Why, for the proposer.")],
+    findings: FindingsOption = None,
     number: RoundOption = None,
     options: ConnectionOptions,
 ) -> Exit:
     """Reject a review for good, in your own name. To ask for changes: 'tandem review verdict'."""
-    return _decide(review_id, given(verdict="rejected", reason=reason, round=number), options)
+    return _decide(review_id, given(verdict="rejected", reason=reason, round=number, findings=findings), options)
 
 
 def _decide(review_id: str, verdict: dict[str, Any], options: ConnectionOptions) -> Exit:
     """Claim a review and give the verdict; a claim that was made for it is given back if the verdict is refused."""
+    inputs = Inputs()
     if reason := verdict.get("reason"):
-        verdict["reason"] = Inputs().text("--reason", reason)
+        verdict["reason"] = inputs.text("--reason", reason)
+    for name in verdict.keys() & {"findings", "answers"}:
+        verdict[name] = inputs.json(f"--{name}", verdict[name])
     reviewer = persons.required_caller(options.agent)
     with options.session() as session, progress("review verdict"):
         persons.refuse(session, review_id)

@@ -33,7 +33,7 @@ from tandem.cli.connection_options import (
     need_worktree,
 )
 from tandem.cli.declared import Argument, Misused, Option
-from tandem.cli.render import checks
+from tandem.cli.render import checks, findings
 from tandem.cli.render.parts import ago
 from tandem.cli.sources import Source
 from tandem.cli.terminal import Exit, progress, say
@@ -317,12 +317,11 @@ def await_verdict(session: Session, created: dict[str, Any], timeout_s: float | 
 
 
 def _say_remarks(session: Session, data: dict[str, Any]) -> None:
-    """Say on standard error the reviewer's remarks on lines of the round, if it is the proposer's turn to change."""
-    if data["next_action"] in {"revise", "revert"}:
-        asked = {"review_id": data["review_id"], "round": data["round"], "limit": _MOST_REMARKS}
-        for one in session.data("get_discussion", asked)["entries"]:
-            if one["kind"] == "comment" and one["resolved_by"] is None:
-                say(f"{one['file']}{':' if one['line'] else ''}{one['line'] or ''}: {one['body']}")
+    """Say on standard error the findings that are open, if it is the proposer's turn to change."""
+    if data["next_action"] in {"revise", "revert"} and data["findings"]:
+        asked = {"review_id": data["review_id"], "status": "open", "limit": _MOST_REMARKS}
+        for one in record(session.data("list_findings", asked)).findings:
+            say(findings.line(one))
 
 
 _STOP = "Stop here and tell the person you work for. It is theirs to decide; do not review it."

@@ -38,7 +38,18 @@ _SPINNER_CHARACTERS = 72
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _MOST_ALLOWED = 12
 _DETAILS_SAID_ALREADY = frozenset(
-    {"problems", "allowed_fields", "url", "git", "field", "operation", "action", "allowed_actions", "problem"}
+    {
+        "problems",
+        "allowed_fields",
+        "url",
+        "git",
+        "field",
+        "operation",
+        "action",
+        "allowed_actions",
+        "problem",
+        "findings",
+    }
 )
 
 

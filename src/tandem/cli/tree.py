@@ -74,7 +74,7 @@ TREE: dict[str, Noun] = {
     "findings": Noun(
         "What reviewers found, and what became of it.",
         REVIEWING,
-        {OPERATIONS: OPERATION},
+        {"list": "findings:listed", OPERATIONS: OPERATION},
         help="What reviewers found, and what became of it.\n\n"
         "[bold]tandem findings REVIEW[/bold] is short for [bold]tandem findings list REVIEW[/bold].",
         default="list",

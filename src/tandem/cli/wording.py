@@ -16,6 +16,10 @@ _COMMANDS = {"create_review": "submit"}
 """Where people use another command than the operation's own."""
 _ELSEWHERE = (
     (r"To go on, create a new review with parent_id=(\w+)\.", "To go on: " + next_steps.follow(r"\1")),
+    (
+        r"Say of each in answers whether .*; or ask for changes\.",
+        "Settle each (verified, upheld, reopened), or ask for changes: tandem findings answer REVIEW FINDING verified",
+    ),
     ("From here it can become: nothing: it is over", "It is over"),
     ("next_page", "the page"),
 )
@@ -76,6 +80,7 @@ def of_refusal(message: str, details: Mapping[str, Any], parameters: Iterable[Pa
     for pattern, replacement in (*_LIBRARY, *_ELSEWHERE):
         said = re.sub(pattern, replacement, said)
     said = in_commands(said)
+    said = said.replace("answer REVIEW", f"answer {details.get('review_id')}")
     said = _SETTING.sub(r"\1 must", said).replace(": must ", " must ")
     said = _FIELD.sub(lambda found: _named(found, options), said)
     return said + _meant(said, details.get("allowed"))

@@ -158,7 +158,9 @@ class ReviewStatus(Onward, Work, ReviewPlace):
         ),
     ] = None
     removed_at: RemovedAt | None = None
-    findings: Annotated[FindingCounts | None, Field(description="How many findings it has; null without any.")] = None
+    findings: Annotated[
+        FindingCounts | None, Field(description="How many findings it has; null without any."), Shown("hidden")
+    ] = None
     closed_reason: Annotated[
         str | None, Field(description="Why it was closed, or its approval withdrawn after that; null for no reason.")
     ] = None

@@ -87,7 +87,7 @@ class AnswerFinding(WriteRequest):
 
     review_id: NamedReview
     finding_id: _FindingId
-    answer: Annotated[Answer | Settling, Field(description="What you say of it.")]
+    answer: Annotated[Literal[Answer, Settling], Field(description="What you say of it.")]
     reason: _Reason = None
     claim_generation: Annotated[Generation | None, Field(description="To settle: your claim's number.")] = None
     reviewer_id: Annotated[Name | None, Field(description="Who reviews; to settle without `claim_generation`.")] = None

@@ -42,6 +42,12 @@ def _is_from_the_side(status: Mapping[str, Any]) -> bool:
     return bool(status.get("question_id")) and status.get("turn") != "proposer"
 
 
+def answer_findings(review_id: str) -> str:
+    """How a proposer says of each finding what became of it."""
+    command = f"tandem findings answer {review_id} FINDING fixed --reason '…'"
+    return f"Before that, answer each finding, fixed, refuted or deferred: {command}"
+
+
 def decline(review_id: str, patch_id: str | None) -> str:
     """The command that declines a counter-patch; the review stays."""
     return f"tandem review patch reject {review_id} {patch_id} --reason '…'"
@@ -211,6 +217,8 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
     review_id, patch_id, checks = status["review_id"], status.get("counter_patch_id"), status.get("checks")
     status = {**status, AGAIN: open_reviews.again(review_id)}
     again = _revise(status)
+    findings: Mapping[str, Any] = status.get("findings") or {}
+    answers = [answer_findings(review_id)] if findings.get("open") else []
     match status["next_action"]:
         case "wait":
             return _waiting(status)
@@ -238,9 +246,9 @@ def commands(status: Mapping[str, Any]) -> list[str]:  # noqa: PLR0911, C901 - o
             ]
         case "revise" if status.get("counter_patch_status") == "accepted" and not status[AGAIN]:
             # The files here know nothing of it yet.
-            return [f"Bring your files to the round: tandem apply {review_id}", f"Change them, {again}"]
+            return [f"Bring your files to the round: tandem apply {review_id}", f"Change them, {again}", *answers]
         case "revise":
-            return [f"Change it, {again}"]
+            return [f"Change it, {again}", *answers]
         case "apply_and_close":
             return _approved(status)
         case "revert":

@@ -29,6 +29,7 @@ class GateStatus:
         trusted: The contents of settings that a person trusts, as the broker has them: SHA-256 and file.
         sign: Whether approved commits are signed.
         commits: What becomes of commits on other branches, one of `state.COMMITS`.
+        threshold: From which severity on an open finding keeps an approval back; None if the broker was not reached.
         public_key: What others verify that with; None if the broker was not reached.
         signers: Whose brokers' signatures count, each as `NAME=KEY`.
         broker_enabled: What the broker says; None if it was not reached.
@@ -55,6 +56,7 @@ class GateStatus:
     trusted: tuple[str, ...] = ()
     sign: bool = False
     commits: str | None = None
+    threshold: str | None = None
     public_key: str | None = None
     signers: tuple[str, ...] = ()
     broker_enabled: bool | None = None
@@ -97,6 +99,7 @@ async def gate_status(call: Call, place: HookRepository) -> GateStatus:
         answer = await call("get_gate", {"project": gate.project, "with_key": True})
         status.broker_enabled = answer["enabled"] is True
         status.accepted, status.trusted = tuple(answer["accepted"]), tuple(answer["trusted"])
+        status.threshold = answer.get("threshold")
         status.public_key, status.signers = answer["public_key"], tuple(answer["signers"])
         if gate.enabled and status.broker_enabled:
             status.problems += await differences(call, gate)

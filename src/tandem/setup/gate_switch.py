@@ -50,6 +50,7 @@ class GateOptions:
         signers: Whose brokers' signatures count from now on, too, each as `NAME=KEY`.
         no_signers: The names of those whose signatures no longer count.
         commits: One of `state.COMMITS`.
+        threshold: The severity from which on an open finding keeps an approval back; the broker alone has it.
     """
 
     project: str | None = None
@@ -62,6 +63,7 @@ class GateOptions:
     signers: tuple[str, ...] = ()
     no_signers: tuple[str, ...] = ()
     commits: str | None = None
+    threshold: str | None = None
 
 
 def place_at(folder: Path) -> HookRepository:
@@ -140,7 +142,7 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
             "folder": place.common_dir,
             "trusted": None if stands else gate.here()["trusted"],
             "signers": _signers(known["signers"], wish),
-            "commits": None if gate.commits == recorded_commits(known) else gate.commits,
+            **_changed(known, gate.commits, wish.threshold),
             "reason": wish.reason,
         }
         gate.switched_at = await _told(call, before, gate, request, accepted, agreed)
@@ -156,6 +158,14 @@ async def switch_on(call: Call, place: HookRepository, wish: GateOptions, agreed
                     await call("set_gate", proof.proved(gate, gate.project, **off))
             raise
         return gate
+
+
+def _changed(known: Mapping[str, Any], commits: str, threshold: str | None) -> dict[str, str | None]:
+    """What will be other than it is on record; None for the rest, which an earlier broker need not know."""
+    return {
+        "commits": None if commits == recorded_commits(known) else commits,
+        "threshold": None if threshold == known.get("threshold") else threshold,
+    }
 
 
 def recorded_commits(known: Mapping[str, Any]) -> str:

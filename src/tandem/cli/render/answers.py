@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tandem.bridge.keys import LOCK_VARIABLE, SESSION_VARIABLE
-from tandem.cli.render import checks, parts
+from tandem.cli.render import checks, findings, parts
 from tandem.cli.render.parts import Cell, ago, block, facts, listing, more_pages, plain, renders, state
 from tandem.present.facts import duration, given, worded, work
 from tandem.present.facts import facts as shown_facts
@@ -54,6 +54,7 @@ def render(kind: str, answer: Any) -> Drawable:
     if own is not None:
         return own(answer)
     onward = [*_nobody(answer.no_reviewer), *_next(answer)] if answer.next_action is not None else []
+    onward[:0] = [("findings", findings.headline((), answer.findings))] if kind == "ReviewStatus" else []
     shown = parts.fields(kind, answer, *onward)
     remark = _REMARKS.get(kind)
     return Group(shown, plain(remark.format_map(answer), "dim")) if remark is not None else shown
@@ -168,7 +169,7 @@ def _discussion(answer: answers.Discussion) -> Drawable:
 def _entry(entry: answers.DiscussionEntry) -> Drawable:
     place = "" if entry.file is None else f"  {entry.file}" + ("" if entry.line is None else f":{entry.line}")
     settled = f"  {entry.status}" if entry.status else f"  settled by {entry.resolved_by}" if entry.resolved_by else ""
-    what = entry.verdict or entry.kind.replace("_", "-")
+    what = entry.verdict or " ".join(filter(None, (entry.severity, entry.kind.replace("_", "-"))))
     head = Text.assemble(
         plain(entry.author, "bold"),
         f"  {entry.sender_role}, round {entry.round}, {ago(entry.at)}  ",
@@ -189,6 +190,7 @@ def _(answer: answers.FullReview) -> Drawable:
     found = [checks.table(answer.checks)] if answer.checks else []
     # A single round is in the proposal's heading.
     found += [parts.table("RoundRow", answer.rounds)] if len(answer.rounds) > 1 else []
+    found += findings.listed(answer.findings)
     return Group(
         render("ReviewStatus", answer.status), *found, _proposal(answer.proposal), _discussion(answer.discussion)
     )

@@ -12,11 +12,12 @@ from tandem.bridge.session import CALL_SECONDS, Unreachable
 from tandem.cli.connection_options import ConnectionOptions
 from tandem.client import TandemClient
 from tandem.contract.access import Names
-from tandem.errors import CursorExpired, NotClaimant, StaleRound, TandemError
+from tandem.errors import CursorExpired, NotClaimant, OpenFindings, StaleRound, TandemError
 from tandem.reviews.answers import DiscussionEntry, Proposal, ReviewStatus
 from tandem.reviews.check_contract import CheckView
 from tandem.reviews.claim_rules import is_own
-from tandem.reviews.requests import LineComment
+from tandem.reviews.finding_contract import FindingView, GivenFinding, GivenSettling
+from tandem.reviews.finding_rules import ANSWERS, Answer, Settling
 
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 3.0
@@ -28,6 +29,7 @@ _MOST_ENTRIES = 1_000
 """A longer discussion than this is shown in its beginning; the rest is for `tandem review discussion`."""
 Verdict = Literal["approved", "changes_requested", "rejected", "comment"]
 Side = Literal["proposer", "reviewer"]
+Said = Literal[Answer, Settling]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +74,13 @@ class LineRef:
 
     Attributes:
         path: The file.
-        line: Its number after the change; None for the file as a whole.
+        line: Its number; None for the file as a whole.
+        side: Whether that is its number after the change, or before it.
     """
 
     path: str
     line: int | None
+    side: Literal["new", "old"] = "new"
 
 
 @dataclass(slots=True)
@@ -84,35 +88,46 @@ class Drafts:
     """Everything unsent, by review."""
 
     _texts: dict[tuple[str, str], ScreenDraft] = field(default_factory=dict[tuple[str, str], ScreenDraft])
-    _remarks: dict[tuple[str, int], dict[LineRef, str]] = field(
-        default_factory=dict[tuple[str, int], dict[LineRef, str]]
+    _findings: dict[tuple[str, int], dict[LineRef, GivenFinding]] = field(
+        default_factory=dict[tuple[str, int], dict[LineRef, GivenFinding]]
     )
+    _answers: dict[str, dict[str, GivenSettling]] = field(default_factory=dict[str, dict[str, GivenSettling]])
 
     def text(self, review_id: str, purpose: str) -> ScreenDraft:
         """The draft of a dialog, which is the same one each time it is opened."""
         return self._texts.setdefault((review_id, purpose), ScreenDraft())
 
-    def remarks(self, review_id: str, round_number: int) -> Mapping[LineRef, str]:
-        """The comments on lines of a round that go with the next verdict."""
-        return self._remarks.get((review_id, round_number), {})
+    def findings(self, review_id: str, round_number: int) -> Mapping[LineRef, GivenFinding]:
+        """The findings on a round that go with the next verdict."""
+        return self._findings.get((review_id, round_number), {})
 
-    def remark(self, review_id: str, round_number: int, spot: LineRef, body: str) -> None:
-        """Keep a comment on a line; an empty one is removed."""
-        kept = self._remarks.setdefault((review_id, round_number), {})
-        if body.strip():
-            kept[spot] = body
+    def find(self, review_id: str, round_number: int, spot: LineRef, severity: str, claim: str) -> None:
+        """Keep a finding on a line; an empty one is removed."""
+        kept = self._findings.setdefault((review_id, round_number), {})
+        if claim.strip():
+            kept[spot] = GivenFinding(file=spot.path, line=spot.line, side=spot.side, severity=severity, claim=claim)
         else:
             kept.pop(spot, None)
 
+    def answers(self, review_id: str) -> Mapping[str, GivenSettling]:
+        """What the next verdict says of earlier findings, by their ids."""
+        return self._answers.get(review_id, {})
+
+    def settle(self, review_id: str, finding_id: str, answer: str, reason: str) -> None:
+        """Keep what is said of an earlier finding."""
+        said = GivenSettling(finding_id=finding_id, answer=cast("Settling", answer), reason=reason or None)
+        self._answers.setdefault(review_id, {})[finding_id] = said
+
     def sent(self, review_id: str, round_number: int) -> None:
-        """Forget a round's comments, as they have gone with a verdict."""
-        self._remarks.pop((review_id, round_number), None)
+        """Forget a round's findings and answers, as they have gone with a verdict."""
+        self._findings.pop((review_id, round_number), None)
+        self._answers.pop(review_id, None)
 
     def unsent(self) -> list[str]:
         """The reviews for which something was typed and not sent."""
         texts = [review_id for (review_id, _), draft in self._texts.items() if draft.text.strip()]
-        remarks = [review_id for (review_id, _), kept in self._remarks.items() if kept]
-        return sorted({*texts, *remarks})
+        found = [review_id for (review_id, _), kept in self._findings.items() if kept]
+        return sorted({*texts, *found, *self._answers})
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +140,7 @@ class LoadedReview:
         entries: The discussion of all rounds, oldest first.
         is_whole: Whether that is all of the discussion.
         checks: Those that ran on the round that is shown.
+        findings: Those of all rounds, with their places in the round that is shown.
     """
 
     status: ReviewStatus
@@ -132,6 +148,7 @@ class LoadedReview:
     entries: tuple[DiscussionEntry, ...]
     is_whole: bool
     checks: tuple[CheckView, ...]
+    findings: tuple[FindingView, ...]
 
     @property
     def is_current(self) -> bool:
@@ -184,7 +201,7 @@ async def read(client: TandemClient, review_id: str, shown: int | None, since: i
     while page is not None and len(entries) < _MOST_ENTRIES:
         following = await client.get_discussion(review_id, limit=_PAGE, page=page)
         entries, page = entries + following.entries, following.next_page
-    return LoadedReview(found.status, found.proposal, entries, page is None, found.checks)
+    return LoadedReview(found.status, found.proposal, entries, page is None, found.checks, found.findings)
 
 
 class ScreenClient:
@@ -285,13 +302,13 @@ class ScreenClient:
         round_number: int,
         verdict: str,
         reason: str,
-        remarks: Mapping[LineRef, str],
         key: str,
     ) -> None:
-        """Give a verdict on a round, on a claim that is made first if the person has none.
+        """Give a verdict on a round with what was found, on a claim that is made first if the person has none.
 
         Raises:
             StaleRound: It is no longer the current one.
+            OpenFindings: It approves over findings; everything is as before.
             TandemError: The broker refuses, or none answers.
         """
         status = reading.status
@@ -302,18 +319,34 @@ class ScreenClient:
         if not reading.is_held_by(self.person):
             claim = await self.client.claim_review(reviewer_id=self.person, review_id=status.review_id)
             generation = claim.claim_generation or 0
-        comments = [LineComment(file=spot.path, line=spot.line, body=body) for spot, body in remarks.items()]
-        await self.client.submit_verdict(
-            status.review_id,
-            verdict=cast("Verdict", verdict),
+        try:
+            await self.client.submit_verdict(
+                status.review_id,
+                verdict=cast("Verdict", verdict),
+                reason=reason or None,
+                findings=[*self.drafts.findings(status.review_id, round_number).values()] or None,
+                answers=[*self.drafts.answers(status.review_id).values()] or None,
+                claim_generation=generation,
+                reviewer_id=self.person,
+                round=round_number,
+                idempotency_key=key,
+            )
+        except OpenFindings:
+            if not reading.is_held_by(self.person):
+                await self.client.release_claim(status.review_id, claim_generation=generation)
+            raise
+        self.drafts.sent(status.review_id, round_number)
+
+    async def answer(self, finding: FindingView, said: str, reason: str, key: str) -> None:
+        """Say at once of a finding what became of it: as its proposer, or beyond any verdict."""
+        await self.client.answer_finding(
+            finding.review_id,
+            finding_id=finding.finding_id,
+            answer=cast("Said", said),
             reason=reason or None,
-            comments=comments or None,
-            claim_generation=generation,
-            reviewer_id=self.person,
-            round=round_number,
+            reviewer_id=None if said in ANSWERS else self.person,
             idempotency_key=key,
         )
-        self.drafts.sent(status.review_id, round_number)
 
     async def say(self, reading: LoadedReview, side: str, body: str, resolves: str | None, key: str) -> None:
         """Say something for one of the two sides; for the reviewer of an unclaimed review, on a new claim."""

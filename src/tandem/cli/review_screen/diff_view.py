@@ -30,7 +30,7 @@ from tandem.core.visible import visible, visible_line
 from tandem.git import hunks
 from tandem.git.hunks import FileDiff, Hunk, Line
 from tandem.git.word_changes import common_start, pairs
-from tandem.reviews.answers import DiscussionEntry
+from tandem.reviews.finding_contract import FindingView, GivenFinding, GivenSettling
 from tandem.reviews.unusual import LONGEST_SHOWN
 
 Kind = Literal["file", "fact", "hunk", "context", "added", "deleted", "remark", "draft"]
@@ -53,6 +53,7 @@ class Row:
         new: Its number after the change.
         hunk: Tells its hunk from every other of the change.
         whole: The line as it is, if only a part of it is shown.
+        finding: The finding that it tells of; empty for one that is not sent.
     """
 
     kind: Kind
@@ -62,11 +63,20 @@ class Row:
     new: int | None = None
     hunk: int = -1
     whole: str = ""
+    finding: str = ""
+
+    @property
+    def spots(self) -> tuple[LineRef, ...]:
+        """What findings beneath it are about: the line after the change and before it, or the file."""
+        if self.kind == "file":
+            return (LineRef(self.path, None),)
+        after = () if self.new is None else (LineRef(self.path, self.new),)
+        return after if self.old is None else (*after, LineRef(self.path, self.old, "old"))
 
     @property
     def spot(self) -> LineRef:
-        """What a comment on this line is about; the file where there is no line after the change."""
-        return LineRef(self.path, self.new)
+        """What a finding on this line is about; the file where it is no line of it."""
+        return next(iter(self.spots), LineRef(self.path, None))
 
 
 def shown(text: str, differs_at: int = 0) -> str:
@@ -150,20 +160,40 @@ def of_text(path: str, text: str) -> list[Row]:
     return [Row("file", shown(path), path), *body]
 
 
-def with_remarks(rows: Sequence[Row], said: Iterable[DiscussionEntry], drafts: Mapping[LineRef, str]) -> list[Row]:
-    """The rows, each with its comments beneath it; comments on lines that are gone stand beneath their file."""
+def with_findings(
+    rows: Sequence[Row],
+    found: Iterable[FindingView],
+    drafts: Mapping[LineRef, GivenFinding],
+    answers: Mapping[str, GivenSettling],
+) -> list[Row]:
+    """The rows, each with its findings beneath it; those on lines that are gone stand beneath their file."""
     waiting: dict[LineRef, list[Row]] = {}
-    for entry in said:
-        if entry.kind == "comment" and entry.file is not None:
-            spot = LineRef(entry.file, entry.line)
-            settled = ", settled" if entry.resolved_by else ""
-            waiting.setdefault(spot, []).extend(_remark("remark", spot, f"{entry.author}{settled}", entry.body or ""))
-    for spot, body in drafts.items():
-        waiting.setdefault(spot, []).extend(_remark("draft", spot, "not sent yet", body))
+    for one in found:
+        place = one.place or one
+        path, line = place.file or one.file or "", place.end_line or place.line
+        spot = LineRef(path, line, "old" if one.side == "old" and line is not None else "new")
+        waiting.setdefault(spot, []).extend(_finding(one, spot, answers.get(one.finding_id)))
+    for spot, draft in drafts.items():
+        waiting.setdefault(spot, []).extend(_remark("draft", spot, f"{draft.severity}, not sent yet", draft.claim))
     if not waiting:
         return list(rows)
-    there = {row.spot for row in rows if row.new is not None}
+    there = {spot for row in rows for spot in row.spots}
     return list(_placed(rows, _moved_to_files(waiting, there)))
+
+
+def _finding(one: FindingView, spot: LineRef, settled: GivenSettling | None) -> Iterator[Row]:
+    marks = [one.severity, one.state, *(["blocking"] if one.blocking else [])]
+    said = (
+        one.claim,
+        one.failure and f"How it fails: {one.failure}",
+        one.suggestion is not None and f"Suggestion:\n{one.suggestion}",
+        one.answer and f"Answer: {one.answer}",
+        one.settled_reason and f"{one.settled_by}: {one.settled_reason}",
+    )
+    body = "\n".join(part for part in said if part)
+    yield from _remark("remark", spot, f"{', '.join(marks)}: {one.author}", body, one.finding_id)
+    if settled is not None:
+        yield from _remark("draft", spot, f"{settled.answer}, not sent yet", settled.reason or "", one.finding_id)
 
 
 def _moved_to_files(waiting: Mapping[LineRef, list[Row]], there: set[LineRef]) -> dict[LineRef, list[Row]]:
@@ -176,18 +206,19 @@ def _moved_to_files(waiting: Mapping[LineRef, list[Row]], there: set[LineRef]) -
 def _placed(rows: Sequence[Row], waiting: dict[LineRef, list[Row]]) -> Iterator[Row]:
     for row in rows:
         yield row
-        if row.new is not None or row.kind == "file":
-            yield from waiting.pop(row.spot, ())
+        for spot in row.spots:
+            yield from waiting.pop(spot, ())
     for left in waiting.values():
         yield from left
 
 
-def _remark(kind: Literal["remark", "draft"], spot: LineRef, who: str, body: str) -> Iterator[Row]:
-    place = "" if spot.line is None else f" on line {spot.line}"
-    yield Row(kind, shown(f"{who}{place}:"), spot.path, new=spot.line)
+def _remark(kind: Literal["remark", "draft"], spot: LineRef, who: str, body: str, finding: str = "") -> Iterator[Row]:
+    old, new = (spot.line, None) if spot.side == "old" else (None, spot.line)
+    place = "" if spot.line is None else f" on line {spot.line}{' before the change' if old else ''}"
+    yield Row(kind, shown(f"{who}{place}:"), spot.path, old, new, finding=finding)
     for line in body.splitlines() or [""]:
         for part in textwrap.wrap(shown(line), _REMARK_COLUMNS, drop_whitespace=False) or [""]:
-            yield Row(kind, f"  {part}", spot.path, new=spot.line)
+            yield Row(kind, f"  {part}", spot.path, old, new, finding=finding)
 
 
 _MOST_LINES = 400
@@ -350,6 +381,15 @@ class DiffView(ScrollView, can_focus=True):
         """Move the cursor to the next, or previous, head of a file or of a hunk."""
         span = range(self.cursor + 1, len(self._rows)) if by > 0 else range(self.cursor - 1, -1, -1)
         self._move(next((at for at in span if self._rows[at].kind == kind), None))
+
+    def seek_finding(self, by: int) -> bool:
+        """Move the cursor to the next, or previous, finding; whether there is one."""
+        named = [row.finding for row in self._rows]
+        heads = [at for at, name in enumerate(named) if name and (at == 0 or named[at - 1] != name)]
+        at = self.cursor
+        found = next((one for one in (heads if by > 0 else reversed(heads)) if (one - at) * by > 0), None)
+        self._move(found)
+        return found is not None
 
     def action_aside(self, by: int) -> None:
         """Scroll to the side."""

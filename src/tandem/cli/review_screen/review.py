@@ -20,20 +20,22 @@ from textual.widgets.option_list import Option
 from tandem.cli.review_screen import diff_view, texts
 from tandem.cli.review_screen.desk import LineRef, LoadedReview, ScreenClient, read
 from tandem.cli.review_screen.diff_view import DiffView, Row
-from tandem.cli.review_screen.screens import Composer, LiveScreen, Question, host
+from tandem.cli.review_screen.screens import BracketDialog, Composer, LiveScreen, Question, host
 from tandem.cli.review_screen.texts import DiscussionView, MarkdownView
 from tandem.core.texts import is_too_much_markdown
 from tandem.core.visible import visible
 from tandem.errors import TandemError
 from tandem.reviews.answers import DiscussionEntry
+from tandem.reviews.finding_contract import FindingView
+from tandem.reviews.finding_rules import ANSWERS, STEPS
 
 _FIRST_FOCUS = {"change": "#diff", "texts": "#document", "discussion": "#talk", "counter": "#counter-diff"}
 _LARGEST_DOCUMENT = 100_000
 """Characters of a text that is shown as it was written."""
 
 
+_NEED_REASON = frozenset({"refuted", "deferred", "reopened"})
 _OF_THE_TERMINAL = frozenset({"www-browser", "links", "elinks", "lynx", "w3m"})
-_SETTLES = frozenset({"message", "question", "comment"})
 
 
 def open_in_window(url: str) -> bool:
@@ -54,9 +56,9 @@ class ReviewScreen(LiveScreen):
         Binding("v", "verdict('')", "Verdict"),
         Binding("a", "verdict('approved')", "Approve", show=False),
         Binding("e", "verdict('changes_requested')", "Request changes", show=False),
-        Binding("l", "remark", "Comment on line"),
+        Binding("l", "find", "Finding on line"),
         Binding("m", "message", "Message"),
-        Binding("s", "settle", "Answer and settle the chosen entry of the discussion", show=False),
+        Binding("s", "settle", "Answer and settle the finding, or the chosen message", show=False),
         Binding("c", "claim", "Claim"),
         Binding("x", "release", "Release", show=False),
         Binding("plus", "counter_patch('accept')", "Accept the counter-patch", show=False),
@@ -68,8 +70,8 @@ class ReviewScreen(LiveScreen):
         Binding("2", "tab('texts')", "Its texts", show=False),
         Binding("3", "tab('discussion')", "The discussion", show=False),
         Binding("4", "tab('counter')", "The counter-patch", show=False),
-        Binding("left_square_bracket", "round(-1)", "Earlier round", show=False),
-        Binding("right_square_bracket", "round(1)", "Later round", show=False),
+        Binding("left_square_bracket", "bracket(-1)", "Earlier round ([ again), previous finding (c)", show=False),
+        Binding("right_square_bracket", "bracket(1)", "Later round (] again), next finding (c)", show=False),
         Binding("i", "interdiff", "Only what changed since an earlier round, or all", show=False),
         Binding("question_mark", "keys", "Keys"),
         Binding("escape,q", "back", "Back"),
@@ -184,11 +186,12 @@ class ReviewScreen(LiveScreen):
         found = self.reading
         if found is not None:
             number = found.proposal.round
-            said = [entry for entry in found.entries if entry.round == number and entry.kind == "comment"]
-            drafts = dict(self.desk.drafts.remarks(self.review_id, number))
-            if (self._rows, said, drafts) != self._drawn:
-                self._drawn = (self._rows, said, drafts)
-                self._diff.show_rows(diff_view.with_remarks(self._rows, said, drafts), keep_place=keep_place)
+            known = [one for one in found.findings if one.round <= number]
+            drafts = self.desk.drafts
+            unsent = dict(drafts.findings(self.review_id, number)), dict(drafts.answers(self.review_id))
+            if (self._rows, known, unsent) != self._drawn:
+                self._drawn = (self._rows, known, unsent)
+                self._diff.show_rows(diff_view.with_findings(self._rows, known, *unsent), keep_place=keep_place)
 
     def _show_files(self, found: LoadedReview) -> None:
         heads = self._heads
@@ -247,7 +250,20 @@ class ReviewScreen(LiveScreen):
         tabs.active = name
         self.query_one(_FIRST_FOCUS[name]).focus()
 
-    def action_round(self, by: int) -> None:
+    def action_bracket(self, by: int) -> None:
+        """Go where the next key says: to a finding, or to another round."""
+
+        def ended(where: str | None) -> None:
+            if where == "round":
+                self._show_round(by)
+            elif where == "finding":
+                self.action_tab("change")
+                if not self._diff.seek_finding(by):
+                    self.notify("There is no further finding.", markup=False)
+
+        host(self).push_screen(BracketDialog(), ended)
+
+    def _show_round(self, by: int) -> None:
         """Show an earlier, or a later, round."""
         found = self.reading
         if found is None:
@@ -317,17 +333,16 @@ class ReviewScreen(LiveScreen):
         number = first.proposal.round
         draft = self.desk.drafts.text(self.review_id, "verdict")
         draft.choice = chosen or draft.choice
-        remarks = dict(self.desk.drafts.remarks(self.review_id, number))
 
         async def send(verdict: str, reason: str, key: str) -> None:
-            await self.desk.decide(self.reading or first, number, verdict, reason, remarks, key)
+            await self.desk.decide(self.reading or first, number, verdict, reason, key)
 
         self._ask(
             Question(
                 f"Your verdict on round {number}",
                 draft,
                 send,
-                about=self._about_verdict(first, len(remarks)),
+                about=self._about_verdict(first),
                 choices=texts.VERDICTS,
                 needs_text=frozenset(texts.VERDICTS) - {"approved"},
                 hint="Reason",
@@ -335,14 +350,19 @@ class ReviewScreen(LiveScreen):
             "Your verdict is given.",
         )
 
-    def _about_verdict(self, reading: LoadedReview, remarks: int) -> str:
+    def _about_verdict(self, reading: LoadedReview) -> str:
         said = [visible(" ".join(reading.proposal.intent.split())), *texts.look_at(self.unusual)]
         if not reading.is_held_by(self.desk.person):
             said.append("You have not claimed it; sending claims it first.")
         if gate := texts.gate(reading):
             said.append(gate)
-        if remarks:
-            said.append(f"Goes with it: {remarks} comment{'s' if remarks > 1 else ''} on lines.")
+        drafts = self.desk.drafts
+        unsent = (
+            (len(drafts.findings(self.review_id, reading.proposal.round)), "finding"),
+            (len(drafts.answers(self.review_id)), "answer"),
+        )
+        if with_it := [f"{number} {name}{'s' if number > 1 else ''}" for number, name in unsent if number]:
+            said.append(f"Goes with it: {' and '.join(with_it)}.")
         return "\n".join(said)
 
     def _may_decide(self, reading: LoadedReview) -> bool:
@@ -356,32 +376,42 @@ class ReviewScreen(LiveScreen):
     def _is_current(self, reading: LoadedReview, why: str) -> bool:
         if reading.is_current:
             return True
-        message = f"{why} Round {reading.proposal.round} is shown; ] goes on to round {reading.status.round}."
+        message = f"{why} Round {reading.proposal.round} is shown; ]] goes on to round {reading.status.round}."
         self.notify(message, severity="warning", markup=False)
         return False
 
-    def action_remark(self) -> None:
-        """Ask for a comment on the line under the cursor; it goes with the next verdict."""
+    def action_find(self) -> None:
+        """Ask for a finding on the line under the cursor; it goes with the next verdict."""
         reading, spot = self.reading, self.spot
-        if reading is None or not self._is_current(reading, "Comments are on the current round."):
+        if reading is None or not self._is_current(reading, "Findings are on the current round."):
             return
         if not self._may_decide(reading):
             return
         if spot is None:
-            self.notify("Comments go on lines: go to one in the change first (1).", severity="warning", markup=False)
+            self.notify("Findings go on lines: go to one in the change first (1).", severity="warning", markup=False)
             return
         number, drafts = reading.proposal.round, self.desk.drafts
-        draft = drafts.text(self.review_id, f"remark {number} {spot.line} {spot.path}")
-        draft.text = draft.text or drafts.remarks(self.review_id, number).get(spot, "")
+        draft = drafts.text(self.review_id, f"finding {number} {spot.side} {spot.line} {spot.path}")
+        before = drafts.findings(self.review_id, number).get(spot)
+        draft.text = draft.text or (before.claim if before else "")
+        draft.choice = draft.choice or (before.severity if before else "minor")
 
-        async def keep(_choice: str, body: str, _key: str) -> None:
-            drafts.remark(self.review_id, number, spot, body)
+        async def keep(severity: str, claim: str, _key: str) -> None:
+            drafts.find(self.review_id, number, spot, severity, claim)
 
-        place = spot.path if spot.line is None else f"{spot.path}, line {spot.line}"
-        about = "It goes with your next verdict."
-        if spot.line is None:
-            about += " It is on the file: only lines that are there after the change have a number."
-        question = Question(f"Comment on {visible(place)}", draft, keep, about, hint="Comment; empty for none")
+        before_change = " before the change" if spot.side == "old" else ""
+        place = spot.path if spot.line is None else f"{spot.path}, line {spot.line}{before_change}"
+        about = "It goes with your next verdict. F2 chooses how grave it is."
+        about += "" if spot.line else " It is on the file as a whole."
+        question = Question(
+            f"Finding on {visible(place)}",
+            draft,
+            keep,
+            about,
+            texts.SEVERITIES,
+            hint="What is wrong; empty for none",
+            is_text_first=True,
+        )
         self._ask(question, "Kept: it goes with your next verdict (v).")
 
     def action_message(self) -> None:
@@ -389,13 +419,46 @@ class ReviewScreen(LiveScreen):
         self._ask_message("message", None, "")
 
     def action_settle(self) -> None:
-        """Ask for an answer that settles the entry that is chosen."""
-        entry = self.chosen_entry
-        if entry is None or entry.kind not in _SETTLES:
-            self.notify("Choose a message or a comment in the discussion first (3, then j and k).", markup=False)
+        """Ask what became of the finding that is chosen, or for an answer that settles the chosen message."""
+        entry, row = self.chosen_entry, self._diff.row
+        chosen = entry.id if entry is not None else row.finding if row is not None and self._tab == "change" else ""
+        known = self.reading.findings if self.reading else ()
+        finding = next((one for one in known if one.finding_id == chosen), None)
+        if finding is not None:
+            self._ask_finding(finding)
+            return
+        if entry is None or entry.kind != "message":
+            where = "Go to a finding first (]c), or choose a message in the discussion (3, then j and k)."
+            self.notify(where, markup=False)
             return
         body = " ".join((entry.body or "").split())
         self._ask_message(f"settle {entry.id}", entry.id, f"It settles: {visible(body)}")
+
+    def _ask_finding(self, one: FindingView) -> None:
+        first, drafts = self.reading, self.desk.drafts
+        if first is None:
+            return
+        is_own = first.is_own(self.desk.person)
+        said = [word for word in texts.SAID if one.state in STEPS[word] and not (is_own and word not in ANSWERS)]
+        if first.side_of(self.desk.person) == "proposer":
+            said.sort(key=lambda word: word not in ANSWERS)
+        if not said:
+            self.notify(f"It is {one.state}: nothing more is to be said of it.", markup=False)
+            return
+        with_verdict = first.status.status in texts.UNDECIDED
+
+        async def send(word: str, reason: str, key: str) -> None:
+            if word not in ANSWERS and with_verdict:
+                drafts.settle(self.review_id, one.finding_id, word, reason)
+            else:
+                await self.desk.answer(one, word, reason, key)
+
+        about = f"{one.severity}, {one.state}: {visible(one.claim)}"
+        about += f"\n{visible(one.answered_by or '')}: {visible(one.answer)}" if one.answer else ""
+        about += "\nWhat its reviewer says goes with the next verdict." if with_verdict else ""
+        draft, choices = drafts.text(self.review_id, one.finding_id), {word: texts.SAID[word] for word in said}
+        question = Question("What became of it?", draft, send, about, choices, _NEED_REASON)
+        self._ask(replace(question, hint="Reason"), "Kept, or sent.")
 
     def _ask_message(self, purpose: str, resolves: str | None, about: str) -> None:
         first = self.reading

@@ -57,6 +57,7 @@ class Question:
         choices: Names of what one can choose, by their codes; the first is chosen to begin with.
         needs_text: The choices that nothing is sent for without a text.
         hint: What the text is for.
+        is_text_first: Whether one begins with the text, as the choice is made already.
     """
 
     title: str
@@ -66,6 +67,7 @@ class Question:
     choices: Mapping[str, str] = field(default_factory=dict[str, str])
     needs_text: frozenset[str] = frozenset()
     hint: str = "Reason (optional)"
+    is_text_first: bool = False
 
 
 class Composer(ModalScreen[bool]):
@@ -74,6 +76,7 @@ class Composer(ModalScreen[bool]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "send", "Send", priority=True),
         Binding("escape", "dismiss(False)", "Back, keeping what you typed", priority=True),
+        Binding("f2", "choose", "Next choice", priority=True),
     ]
 
     def __init__(self, question: Question) -> None:
@@ -102,7 +105,7 @@ class Composer(ModalScreen[bool]):
     def on_mount(self) -> None:
         """Begin where there is something to choose or to write."""
         self.query_one("#refusal").display = False
-        self.query_one("#choices" if self._codes else "#text").focus()
+        self.query_one("#choices" if self._codes and not self._question.is_text_first else "#text").focus()
         self._say_what_is_needed()
 
     @property
@@ -111,6 +114,12 @@ class Composer(ModalScreen[bool]):
             return ""
         pressed = self.query_one(RadioSet).pressed_index
         return self._codes[max(0, pressed)]
+
+    def action_choose(self) -> None:
+        """Choose what comes next, wherever the cursor is."""
+        buttons = list(self.query(RadioButton))
+        if buttons:
+            buttons[(self.query_one(RadioSet).pressed_index + 1) % len(buttons)].value = True
 
     def on_radio_set_changed(self) -> None:
         """Keep the choice."""
@@ -218,6 +227,20 @@ class Confirm(ModalScreen[bool]):
         """The dialog."""
         with Vertical(id="dialog"):
             yield Static(self._question, markup=False)
+        yield Footer()
+
+
+class BracketDialog(ModalScreen[str]):
+    """Waits for the key behind a bracket; ends with what it asks for, or with nothing."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "dismiss('finding')", "Finding"),
+        Binding("left_square_bracket,right_square_bracket", "dismiss('round')", "Round"),
+        Binding("escape", "dismiss('')", "Nothing"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """The keys."""
         yield Footer()
 
 

@@ -16,6 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Markdown, Static
 
 from tandem.cli.render import checks
+from tandem.cli.render.findings import headline as numbers
 from tandem.cli.render.parts import STYLES, ago
 from tandem.cli.review_screen.desk import LoadedReview
 from tandem.client.session import Unreachable
@@ -24,6 +25,7 @@ from tandem.core.visible import visible, visible_line
 from tandem.errors import TandemError
 from tandem.git.hunks import parse
 from tandem.present.facts import facts
+from tandem.reviews import finding_rules
 from tandem.reviews.answers import DiscussionEntry, Proposal
 from tandem.reviews.unusual import of_diff, of_round, of_text
 
@@ -41,13 +43,24 @@ GIVEN = {
     "rejected": "rejected",
     "comment": "commented",
 }
+SEVERITIES = {name: name.capitalize() for name in finding_rules.SEVERITIES}
+SAID = {
+    "verified": "Verified: it is mended",
+    "upheld": "Upheld: the proposer is right",
+    "reopened": "Reopened: it does not hold",
+    "fixed": "For its proposer: fixed",
+    "refuted": "For its proposer: refuted, it is no fault",
+    "deferred": "For its proposer: deferred, it is not for this change",
+}
+"""What is said of a finding."""
 _MOST_CHECKS = 5
-_UNDECIDED = frozenset({"pending", "claimed", "in_review"})
+UNDECIDED = frozenset({"pending", "claimed", "in_review"})
 _HELP = {
     "STALE_CLAIM": "Your text is kept. If it is still open, sending it again claims it again.",
-    "STALE_ROUND": "Your text is kept. Go back (Escape), look at the new round (]), and come here again.",
+    "STALE_ROUND": "Your text is kept. Go back (Escape), look at the new round (]]), and come here again.",
     "ALREADY_CLAIMED": "Your text is kept. It can be yours once they have released it.",
     "TURN_VIOLATION": "Your text is kept. You can send it once the other side has answered.",
+    "OPEN_FINDINGS": "Everything is as it was. Back (Escape), ]c goes to each finding, and s says what became of it.",
     "SELF_APPROVAL": "Somebody else has to decide; x releases your claim.",
     "INVALID_TRANSITION": "Your text is kept. The review has gone on: see its new state.",
 }
@@ -106,11 +119,20 @@ def lines(reading: LoadedReview, person: str, since: int | None) -> Text:
         first.append("  not validated", style="yellow")
     second = Text(_held(reading, person))
     second.append(f"  {_NEXT.get(status.next_action, status.next_action)}")
-    if reading.is_own(person) and status.status in _UNDECIDED:
+    if reading.is_own(person) and status.status in UNDECIDED:
         second.append(f"  {OWN}", style="yellow")
     if status.attention:
         second.append(f"  {visible_line(status.attention)}", style="bold red")
-    return Text("\n").join((first, second, *([_checks(reading)] if reading.checks else [])))
+    more = [_checks(reading)] if reading.checks else []
+    more += [_findings(reading, person)] if reading.findings else []
+    return Text("\n").join((first, second, *more))
+
+
+def _findings(reading: LoadedReview, person: str) -> Text:
+    own = [one for one in reading.findings if one.author == person]
+    said = [f"Your {numbers(own)}"] if own else []
+    said += [f"{'In all ' if own else ''}{numbers(reading.findings)}"] if len(own) < len(reading.findings) else []
+    return Text(". ".join(said))
 
 
 def _checks(reading: LoadedReview) -> Text:
@@ -136,7 +158,7 @@ def _round(reading: LoadedReview, since: int | None) -> str:
     if since is not None:
         said += f", what changed since round {since}"
     if shown != current:
-        said += f": ] goes to round {shown + 1}"
+        said += f": ]] goes to round {shown + 1}"
     return said
 
 
@@ -322,9 +344,10 @@ def _what(entry: DiscussionEntry) -> str:
     match entry.kind:
         case "verdict":
             return GIVEN.get(entry.verdict or "", entry.verdict or "")
-        case "comment":
-            place = "" if entry.line is None else f", line {entry.line}"
-            return f"on {visible_line(entry.file or '')}{place}"
+        case "finding":
+            place = f" on {visible_line(entry.file)}" if entry.file else ""
+            line = "" if entry.line is None else f", line {entry.line}"
+            return f"{entry.severity} finding{place}{line}: {entry.status}"
         case "counter_patch":
             return f"counter-patch ({entry.status})"
         case "question":

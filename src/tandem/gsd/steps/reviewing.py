@@ -178,7 +178,7 @@ class ReviewSubmitter:
         has_remarks = word in {StepWord.CHANGES, StepWord.REJECTED, StepWord.ESCALATE}
         said = await self._said(status) if is_asked or has_remarks else ()
         asked = [entry.body for entry in said if entry.kind in _ASKS and entry.sender_role == "reviewer"]
-        remarks = (StepRemark(entry.file, entry.line, entry.body or "") for entry in said if entry.kind == "comment")
+        remarks = (StepRemark(entry.file, entry.line, entry.body or "") for entry in said if entry.kind == "finding")
         return ended(
             subject,
             word,

@@ -1,0 +1,101 @@
+"""Findings in words: their numbers in a line, and each with its place, its answer and its suggestion."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from tandem.cli.render.parts import STYLES, ago, block, facts, more_pages, plain, renders
+from tandem.present.text import Framed, Group, Text
+from tandem.reviews.finding_rules import OPEN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tandem.present.text import Drawable
+    from tandem.reviews.finding_contract import FindingCounts, FindingPage, FindingView, LessonPage, LessonView
+
+
+def headline(found: Sequence[FindingView], counts: FindingCounts | None = None) -> str:
+    """How many there are: `4 findings: 1 verified, 3 open (2 keep the approval back)`.
+
+    Args:
+        found: The findings.
+        counts: The numbers of the review, where `found` has not all of it.
+    """
+    still = sum(one.state in OPEN for one in found)
+    total, blocking = len(found), sum(one.blocking for one in found)
+    settled = Counter(one.state for one in found if one.state not in OPEN)
+    if counts is not None and counts.total != total:
+        total, still, blocking, settled = counts.total, counts.open, counts.blocking, Counter[str]()
+    if not total:
+        return "No findings."
+    said = [f"{number} {state}" for state, number in settled.items()]
+    back = f" ({blocking} keep{'s' if blocking == 1 else ''} the approval back)" if blocking else ""
+    said += [f"{still} open{back}"] if still or not settled else []
+    return f"{total} finding{'s' if total > 1 else ''}: {', '.join(said)}"
+
+
+def where(one: FindingView) -> str:
+    """Where it stands in the round, as far as it stands anywhere: `src/a.py:3-5`."""
+    place = one.place or one
+    file = place.file or one.file
+    if file is None:
+        return "the whole change"
+    last = f"-{place.end_line}" if place.end_line not in {None, place.line} else ""
+    old = " before the change" if one.side == "old" else ""
+    return file if place.line is None else f"{file}:{place.line}{last}{old}"
+
+
+def line(one: FindingView) -> str:
+    """What its proposer has to know of it, as a remark."""
+    marks = ", ".join([one.severity, *(["blocking"] if one.blocking else [])])
+    said = [f"{one.finding_id} ({marks}) {where(one)}: {one.claim}"]
+    said += [f"how it fails: {one.failure}"] if one.failure else []
+    said += [f"suggestion:\n{one.suggestion}"] if one.suggestion is not None else []
+    return "\n".join(said)
+
+
+@renders
+def _(answer: FindingPage) -> Drawable:
+    is_of_project = answer.counts is None
+    told = (_told(one, with_review=is_of_project) for one in answer.findings)
+    return Group(Text(headline(answer.findings, answer.counts)), *told, more_pages(answer.next_page))
+
+
+def listed(found: Sequence[FindingView]) -> list[Drawable]:
+    """All findings of a review below their numbers; nothing if it has none."""
+    return [Text(headline(found)), *(_told(one) for one in found)] if found else []
+
+
+def _told(one: FindingView, *, with_review: bool = False) -> Drawable:
+    head = Text.assemble(
+        (f"{one.severity}  ", "bold red" if one.blocking else "bold"),
+        (one.state, STYLES.get(one.state, "")),
+        ("  blocking" if one.blocking else "", "bold red"),
+        plain(f"  {where(one)}"),
+        ("  changed since" if one.place is not None and one.place.changed else "", "yellow"),
+        (f"  {one.finding_id}", "dim"),
+        plain(f"  {one.review_id}  round {one.round}" if with_review else "", "dim"),
+        plain(f"  {one.author}, {ago(one.created_at)}", "dim"),
+    )
+    # Whose words they are stands before each, so that none is mistaken for another's.
+    answered = one.answer and f"{one.answered_by}: {one.answer}"
+    settled = one.settled_by and f"{one.settled_by}{f': {one.settled_reason}' if one.settled_reason else ''}"
+    more = [("kind", one.category), ("how it fails", one.failure), ("suggestion", one.suggestion)]
+    more += [("answer", answered), ("settled by" if one.state not in OPEN else "reopened by", settled)]
+    about = facts((name, block(value)) for name, value in more if value)
+    return Framed(Group(head, Framed(Group(block(one.claim), about), left=2)), before=1)
+
+
+@renders
+def _(answer: LessonPage) -> Drawable:
+    if not answer.lessons:
+        return Text("No lessons.", style="dim")
+    told = [Framed(Group(_lesson(one), Framed(block(one.claim), left=2)), after=1) for one in answer.lessons]
+    return Group(*told, more_pages(answer.next_page))
+
+
+def _lesson(one: LessonView) -> Text:
+    why = f"  {one.settled_by} agreed: {one.answer}"
+    return Text.assemble(plain(one.finding_id, "bold"), plain(f"  {one.file}"), plain(why, "dim"))
