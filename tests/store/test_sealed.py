@@ -10,27 +10,27 @@ from tandem.store.ledger import SEALED
 OPEN = {
     "ids and names that Tandem, git or a project gave": """
         base base_commit base_files_id becomes branch branches carried commit_id content_id counter_patch_id cycle_id
-        depends_on description_id diff_id epochs head head_after head_before id incarnation log_id name operation parent
+        depends_on description_id diff_id draft_id epochs head head_after head_before id incarnation log_id name operation parent
         parent_id pool_id project projects replaces resolves reverted reverted_by review_id review_ids runner subject
         target tip tree verdict_id webhook_id workflow accepted trusted signers folders
     """,
     "who did something, by the name that they say or their token has": """
         accepted_by active_role actor agent_role agent_type author created_by overridden_by paused_by person principal
         producer proposer proposer_id recorded_by requested_by resolved_by reviewer_id role roles rolled_back_by
-        sender_id sender_role sent_by speaker switched_by verdict_by
+        sender_id sender_role sent_by settled_by speaker switched_by verdict_by
     """,
     "words of the contract: states, kinds, dates, numbers by name": """
         auth category checks commits counter_patch_status day drain_reason end_reason format kind kinds metric mode
         mode_after mode_before model new next_phase old origin outcome outcomes paused_kind provider rules speaker_kind
-        state status turn verdict
+        severity side state status threshold turn verdict
     """,
     "digests of visible contents, keyed digests, and those in tables without events": """
-        blob_after blob_before body_hash command_hash digest event_hash hash inverse key_check login_hash previous
-        setup source
+        blob_after blob_before body_hash command_hash digest event_hash fingerprint hash inverse key_check login_hash
+        previous setup source
     """,
     "what people, agents and programs write for others to read": """
-        affected_files attention body changes data definition delta feature file ground host intent metadata notes path
-        paused phase plan reason rework root task verdict_reason
+        affected_files attention body changes claim data definition delta failure feature file ground host intent lines
+        metadata notes path paused phase plan reason rework root settled_reason suggestion task verdict_reason
     """,
     "commands of files in the repository": "command",
     "URLs in which no password is taken (`mirror`)": "mirror",

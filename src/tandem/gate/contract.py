@@ -559,7 +559,8 @@ class GateDecision:
 
 
 OPERATIONS = (
-    Operation("check_gate", "gate", "check", CheckGate, GateDecision, ALL, READ),
+    # Hooks ask it: a model that has the tool asks for nothing.
+    Unlisted("check_gate", "gate", "check", CheckGate, GateDecision, ALL, READ),
     Operation("set_gate", "gate", "set", SetGate, GateState, ADMIN, REPEATABLE_WRITE),
     Unlisted("get_gate", "gate", "show", GetGate, GateState, ALL, READ),
     Operation("override_gate", "gate", "record-override", OverrideGate, GateOverridden, ADMIN, REPEATABLE_WRITE),

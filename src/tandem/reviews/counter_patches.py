@@ -62,7 +62,7 @@ async def accept_counter_patch(services: Services, caller: Caller, request: Acce
         found = step(Action.ACCEPT_COUNTER_PATCH, before)
         now = services.clock.now_us()
         actor = caller.agent or before.proposer_id
-        before = clear_attention(unit, before, actor, now)
+        before = before if before.is_disputed else clear_attention(unit, before, actor, now)
         stays_held = found.to is None
         accepted_by = acceptor(before, patch, caller.names(), caller.agent)
         accepted = (before if stays_held else end_claim(before, found, now))._replace(counter_patch_status=ACCEPTED)

@@ -8,7 +8,8 @@ from sqlalchemy import bindparam, select, text, tuple_
 
 from tandem.errors import NotFound
 from tandem.reviews import tables
-from tandem.reviews.finding_rules import Finding
+from tandem.reviews.finding_rules import THRESHOLD, Finding, is_grave
+from tandem.reviews.rules import Review
 from tandem.store.base import Unit
 from tandem.store.statement import Statement, equal
 
@@ -30,10 +31,33 @@ _of_project: Final = {
     for condition in ("true", tables.OPEN_FINDINGS, tables.LESSONS)
 }
 _lesson = Statement(
-    select(_f.id)
+    select(_f.id, _f.severity)
     .where(*equal(_f, "project", "fingerprint"), text(tables.LESSONS))
     .order_by(_f.seq, _f.position)
-    .limit(1)
+    .limit(100)
+)
+_r = tables.reviews.c
+_of_persons = Statement(
+    select(tables.findings)
+    .join(tables.reviews, _r.id == _f.review_id)
+    .where(
+        *equal(_r, "project", "digest"),
+        _r.id != bindparam("but"),
+        _f.source == "person",
+        _f.pre_existing == 0,
+        text(f"findings.{tables.OPEN_FINDINGS}"),
+    )
+    .limit(100)
+)
+_same_content = Statement(
+    select(_r.id)
+    .where(
+        *equal(_r, "project", "digest"),
+        _r.state.in_(["rejected", "closed"]),
+        _r.outcome.is_(None) | (_r.outcome != "approved"),
+    )
+    .order_by(_r.event_seq.desc())
+    .limit(5)
 )
 
 BEFORE_ALL: Final = (0, -2)
@@ -79,7 +103,21 @@ def _page(unit: Unit, condition: str, project: str, after: tuple[int, int], limi
     return unit.list_of(Finding, _of_project[condition], project=project, **place, limit=limit)
 
 
-def find_lesson(unit: Unit, project: str, fingerprint: str) -> str | None:
-    """The lesson that the same finding would repeat, if there is one."""
-    row = unit.one_or_none(_lesson, project=project, fingerprint=fingerprint)
-    return None if row is None else str(row[0])
+def find_lesson(unit: Unit, project: str, fingerprint: str, severity: str) -> str | None:
+    """The lesson that the same finding would repeat, if there is one; what is graver repeats none."""
+    found = unit.all(_lesson, project=project, fingerprint=fingerprint)
+    return next((str(row[0]) for row in found if is_grave(row[1], severity)), None)
+
+
+def list_of_persons(unit: Unit, review: Review) -> list[Finding]:
+    """What persons found that nobody settled in other reviews of the same content, and that keeps approvals back."""
+    if review.digest is None:
+        return []
+    found = unit.list_of(Finding, _of_persons, project=review.project, digest=review.digest, but=review.id)
+    return [one for one in found if one.is_request or is_grave(one.severity, THRESHOLD)]
+
+
+def refused_before(unit: Unit, review: Review) -> list[str]:
+    """The newest reviews without approval that a review goes on from: its parent, and those of the same content."""
+    same = unit.all(_same_content, project=review.project, digest=review.digest) if review.digest else []
+    return list(dict.fromkeys([*([review.parent_id] if review.parent_id else []), *(str(row[0]) for row in same)]))

@@ -43,8 +43,8 @@ STEPS: Final[dict[str, frozenset[str]]] = {
 }
 """What may be said of a finding, and the states in which it may be."""
 
-MOST_FIXES: Final = 3
-"""So many fixes of one finding that did not hold, and a person decides."""
+MOST_ANSWERS: Final = 3
+"""So many answers to one finding that did not hold, and a person decides."""
 
 
 class Finding(NamedTuple):
@@ -107,8 +107,8 @@ class Finding(NamedTuple):
     """Who settled or reopened it last."""
     settled_reason: str | None = None
     """What they said to it."""
-    fixes: int = 0
-    """How often the proposer said that it is fixed."""
+    reopenings: int = 0
+    """How often a reviewer reopened it."""
     lesson: int = 0
     """1 while it teaches that the same finding is a false alarm."""
     suppressed_by: str | None = None
@@ -161,16 +161,27 @@ def after(finding: Finding, said: str, who: str, reason: str | None) -> Finding:
             allowed=[one for one, states in STEPS.items() if finding.state in states],
         )
     if said in ANSWERS:
-        fixes = finding.fixes + int(said == "fixed" and finding.state != "fixed")
-        return finding._replace(state=said, answer=reason, answered_by=who, fixes=fixes)
+        return finding._replace(state=said, answer=reason, answered_by=who)
+    reopenings = finding.reopenings + int(said == "reopened")
     teaches = said == "upheld" and finding.state == "refuted" and finding.fingerprint is not None
-    return finding._replace(state=said, settled_by=who, settled_reason=reason, lesson=int(teaches), suppressed_by=None)
+    return finding._replace(
+        state=said,
+        settled_by=who,
+        settled_reason=reason,
+        lesson=int(teaches),
+        suppressed_by=None,
+        reopenings=reopenings,
+    )
 
 
-def fingerprint(category: str | None, path: str, around: str) -> str:
-    """By what a finding is known again: its kind, its file, and the lines around it but for their blanks."""
+def fingerprint(category: str | None, path: str, around: str, claim: str) -> str:
+    """By what a finding is known again: its kind, its file, and the lines around it but for their blanks.
+
+    One without a kind is known by its words.
+    """
     lines = (" ".join(line.split()) for line in around.splitlines())
-    return hex_digest("\0".join(((category or "").strip().lower(), path, *filter(None, lines))).encode())
+    kind = (category or "").strip().lower() or f"\0{' '.join(claim.split())}"
+    return hex_digest("\0".join((kind, path, *filter(None, lines))).encode())
 
 
 class Counts(NamedTuple):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, Literal, NamedTuple
 
+from tandem.contract.access import Names
 from tandem.contract.answer import shown
 from tandem.contract.caller import Caller
-from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, ReasonRequired
+from tandem.contract.operation import Role
+from tandem.errors import Forbidden, InvalidInput, InvalidTransition, OpenFindings, ReasonRequired, SelfApproval
+from tandem.git.names import unsafe_reason
 from tandem.git.travel import Spot
 from tandem.reviews import claim_rules as claims
 from tandem.reviews import contents, finding_queries, finding_rules, places, views, writing
@@ -31,9 +35,10 @@ from tandem.reviews.finding_contract import (
 )
 from tandem.reviews.finding_rules import ANSWERS, Finding, blocks, may_settle
 from tandem.reviews.requests import SubmitVerdict
-from tandem.reviews.rounds import Verdict, reset_turn
+from tandem.reviews.rounds import Verdict, record_speaker, reset_turn
 from tandem.reviews.rules import ESCALATION_ROUND, Action, Review, State, step
 from tandem.reviews.writing import Rows
+from tandem.rulings import person
 from tandem.store import pages
 from tandem.store.base import Unit
 from tandem.store.context import transact
@@ -108,6 +113,9 @@ def given_in(services: Services, request: SubmitVerdict) -> list[GivenFinding]:
         _check(services, one)
     for settled in request.answers or ():
         _check_reason(services, settled.answer, settled.reason)
+    named = [one.finding_id for one in request.answers or ()]
+    if twice := next((one for one in named if named.count(one) > 1), None):
+        raise InvalidInput(f"answers says two things of {twice}: say one.", field="answers", finding_id=twice)
     return found
 
 
@@ -120,6 +128,8 @@ def _check(services: Services, one: GivenFinding) -> None:
             field="severity",
             allowed=list(finding_rules.SEVERITIES),
         )
+    if one.file is not None and (reason := unsafe_reason(one.file)) is not None:
+        raise InvalidInput(f"The path {one.file!r} {reason}; name a file of the repository.", field="file")
     if one.line is None and (one.end_line is not None or one.suggestion is not None):
         raise InvalidInput("Say where it begins: send line with end_line, and with a suggestion.", field="line")
     if one.line is not None and one.file is None:
@@ -157,7 +167,8 @@ async def _evidence(services: Services, request: SubmitVerdict, found: dict[str,
     ]
     lines = await places.lines_of(services, request.review_id, spots)
     wide = await places.lines_of(services, request.review_id, around)
-    in_files = [one for one in spots if one.file is not None]
+    # What a change took away was on its old side all along.
+    in_files = [one for one in spots if one.file is not None and one.side == "after"]
     old = frozenset[str]()
     if earlier is not None and in_files:
         old = await places.unchanged_since(services, request.review_id, in_files, earlier)
@@ -176,47 +187,84 @@ def ruled(
         NotFound: It settles what is no finding of the review.
         InvalidTransition: A finding does not take what is said of it.
     """
-    # On a trusted broker a pool's reviewers call as anybody may.
-    is_person = claims.decides_for_all(caller) and services.pool.project_of(unit, given.reviewer_id) is None
+    is_person = _is_person(unit, services, caller, given.reviewer_id)
     threshold = threshold_of(unit, services, review.project)
     known = {one.id: one for one in finding_queries.list_of_review(unit, review.id)}
+    changed = _answered(known, review, caller, request, given, is_person=is_person)
+    new = [_made(unit, review, given, one, at, is_person=is_person) for at, one in enumerate(found)]
+    asks = given.verdict == "changes_requested"
+    if asks and is_person and not any(blocks(one, threshold) for one in (*changed.values(), *new)):
+        new.append(_request(unit, services, review, given, len(new)))
+    rows = (*changed.values(), *new)
+    blocking = [one for one in (known | {one.id: one for one in rows}).values() if blocks(one, threshold)]
+    if given.verdict == "approved":
+        return _approving(unit, review, rows, blocking, {one.id for one in new}, is_person=is_person)
+    if not asks or is_person:
+        return Ruling(given.verdict, rows)
+    if request.findings and request.read_all and not blocking and request.counter_patch is None:
+        note = "Stored as approved with notes: all that you found is small, came late, or was there before."
+        return Ruling("approved", rows, notes=(note,))
+    return Ruling(given.verdict, rows, attention=_disagreement(review, blocking))
+
+
+def _is_person(unit: Unit, services: Services, caller: Caller, who: str) -> bool:
+    """Whether it is a person's word: on a trusted broker agents may call as anybody does, by a name that says so."""
+    is_agent = caller.access is None and (caller.agent or "").partition("/")[0] in person.CLIENTS.values()
+    return claims.decides_for_all(caller) and not is_agent and services.pool.project_of(unit, who) is None
+
+
+def _answered(
+    known: dict[str, Finding],
+    review: Review,
+    caller: Caller,
+    request: SubmitVerdict,
+    given: Verdict,
+    *,
+    is_person: bool,
+) -> dict[str, Finding]:
+    """The findings that a verdict settles or reopens."""
     changed: dict[str, Finding] = {}
+    names = caller.names(given.reviewer_id)
     for said in request.answers or ():
         if said.finding_id not in known:
             raise finding_queries.unknown(said.finding_id, review.id)
-        before = changed.get(said.finding_id, known[said.finding_id])
-        changed[before.id] = _settled(before, said, given.reviewer_id, is_person=is_person)
-    new = [_made(unit, review, given, one, at, is_person=is_person) for at, one in enumerate(found)]
+        changed[said.finding_id] = _settled(known[said.finding_id], said, names, given.reviewer_id, is_person=is_person)
     if given.verdict == "approved" and is_person:
         for one in known.values():
             # A later round is what was asked for, if a person says so.
             if one.is_request and one.is_open and (one.author == given.reviewer_id or one.round < review.round):
                 changed.setdefault(one.id, finding_rules.after(one, "verified", given.reviewer_id, given.reason))
-    said = (*changed.values(), *new)
-    if given.verdict == "changes_requested" and is_person and not any(blocks(one, threshold) for one in said):
-        new.append(_request(unit, services, review, given, len(new)))
-    rows = (*changed.values(), *new)
-    blocking = [one for one in ({**known, **changed} | {one.id: one for one in new}).values() if blocks(one, threshold)]
-    if given.verdict == "approved":
-        return _approving(review, rows, blocking, is_person=is_person)
-    if given.verdict != "changes_requested" or is_person:
-        return Ruling(given.verdict, rows)
-    only_small = request.findings and request.read_all and not blocking and request.counter_patch is None
-    if only_small:
-        note = f"Stored as approved with notes: nothing that you found is {threshold} or graver."
-        return Ruling("approved", rows, notes=(note,))
-    return Ruling(given.verdict, rows, attention=_disagreement(review, blocking))
+    return changed
 
 
-def _approving(review: Review, rows: tuple[Finding, ...], blocking: list[Finding], *, is_person: bool) -> Ruling:
+def _approving(
+    unit: Unit,
+    review: Review,
+    rows: tuple[Finding, ...],
+    blocking: list[Finding],
+    new: Collection[str],
+    *,
+    is_person: bool,
+) -> Ruling:
     """An approval: refused over what its reviewer can settle, kept for a person where only persons can."""
-    to_settle = [one for one in blocking if may_settle(one, is_person=is_person)]
-    if to_settle:
+    if own := [one for one in blocking if one.id in new]:
+        raise OpenFindings(
+            f"This verdict approves, and finds what keeps the approval back ({own[0].severity}, {_where(own[0])})."
+            " Ask for changes, or leave it out.",
+            review_id=review.id,
+            findings=[],
+            count=len(own),
+        )
+    if to_settle := [one for one in blocking if may_settle(one, is_person=is_person)]:
         raise _open_findings(review, to_settle)
+    # The gate opens for the content, whichever review it was approved in.
+    blocking = blocking or ([] if is_person else finding_queries.list_of_persons(unit, review))
     if not blocking:
         return Ruling("approved", rows)
     whose = ", ".join(sorted({one.author for one in blocking}))
-    why = f"A reviewer approves, and findings of {whose} are open: only a person settles those."
+    elsewhere = sorted({one.review_id for one in blocking} - {review.id})
+    where = f" in {', '.join(elsewhere)}, which is the same content," if elsewhere else ""
+    why = f"A reviewer approves, and findings of {whose}{where} are open: only a person settles those."
     return Ruling("comment", rows, why, (why,))
 
 
@@ -247,11 +295,17 @@ def _disagreement(review: Review, blocking: list[Finding]) -> str | None:
     """Why agents alone do not go on; None if they may."""
     if review.round >= ESCALATION_ROUND:
         return f"{review.round} rounds ended without agreement: a person decides."
-    often = next((one for one in blocking if one.fixes >= finding_rules.MOST_FIXES), None)
-    return often and f"{_where(often)} was mended {often.fixes} times, and it does not hold: a person decides."
+    often = next((one for one in blocking if one.reopenings >= finding_rules.MOST_ANSWERS), None)
+    return often and f"{_where(often)} was answered {often.reopenings} times, and reopened: a person decides."
 
 
-def _settled(before: Finding, said: GivenSettling, who: str, *, is_person: bool) -> Finding:
+def _settled(before: Finding, said: GivenSettling, names: Names, who: str, *, is_person: bool) -> Finding:
+    if names.include(before.answered_by):
+        raise SelfApproval(
+            f"You answered {before.id} for the proposer: somebody else says whether that is right.",
+            finding_id=before.id,
+            answered_by=before.answered_by,
+        )
     if not may_settle(before, is_person=is_person):
         raise Forbidden(
             f"{before.id} is a finding of {before.author}, a person: only a person settles it.",
@@ -267,10 +321,12 @@ def _made(unit: Unit, review: Review, given: Verdict, found: Given, position: in
     print_ = (
         None
         if asked.file is None or evidence.around is None
-        else finding_rules.fingerprint(asked.category, asked.file, evidence.around)
+        else finding_rules.fingerprint(asked.category, asked.file, evidence.around, asked.claim)
     )
-    lesson = None if print_ is None else finding_queries.find_lesson(unit, review.project, print_)
-    is_late = review.round > 1 and bool(evidence.is_unchanged) and found.severity != "blocker" and not is_person
+    lesson = None
+    if print_ is not None and not is_person:
+        lesson = finding_queries.find_lesson(unit, review.project, print_, found.severity)
+    is_late = review.round > 1 and evidence.is_unchanged and found.severity != "blocker" and not is_person
     return Finding(
         id=found.id,
         review_id=review.id,
@@ -337,12 +393,13 @@ async def answer_finding(services: Services, caller: Caller, request: AnswerFind
         else:
             who = _settler(unit, before, caller, request)
             said = GivenSettling(finding_id=finding.id, answer=_settling(request), reason=request.reason)
-            found = _settled(finding, said, who, is_person=claims.decides_for_all(caller))
+            names, is_person = caller.names(who), _is_person(unit, services, caller, who)
+            found = _settled(finding, said, names, who, is_person=is_person)
             _check_standing(before, found, threshold)
         known[found.id] = found
         after = before._replace(updated_at=now)
-        if is_answer and _is_contested(before, list(known.values()), threshold):
-            after = _contested(after)
+        if is_answer:
+            after = _after_answer(after, list(known.values()), threshold)
         written = writing.change_review(
             unit,
             before,
@@ -371,6 +428,7 @@ def _settling(request: AnswerFinding) -> finding_rules.Settling:
 def _answerer(review: Review, caller: Caller) -> str:
     """Who answers for the proposer."""
     step(Action.PROPOSER_MESSAGE, review)
+    _check_role(caller, Role.PROPOSER)
     if caller.role == "reviewer":
         raise Forbidden("fixed, refuted and deferred are the proposer's to say.", needed="proposer")
     claims.check_concerned(review, caller)
@@ -379,6 +437,7 @@ def _answerer(review: Review, caller: Caller) -> str:
 
 def _settler(unit: Unit, review: Review, caller: Caller, request: AnswerFinding) -> str:
     """Who settles: a person, or the agent that holds the claim or gave the verdict; never for their own change."""
+    _check_role(caller, Role.REVIEWER)
     if caller.role == "proposer":
         raise Forbidden("A reviewer settles findings: the proposer answers fixed, refuted or deferred.")
     if claims.decides_for_all(caller):
@@ -397,6 +456,11 @@ def _settler(unit: Unit, review: Review, caller: Caller, request: AnswerFinding)
     return who
 
 
+def _check_role(caller: Caller, role: Role) -> None:
+    if caller.access is not None and role not in caller.access.roles and not claims.decides_for_all(caller):
+        raise Forbidden(f"This takes a token with the role {role}.", actual=sorted(caller.access.roles))
+
+
 def _check_standing(review: Review, found: Finding, threshold: str) -> None:
     """Refuse to reopen what would keep back an approval that was given."""
     if review.approved_round is not None and blocks(found, threshold):
@@ -408,12 +472,15 @@ def _check_standing(review: Review, found: Finding, threshold: str) -> None:
         )
 
 
-def _is_contested(review: Review, known: list[Finding], threshold: str) -> bool:
-    """Whether nothing is left to mend: all that keeps the approval back was refuted or deferred."""
-    if review.state != State.CHANGES_REQUESTED or review.counter_patch_status == "pending":
-        return False
-    blocking = [one for one in known if blocks(one, threshold)]
-    return bool(blocking) and all(one.state in ("refuted", "deferred") for one in blocking)
+def _after_answer(review: Review, known: list[Finding], threshold: str) -> Review:
+    """The review after its proposer answered a finding: once that is all, somebody judges the answers."""
+    asked = [one for one in known if blocks(one, threshold)] or [one for one in known if one.is_open]
+    said = {one.state for one in asked}
+    if review.held and review.speaker == "reviewer" and said <= ANSWERS:
+        return record_speaker(review, "proposer", "message")
+    # Nothing is left to mend: all was refuted or deferred.
+    is_contested = review.state == State.CHANGES_REQUESTED and said <= {"refuted", "deferred"}
+    return _contested(review) if is_contested and review.counter_patch_status != "pending" else review
 
 
 def _contested(review: Review) -> Review:
@@ -440,6 +507,7 @@ async def list_findings(services: Services, caller: Caller, request: ListFinding
             found = finding_queries.list_of_project(unit, of, is_open=is_open, after=place, limit=limit)
             return found, threshold_of(unit, services, of), None, None
         review = reviews.get(unit, request.review_id, request.project)
+        reviews.get_round(unit, review.id, request.round or review.round)
         threshold = threshold_of(unit, services, review.project)
         known = finding_queries.list_of_review(unit, review.id)
         counts = FindingCounts(*finding_rules.counted(known, threshold))

@@ -135,12 +135,13 @@ def open_in(
 
 
 def _of_parent(unit: Unit, services: Services, review: Review) -> tuple[Finding, ...]:
-    """What is open of the review that this one follows: of whole files, as its lines are of another change."""
-    known = finding_queries.list_of_review(unit, review.parent_id) if review.parent_id else []
+    """What is open of the reviews that this one goes on from: of whole files, as its lines may be of another change."""
+    before = finding_queries.refused_before(unit, review)
+    known = {(f.file, f.claim): f for name in before for f in finding_queries.list_of_review(unit, name)}
     here = {"review_id": review.id, "round": 1, "seq": 0, "verdict_id": None, "created_at": review.created_at}
     return tuple(
         one._replace(id=services.clock.new_id("fn"), **here, position=at, line=None, end_line=None, suggestion=None)
-        for at, one in enumerate(one for one in known if one.is_open and one.source != "check")
+        for at, one in enumerate(one for one in known.values() if one.is_open and one.source != "check")
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any, Final, TypeVar
 
 import orjson
@@ -62,7 +63,15 @@ def _next(unit: Unit, services: Services, review: Review, about: dict[str, Any])
     none = why_none(unit, services, review)
     is_for_person = (none and none.needs_person) or _has_failed_often(unit, review)
     action = "escalate" if is_for_person else next_action(review)
-    facts = {**review._asdict(), **about, "review_id": review.id, "status": review.state, "next_action": action}
+    asked = _counts(unit, services, review) if review.state in _ASKED else None
+    facts = {
+        **review._asdict(),
+        **about,
+        "findings": asked and asdict(asked),
+        "review_id": review.id,
+        "status": review.state,
+        "next_action": action,
+    }
     why = none and {"reason": none.reason, "message": none.message}
     message = next_steps.operations({**facts, "no_reviewer": why})
     return {**about, "next_action": action, "no_reviewer": none, "message": message}
@@ -77,6 +86,8 @@ def _has_failed_often(unit: Unit, review: Review) -> bool:
     return review.ended_unapproved
 
 
+_ASKED = frozenset({State.IN_REVIEW, State.CHANGES_REQUESTED})
+"""States in which the proposer is asked about findings."""
 _DECIDED = frozenset({State.APPROVED, State.CHANGES_REQUESTED, State.REJECTED})
 _REVISION = re.compile(r"[\w./@^~-]+")
 """What cannot be anything else in a command."""

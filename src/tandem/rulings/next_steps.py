@@ -281,6 +281,13 @@ def _operations_on_ground(status: Mapping[str, Any]) -> str | None:
             return None
 
 
+def _on_findings(status: Mapping[str, Any]) -> str:
+    findings: Mapping[str, Any] = status.get("findings") or {}
+    if not findings.get("open"):
+        return ""
+    return " Of each finding (list_findings) say with answer_finding whether it is fixed, refuted or deferred."
+
+
 def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as above
     """What to do next with operations, in a sentence or two."""
     review_id, patch_id, checks = status["review_id"], status.get("counter_patch_id"), status.get("checks")
@@ -297,7 +304,7 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as ab
         case "answer_message":
             settles = f", resolves={status['question_id']}" if _is_from_the_side(status) else ""
             reply = f"add_message (sender_role=proposer{settles})"
-            return f"Read it with get_discussion, answer with {reply}, then {waiting}."
+            return f"Read it with get_discussion, answer with {reply}, then {waiting}.{_on_findings(status)}"
         case "decide_counter_patch":
             decide = f"accept_counter_patch or reject_counter_patch with counter_patch_id={patch_id}"
             return f"Read it with get_proposal, then {decide}, then {waiting}."
@@ -307,7 +314,7 @@ def operations(status: Mapping[str, Any]) -> str:  # noqa: PLR0911, C901 - as ab
         case "revise":
             has_counter_patch = status.get("counter_patch_status") == "accepted"
             bring = f"Bring your files to the round: tandem apply {review_id}. " if has_counter_patch else ""
-            return f"{bring}Change what verdict_reason asks for, then {sent('review_id')}."
+            return f"{bring}Change what verdict_reason asks for, then {sent('review_id')}.{_on_findings(status)}"
         case "apply_and_close" if status.get("digest", "") is None:
             return "Go on, then close_review."
         case "apply_and_close":

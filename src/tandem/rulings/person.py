@@ -39,7 +39,7 @@ _MARKS = (
     "TANDEM_REVIEWER",
 )
 _MARK_PREFIXES = ("CODEX_SANDBOX",)
-_CLIENTS = {
+CLIENTS = {
     "CLAUDE": "claude-code",
     "CODEX": "codex",
     "CURSOR": "cursor",
@@ -83,7 +83,7 @@ def _marks(stated: Mapping[str, str]) -> list[str]:
 def clients() -> list[str]:
     """The programs of agents that run this command: more than one where one has started another."""
     marks = _marks(os.environ)
-    return [name for start, name in _CLIENTS.items() if any(mark.startswith(start) for mark in marks)]
+    return [name for start, name in CLIENTS.items() if any(mark.startswith(start) for mark in marks)]
 
 
 def agent_name() -> str | None:

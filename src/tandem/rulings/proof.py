@@ -110,7 +110,7 @@ _LOOSENS = (
     ("config_dir", _ON, False, "another folder's settings would hold: {}"),
     ("plans", _OFF, False, "agents could write plans that are not approved"),
     ("commits", _ON, False, "commits on other branches would pass {}"),
-    ("threshold", _ON, False, "open findings of severity {} would keep no approval back"),
+    ("threshold", _ON, True, "open findings of severity {} would keep no approval back"),
 )
 PASSING = {REVIEWED: (), FOLLOWED: ("before their review",), FREE: ("before their review", "without a review")}
 """By the gate's word for commits on other branches, how they pass, as a fact of that table."""

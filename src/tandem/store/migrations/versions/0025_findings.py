@@ -57,7 +57,7 @@ def _create() -> None:
         "position": "order among the findings of one verdict",
         "source": "person, agent or check",
         "state": "open, fixed, refuted, deferred, verified, upheld, reopened, late or suppressed",
-        "fixes": "how often the proposer said that it is fixed",
+        "reopenings": "how often a reviewer reopened it",
         "lesson": "1 while the same finding is a false alarm",
         "is_request": "1 if it stands for a person's request for changes",
     }
@@ -78,7 +78,7 @@ def _create() -> None:
         ("state", text, False),
         ("created_at", large, False),
         *((name, text, True) for name in ("answer", "answered_by", "settled_by", "settled_reason")),
-        *((name, small, False) for name in ("fixes", "lesson")),
+        *((name, small, False) for name in ("reopenings", "lesson")),
         ("suppressed_by", text, True),
         ("is_request", small, False),
     )
@@ -106,7 +106,7 @@ def _create() -> None:
 def _take_over() -> None:
     op.execute(
         "INSERT INTO findings (id, review_id, project, seq, position, round, verdict_id, source, author, file, line,"
-        " side, severity, claim, pre_existing, state, created_at, fixes, lesson, is_request)"
+        " side, severity, claim, pre_existing, state, created_at, reopenings, lesson, is_request)"
         " SELECT m.id, m.review_id, r.project, m.seq, m.position, m.round, m.verdict_id, 'agent', m.sender_id, m.file,"
         " m.line, 'new', 'minor', m.body, 0, CASE WHEN m.resolved_by IS NULL THEN 'open' ELSE 'fixed' END,"
         " m.created_at, 0, 0, 0 FROM messages m JOIN reviews r ON r.id = m.review_id WHERE m.kind = 'comment'"
