@@ -16,8 +16,9 @@ from tests.architecture.source import comments, imported_modules, imports, packa
 CALLERS = ("cli", "client", "gsd", "server.app", "server.asgi", "server.http", "server.mcp", "setup", "web")
 SUBJECTS = ("access", "cycles", "gate", "inbox", "landings", "pool", "projects", "reviews", "webhooks")
 DECLARED = (
-    "answers", "archives", "check_contract", "check_rules", "claim_rules", "contract", "draft_contract", "operations",
-    "page_contract", "payloads", "requests", "rounds", "rules", "unusual",
+    "answers", "archives", "check_contract", "check_rules", "claim_rules", "contract", "draft_contract",
+    "finding_contract", "finding_rules", "operations", "page_contract", "payloads", "requests", "rounds", "rules",
+    "unusual",
 )  # fmt: skip
 
 # What a package must not import itself; that something it imports does so is what layers are for.
