@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tests.acceptance.cycling import Crew
 from tests.acceptance.receiving import NOBODY, added

@@ -176,9 +176,9 @@ def test_a_finding_is_talked_about_answered_and_settled_in_its_place(page: Page,
     theirs.get_by_role("button", name="Answer", exact=True).click()
     expect(thread.locator(".answer").get_by_text("It reads well.")).to_be_visible()
     theirs.get_by_role("button", name="Fixed", exact=True).click()
-    expect(thread.get_by_text("Fixed", exact=True)).to_be_visible()
+    expect(thread.locator(".tag").get_by_text("Fixed")).to_be_visible()
     thread.get_by_role("button", name="Verified").click()
-    expect(theirs.get_by_text("Verified", exact=True)).to_be_visible()
+    expect(theirs.locator(".tag").get_by_text("Verified")).to_be_visible()
     [found] = shop.do("list_findings", review_id=review)["findings"]
     assert (found["state"], found["answered_by"], found["settled_by"]) == ("verified", PROPOSER, "ada")
 
