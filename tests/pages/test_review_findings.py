@@ -150,7 +150,7 @@ def test_the_proposers_answers_are_behind_a_menu_for_others(page: Page, shop: De
     expect(thread.get_by_role("button", name="Fixed")).to_be_hidden()
     thread.get_by_text(f"In {PROPOSER}'s place").click()
     thread.get_by_text("Refute or defer").click()
-    thread.get_by_label("Why", exact=True).fill("The caller sees to it.")
+    thread.locator("details[open]").get_by_label("Why", exact=True).last.fill("The caller sees to it.")
     thread.get_by_role("button", name="Refuted").click()
     expect(thread.get_by_text("The caller sees to it.")).to_be_visible()
     # Contested, it is a reviewer's again in the same round.
@@ -174,8 +174,8 @@ def test_suggestions_become_a_counter_patch(page: Page, shop: Desk) -> None:
     content = page.get_by_label("Content of a.txt")
     expect(content).to_have_value("line 1\ngood\nline 3\nfour\n" + "".join(f"line {n}\n" for n in range(6, 11)))
     write(page, "Why", "As suggested.", "Request changes with it", exact=True)
-    expect(page.get_by_text("Counter-patch by ada")).to_be_visible()
-    assert "+good\n" in shop.do("get_counter_patch", review_id=review)["counter_patch"]["diff"]
+    expect(page.locator("#counter-patch").get_by_role("heading", name="Counter-patch by ada")).to_be_visible()
+    assert "+good\n" in shop.discussion(review)[-1]["diff"]
 
 
 def test_settling_works_without_a_script(shop: Desk, windows: Windows) -> None:
