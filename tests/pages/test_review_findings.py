@@ -103,7 +103,15 @@ def test_an_approval_over_open_findings_shows_them_and_keeps_what_was_typed(
     expect(page.get_by_label("Your verdict on round 1")).to_have_value("Good enough.")
     axe(page)
     shot(page, "review-open-findings")
-    page.get_by_label("It is *better*, not best.").select_option("Verified")
+    chosen = page.get_by_label("It is *better*, not best.")
+    chosen.select_option("Verified")
+    # It stays when the page is brought up to date.
+    shop.say(review, "proposer", "Is it?")
+    expect(page.locator("#stream").get_by_text("Is it?")).to_be_visible()
+    expect(page.get_by_text("prop-1 answers next")).to_have_count(0)
+    expect(chosen).to_have_value("verified")
+    page.get_by_role("button", name="Approve", exact=True).click()
+    expect(page.get_by_text("Not sent yet.")).to_be_visible()  # for what was said meanwhile
     page.get_by_role("button", name="Approve", exact=True).click()
     expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
     assert [one["state"] for one in found(shop, review)] == ["verified", "open"]

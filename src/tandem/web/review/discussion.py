@@ -118,7 +118,9 @@ class Acts:
 
     def accounts(self, one: FindingView) -> list[str]:
         """What the person may say of a finding as the proposer, or in the proposer's place."""
-        return [word for word in (() if self.offers.against["account"] else _ANSWERS) if one.state in STEPS[word]]
+        return [
+            word for word in (() if self.offers.against["account"] else _ANSWERS) if one.state in STEPS[word] - {word}
+        ]
 
     def to_settle(self) -> list[FindingView]:
         """Open findings that go with the verdict, the gravest first."""
