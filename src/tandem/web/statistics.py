@@ -169,7 +169,7 @@ async def show(request: PageRequest) -> PageResponse:
 
 
 _FOUND = ("blocker", "major", "minor", "nit", "verified", "upheld", "reopened", "late", "suppressed")
-"""What is counted of findings."""
+"""The counts of findings."""
 
 
 def _found(tally: Tally) -> list[int]:

@@ -95,7 +95,7 @@ def verdict_by_form(request: PageRequest) -> dict[str, Any]:
 
 
 def _settled(request: PageRequest, reason: str | None, *, all_verified: bool) -> list[dict[str, Any]]:
-    """What the form says of the earlier findings that it shows; the verdict's reason is that of what is reopened."""
+    """What the form says of the earlier findings that it shows; one that is reopened takes the verdict's reason."""
     otherwise = "verified" if all_verified else ""
     said = {
         name.removeprefix(_SETTLED): value or otherwise

@@ -119,7 +119,7 @@ def _settle(view: ReviewView) -> str:
     if not view.is_open:
         return _OVER.get(State(view.state), "Nothing is settled in this state.")
     if view.is_author:
-        return "Nobody settles findings on their own change."
+        return "It is your own change: somebody else settles its findings."
     return "" if view.is_holder or view.settles_all else "Claim it first: who holds a review settles its findings."
 
 
