@@ -195,3 +195,19 @@ def test_settling_works_without_a_script(shop: Desk, windows: Windows) -> None:
     page.get_by_role("button", name="Approve, all verified").click()
     expect(page.locator("#acts").get_by_text("Approved by ada")).to_be_visible()
     assert [one["state"] for one in found(shop, review)] == ["verified", "verified"]
+
+
+def test_a_removed_line_keeps_its_place_and_since_a_round_is_quoted(page: Page, shop: Desk) -> None:
+    review = held(page, shop)
+    shop.verdict(review, "changes_requested", shop.status(review)["claim_generation"])
+    shop.revise(review, diff=edited(text="best"))
+    shop.claim(review, "ada")
+    for address, text in (("", "Of the base."), ("?since=1", "Of round 1.")):
+        page.goto(f"/reviews/{review}{address}")
+        line(page, 2, side="before").click()
+        write(page, "Finding on a.txt:2 (a removed line)", text, "Send now")
+        expect(page.locator(".thread").get_by_text(text)).to_be_visible()
+    kept = [(one["side"], one["line"], one["claim"]) for one in found(shop, review)][1:]
+    assert kept == [("old", 2, "Of the base."), ("new", 2, "On the removed line 2, `better`:\n\nOf round 1.")]
+    # What is at a line of the base stands above the file where another round's lines are shown.
+    expect(page.locator(".unplaced")).to_contain_text("Line 2 before the change:")
